@@ -1,0 +1,103 @@
+"""The root of all errors that Snaptide raises, and those of the lowest layer."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class SnaptideError(Exception):
+    """Something that Snaptide was asked to do cannot be done.
+
+    The first line of a class's docstring is the message when none is given;
+    facts about the failure become attributes.
+
+    Parameters:
+        message: what happened, in the user's words; credentials never belong here.
+        **facts: names and values to keep on the error, for programs that read it.
+    """
+
+    code: ClassVar[str] = "SNP-000"
+    hint: ClassVar[str] = ""
+
+    def __init__(self, message: str | None = None, **facts: object) -> None:
+        doc = (type(self).__doc__ or type(self).__name__).strip()
+        self.message = message or doc.splitlines()[0]
+        self.facts = facts
+        for name, value in facts.items():
+            setattr(self, name, value)
+        super().__init__(self.message)
+
+
+class UnknownSite(SnaptideError):
+    """No site of that name is configured."""
+
+    code = "SNP-001"
+    hint = "Add a [sites.NAME] section to snaptide.toml, or name one that it has."
+
+
+class SiteUnreachable(SnaptideError):
+    """The database of the site cannot be reached."""
+
+    code = "SNP-002"
+    hint = (
+        "Check that the server runs and that host, port, user and password in "
+        "snaptide.toml are right. Queued changes stay where they are."
+    )
+
+
+class SiteNotInitialised(SnaptideError):
+    """The site has no schema snaptide yet, or an older one."""
+
+    code = "SNP-003"
+    hint = "Run: snaptide site init NAME"
+
+
+class UnknownTable(SnaptideError):
+    """There is no such table, or the user of the site may not see it."""
+
+    code = "SNP-004"
+    hint = "Give the name as schema.table; the schema public may be left out."
+
+
+class BadName(SnaptideError):
+    """That is not the name of a table."""
+
+    code = "SNP-005"
+    hint = "Write table or schema.table; put quotes around parts that hold a dot."
+
+
+class UnsupportedDatabase(SnaptideError):
+    """This kind or version of database cannot take part."""
+
+    code = "SNP-006"
+    hint = "Sites run on PostgreSQL 16 or later, and not on a standby."
+
+
+class SiteChanged(SnaptideError):
+    """The database is no longer the one that this site was before."""
+
+    code = "SNP-007"
+    hint = (
+        "It was restored, cloned or promoted. Run: snaptide site check NAME, "
+        "which says what changed and what repairs it."
+    )
+
+
+class NoFreeValue(SnaptideError):
+    """A unique column can neither be NULL nor be given a free value for a moment."""
+
+    code = "SNP-008"
+    hint = (
+        "Values of such a column could not be swapped. Make one column of the "
+        "constraint nullable, or use an integer, text or uuid column."
+    )
+
+
+class RowCountMismatch(SnaptideError):
+    """A statement did not touch exactly the rows that were compared."""
+
+    code = "SNP-009"
+    hint = (
+        "A trigger or a row-level security policy at the destination swallowed "
+        "or multiplied rows. Look at the triggers of the table that is named."
+    )

@@ -1,0 +1,82 @@
+"""Names of tables: how users write them, and how Snaptide derives its own."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+
+from sites.errors import BadName
+
+LIMIT = 63  # bytes; PostgreSQL cuts longer names silently
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class QualifiedName:
+    """A table's schema and name, both as the catalog holds them (not quoted)."""
+
+    schema: str
+    name: str
+
+    def __str__(self) -> str:
+        shown = f"{_shown(self.schema)}.{_shown(self.name)}"
+        return shown.removeprefix("public.")
+
+
+def parse(text: str, default_schema: str = "public") -> QualifiedName:
+    """Read a name as a user writes it: `orders`, `sales.orders` or `"My.Table"`.
+
+    Case is kept as written, unlike in SQL: what stands in the catalog is what
+    one types. Quotes are needed only around parts that hold a dot or a quote.
+
+    Raises:
+        BadName: empty parts, more than two parts, or a quote that is not closed.
+    """
+    parts = _split(text)
+    if not 1 <= len(parts) <= 2 or not all(parts) or "\0" in text:
+        raise BadName(f"{text!r} is not the name of a table.", name=text)
+    return QualifiedName(*parts) if len(parts) == 2 else QualifiedName(default_schema, parts[0])
+
+
+def derived(prefix: str, table: QualifiedName) -> str:
+    """Name an object of ours after a user's table, within the limit of 63 bytes.
+
+    Tables outside the schema public carry their schema; what is too long or
+    could be mistaken for another table's ends in a hash of the full name.
+    """
+    plain = table.name if table.schema == "public" else f"{table.schema}.{table.name}"
+    name = prefix + plain
+    ambiguous = "." in table.name or "." in table.schema
+    if len(name.encode()) <= LIMIT and not ambiguous:
+        return name
+    digest = hashlib.sha256(f"{table.schema}\0{table.name}".encode()).hexdigest()[:10]
+    room = LIMIT - len(digest) - 1
+    return f"{name.encode()[:room].decode(errors='ignore')}#{digest}"
+
+
+def quoted(name: str) -> str:
+    """Quote one identifier for SQL text."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _shown(part: str) -> str:
+    return quoted(part) if "." in part or '"' in part else part
+
+
+def _split(text: str) -> list[str]:
+    parts, current, inside, closed = [], "", False, False
+    i = 0
+    while i < len(text):
+        char = text[i]
+        if inside and text[i : i + 2] == '""':
+            current, i = current + '"', i + 1
+        elif char == '"':
+            inside, closed = not inside, inside
+        elif char == "." and not inside:
+            parts.append(current)
+            current, closed = "", False
+        elif closed:
+            return []
+        else:
+            current += char
+        i += 1
+    return [] if inside else [*parts, current]

@@ -1,0 +1,57 @@
+"""Positions in a log: which transactions a reader has already seen.
+
+A sequence number or a time is taken before commit, so a late commit appears
+behind a position that was already read. A position is therefore a database
+snapshot (design 3.2): everything it saw is behind, everything else ahead.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Text,
+    any_,
+    cast,
+    func,
+    literal,
+    or_,
+    select,
+)
+
+from sites.types import PgSnapshot, Xid8
+
+
+def current(connection: Connection) -> str:
+    """The position of this transaction's snapshot.
+
+    Read in the same REPEATABLE READ transaction as the log, it says exactly
+    which rows that transaction can see.
+    """
+    return str(connection.scalar(select(cast(func.pg_current_snapshot(), Text))))
+
+
+def since(xid: ColumnElement[Any], position: str) -> ColumnElement[bool]:
+    """Whether a transaction lies behind neither the position nor its open list.
+
+    To be used on rows that the reader's own snapshot shows: those that began
+    after the position, and those that were still open then. A scan from the
+    oldest open transaction instead would read the whole log for as long as
+    one writer is forgotten.
+    """
+    old = cast(literal(position), PgSnapshot())
+    running = select(func.pg_snapshot_xip(old)).scalar_subquery()
+    return or_(xid >= func.pg_snapshot_xmax(old), xid == any_(func.array(running)))
+
+
+def visible(xid: ColumnElement[Any], position: ColumnElement[Any]) -> ColumnElement[bool]:
+    """Whether a transaction was committed, or at least over, at a position."""
+    return func.pg_visible_in_snapshot(xid, position)
+
+
+def xid8(value: str | int) -> ColumnElement[Any]:
+    """A transaction id as a value of the database."""
+    return cast(literal(str(value)), Xid8())
+

@@ -1,0 +1,169 @@
+"""A database that takes part, and the directory of all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
+from urllib.parse import quote, urlencode
+
+from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
+from sqlalchemy.exc import OperationalError
+
+from sites.errors import SiteUnreachable, UnknownSite, UnsupportedDatabase
+
+#: Every connection of ours reads and writes text the same way at both ends,
+#: so that a value passed through as text arrives as it left.
+SETTINGS = {
+    "search_path": "pg_catalog",
+    "timezone": "UTC",
+    "datestyle": "ISO,YMD",
+    "intervalstyle": "postgres",
+    "extra_float_digits": "3",
+    "bytea_output": "hex",
+    "lc_monetary": "C",
+    "xmloption": "content",
+    # A batch, a marker or a position that is forgotten by a crash after we
+    # told someone about it would be applied twice or lost (design 3.2).
+    "synchronous_commit": "on",
+}
+
+OLDEST_VERSION = 160000
+
+
+class Directory(Mapping[str, "Site"]):
+    """All sites by name, as `snaptide.toml` or a program gives them.
+
+    Parameters:
+        urls: name -> connection URL (`postgresql://user:password@host/database`).
+    """
+
+    def __init__(self, urls: Mapping[str, str | URL]) -> None:
+        self._sites = {
+            name: Site(name=name, url=_driver_url(url), directory=self)
+            for name, url in urls.items()
+        }
+
+    def __getitem__(self, name: str) -> Site:
+        try:
+            return self._sites[name]
+        except KeyError:
+            known = ", ".join(sorted(self._sites)) or "none"
+            raise UnknownSite(
+                f"No site {name!r} is configured (known: {known}).", site=name
+            ) from None
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._sites)
+
+    def __len__(self) -> int:
+        return len(self._sites)
+
+    def __repr__(self) -> str:
+        return f"Directory({', '.join(self._sites)})"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Site:
+    """One database that takes part, as a master, a snapshot site or both.
+
+    Parameters:
+        name: how users and other sites call it.
+        url: where it is; its password never shows in a repr or an error.
+        directory: the other sites that this one can reach.
+    """
+
+    name: str
+    url: URL = field(repr=False)
+    directory: Directory = field(repr=False, compare=False)
+
+    @cached_property
+    def engine(self) -> Engine:
+        """The pool of connections to this site; made at first use."""
+        engine = create_engine(
+            self.url,
+            pool_pre_ping=True,
+            pool_size=4,
+            max_overflow=20,
+            connect_args={
+                "options": libpq_options(),
+                "prepare_threshold": None,
+                "connect_timeout": 10,
+                "application_name": "snaptide",
+                "keepalives_idle": 30,
+                "keepalives_interval": 10,
+                "keepalives_count": 3,
+            },
+        )
+        event.listen(engine, "connect", _refuse_unsupported)
+        return engine
+
+    @contextmanager
+    def connect(self) -> Iterator[Connection]:
+        """Open a connection; the caller commits.
+
+        Raises:
+            SiteUnreachable: the server does not answer or refuses the login.
+        """
+        try:
+            connection = self.engine.connect()
+        except OperationalError as error:
+            raise SiteUnreachable(
+                f"Site {self.name} ({self.address}) cannot be reached: "
+                f"{_reason(error, self.url.password)}",
+                site=self.name,
+            ) from None
+        with connection:
+            yield connection
+
+    @contextmanager
+    def begin(self) -> Iterator[Connection]:
+        """Open a connection in a transaction that commits at the end."""
+        with self.connect() as connection, connection.begin():
+            yield connection
+
+    def peer(self, name: str) -> Site:
+        """Another site of the same directory.
+
+        Raises:
+            UnknownSite: no site of that name is configured.
+        """
+        return self.directory[name]
+
+    @property
+    def address(self) -> str:
+        """Host, port and database, for messages."""
+        return f"{self.url.host}:{self.url.port or 5432}/{self.url.database}"
+
+    def libpq_uri(self) -> str:
+        """A URI with password and our settings, for drivers other than psycopg's pool."""
+        url = self.url
+        user = quote(url.username or "", safe="")
+        secret = ":" + quote(url.password, safe="") if url.password else ""
+        query = {**{k: str(v) for k, v in url.query.items()}, "options": libpq_options()}
+        where = f"{url.host}:{url.port or 5432}/{quote(url.database or '', safe='')}"
+        return f"postgresql://{user}{secret}@{where}?{urlencode(query, quote_via=quote)}"
+
+
+def libpq_options() -> str:
+    """Our settings as command-line options that a server takes at connection time."""
+    return " ".join(f"-c {name}={value}" for name, value in SETTINGS.items())
+
+
+def _driver_url(url: str | URL) -> URL:
+    parsed = make_url(url)
+    if parsed.get_backend_name() not in ("postgresql", "postgres"):
+        raise UnsupportedDatabase(f"{parsed.get_backend_name()} is not supported.")
+    return parsed.set(drivername="postgresql+psycopg")
+
+
+def _refuse_unsupported(dbapi_connection: object, _record: object) -> None:
+    version: int = dbapi_connection.info.server_version  # type: ignore[attr-defined]
+    if version < OLDEST_VERSION:
+        raise UnsupportedDatabase(f"The server is PostgreSQL {version // 10000}.")
+
+
+def _reason(error: OperationalError, password: str | None) -> str:
+    text = " ".join(str(error.orig).split())
+    return text.replace(password, "***") if password else text
