@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from sites.errors import BadName
 
-LIMIT = 63  # bytes; PostgreSQL cuts longer names silently
+#: PostgreSQL cuts names beyond 63 bytes silently; three are kept for suffixes.
+LIMIT = 60
 
 
 @dataclass(frozen=True, slots=True, order=True)

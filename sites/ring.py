@@ -1,0 +1,104 @@
+"""A log kept in a fixed ring of partitions, so that old rows go by TRUNCATE.
+
+Row-by-row deletes would leave bloat behind and compete with the writers; a new
+partition would lock the parent under them. A fixed ring needs neither (design
+3.5, purge).
+"""
+
+from __future__ import annotations
+
+from psycopg import errors, sql
+from sqlalchemy import Connection
+
+from sites.catalog import SCHEMA
+from sites.table import Table
+from sites.transport import raw
+from sites.triggers import SLOTS, numbered
+
+#: How long writers may have to wait behind a purge that waits for one of them.
+LOCK_TIMEOUT_MS = 50
+
+
+def create(connection: Connection, log: str, table: Table, identity: tuple[str, ...]) -> None:
+    """Create a snapshot log for a table: kind, changed columns, transaction, keys."""
+    keys = sql.SQL(", ").join(
+        sql.SQL("{} {}").format(
+            sql.Identifier(name),
+            sql.SQL(table.column(column).type),  # type: ignore[arg-type]
+        )
+        for name, column in zip(numbered("k", identity), identity, strict=True)
+    )
+    raw(connection).execute(
+        sql.SQL(
+            "CREATE TABLE {} (kind \"char\" NOT NULL, changed bigint NOT NULL,"
+            " xid xid8 NOT NULL, slot smallint NOT NULL, {}) PARTITION BY LIST (slot)"
+        ).format(sql.Identifier(SCHEMA, log), keys)
+    )
+    for slot in range(SLOTS):
+        raw(connection).execute(
+            sql.SQL("CREATE TABLE {} PARTITION OF {} FOR VALUES IN ({})").format(
+                _partition(log, slot), sql.Identifier(SCHEMA, log), sql.Literal(slot)
+            )
+        )
+    raw(connection).execute(
+        sql.SQL("CREATE INDEX ON {} (xid)").format(sql.Identifier(SCHEMA, log))
+    )
+
+
+def drop(connection: Connection, log: str) -> None:
+    """Drop a snapshot log with all its partitions."""
+    raw(connection).execute(
+        sql.SQL("DROP TABLE IF EXISTS {}").format(sql.Identifier(SCHEMA, log))
+    )
+
+
+def full_slots(connection: Connection, log: str, horizon: str) -> list[int]:
+    """Slots that hold rows, all of them of transactions before the horizon."""
+    return [
+        slot
+        for slot in range(SLOTS)
+        if _look(connection, log, slot, horizon) == "behind"
+    ]
+
+
+def empty_slot(connection: Connection, log: str, slot: int, horizon: str) -> bool:
+    """Empty one partition, unless someone writes to it or has just written.
+
+    It is locked first and looked at in a statement of its own: a row written
+    in between would go too. Waits at most `LOCK_TIMEOUT_MS`.
+
+    Returns:
+        Whether it was emptied. The caller commits.
+    """
+    driver = raw(connection)
+    partition = _partition(log, slot)
+    try:
+        with driver.transaction():
+            driver.execute(
+                sql.SQL("SET LOCAL lock_timeout = {}").format(sql.Literal(LOCK_TIMEOUT_MS))
+            )
+            driver.execute(sql.SQL("LOCK TABLE {} IN ACCESS EXCLUSIVE MODE").format(partition))
+    except errors.LockNotAvailable:
+        return False
+    if _look(connection, log, slot, horizon) != "behind":
+        return False
+    driver.execute(sql.SQL("TRUNCATE TABLE ONLY {}").format(partition))
+    return True
+
+
+def _look(connection: Connection, log: str, slot: int, horizon: str) -> str:
+    row = (
+        raw(connection)
+        .execute(
+            sql.SQL("SELECT max(xid) < %s::text::xid8 FROM {}").format(_partition(log, slot)),
+            (horizon,),
+        )
+        .fetchone()
+    )
+    verdict = row[0] if row else None
+    return "empty" if verdict is None else "behind" if verdict else "needed"
+
+
+def _partition(log: str, slot: int) -> sql.Identifier:
+    base = log.encode()[:60].decode(errors="ignore")
+    return sql.Identifier(SCHEMA, f"{base}~{slot}")

@@ -1,0 +1,16 @@
+-- Primary key, unique constraints and unique indexes of a table (whole-row
+-- indexes on plain columns only), the primary key first.
+SELECT ic.relname AS name,
+       i.indisprimary AS primary,
+       COALESCE(c.condeferrable, false) AS deferrable,
+       c.oid IS NOT NULL AS is_constraint,
+       ARRAY(SELECT a.attname::text
+             FROM unnest(i.indkey::int2[]) WITH ORDINALITY k(attnum, n)
+             JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.attnum
+             WHERE k.n <= i.indnkeyatts ORDER BY k.n) AS columns
+FROM pg_index i
+JOIN pg_class ic ON ic.oid = i.indexrelid
+LEFT JOIN pg_constraint c ON c.conindid = i.indexrelid AND c.contype IN ('p', 'u')
+WHERE i.indrelid = CAST(:oid AS oid)
+  AND i.indisunique AND i.indisvalid AND i.indpred IS NULL AND i.indexprs IS NULL
+ORDER BY i.indisprimary DESC, ic.relname

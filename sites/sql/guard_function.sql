@@ -1,0 +1,14 @@
+-- Refuses what users may not do to a snapshot's base table. Snaptide's own
+-- merge may, as may cascades and triggers below it.
+CREATE OR REPLACE FUNCTION {function}() RETURNS trigger
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+AS $snaptide$
+BEGIN
+    IF current_setting('snaptide.origin', true) <> ''
+       AND pg_has_role(session_user, 'snaptide_apply', 'MEMBER') THEN
+        RETURN NULL;
+    END IF;
+    RAISE EXCEPTION USING MESSAGE = {message}, HINT = {hint},
+        ERRCODE = 'object_not_in_prerequisite_state';
+END
+$snaptide$

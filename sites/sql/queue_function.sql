@@ -1,0 +1,44 @@
+-- Records what a statement changed in an updatable snapshot: old and new image,
+-- paired by key, and one row for the transaction that all its calls share.
+-- What Snaptide itself applies is not queued; what a user's trigger or a cascade
+-- changes on its own account meanwhile becomes an extra key, which the next
+-- refresh reads again.
+-- Tables directly manipulated: the queue, the extra keys, deferred_transaction.
+CREATE OR REPLACE FUNCTION {function}() RETURNS trigger
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+AS $snaptide$
+DECLARE
+    xact xid8 := pg_current_xact_id();
+BEGIN
+    IF current_setting('snaptide.origin', true) <> ''
+       AND pg_has_role(session_user, 'snaptide_apply', 'MEMBER') THEN
+        IF pg_trigger_depth() > 1 AND TG_OP <> 'INSERT' THEN
+            INSERT INTO {extra} ({extra_keys}) SELECT {keys} FROM snaptide_old;
+        END IF;
+        IF pg_trigger_depth() > 1 AND TG_OP <> 'DELETE' THEN
+            INSERT INTO {extra} ({extra_keys}) SELECT {keys} FROM snaptide_new;
+        END IF;
+        RETURN NULL;
+    END IF;
+    IF TG_OP = 'INSERT' THEN
+        INSERT INTO {queue} (call_no, xid, kind, moved, {new_images})
+        SELECT nextval('snaptide.order_no'), xact, 'I', false, {columns} FROM snaptide_new;
+    ELSIF TG_OP = 'DELETE' THEN
+        INSERT INTO {queue} (call_no, xid, kind, moved, {old_images})
+        SELECT nextval('snaptide.order_no'), xact, 'D', false, {columns} FROM snaptide_old;
+    ELSE
+        {refuse_moved}
+        INSERT INTO {queue} (call_no, xid, kind, moved, {old_images}, {new_images})
+        SELECT nextval('snaptide.order_no'), xact,
+               CASE WHEN n.{key} IS NULL THEN 'D' WHEN o.{key} IS NULL THEN 'I' ELSE 'U' END,
+               n.{key} IS NULL OR o.{key} IS NULL,
+               {old_columns}, {new_columns}
+        FROM snaptide_new n FULL JOIN snaptide_old o ON {same_key};
+    END IF;
+    IF FOUND THEN
+        INSERT INTO snaptide.deferred_transaction (xid, origin_user)
+        VALUES (xact, session_user) ON CONFLICT DO NOTHING;
+    END IF;
+    RETURN NULL;
+END
+$snaptide$

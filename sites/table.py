@@ -1,0 +1,155 @@
+"""What a table of the user's looks like, read from the catalog."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import ColumnElement, Connection, Text, TableClause, cast, text
+
+from sites.errors import UnknownTable
+from sites.names import QualifiedName
+from sites.sql import load
+from sites.types import NativeType
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """One column as the catalog describes it."""
+
+    name: str
+    number: int
+    #: As `format_type()` prints it, with schema where it is not pg_catalog's.
+    type: str
+    nullable: bool
+    default: str | None
+    #: '' no, 's' stored, 'v' virtual
+    generated: str
+    #: '' no, 'a' always, 'd' by default
+    identity: str
+    #: Set where it is not the collation of the type.
+    collation: str | None
+    #: IS DISTINCT FROM works on values of this type (not so for json or point).
+    comparable: bool
+
+    def same_as(
+        self, left: ColumnElement[Any], right: ColumnElement[Any]
+    ) -> ColumnElement[bool]:
+        """Whether two values are the same, NULLs included, as the type sees it."""
+        if not self.comparable:
+            left, right = cast(left, Text), cast(right, Text)
+        return left.is_not_distinct_from(right)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unique:
+    """A primary key, unique constraint or unique index over plain columns."""
+
+    name: str
+    columns: tuple[str, ...]
+    primary: bool
+    deferrable: bool
+    is_constraint: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForeignKey:
+    """A foreign key; `on_delete` and `on_update` are the catalog's letters (a r c n d)."""
+
+    name: str
+    columns: tuple[str, ...]
+    parent_schema: str
+    parent_table: str
+    parent_columns: tuple[str, ...]
+    on_delete: str
+    on_update: str
+    deferrable: bool
+
+    @property
+    def parent(self) -> QualifiedName:
+        """The table that is referred to."""
+        return QualifiedName(self.parent_schema, self.parent_table)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """A table of the user's: columns, unique keys and foreign keys."""
+
+    schema: str
+    name: str
+    oid: int
+    #: r table, p partitioned, v view, f foreign, m materialized
+    kind: str
+    columns: tuple[Column, ...]
+    uniques: tuple[Unique, ...]
+    foreign_keys: tuple[ForeignKey, ...]
+
+    @property
+    def qualified(self) -> QualifiedName:
+        """Schema and name."""
+        return QualifiedName(self.schema, self.name)
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """The columns of the primary key, in its order; empty when there is none."""
+        return next((u.columns for u in self.uniques if u.primary), ())
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of all columns."""
+        return tuple(column.name for column in self.columns)
+
+    def column(self, name: str) -> Column:
+        """The column of that name; KeyError when there is none."""
+        for column in self.columns:
+            if column.name == name:
+                return column
+        raise KeyError(name)
+
+    def sql(self) -> TableClause:
+        """The table for use in SQLAlchemy statements; values pass as they are."""
+        columns: list[sa.ColumnClause[Any]] = [
+            sa.column(c.name, NativeType(c.type)) for c in self.columns
+        ]
+        return sa.table(self.name, *columns, schema=self.schema)
+
+
+def describe(connection: Connection, table: QualifiedName) -> Table:
+    """Read a table's description from the catalog.
+
+    Raises:
+        UnknownTable: no such table, or it is not visible to this user.
+    """
+    found = connection.execute(
+        text(
+            "SELECT c.oid, c.relkind FROM pg_class c"
+            " JOIN pg_namespace n ON n.oid = c.relnamespace"
+            " WHERE n.nspname = :schema AND c.relname = :name"
+            " AND c.relkind IN ('r', 'p', 'v', 'f', 'm')"
+        ),
+        {"schema": table.schema, "name": table.name},
+    ).one_or_none()
+    if found is None:
+        raise UnknownTable(f"There is no table {table}.", table=str(table))
+    oid = {"oid": found.oid}
+    return Table(
+        schema=table.schema,
+        name=table.name,
+        oid=found.oid,
+        kind=found.relkind,
+        columns=tuple(Column(**row) for row in _rows(connection, "columns", oid)),
+        uniques=tuple(Unique(**row) for row in _rows(connection, "constraints", oid)),
+        foreign_keys=tuple(
+            ForeignKey(**row) for row in _rows(connection, "foreign_keys", oid)
+        ),
+    )
+
+
+def _rows(
+    connection: Connection, query: str, parameters: dict[str, int]
+) -> list[dict[str, Any]]:
+    rows = connection.execute(text(load(query)), parameters).mappings()
+    return [
+        {k: tuple(v) if isinstance(v, list) else v for k, v in row.items()} for row in rows
+    ]

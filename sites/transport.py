@@ -1,0 +1,85 @@
+"""The one bulk transport between databases: COPY, passed through unparsed.
+
+What the source prints, the destination reads; nothing in between looks at a
+value, so every type arrives as it left (`SETTINGS` in `sites.site` make both
+ends print and read alike).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import cast
+
+import psycopg
+from psycopg import sql
+from sqlalchemy import Connection, Select, TableClause
+from sqlalchemy.dialects import postgresql
+
+_DIALECT = postgresql.dialect(paramstyle="pyformat")  # type: ignore[no-untyped-call]
+
+
+def copy(
+    source: Connection,
+    select: Select[tuple[object, ...]],
+    target: Connection,
+    table: TableClause,
+    columns: Sequence[str],
+) -> int:
+    """Copy the rows of a query into a table of another database.
+
+    Parameters:
+        source, target: connections; neither is committed here.
+        select: as many columns as `columns` names, in that order.
+        table: is written to; the rows are added to what it holds.
+
+    Returns:
+        How many rows were written.
+    """
+    out = sql.SQL("COPY ({}) TO STDOUT").format(sql.SQL(literal_text(select)))  # type: ignore[arg-type]
+    with raw(source).cursor() as reader, raw(target).cursor() as writer:
+        with reader.copy(out) as rows, writer.copy(_copy_in(table, columns)) as sink:
+            for block in rows:
+                sink.write(block)
+        return writer.rowcount
+
+
+def copy_rows(
+    target: Connection,
+    table: TableClause,
+    columns: Sequence[str],
+    rows: Iterable[Sequence[object]],
+) -> int:
+    """Copy rows of text values (None is NULL) into a table; it casts them.
+
+    Returns:
+        How many rows were written.
+    """
+    with raw(target).cursor() as writer:
+        with writer.copy(_copy_in(table, columns)) as sink:
+            for row in rows:
+                sink.write_row(row)
+        return writer.rowcount
+
+
+def raw(connection: Connection) -> psycopg.Connection[tuple[object, ...]]:
+    """The driver's connection below; its transaction is begun if it is not yet."""
+    if not connection.in_transaction():
+        connection.begin()
+    return cast(
+        "psycopg.Connection[tuple[object, ...]]", connection.connection.driver_connection
+    )
+
+
+def literal_text(select: Select[tuple[object, ...]]) -> str:
+    """A query as text with its values in it, for COPY, which takes no parameters."""
+    compiled = select.compile(dialect=_DIALECT, compile_kwargs={"literal_binds": True})
+    # The compiler doubles percent signs for the driver's own formatting, which
+    # a statement without parameters does not go through.
+    return str(compiled).replace("%%", "%")
+
+
+def _copy_in(table: TableClause, columns: Sequence[str]) -> sql.Composed:
+    name = [part for part in (table.schema, table.name) if part]
+    return sql.SQL("COPY {} ({}) FROM STDIN").format(
+        sql.Identifier(*name), sql.SQL(", ").join(map(sql.Identifier, columns))
+    )

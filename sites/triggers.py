@@ -1,0 +1,223 @@
+"""Triggers, built and installed from a description of what is to be recorded.
+
+Statement level with transition tables (design 3.1): a 100,000-row UPDATE pays
+for one function call. The functions run as their owner with a fixed
+search_path, so that an application's role needs no right on Snaptide's tables.
+ENABLE ALWAYS, because with session_replication_role = replica nothing would
+be captured otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from psycopg import sql
+from sqlalchemy import Connection, text
+
+from sites.catalog import SCHEMA
+from sites.names import QualifiedName
+from sites.sql import load
+from sites.table import Table
+from sites.transport import raw
+
+#: A log's ring of partitions: which one a row goes to follows from its
+#: transaction id, so that writers agree on it without asking anyone.
+SLOTS = 8
+SLOT_SHIFT = 15
+
+#: More columns than this share the last bit of the vector of changed columns.
+LAST_BIT = 62
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogCapture:
+    """What is recorded of a master table: keys, into a snapshot log."""
+
+    table: Table
+    #: name of the log table in the schema snaptide; its function has the same
+    log: str
+    #: columns that identify a row; recorded as k1, k2, ...
+    identity: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueCapture:
+    """What is recorded of an updatable snapshot's base table: both images."""
+
+    table: Table
+    queue: str
+    extra: str
+    identity: tuple[str, ...]
+    #: recorded as o1, n1, o2, n2, ...
+    columns: tuple[str, ...]
+    #: the snapshot has columns left out, and no ROWID that would survive a new key
+    refuse_new_keys: bool
+
+
+def install_log(connection: Connection, capture: LogCapture) -> None:
+    """Record changes of a master table from now on; waits for open writers."""
+    keys = _identifiers(capture.identity)
+    body = sql.SQL(load("log_function")).format(  # type: ignore[arg-type]
+        function=sql.Identifier(SCHEMA, capture.log),
+        log=sql.Identifier(SCHEMA, capture.log),
+        slots=sql.Literal(SLOTS),
+        slot_shift=sql.Literal(SLOT_SHIFT),
+        log_keys=_comma(_identifiers(numbered("k", capture.identity))),
+        keys=_comma(keys),
+        key=keys[0],
+        either_keys=_comma(_either(key) for key in keys),
+        same_key=_same_key(keys),
+        changed=_changed_vector(capture.table),
+    )
+    raw(connection).execute(body)
+    _attach(connection, capture.table, capture.log, with_truncate=True)
+
+
+def install_queue(connection: Connection, capture: QueueCapture) -> None:
+    """Queue changes of an updatable snapshot's base table from now on."""
+    keys = _identifiers(capture.identity)
+    columns = _identifiers(capture.columns)
+    shared = {"key": keys[0], "same_key": _same_key(keys)}
+    refuse = sql.SQL(load("refuse_moved")).format(**shared)  # type: ignore[arg-type]
+    body = sql.SQL(load("queue_function")).format(  # type: ignore[arg-type]
+        **shared,
+        function=sql.Identifier(SCHEMA, capture.queue),
+        queue=sql.Identifier(SCHEMA, capture.queue),
+        extra=sql.Identifier(SCHEMA, capture.extra),
+        extra_keys=_comma(_identifiers(numbered("k", capture.identity))),
+        keys=_comma(keys),
+        columns=_comma(columns),
+        old_columns=_comma(sql.SQL("o.{}").format(c) for c in columns),
+        new_columns=_comma(sql.SQL("n.{}").format(c) for c in columns),
+        old_images=_comma(_identifiers(numbered("o", columns))),
+        new_images=_comma(_identifiers(numbered("n", columns))),
+        refuse_moved=refuse if capture.refuse_new_keys else sql.SQL(""),
+    )
+    raw(connection).execute(body)
+    _attach(connection, capture.table, capture.queue, with_truncate=False)
+
+
+def install_guard(
+    connection: Connection,
+    table: Table,
+    function: str,
+    *,
+    events: Sequence[str],
+    message: str,
+    hint: str,
+) -> None:
+    """Refuse some kinds of statement on a table, with a message of ours.
+
+    Parameters:
+        events: of INSERT, UPDATE, DELETE, TRUNCATE.
+    """
+    body = sql.SQL(load("guard_function")).format(  # type: ignore[arg-type]
+        function=sql.Identifier(SCHEMA, function),
+        message=sql.Literal(message),
+        hint=sql.Literal(hint),
+    )
+    raw(connection).execute(body)
+    statement = sql.SQL(
+        "CREATE TRIGGER snaptide_guard BEFORE {events} ON {table}"
+        " FOR EACH STATEMENT EXECUTE FUNCTION {function}()"
+    ).format(
+        events=sql.SQL(" OR ").join(sql.SQL(event) for event in events),  # type: ignore[arg-type]
+        table=sql.Identifier(table.schema, table.name),
+        function=sql.Identifier(SCHEMA, function),
+    )
+    raw(connection).execute(statement)
+    _enable_always(connection, table.qualified, "snaptide_guard")
+
+
+def remove(connection: Connection, function: str) -> None:
+    """Drop a trigger function of ours and with it the triggers that call it."""
+    raw(connection).execute(
+        sql.SQL("DROP FUNCTION IF EXISTS {}() CASCADE").format(sql.Identifier(SCHEMA, function))
+    )
+
+
+def numbered(prefix: str, columns: Sequence[object]) -> tuple[str, ...]:
+    """Names of recorded columns: k1, k2, ...: free of the user's names and their length."""
+    return tuple(f"{prefix}{n}" for n in range(1, len(columns) + 1))
+
+
+def column_bit(number: int) -> int:
+    """The bit of a column (by catalog number) in a log row's vector of changed columns."""
+    return 1 << min(number - 1, LAST_BIT - 1)
+
+
+def _attach(
+    connection: Connection, table: Table, function: str, *, with_truncate: bool
+) -> None:
+    rows = connection.execute(text(load("trigger_tree")), {"oid": table.oid}).all()
+    for schema, name, _ in rows:
+        for trigger in _TRIGGERS if with_truncate else _TRIGGERS[:3]:
+            _create_trigger(connection, QualifiedName(schema, name), function, *trigger)
+
+
+_NEW, _OLD = "NEW TABLE AS snaptide_new", "OLD TABLE AS snaptide_old"
+_TRIGGERS = (
+    ("INSERT", f"REFERENCING {_NEW}"),
+    ("UPDATE", f"REFERENCING {_OLD} {_NEW}"),
+    ("DELETE", f"REFERENCING {_OLD}"),
+    ("TRUNCATE", ""),
+)
+
+
+def _create_trigger(
+    connection: Connection, table: QualifiedName, function: str, event: str, images: str
+) -> None:
+    # The kind of record is part of the name: one table can have both.
+    name = f"snaptide_{function.partition('$')[0]}_{event.lower()}"
+    statement = sql.SQL(
+        "CREATE TRIGGER {name} AFTER {event} ON {table} {images}"
+        " FOR EACH STATEMENT EXECUTE FUNCTION {function}()"
+    ).format(
+        name=sql.Identifier(name),
+        event=sql.SQL(event),  # type: ignore[arg-type]
+        images=sql.SQL(images),  # type: ignore[arg-type]
+        table=sql.Identifier(table.schema, table.name),
+        function=sql.Identifier(SCHEMA, function),
+    )
+    raw(connection).execute(statement)
+    _enable_always(connection, table, name)
+
+
+def _enable_always(connection: Connection, table: QualifiedName, trigger: str) -> None:
+    raw(connection).execute(
+        sql.SQL("ALTER TABLE {} ENABLE ALWAYS TRIGGER {}").format(
+            sql.Identifier(table.schema, table.name), sql.Identifier(trigger)
+        )
+    )
+
+
+def _identifiers(names: Sequence[str]) -> list[sql.Identifier]:
+    return [sql.Identifier(name) for name in names]
+
+
+def _comma(parts: object) -> sql.Composed:
+    return sql.SQL(", ").join(parts)  # type: ignore[arg-type]
+
+
+def _either(key: sql.Identifier) -> sql.Composed:
+    return sql.SQL("COALESCE(n.{0}, o.{0})").format(key)
+
+
+def _same_key(keys: Sequence[sql.Identifier]) -> sql.Composed:
+    return sql.SQL(" AND ").join(sql.SQL("n.{0} = o.{0}").format(key) for key in keys)
+
+
+def _changed_vector(table: Table) -> sql.Composable:
+    parts = []
+    for column in table.columns:
+        value = sql.SQL("{0}.{1}" if column.comparable else "{0}.{1}::text")
+        old, new = (
+            value.format(sql.SQL(side), sql.Identifier(column.name)) for side in ("o", "n")
+        )
+        parts.append(
+            sql.SQL("CASE WHEN {} IS DISTINCT FROM {} THEN {}::bigint ELSE 0 END").format(
+                old, new, sql.Literal(column_bit(column.number))
+            )
+        )
+    return sql.SQL(" | ").join(parts)

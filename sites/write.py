@@ -1,0 +1,294 @@
+"""Writing staged changes to a table, set by set, in an order that constraints allow.
+
+One source table holds the changes: `kind` (I insert, U update, D delete, R delete
+and insert of one key), `n1`.. the new and, where there are any, `o1`.. the old
+values. Unique values that move or go are parked first; then rows are inserted
+(parents first), updated, and last deleted, children first: a delete before the
+update would cascade to the child that moved away (design 3.3).
+
+The builders only build; `write` executes. Used by the apply at a master and the
+merge at a snapshot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import ColumnElement, Connection, TableClause, and_, case, func, or_
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql.dml import Delete, Insert, Update
+
+from sites.errors import NoFreeValue, RowCountMismatch
+from sites.names import QualifiedName
+from sites.table import Column, Table, Unique
+
+
+@dataclass(frozen=True, kw_only=True)
+class Staged:
+    """Changes for one table, staged in a source table of the same database."""
+
+    table: Table
+    source: TableClause
+    #: the columns carried, in the order in which the source numbers them
+    columns: tuple[str, ...]
+    #: the columns that identify a row, among `columns`
+    identity: tuple[str, ...]
+    #: the source has old values; an update then writes only what it changed
+    has_old: bool = True
+
+    def new(self, column: str, source: TableClause | None = None) -> ColumnElement[Any]:
+        """The new value of a column, in the source table or an alias of it."""
+        return self._value("n", column, source)
+
+    def old(self, column: str, source: TableClause | None = None) -> ColumnElement[Any]:
+        """The old value of a column, in the source table or an alias of it."""
+        return self._value("o", column, source)
+
+    def key(self, column: str, source: TableClause | None = None) -> ColumnElement[Any]:
+        """The value that identifies the row, whatever the kind of change."""
+        if not self.has_old:
+            return self.new(column, source)
+        return func.coalesce(self.old(column, source), self.new(column, source))
+
+    def same_row(
+        self, target: TableClause, source: TableClause | None = None
+    ) -> ColumnElement[bool]:
+        """Whether a change is about this row of the target."""
+        return and_(*(target.c[name] == self.key(name, source) for name in self.identity))
+
+    def kind(self, *kinds: str, source: TableClause | None = None) -> ColumnElement[bool]:
+        """Whether a change is of one of these kinds."""
+        return (self.source if source is None else source).c.kind.in_(kinds)
+
+    def _value(self, side: str, column: str, source: TableClause | None) -> ColumnElement[Any]:
+        table = self.source if source is None else source
+        return table.c[f"{side}{self.columns.index(column) + 1}"]
+
+
+#: Which rows of a source are to be written, given the source or an alias of it.
+Rows = sa.sql.expression.ColumnElement[bool]
+
+
+def parents_first(tables: Sequence[Table]) -> list[QualifiedName]:
+    """Order tables so that what is referred to comes first; cycles keep their order."""
+    waiting = {t.qualified: {f.parent for f in t.foreign_keys} - {t.qualified} for t in tables}
+    ordered: list[QualifiedName] = []
+    while waiting:
+        free = [name for name, parents in waiting.items() if not parents & waiting.keys()]
+        for name in free or [next(iter(waiting))]:
+            ordered.append(name)
+            del waiting[name]
+    return ordered
+
+
+def movable(staged: Staged) -> list[Unique]:
+    """Unique keys whose values these changes can move from one row to another."""
+    return [
+        unique
+        for unique in staged.table.uniques
+        if set(unique.columns) <= set(staged.columns)
+        and set(unique.columns) != set(staged.identity)
+        and not unique.deferrable
+    ]
+
+
+def park(staged: Staged, unique: Unique, rows: Mapping[str, Any]) -> Update:
+    """Free unique values that one row of the changes gives up and another takes.
+
+    Parameters:
+        rows: equalities that select the changes in the source (column -> value).
+
+    Raises:
+        NoFreeValue: the unique key has no column that can be parked.
+    """
+    target = staged.table.sql()
+    giver, taker = staged.source.alias("giver"), staged.source.alias("taker")
+    moved = or_(*(staged.new(c, giver).is_distinct_from(target.c[c]) for c in unique.columns))
+    spot = parking_column(staged.table, unique)
+    return (
+        sa.update(target)
+        .values({target.c[spot.name]: _parked(spot)})
+        .where(selected(giver, rows), selected(taker, rows))
+        .where(staged.same_row(target, giver))
+        .where(or_(staged.kind("D", "R", source=giver), and_(staged.kind("U", source=giver), moved)))
+        .where(staged.kind("I", "U", "R", source=taker))
+        .where(*(target.c[c] == staged.new(c, taker) for c in unique.columns))
+        .where(sa.not_(staged.same_row(target, taker)))
+    )
+
+
+def insert(staged: Staged, rows: Mapping[str, Any], *kinds: str) -> Insert:
+    """Insert the new rows of the given kinds."""
+    target = staged.table.sql()
+    values = sa.select(*(staged.new(c) for c in staged.columns)).where(
+        selected(staged.source, rows), staged.kind(*kinds)
+    )
+    always = any(staged.table.column(c).identity == "a" for c in staged.columns)
+    statement = _InsertOverriding(target) if always else sa.insert(target)
+    return statement.from_select(list(staged.columns), values)
+
+
+def update(staged: Staged, rows: Mapping[str, Any]) -> Update:
+    """Update rows in place; what a change left alone keeps the target's value."""
+    target = staged.table.sql()
+    fixed = set(staged.identity) | {
+        c.name for c in staged.table.columns if c.identity == "a"
+    }
+    values = {
+        target.c[name]: _updated(staged, target, name)
+        for name in staged.columns
+        if name not in fixed
+    }
+    # A table whose columns are all key still has to be touched: the caller counts.
+    first = target.c[staged.identity[0]]
+    return (
+        sa.update(target)
+        .values(values or {first: first})
+        .where(selected(staged.source, rows), staged.kind("U"), staged.same_row(target))
+    )
+
+
+def delete(staged: Staged, rows: Mapping[str, Any], *kinds: str) -> Delete:
+    """Delete the rows of the given kinds."""
+    target = staged.table.sql()
+    return sa.delete(target).where(
+        selected(staged.source, rows), staged.kind(*kinds), staged.same_row(target)
+    )
+
+
+def write(
+    connection: Connection,
+    changes: Sequence[Staged],
+    counts: Sequence[Mapping[str, int]],
+    rows: Mapping[str, Any],
+) -> None:
+    """Write changes to all their tables; each statement must meet its rows exactly.
+
+    Parameters:
+        counts: for each of `changes`, how many rows there are of each kind.
+        rows: equalities that select the changes in each source.
+
+    Raises:
+        RowCountMismatch: a statement touched more or fewer rows than it should.
+    """
+    order = parents_first([staged.table for staged in changes])
+    paired = sorted(
+        zip(changes, counts, strict=True), key=lambda p: order.index(p[0].table.qualified)
+    )
+    for staged, count in paired:
+        if sum(count.values()) > 1:
+            for unique in movable(staged):
+                connection.execute(park(staged, unique, rows))
+    early = _children_of_replaced(paired)
+    for staged, count in reversed(paired):
+        if staged.table.qualified in early:
+            _expect(connection, delete(staged, rows, "D"), staged, count, "D")
+        _expect(connection, delete(staged, rows, "R"), staged, count, "R")
+    for staged, count in paired:
+        _expect(connection, insert(staged, rows, "I", "R"), staged, count, "I", "R")
+    for staged, count in paired:
+        _expect(connection, update(staged, rows), staged, count, "U")
+    for staged, count in reversed(paired):
+        if staged.table.qualified not in early:
+            _expect(connection, delete(staged, rows, "D"), staged, count, "D")
+
+
+def selected(source: TableClause, rows: Mapping[str, Any]) -> ColumnElement[bool]:
+    """The rows of a source that the equalities name."""
+    return and_(sa.true(), *(source.c[name] == value for name, value in rows.items()))
+
+
+def parking_column(table: Table, unique: Unique) -> Column:
+    """The column of a unique key that can be freed for a moment.
+
+    Raises:
+        NoFreeValue: none is nullable or of a type with free values.
+    """
+    columns = [table.column(name) for name in unique.columns]
+    for column in columns:
+        if column.nullable:
+            return column
+    for column in columns:
+        if _free_value(column) is not None:
+            return column
+    raise NoFreeValue(f"Unique key {unique.name} of {table.qualified} cannot be parked.")
+
+
+def _updated(staged: Staged, target: TableClause, name: str) -> ColumnElement[Any]:
+    new = staged.new(name)
+    if not staged.has_old:
+        return new
+    same = staged.table.column(name).same_as(staged.old(name), new)
+    return case((same, target.c[name]), else_=new)
+
+
+def _parked(column: Column) -> ColumnElement[Any]:
+    value = sa.null() if column.nullable else _free_value(column)
+    assert value is not None
+    return value
+
+
+def _free_value(column: Column) -> ColumnElement[Any] | None:
+    base = column.type.partition("(")[0]
+    if base in ("integer", "bigint"):
+        return sa.cast(-2_000_000_000 * func.random(), sa.BigInteger)
+    if base in ("text", "character varying"):
+        return func.left(
+            func.md5(sa.cast(func.gen_random_uuid(), sa.Text)), _length(column.type)
+        )
+    return func.gen_random_uuid() if base == "uuid" else None
+
+
+def _length(type_name: str) -> int:
+    _, _, size = type_name.partition("(")
+    return min(int(size.rstrip(")")), 32) if size else 32
+
+
+def _children_of_replaced(
+    paired: Sequence[tuple[Staged, Mapping[str, int]]],
+) -> set[QualifiedName]:
+    """Tables below one in which a row is deleted and inserted again.
+
+    Their deletes come before: the row that goes for a moment may not be
+    referred to by rows that go for good.
+    """
+    below = {s.table.qualified for s, count in paired if count.get("R")}
+    replaced = set(below)
+    for staged, _ in paired:  # parents first, so one pass reaches grandchildren
+        if any(f.parent in below for f in staged.table.foreign_keys):
+            below.add(staged.table.qualified)
+    return below if replaced else set()
+
+
+def _expect(
+    connection: Connection,
+    statement: Insert | Update | Delete,
+    staged: Staged,
+    count: Mapping[str, int],
+    *kinds: str,
+) -> None:
+    expected = sum(count.get(kind, 0) for kind in kinds)
+    if not expected:
+        return
+    touched = connection.execute(statement).rowcount
+    if touched != expected:
+        raise RowCountMismatch(
+            f"{type(statement).__name__} on {staged.table.qualified} touched {touched}"
+            f" rows where {expected} were compared.",
+            table=str(staged.table.qualified),
+        )
+
+
+class _InsertOverriding(Insert):
+    """An INSERT that may give values to identity columns GENERATED ALWAYS."""
+
+    inherit_cache = True
+
+
+@compiles(_InsertOverriding)
+def _compile_overriding(element: Insert, compiler: Any, **kw: Any) -> str:
+    rendered: str = compiler.visit_insert(element, **kw)
+    return rendered.replace(") SELECT", ") OVERRIDING SYSTEM VALUE SELECT", 1)
