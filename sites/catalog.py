@@ -41,8 +41,8 @@ site_identity = Table(
     Column("timeline", Integer, nullable=False),
     Column("database_oid", BigInteger, nullable=False),
     Column("created_at", DateTime(timezone=True), server_default=func.now()),
-    Column("only", Integer, nullable=False, unique=True, server_default=text("1")),
-    CheckConstraint("only = 1", name="one_row"),
+    Column("one_row", Integer, nullable=False, unique=True, server_default=text("1")),
+    CheckConstraint("one_row = 1", name="one_row"),
 )
 
 #: What long work is doing right now; for people who wait, never for decisions.

@@ -32,14 +32,20 @@ def read(connection: Connection) -> Identity:
     Raises:
         SiteNotInitialised: there is no schema `snaptide`, or no row in it.
     """
-    if not inspect(connection).has_table(site_identity.name, schema=SCHEMA):
+    found = find(connection)
+    if found is None:
         raise SiteNotInitialised
+    return found
+
+
+def find(connection: Connection) -> Identity | None:
+    """The recorded identity, or None where `site init` never ran."""
+    if not inspect(connection).has_table(site_identity.name, schema=SCHEMA):
+        return None
     row = connection.execute(
         select(*(site_identity.c[name] for name in Identity.__slots__))
     ).one_or_none()
-    if row is None:
-        raise SiteNotInitialised
-    return Identity(**row._mapping)
+    return None if row is None else Identity(**row._mapping)
 
 
 def record(connection: Connection, name: str) -> Identity:

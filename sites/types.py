@@ -28,7 +28,7 @@ class PgSnapshot(NativeType):
 
     cache_ok = True
 
-    def __init__(self) -> None:
+    def __init__(self, *_: object) -> None:
         super().__init__("pg_snapshot")
 
 
@@ -37,5 +37,5 @@ class Xid8(NativeType):
 
     cache_ok = True
 
-    def __init__(self) -> None:
+    def __init__(self, *_: object) -> None:
         super().__init__("xid8")

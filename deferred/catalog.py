@@ -1,0 +1,194 @@
+"""Tables of the schema `snaptide` through which changes travel."""
+
+from __future__ import annotations
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    CheckConstraint,
+    Column,
+    DateTime,
+    ForeignKey,
+    Identity,
+    Index,
+    Integer,
+    Sequence,
+    Table,
+    Text,
+    UniqueConstraint,
+    Uuid,
+    func,
+    text,
+)
+from sqlalchemy.dialects.postgresql import ARRAY, JSONB
+
+from sites.catalog import metadata
+from sites.types import PgSnapshot, Xid8
+
+#: Numbers calls and transactions. CACHE 1: with more, sessions would draw
+#: numbers in advance and later transactions could come before earlier ones.
+order_no = Sequence("order_no", metadata=metadata, data_type=BigInteger, cache=1)
+
+# --- at the origin -----------------------------------------------------------
+
+#: One row an updatable snapshot whose changes are queued.
+queue = Table(
+    "queue",
+    metadata,
+    Column("id", Integer, Identity(), primary_key=True),
+    Column("snapshot", Text, nullable=False, unique=True),
+    Column("base_schema", Text, nullable=False),
+    Column("base_table", Text, nullable=False),
+    Column("queue_table", Text, nullable=False, unique=True),
+    Column("destination", Text, nullable=False),
+    Column("target_schema", Text, nullable=False),
+    Column("target_table", Text, nullable=False),
+    # In the queue table they are o1, n1, o2, n2, ... in this order.
+    Column("columns", ARRAY(Text), nullable=False),
+    Column("identity_columns", ARRAY(Text), nullable=False),
+    # The target has columns that are not carried: a row deleted and inserted
+    # again is then updated, which keeps them.
+    Column("partial", Boolean, nullable=False),
+    # The refresh has seen the master's answer to every call up to here.
+    Column("covered_batch", BigInteger, nullable=False, server_default=text("0")),
+    Column("covered_order", BigInteger, nullable=False, server_default=text("0")),
+)
+
+#: One row a user's transaction with calls. Written by the trigger.
+deferred_transaction = Table(
+    "deferred_transaction",
+    metadata,
+    Column("xid", Xid8, primary_key=True),
+    # NULL at first, 0 while the transaction's last checks run, then drawn.
+    Column("order_no", BigInteger),
+    Column("start_time", DateTime(timezone=True), server_default=func.now()),
+    Column("origin_user", Text, nullable=False),
+)
+
+#: One row a transaction and destination, once a window holds it.
+delivery = Table(
+    "delivery",
+    metadata,
+    Column("destination", Text, primary_key=True),
+    Column("xid", Xid8, primary_key=True),
+    Column("order_no", BigInteger, nullable=False),
+    Column("calls", BigInteger, nullable=False),
+    # NULL until a batch takes it; never changed afterwards.
+    Column("batch", BigInteger),
+    Column("delivered_at", DateTime(timezone=True)),
+    UniqueConstraint("destination", "batch", "order_no"),
+)
+
+#: One row a destination: how far its queue was cut into batches.
+destination = Table(
+    "destination",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("disabled", Boolean, nullable=False, server_default=text("false")),
+    # Transactions that this position has not seen are in no window yet.
+    Column("window_end", PgSnapshot, nullable=False),
+    Column("batch_no", BigInteger, nullable=False, server_default=text("0")),
+    Column("batch_id", Uuid),
+    Column("batch_end", BigInteger, nullable=False, server_default=text("0")),
+    # A hint for purge and people; the truth is the destination's marker.
+    Column("delivered_batch", BigInteger, nullable=False, server_default=text("0")),
+    Column("delivered_order", BigInteger, nullable=False, server_default=text("0")),
+    Column("last_push_at", DateTime(timezone=True)),
+    Column("last_txn_count", BigInteger),
+    Column("last_error", Text),
+    Column("last_error_at", DateTime(timezone=True)),
+)
+
+# --- at the destination ------------------------------------------------------
+
+#: One row an origin and stream: the last transaction applied. This is the truth.
+push_marker = Table(
+    "push_marker",
+    metadata,
+    Column("origin_id", Uuid, primary_key=True),
+    Column("stream", Integer, primary_key=True, server_default=text("0")),
+    Column("origin", Text, nullable=False),
+    Column("batch_no", BigInteger, nullable=False, server_default=text("0")),
+    Column("batch_id", Uuid),
+    Column("order_no", BigInteger, nullable=False, server_default=text("0")),
+    Column("applied_at", DateTime(timezone=True)),
+)
+
+#: The error queue: whole transactions that could not be applied.
+error_transaction = Table(
+    "error_transaction",
+    metadata,
+    Column("id", BigInteger, Identity(), primary_key=True),
+    Column("origin_id", Uuid, nullable=False, index=True),
+    Column("origin", Text, nullable=False),
+    Column("origin_transaction", Text, nullable=False),
+    Column("origin_user", Text, nullable=False),
+    Column("batch_no", BigInteger, nullable=False),
+    Column("order_no", BigInteger, nullable=False),
+    Column("start_time", DateTime(timezone=True)),
+    Column("parked_at", DateTime(timezone=True), server_default=func.clock_timestamp()),
+    Column("reason", Text, nullable=False),
+    Column("error_code", Text, nullable=False),
+    Column("error_message", Text, nullable=False),
+    # Error transactions that have to be settled first.
+    Column("waits_for", ARRAY(BigInteger), nullable=False, server_default=text("'{}'::bigint[]")),
+    UniqueConstraint("origin_id", "origin_transaction"),
+    CheckConstraint("reason IN ('conflict', 'error', 'dependant')", name="reason"),
+)
+
+#: The calls of a parked transaction; values are text as the database prints them.
+error_call = Table(
+    "error_call",
+    metadata,
+    Column(
+        "error_id",
+        BigInteger,
+        ForeignKey(error_transaction.c.id, ondelete="CASCADE"),
+        primary_key=True,
+    ),
+    Column("call_no", BigInteger, primary_key=True),
+    Column("target_schema", Text, nullable=False),
+    Column("target_table", Text, nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("identity_columns", ARRAY(Text), nullable=False),
+    Column("old_values", JSONB(none_as_null=True)),
+    Column("new_values", JSONB(none_as_null=True)),
+    Column("current_values", JSONB(none_as_null=True)),
+    Column("conflict", Text),
+)
+
+#: What the calls of parked transactions hold and refer to: finds dependants.
+error_footprint = Table(
+    "error_footprint",
+    metadata,
+    Column(
+        "error_id",
+        BigInteger,
+        ForeignKey(error_transaction.c.id, ondelete="CASCADE"),
+        nullable=False,
+    ),
+    Column("origin_id", Uuid, nullable=False),
+    # A hash of table, columns and values of a key, unique value or foreign key.
+    Column("entry", Text, nullable=False),
+    # The row or value itself, or a reference to it.
+    Column("refers", Boolean, nullable=False),
+    Index("error_footprint_entry_idx", "origin_id", "entry"),
+)
+
+# --- anywhere ----------------------------------------------------------------
+
+#: What runs by itself, and when. Read by beat, which needs no restart.
+schedule = Table(
+    "schedule",
+    metadata,
+    Column("kind", Text, primary_key=True),
+    Column("subject", Text, primary_key=True),
+    # Seconds ("10s"), or five fields of cron, in UTC.
+    Column("interval", Text, nullable=False),
+    Column("options", JSONB, nullable=False, server_default=text("'{}'::jsonb")),
+    Column("disabled", Boolean, nullable=False, server_default=text("false")),
+    Column("next_at", DateTime(timezone=True), nullable=False, server_default=func.now()),
+    Column("last_at", DateTime(timezone=True)),
+    Column("last_error", Text),
+    CheckConstraint("kind IN ('push', 'refresh', 'purge')", name="kind"),
+)

@@ -1,0 +1,109 @@
+"""What a resolution method is given and what it answers: plain values.
+
+A conflict is not an exception. It is found at the master, handed to the rules
+of its column group or constraint, and ends as a decision or in the error queue.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum, StrEnum
+
+#: One row: column names and Python values, as psycopg gives them. Infinite
+#: dates and timestamps are `date.min`, `date.max`, `datetime.min`, `datetime.max`.
+Row = Mapping[str, object]
+
+
+class Kind(StrEnum):
+    """The three conflicts of Oracle's advanced replication."""
+
+    #: the current row differs from the old values, in one column group
+    UPDATE = "update"
+    #: the new values break a unique constraint of the master
+    UNIQUENESS = "uniqueness"
+    #: the row is gone, or the row to delete has changed
+    DELETE = "delete"
+
+
+class Decision(Enum):
+    """What a method decides; the numbers are those of Virtuoso's resolvers."""
+
+    #: the next rule in sequence is asked
+    UNDECIDED = 0
+    #: the site's values are applied, with what the method changed in them
+    SITE_WINS = 1
+    #: the same, and the change is now the master's: everyone receives the row
+    SITE_WINS_ORIGIN_CHANGED = 2
+    #: the master's values stay
+    MASTER_WINS = 3
+    #: the call is dropped for the whole row
+    IGNORE = 5
+
+    @property
+    def site_wins(self) -> bool:
+        """Whether the site's values are applied, changed or not."""
+        return self in (Decision.SITE_WINS, Decision.SITE_WINS_ORIGIN_CHANGED)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conflict:
+    """One disagreement between a deferred call and the master's row.
+
+    A row can have several: one for each column group and unique constraint.
+    """
+
+    kind: Kind
+    #: schema and name of the master table
+    table: tuple[str, str]
+    #: of an update conflict; None is the shadow group, which has no rules
+    column_group: str | None = None
+    #: name of the violated constraint, of a uniqueness conflict
+    constraint: str | None = None
+    #: the columns to decide: of the group, of the constraint, or all of a row
+    columns: tuple[str, ...]
+    #: the site's row before its change, None for an insert
+    old: Row | None
+    #: the site's row after its change, None for a delete
+    new: Row | None
+    #: the master's row (for uniqueness, the one in the way), None when gone
+    current: Row | None
+    #: name of the site where the change was made
+    origin: str
+    #: name of the master that decides
+    master: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resolution:
+    """The answer of a method to one conflict."""
+
+    decision: Decision
+    #: values that replace the site's, for single columns of the conflict
+    values: Row = field(default_factory=dict)
+    #: why, in words; always said when undecided
+    reason: str = ""
+
+
+def undecided(reason: str) -> Resolution:
+    """The answer that passes a conflict on to the next rule."""
+    return Resolution(decision=Decision.UNDECIDED, reason=reason)
+
+
+def rubbish(answer: object, conflict: Conflict) -> str | None:
+    """Say what is wrong with an answer that a routine gave, None when nothing is.
+
+    Values are taken only where the site wins, and only for the conflict's columns.
+    """
+    if not isinstance(answer, Resolution):
+        return f"returned {type(answer).__name__}, not a Resolution"
+    if not isinstance(answer.decision, Decision):
+        return f"returned the decision {answer.decision!r}, which does not exist"
+    if not isinstance(answer.values, Mapping):
+        return f"returned {type(answer.values).__name__} as values, not a mapping"
+    unknown = [repr(name) for name in answer.values if name not in conflict.columns]
+    if unknown:
+        return f"returned values for unknown columns: {', '.join(unknown)}"
+    if answer.values and not answer.decision.site_wins:
+        return f"returned values with {answer.decision.name.lower()}"
+    return None

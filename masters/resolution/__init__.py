@@ -1,0 +1,66 @@
+"""The resolution methods by name: one file each, one contract (`method.py`).
+
+To add a method, write its file, list it here and in the convergence table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from masters.conflict import Kind
+from masters.errors import MethodDoesNotFit, UnknownMethod
+from masters.resolution.additive import Additive
+from masters.resolution.custom import Custom
+from masters.resolution.discard import Discard
+from masters.resolution.latest_timestamp import LatestTimestamp
+from masters.resolution.method import Method
+from masters.resolution.overwrite import Overwrite
+from masters.resolution.routines import Routine, register
+from masters.resolution.site_priority import SitePriority
+
+METHODS: Mapping[str, type[Method]] = {
+    method.name: method
+    for method in (
+        Additive,
+        Custom,
+        Discard,
+        LatestTimestamp,
+        Overwrite,
+        SitePriority,
+    )
+}
+
+
+def build(
+    name: str, kind: Kind, parameters: Mapping[str, object], columns: Sequence[str]
+) -> Method:
+    """Build the method that a rule names, checked against what it shall decide.
+
+    Parameters:
+        name: a name in `METHODS`.
+        kind: the kind of conflict that the rule is for.
+        parameters: what the rule gives to the method.
+        columns: those of the column group or the constraint, or of the whole row.
+
+    Raises:
+        RuleError: the method does not exist or does not settle that kind, or its
+            parameters do not fit.
+    """
+    method = METHODS.get(name)
+    if method is None:
+        raise UnknownMethod(
+            f"There is no resolution method {name!r}; there are: {', '.join(METHODS)}.",
+            method=name,
+            known=list(METHODS),
+        )
+    if kind not in method.kinds:
+        raise MethodDoesNotFit(
+            f"{name} settles {' and '.join(sorted(method.kinds))} conflicts, "
+            f"not {kind} conflicts.",
+            method=name,
+            kind=kind,
+        )
+    return method.build(parameters, columns)
+
+
+__all__ = ["METHODS", "Method", "Routine", "build", "register"]

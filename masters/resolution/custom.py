@@ -1,0 +1,82 @@
+"""Custom routines."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import ClassVar, Self
+
+from masters.conflict import (
+    Conflict,
+    Decision,
+    Kind,
+    Resolution,
+    Row,
+    rubbish,
+    undecided,
+)
+from masters.errors import InvalidParameter
+from masters.resolution import routines
+from masters.resolution.method import check_names
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Custom:
+    """Oracle, USER FUNCTION, with the decisions of Virtuoso's custom resolvers.
+
+    The routine gets a conflict of its own to read and returns a Resolution. One
+    that raises, or returns anything else, leaves the conflict undecided with the
+    reason: it never stops the queue.
+
+    Parameters:
+        routine: the name under which the routine is registered.
+    """
+
+    name: ClassVar[str] = "custom"
+    kinds: ClassVar[frozenset[Kind]] = frozenset(Kind)
+
+    routine: str
+    function: routines.Routine
+
+    @classmethod
+    def build(cls, parameters: Mapping[str, object], columns: Sequence[str]) -> Self:
+        check_names(cls.name, parameters, required=["routine"])
+        routine = parameters["routine"]
+        if not isinstance(routine, str):
+            raise InvalidParameter(
+                f"custom: routine is the name of a routine, not {routine!r}.",
+                method=cls.name,
+                parameter="routine",
+                value=routine,
+            )
+        return cls(routine=routine, function=routines.find(routine))
+
+    def __call__(self, conflict: Conflict) -> Resolution:
+        try:
+            answer = self.function(_copy(conflict))
+            reason = rubbish(answer, conflict)
+        except Exception as error:  # whatever the user's code raises, it is no answer
+            raised = "".join(traceback.format_exception_only(error)).strip()
+            return undecided(f"routine {self.routine} raised {raised}")
+        if reason is not None:
+            return undecided(f"routine {self.routine} {reason}")
+        if answer.decision is Decision.UNDECIDED and not answer.reason:
+            return undecided(f"routine {self.routine} did not decide")
+        return answer
+
+
+def _copy(conflict: Conflict) -> Conflict:
+    """The same conflict, whose rows the routine can neither change nor keep."""
+    return replace(
+        conflict,
+        old=_frozen(conflict.old),
+        new=_frozen(conflict.new),
+        current=_frozen(conflict.current),
+    )
+
+
+def _frozen(row: Row | None) -> Row | None:
+    return None if row is None else MappingProxyType(deepcopy(dict(row)))

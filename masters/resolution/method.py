@@ -1,0 +1,102 @@
+"""The contract that every resolution method keeps, and what methods share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Protocol, Self
+
+from masters.conflict import Conflict, Decision, Kind, Resolution, Row, undecided
+from masters.errors import InvalidParameter, MissingParameter, UnknownParameter
+
+
+class Method(Protocol):
+    """One way to settle a conflict, built once per rule from its parameters.
+
+    A method is a pure function of the conflict: the same inputs give the same
+    answer at every site, and the inputs stay as they are.
+    """
+
+    #: the name that rules use
+    name: ClassVar[str]
+    #: the conflicts it can settle
+    kinds: ClassVar[frozenset[Kind]]
+
+    @classmethod
+    def build(cls, parameters: Mapping[str, object], columns: Sequence[str]) -> Self:
+        """Check the parameters against the columns to decide, when a rule is added.
+
+        Raises:
+            RuleError: a parameter is missing, unknown or unfit, or the number of
+                columns is wrong.
+        """
+
+    def __call__(self, conflict: Conflict) -> Resolution:
+        """Decide, or say why not."""
+
+
+def check_names(
+    method: str,
+    parameters: Mapping[str, object],
+    *,
+    required: Sequence[str] = (),
+    optional: Sequence[str] = (),
+) -> None:
+    """Refuse parameters that a method does not have, and miss those it needs.
+
+    Raises:
+        MissingParameter: one of `required` was not given.
+        UnknownParameter: one is neither required nor optional.
+    """
+    known = [*required, *optional]
+    for name in parameters:
+        if name not in known:
+            raise UnknownParameter(
+                f"{method} has no parameter {name!r}; it takes: "
+                f"{', '.join(known) or 'none'}.",
+                method=method,
+                parameter=name,
+                known=known,
+            )
+    for name in required:
+        if name not in parameters:
+            raise MissingParameter(
+                f"{method} needs the parameter {name!r}.", method=method, parameter=name
+            )
+
+
+def deciding_column(method: str, value: object, columns: Sequence[str]) -> str:
+    """The column that decides; as in Oracle it must belong to the column group.
+
+    Raises:
+        InvalidParameter: the value is not one of the columns.
+    """
+    if not isinstance(value, str) or value not in columns:
+        raise InvalidParameter(
+            f"{method}: {value!r} is not a column of the group ({', '.join(columns)}).",
+            method=method,
+            parameter="column",
+            value=value,
+        )
+    return value
+
+
+def value_of(row: Row | None, column: str) -> object:
+    """The value of a column, None when it is NULL or there is no row."""
+    return None if row is None else row.get(column)
+
+
+def null_side(conflict: Conflict, column: str, *sides: str) -> str | None:
+    """The reason why a deciding column decides nothing: it has no value."""
+    for side in sides:
+        if value_of(getattr(conflict, side), column) is None:
+            return f"{column} is NULL in the {side} row"
+    return None
+
+
+def higher_wins(new: Any, current: Any, reason: str) -> Resolution:
+    """The greater of two ranks wins; equal ranks decide nothing (Oracle's rule)."""
+    if new > current:
+        return Resolution(decision=Decision.SITE_WINS, reason=reason)
+    if new < current:
+        return Resolution(decision=Decision.MASTER_WINS, reason=reason)
+    return undecided(f"{reason}: equal")

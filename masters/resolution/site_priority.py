@@ -1,0 +1,103 @@
+"""Site priority."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import ClassVar, Self
+
+from masters.conflict import Conflict, Kind, Resolution, undecided
+from masters.errors import InvalidParameter
+from masters.resolution.method import (
+    check_names,
+    deciding_column,
+    higher_wins,
+    null_side,
+    value_of,
+)
+
+Number = int | float | Decimal
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SitePriority:
+    """Oracle, SITE PRIORITY: the change made at the site of higher priority wins.
+
+    The column, kept by a trigger of the user, holds the name of the site that last
+    updated the row. Without a column the origin of the change is compared with the
+    master, so that every change at the master counts as the master's own. The same
+    priority, a site that is not listed, or NULL on either side decides nothing.
+
+    Parameters:
+        priorities: names of sites and their priority; the higher number wins.
+        column: optional, a column of the group that holds the name of a site.
+    """
+
+    name: ClassVar[str] = "site_priority"
+    kinds: ClassVar[frozenset[Kind]] = frozenset({Kind.UPDATE})
+
+    priorities: Mapping[str, Number]
+    column: str | None = None
+
+    @classmethod
+    def build(cls, parameters: Mapping[str, object], columns: Sequence[str]) -> Self:
+        check_names(cls.name, parameters, required=["priorities"], optional=["column"])
+        column = parameters.get("column")
+        return cls(
+            priorities=_priorities(parameters["priorities"]),
+            column=(
+                None if column is None else deciding_column(cls.name, column, columns)
+            ),
+        )
+
+    def __call__(self, conflict: Conflict) -> Resolution:
+        if self.column is None:
+            return self._compare(conflict.origin, conflict.master)
+        if reason := null_side(conflict, self.column, "new", "current"):
+            return undecided(reason)
+        return self._compare(
+            value_of(conflict.new, self.column), value_of(conflict.current, self.column)
+        )
+
+    def _compare(self, new: object, current: object) -> Resolution:
+        theirs, ours = self._priority(new), self._priority(current)
+        if theirs is None or ours is None:
+            unlisted = new if theirs is None else current
+            return undecided(f"site {unlisted!r} has no priority")
+        return higher_wins(theirs, ours, f"{new} ({theirs}) against {current} ({ours})")
+
+    def _priority(self, site: object) -> Number | None:
+        return self.priorities.get(site) if isinstance(site, str) else None
+
+
+def _priorities(value: object) -> dict[str, Number]:
+    """A copy of the priorities, once each is a name and a number.
+
+    Raises:
+        InvalidParameter: it is anything else.
+    """
+    if not isinstance(value, Mapping) or not value:
+        raise InvalidParameter(
+            "site_priority: priorities are a mapping of site names to numbers.",
+            method=SitePriority.name,
+            parameter="priorities",
+            value=value,
+        )
+    for site, number in value.items():
+        if not isinstance(site, str) or not _is_number(number):
+            raise InvalidParameter(
+                f"site_priority: {site!r}: {number!r} is no site name with a number.",
+                method=SitePriority.name,
+                parameter="priorities",
+                value=value,
+            )
+    return dict(value)
+
+
+def _is_number(value: object) -> bool:
+    """A number that compares with every other: no bool, no NaN."""
+    if isinstance(value, bool) or not isinstance(value, Number):
+        return False
+    return not math.isnan(value)

@@ -1,0 +1,42 @@
+"""Alembic environment of a site's own schema, `snaptide`.
+
+Run by `snaptide.migrate`, which passes an open connection; nothing is read
+from a file. The user's tables are none of its business.
+"""
+
+from __future__ import annotations
+
+from alembic import context
+from sqlalchemy.dialects.postgresql.base import ischema_names
+
+import snapshots.catalog
+import snapshots.spark.catalog  # noqa: F401
+from sites.catalog import SCHEMA, metadata
+from sites.types import PgSnapshot, Xid8
+
+# Types of PostgreSQL that SQLAlchemy does not know when it reads a table back.
+ischema_names.update({"pg_snapshot": PgSnapshot, "xid8": Xid8})
+
+
+def only_ours(name: str | None, kind: str, parents: dict[str, str | None]) -> bool:
+    """Look at the tables that the catalogs declare, and at no other.
+
+    Logs and queues live in the same schema but belong to a snapshot log or a
+    snapshot, not to the chain.
+    """
+    if kind == "schema":
+        return name == SCHEMA
+    return kind != "table" or f"{SCHEMA}.{name}" in metadata.tables
+
+
+context.configure(
+    connection=context.config.attributes["connection"],
+    target_metadata=metadata,
+    version_table_schema=SCHEMA,
+    include_schemas=True,
+    include_name=only_ours,
+    compare_type=False,
+    transactional_ddl=True,
+)
+with context.begin_transaction():
+    context.run_migrations()

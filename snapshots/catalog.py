@@ -1,0 +1,62 @@
+"""Tables of the schema `snaptide` that a snapshot site uses."""
+
+from __future__ import annotations
+
+from sqlalchemy import (
+    Boolean,
+    Column,
+    DateTime,
+    ForeignKey,
+    Table,
+    Text,
+    UniqueConstraint,
+    Uuid,
+    func,
+    text,
+)
+from sqlalchemy.dialects.postgresql import ARRAY
+
+from sites.catalog import metadata
+from sites.types import PgSnapshot
+
+#: Snapshots that are always refreshed to one moment of one master.
+refresh_group = Table(
+    "refresh_group",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("master", Text, nullable=False),
+    Column("master_id", Uuid, nullable=False),
+    # The moment of the master that the group shows; NULL before the first load.
+    Column("position", PgSnapshot),
+    Column("refreshed_at", DateTime(timezone=True)),
+    Column("last_error", Text),
+    Column("created_at", DateTime(timezone=True), server_default=func.now()),
+)
+
+#: One row a snapshot.
+snapshot = Table(
+    "snapshot",
+    metadata,
+    Column("schema", Text, primary_key=True),
+    Column("name", Text, primary_key=True),
+    Column("refresh_group", Text, ForeignKey(refresh_group.c.name), nullable=False, index=True),
+    Column("base_table", Text, nullable=False),
+    Column("extra_table", Text, nullable=False, unique=True),
+    Column("log_view", Text, nullable=False, unique=True),
+    Column("master_schema", Text, nullable=False),
+    Column("master_table", Text, nullable=False),
+    Column("columns", ARRAY(Text), nullable=False),
+    Column("identity_columns", ARRAY(Text), nullable=False),
+    # As the master's catalog prints it, with every name qualified.
+    Column("condition", Text),
+    Column("updatable", Boolean, nullable=False),
+    Column("method", Text, nullable=False, server_default="?"),
+    # Set until the first load is complete, and when only a complete refresh
+    # can be right again.
+    Column("loaded", Boolean, nullable=False, server_default=text("false")),
+    Column("must_complete", Boolean, nullable=False, server_default=text("false")),
+    Column("last_method", Text),
+    Column("last_refresh", DateTime(timezone=True)),
+    Column("created_at", DateTime(timezone=True), server_default=func.now()),
+    UniqueConstraint("schema", "base_table"),
+)

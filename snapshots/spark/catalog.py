@@ -1,0 +1,27 @@
+"""Ledgers by which a Spark task that runs twice is told from one that ran once."""
+
+from __future__ import annotations
+
+from sqlalchemy import BigInteger, Column, DateTime, Integer, Table, Text, Uuid, func
+
+from sites.catalog import metadata
+
+#: Task attempts whose rows in a stage table count.
+stage_attempt = Table(
+    "stage_attempt",
+    metadata,
+    Column("load_id", Uuid, primary_key=True),
+    Column("attempt", Text, primary_key=True),
+    Column("rows", BigInteger, nullable=False),
+    Column("created_at", DateTime(timezone=True), server_default=func.now()),
+)
+
+#: Ranges of a first load that are in the table, written with their rows.
+load_range = Table(
+    "load_range",
+    metadata,
+    Column("load_id", Uuid, primary_key=True),
+    Column("range_no", Integer, primary_key=True),
+    Column("rows", BigInteger, nullable=False),
+    Column("created_at", DateTime(timezone=True), server_default=func.now()),
+)

@@ -1,0 +1,117 @@
+"""Brings a site's own schema to the version of this program, and back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from alembic import command
+from alembic.config import Config
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import Connection, text
+
+from sites import identity
+from sites.catalog import SCHEMA
+from sites.errors import SnaptideError
+from sites.site import Site
+
+#: One key for all sites: whoever upgrades a database locks it for others.
+_UPGRADE_LOCK = 0x534E4150
+
+
+class SchemaInUse(SnaptideError):
+    """The site still has snapshot logs or snapshots."""
+
+    code = "SNP-401"
+    hint = "Drop its snapshots and snapshot logs first; their queues would be lost."
+
+
+def upgrade(site: Site, revision: str = "head") -> None:
+    """Create or upgrade the schema `snaptide` at a site, and record who it is.
+
+    Raises:
+        SiteUnreachable: the database cannot be reached.
+    """
+    with site.begin() as connection:
+        _lock(connection)
+        connection.execute(text("CREATE SCHEMA IF NOT EXISTS snaptide"))
+        connection.execute(text(_CREATE_ROLE))
+        command.upgrade(_config(connection), revision)
+        if identity.find(connection) is None:
+            identity.record(connection, site.name)
+
+
+def downgrade(site: Site, revision: str) -> None:
+    """Take the schema back to an older revision; `base` removes it.
+
+    Raises:
+        SchemaInUse: logs or snapshots would be lost.
+    """
+    with site.begin() as connection:
+        _lock(connection)
+        if revision == "base" and _in_use(connection):
+            raise SchemaInUse(f"Site {site.name} still has snapshot logs or snapshots.")
+        command.downgrade(_config(connection), revision)
+        if revision == "base":
+            connection.execute(text("DROP SCHEMA snaptide CASCADE"))
+
+
+def check(connection: Connection) -> None:
+    """Raise when the schema differs from what the catalogs declare (for tests)."""
+    command.check(_config(connection))
+
+
+def current_revision(connection: Connection) -> str | None:
+    """The revision that the site's schema is at; None without one."""
+    options = {"version_table_schema": SCHEMA}
+    return MigrationContext.configure(connection, opts=options).get_current_revision()
+
+
+def head_revision() -> str:
+    """The revision that this program needs."""
+    return str(ScriptDirectory(str(_folder())).get_current_head())
+
+
+def _lock(connection: Connection) -> None:
+    connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _UPGRADE_LOCK})
+
+
+def _in_use(connection: Connection) -> bool:
+    return bool(
+        connection.scalar(
+            text(
+                "SELECT EXISTS (SELECT FROM snaptide.snapshot_log)"
+                " OR EXISTS (SELECT FROM snaptide.snapshot)"
+            )
+        )
+    )
+
+
+def _config(connection: Connection) -> Config:
+    config = Config()
+    config.set_main_option("script_location", str(_folder()))
+    config.set_main_option("path_separator", "os")
+    config.attributes["connection"] = connection
+    return config
+
+
+def _folder() -> Path:
+    # In a wheel the chain lies inside this package; in a checkout beside it.
+    inside = Path(__file__).parent / "migrations"
+    return inside if inside.is_dir() else Path(__file__).parent.parent / "migrations"
+
+
+#: Roles belong to the whole cluster: two sites in one cluster may create it at once.
+_CREATE_ROLE = """
+DO $$
+BEGIN
+    IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = 'snaptide_apply') THEN
+        CREATE ROLE snaptide_apply NOLOGIN;
+    END IF;
+    IF NOT pg_has_role(current_user, 'snaptide_apply', 'MEMBER') THEN
+        EXECUTE format('GRANT snaptide_apply TO %I', current_user);
+    END IF;
+EXCEPTION WHEN duplicate_object OR unique_violation THEN
+    NULL;
+END $$
+"""
