@@ -33,10 +33,12 @@ snapshot_log = Table(
     Column("log_table", Text, nullable=False, unique=True),
     Column("with_rowid", Boolean, nullable=False),
     Column("identity_columns", ARRAY(Text), nullable=False),
-    # Rows of older transactions may be gone, or were never recorded: a
-    # snapshot whose position does not see all of them is too old for a fast
-    # refresh (the log is "too young" for it, as ORA-12034 puts it).
-    Column("horizon", Xid8, nullable=False),
+    # What this transaction has not seen was not recorded ...
+    Column("created_xid", Xid8, nullable=False),
+    # ... and rows of transactions before this one may have been purged. A
+    # position that either is true of is too old for a fast refresh: the log is
+    # "too young" for it, as ORA-12034 puts it.
+    Column("horizon", Xid8, nullable=False, server_default=text("'0'::xid8")),
     Column("created_at", DateTime(timezone=True), server_default=func.now()),
     UniqueConstraint("table_schema", "table_name"),
 )

@@ -10,7 +10,7 @@ from sites.errors import SnaptideError
 class RuleError(SnaptideError):
     """A rule of conflict resolution cannot be used as it was given."""
 
-    code = "SNP-120"  # Oracle: ORA-23325 (parameter type), ORA-23334 and others
+    code = "SNP-120"
     hint = "Give an update rule its column group and a uniqueness rule its constraint."
 
 
@@ -71,3 +71,54 @@ class UnusableRoutine(RuleError):
 
     code = "SNP-128"
     hint = "A routine is a plain function that takes a Conflict, returns a Resolution."
+
+
+# Snapshot logs: SNP-10x.
+
+
+class NoSnapshotLog(SnaptideError):
+    """The table has no snapshot log."""
+
+    code = "SNP-101"  # Oracle: ORA-23413
+    hint = "Run: snaptide log create SITE TABLE"
+
+
+class SnapshotLogExists(SnaptideError):
+    """The table already has a snapshot log."""
+
+    code = "SNP-102"  # Oracle: ORA-12000
+    hint = "One log serves all snapshots of a table; there is nothing to do."
+
+
+class SnapshotLogInUse(SnaptideError):
+    """Snapshots are refreshed from this log."""
+
+    code = "SNP-103"
+    hint = "Drop those snapshots first, or use --force and refresh them completely."
+
+
+class NoPrimaryKey(SnaptideError):
+    """The table has no primary key by which its rows could be told apart."""
+
+    code = "SNP-104"  # Oracle: ORA-12014
+    hint = "Add a primary key, or create the log WITH ROWID (--with-rowid)."
+
+
+class CannotLogTable(SnaptideError):
+    """Changes of this kind of table cannot be recorded."""
+
+    code = "SNP-105"
+    hint = "Snapshot logs are for ordinary and partitioned tables of the user's."
+
+
+# Apply: SNP-11x.
+
+
+class InvalidNetChange(SnaptideError):
+    """The calls of a transaction do not add up to one change of the row."""
+
+    code = "SNP-110"
+    hint = (
+        "A trigger at the origin changed the row in a way that was not recorded. "
+        "Look at the calls, correct the master by hand, then delete the error."
+    )

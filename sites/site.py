@@ -63,6 +63,12 @@ class Directory(Mapping[str, "Site"]):
     def __repr__(self) -> str:
         return f"Directory({', '.join(self._sites)})"
 
+    def close(self) -> None:
+        """Close the idle connections of all sites."""
+        for site in self._sites.values():
+            if "engine" in site.__dict__:
+                site.engine.dispose()
+
 
 @dataclass(frozen=True, kw_only=True)
 class Site:

@@ -21,7 +21,10 @@ def upgrade() -> None:
         sa.Column("log_table", sa.Text(), nullable=False),
         sa.Column("with_rowid", sa.Boolean(), nullable=False),
         sa.Column("identity_columns", postgresql.ARRAY(sa.Text()), nullable=False),
-        sa.Column("horizon", Xid8(), nullable=False),
+        sa.Column("created_xid", Xid8(), nullable=False),
+        sa.Column(
+            "horizon", Xid8(), server_default=sa.text("'0'::xid8"), nullable=False
+        ),
         sa.Column(
             "created_at",
             sa.DateTime(timezone=True),

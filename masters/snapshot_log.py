@@ -1,0 +1,255 @@
+"""Snapshot logs: which rows of a master table changed, and in which transaction."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from psycopg import sql
+from psycopg.errors import LockNotAvailable
+from sqlalchemy import (
+    Connection,
+    Row,
+    Text,
+    and_,
+    cast,
+    delete,
+    func,
+    insert,
+    literal,
+    select,
+    text,
+)
+from sqlalchemy.exc import OperationalError
+from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_random
+
+from masters.catalog import registered_snapshot, snapshot_log
+from masters.errors import (
+    CannotLogTable,
+    NoPrimaryKey,
+    NoSnapshotLog,
+    SnapshotLogExists,
+    SnapshotLogInUse,
+)
+from sites import QualifiedName, Site, faults, identity, names, position, ring, triggers
+from sites.table import Table, describe
+from sites.transport import raw
+from sites.types import PgSnapshot
+
+#: The row identity of Oracle7's ROWID logs: born with the row, kept everywhere.
+ROWID = "snaptide_rowid"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotLog:
+    """A master table's snapshot log, and who still needs it."""
+
+    table: str
+    log_table: str
+    with_rowid: bool
+    identity_columns: tuple[str, ...]
+    created_at: datetime
+    #: rows in the log now, an estimate
+    rows: int
+    #: names of the snapshots that are refreshed from it, as site:snapshot
+    snapshots: tuple[str, ...]
+
+
+def create_snapshot_log(site: Site, table: str, *, with_rowid: bool = False) -> SnapshotLog:
+    """Record the changes of a master table from now on (Oracle: CREATE SNAPSHOT LOG).
+
+    Parameters:
+        site: the master.
+        table: `name` or `schema.name`.
+        with_rowid: identify rows by a generated column `snaptide_rowid`, which
+            is added to the table (rewriting it) and survives a change of key;
+            required for tables without a primary key.
+
+    Raises:
+        UnknownTable, SnapshotLogExists, NoPrimaryKey, CannotLogTable.
+    """
+    name = names.parse(table)
+    for attempt in _patiently():
+        with attempt, site.begin() as connection:
+            # Writers wait behind us while we wait for one of them.
+            connection.execute(text("SET LOCAL lock_timeout = '2s'"))
+            identity.confirm(connection, site.name)
+            _create(connection, name, with_rowid=with_rowid)
+            faults.point("log_create.before_commit")
+    return show_snapshot_log(site, table)
+
+
+def drop_snapshot_log(site: Site, table: str, *, force: bool = False) -> None:
+    """Stop recording a master table's changes and forget those recorded.
+
+    Parameters:
+        force: drop it although snapshots are refreshed from it; they can then
+            only be refreshed completely. A ROWID column stays in the table.
+
+    Raises:
+        NoSnapshotLog, SnapshotLogInUse.
+    """
+    for attempt in _patiently():
+        with attempt, site.begin() as connection:
+            connection.execute(text("SET LOCAL lock_timeout = '2s'"))
+            log = get_log(connection, names.parse(table))
+            users = _users(connection, log.id)
+            if users and not force:
+                raise SnapshotLogInUse(
+                    f"The snapshot log of {table} is used by {', '.join(users)}.",
+                    snapshots=users,
+                )
+            triggers.remove(connection, log.log_table)
+            ring.drop(connection, log.log_table)
+            connection.execute(delete(snapshot_log).where(snapshot_log.c.id == log.id))
+            faults.point("log_drop.before_commit")
+
+
+def list_snapshot_logs(site: Site) -> list[SnapshotLog]:
+    """All snapshot logs of a master, by table name."""
+    with site.begin() as connection:
+        identity.read(connection)
+        rows = connection.execute(
+            select(snapshot_log).order_by("table_schema", "table_name")
+        ).all()
+        return [_describe(connection, row) for row in rows]
+
+
+def show_snapshot_log(site: Site, table: str) -> SnapshotLog:
+    """One snapshot log.
+
+    Raises:
+        NoSnapshotLog: the table has none.
+    """
+    with site.begin() as connection:
+        return _describe(connection, get_log(connection, names.parse(table)))
+
+
+def find_log(connection: Connection, table: QualifiedName) -> Row[Any] | None:
+    """The catalog row of a table's snapshot log, or None."""
+    return connection.execute(
+        select(snapshot_log).where(
+            snapshot_log.c.table_schema == table.schema,
+            snapshot_log.c.table_name == table.name,
+        )
+    ).one_or_none()
+
+
+def get_log(connection: Connection, table: QualifiedName) -> Row[Any]:
+    """The catalog row of a table's snapshot log.
+
+    Raises:
+        NoSnapshotLog: the table has none.
+    """
+    row = find_log(connection, table)
+    if row is None:
+        raise NoSnapshotLog(f"Table {table} has no snapshot log.", table=str(table))
+    return row
+
+
+def reaches_back_to(connection: Connection, log: Row[Any], since: str) -> bool:
+    """Whether the log holds every change that a position has not seen."""
+    old = cast(literal(since), PgSnapshot())
+    return bool(
+        connection.scalar(
+            select(
+                and_(
+                    position.visible(snapshot_log.c.created_xid, old),
+                    func.pg_snapshot_xmin(old) >= snapshot_log.c.horizon,
+                )
+            ).where(snapshot_log.c.id == log.id)
+        )
+    )
+
+
+def _create(connection: Connection, name: QualifiedName, *, with_rowid: bool) -> None:
+    if find_log(connection, name) is not None:
+        raise SnapshotLogExists(f"Table {name} has a snapshot log.", table=str(name))
+    table = describe(connection, name)
+    _refuse_unloggable(table)
+    if with_rowid and ROWID not in table.names:
+        _add_rowid(connection, table)
+        table = describe(connection, name)
+    keys = (ROWID,) if with_rowid else table.key
+    if not keys:
+        raise NoPrimaryKey(f"Table {name} has no primary key.", table=str(name))
+    log = names.derived("mlog$_", name)
+    ring.create(connection, log, table, keys)
+    triggers.install_log(
+        connection, triggers.LogCapture(table=table, log=log, identity=keys)
+    )
+    connection.execute(
+        insert(snapshot_log).values(
+            table_schema=name.schema,
+            table_name=name.name,
+            log_table=log,
+            with_rowid=with_rowid,
+            identity_columns=list(keys),
+            created_xid=func.pg_current_xact_id(),
+        )
+    )
+
+
+def _refuse_unloggable(table: Table) -> None:
+    if table.kind not in ("r", "p"):
+        raise CannotLogTable(f"{table.qualified} is not a table.", table=str(table.qualified))
+    if table.schema in ("snaptide", "pg_catalog", "information_schema"):
+        raise CannotLogTable(f"{table.qualified} is not a user's table.")
+
+
+def _add_rowid(connection: Connection, table: Table) -> None:
+    where = sql.Identifier(table.schema, table.name)
+    column = sql.Identifier(ROWID)
+    raw(connection).execute(
+        sql.SQL(
+            "ALTER TABLE {} ADD COLUMN {} uuid NOT NULL DEFAULT gen_random_uuid() UNIQUE"
+        ).format(where, column)
+    )
+
+
+def _describe(connection: Connection, row: Row[Any]) -> SnapshotLog:
+    rows = connection.scalar(
+        text(
+            "SELECT COALESCE(sum(greatest(c.reltuples, 0)), 0)::int8 FROM pg_inherits i"
+            " JOIN pg_class c ON c.oid = i.inhrelid JOIN pg_class p ON p.oid = i.inhparent"
+            " WHERE p.relname = :log AND p.relnamespace = 'snaptide'::regnamespace"
+        ),
+        {"log": row.log_table},
+    )
+    return SnapshotLog(
+        table=str(QualifiedName(row.table_schema, row.table_name)),
+        log_table=row.log_table,
+        with_rowid=row.with_rowid,
+        identity_columns=tuple(row.identity_columns),
+        created_at=row.created_at,
+        rows=rows or 0,
+        snapshots=tuple(_users(connection, row.id)),
+    )
+
+
+def _users(connection: Connection, log_id: int) -> list[str]:
+    name = func.concat(
+        registered_snapshot.c.site_name, ":", registered_snapshot.c.snapshot, type_=Text
+    )
+    return list(
+        connection.scalars(
+            select(name).where(registered_snapshot.c.log_id == log_id).order_by(name)
+        )
+    )
+
+
+def _patiently() -> Retrying:
+    """Try again when the table was locked by somebody all the while."""
+
+    def locked(error: BaseException) -> bool:
+        return isinstance(error, LockNotAvailable) or (
+            isinstance(error, OperationalError) and isinstance(error.orig, LockNotAvailable)
+        )
+
+    return Retrying(
+        retry=retry_if_exception(locked),
+        stop=stop_after_attempt(10),
+        wait=wait_random(0.1, 0.5),
+        reraise=True,
+    )

@@ -1,0 +1,151 @@
+"""Rows as Arrow tables, in and out of a database, for Spark.
+
+What goes from database to database travels by COPY (`sites.transport`); this
+is for rows that something in between must look at. Arrow carries few of
+PostgreSQL's types exactly, so all others travel as text and are cast back by
+the database (`carrier`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Literal
+from urllib.parse import unquote, urlsplit
+
+import pyarrow as pa
+from adbc_driver_manager import Error
+from adbc_driver_postgresql import dbapi
+
+from sites.errors import SnaptideError
+
+#: Types that come back from Arrow as they went in. Not floats and times: the
+#: database prints and reads them without loss, NaN and infinity included.
+_NATIVE = {
+    "smallint": pa.int16(),
+    "integer": pa.int32(),
+    "bigint": pa.int64(),
+    "boolean": pa.bool_(),
+    "text": pa.string(),
+    "character varying": pa.string(),
+    "bytea": pa.binary(),
+}
+
+_SNAPSHOT = re.compile(r"[0-9A-F]{8}-[0-9A-F]{8}-[0-9]+")
+
+#: A stage is ours alone: whoever holds a lock on it will not let go soon.
+_LOCK_TIMEOUT = "10s"
+
+
+class ArrowTransportFailed(SnaptideError):
+    """Rows could not be read from, or written to, a database as Arrow tables."""
+
+    code = "SNP-020"
+    hint = "Nothing was written. What the database said is in the message."
+
+
+def carrier(column_type: str) -> Literal["native", "text"]:
+    """How values of a type travel: as Arrow's own type, or as text.
+
+    Parameters:
+        column_type: as `format_type()` prints it, for example `numeric(10,2)`.
+    """
+    return "native" if _plain(column_type) in _NATIVE else "text"
+
+
+def schema(column_types: Iterable[str]) -> pa.Schema:
+    """The Arrow schema of columns of these types, named by position `c1` to `cn`."""
+    types = [_NATIVE.get(_plain(name), pa.string()) for name in column_types]
+    return pa.schema([(f"c{i}", carried) for i, carried in enumerate(types, start=1)])
+
+
+def read(
+    uri: str, sql: str, *, snapshot: str | None = None
+) -> Iterator[pa.RecordBatch]:
+    """Read a query in a transaction of its own, REPEATABLE READ and READ ONLY.
+
+    Parameters:
+        uri: as `Site.libpq_uri()` gives it, with our settings.
+        sql: casts to text what must travel as text.
+        snapshot: what `pg_export_snapshot()` returned, to see the same moment.
+
+    Raises:
+        ArrowTransportFailed: the database refused; the password is not in it.
+        ValueError: that is not the name of an exported snapshot.
+    """
+    with _reading(uri, snapshot) as cursor:
+        cursor.execute(sql)
+        yield from cursor.fetch_record_batch()
+
+
+def read_table(uri: str, sql: str, *, snapshot: str | None = None) -> pa.Table:
+    """Read a query whole; like `read`, and with its schema if there are no rows."""
+    with _reading(uri, snapshot) as cursor:
+        cursor.execute(sql)
+        return cursor.fetch_arrow_table()
+
+
+def ingest(
+    uri: str,
+    schema: str,
+    table: str,
+    batches: pa.RecordBatchReader | pa.Table | Sequence[pa.RecordBatch],
+) -> int:
+    """Add rows to a table that exists, by column name, and commit.
+
+    If anything fails nothing is written: a failed load would else leave the
+    connection within COPY, and its lock with it.
+
+    Returns:
+        How many rows were written.
+
+    Raises:
+        ArrowTransportFailed: the database refused; the password is not in it.
+    """
+    if isinstance(batches, Sequence):
+        if not batches:
+            return 0
+        batches = pa.Table.from_batches(batches)
+    with _connected(uri) as connection, connection.cursor() as cursor:
+        cursor.execute(f"SET LOCAL lock_timeout = '{_LOCK_TIMEOUT}'")
+        rows = cursor.adbc_ingest(table, batches, mode="append", db_schema_name=schema)
+        connection.commit()
+    return int(rows)
+
+
+@contextmanager
+def _reading(uri: str, snapshot: str | None) -> Iterator[dbapi.Cursor]:
+    if snapshot is not None and not _SNAPSHOT.fullmatch(snapshot):
+        raise ValueError(f"not the name of an exported snapshot: {snapshot!r}")
+    with _connected(uri) as connection, connection.cursor() as cursor:
+        cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+        if snapshot is not None:
+            cursor.execute(f"SET TRANSACTION SNAPSHOT '{snapshot}'")
+        yield cursor
+
+
+@contextmanager
+def _connected(uri: str) -> Iterator[dbapi.Connection]:
+    """A connection in a transaction that ends, with it, whatever happens."""
+    try:
+        # Closing rolls back what was not committed.
+        with dbapi.connect(uri, autocommit=False) as connection:
+            yield connection
+    except Error as error:
+        raise ArrowTransportFailed(
+            without_password(str(error), uri), sqlstate=error.sqlstate
+        ) from None
+
+
+def without_password(message: str, uri: str) -> str:
+    """A message of a driver without the password of the URI that it was about."""
+    secret = urlsplit(uri).password
+    for form in {secret, unquote(secret or "")} - {None, ""}:
+        message = message.replace(str(form), "***")
+    return message.strip()
+
+
+def _plain(column_type: str) -> str:
+    """The type without its length: `character varying(10)` loses nothing either."""
+    return re.sub(r"^character varying\(\d+\)$", "character varying", column_type)

@@ -1,0 +1,150 @@
+"""A whole table in parts that can be read side by side, whatever its key.
+
+A part is a range of pages: PostgreSQL reads it without touching the others
+(TID range scan), and no type of key is too strange. All parts together are
+exactly the table if they are read under one snapshot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import (
+    Column,
+    ColumnElement,
+    Connection,
+    FromClause,
+    Integer,
+    MetaData,
+    Row,
+    Select,
+    Table,
+    Text,
+    and_,
+    bindparam,
+    cast,
+    column,
+    func,
+    literal,
+    select,
+    text,
+    true,
+)
+from sqlalchemy.dialects.postgresql import CHAR, OID, REGCLASS
+
+from sites.names import QualifiedName, quoted
+from sites.types import NativeType
+
+#: Large enough that starting a task is nothing beside it.
+PART_BYTES = 64 * 2**20
+
+_pg = MetaData(schema="pg_catalog")
+_CLASS = Table(
+    "pg_class",
+    _pg,
+    Column("oid", OID),
+    Column("relname", Text),
+    Column("relnamespace", OID),
+    Column("relkind", CHAR(1)),
+    Column("relam", OID),
+)
+_NAMESPACE = Table("pg_namespace", _pg, Column("oid", OID), Column("nspname", Text))
+_INHERITS = Table(
+    "pg_inherits", _pg, Column("inhrelid", OID), Column("inhparent", OID)
+)
+_METHOD = Table("pg_am", _pg, Column("oid", OID), Column("amname", Text))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Range:
+    """Some pages of one table, of one partition if it has any."""
+
+    #: The table to read, and no other that inherits from it.
+    table: QualifiedName
+    #: First page; None if the whole table is one part.
+    first: int | None = None
+    #: The page after the last one; None if the range has no end.
+    end: int | None = None
+
+    def predicate(self, source: FromClause) -> ColumnElement[bool]:
+        """What a row of `source`, which is `table`, fulfils if it is in the range."""
+        if self.first is None:
+            return true()
+        ctid: ColumnElement[Any] = column("ctid", NativeType("tid"))
+        ctid.table = source  # type: ignore[attr-defined]
+        bounds = [ctid >= _tid(self.first)]
+        if self.end is not None:
+            bounds.append(ctid < _tid(self.end))
+        return and_(*bounds)
+
+    def restrict(self, query: Select[Any], source: FromClause) -> Select[Any]:
+        """A query that reads `source`, which is `table`, reduced to the range."""
+        only = query.with_hint(source, "ONLY", "postgresql")
+        return only if self.first is None else only.where(self.predicate(source))
+
+
+def ctid_ranges(
+    connection: Connection, table: QualifiedName, parts: int | None = None
+) -> list[Range]:
+    """Divide a table, or each of its partitions, into ranges of pages.
+
+    Called in the transaction whose snapshot the readers will see, and which
+    stays open until they have read: it locks the table (ACCESS SHARE), because
+    CLUSTER or VACUUM FULL in between would move rows from range to range.
+
+    Parameters:
+        table: with all its partitions and the tables that inherit from it.
+        parts: how many ranges there should be in all; each partition has at
+            least one. By default, one for each 64 MB.
+    """
+    connection.execute(text(f"LOCK TABLE {_quoted(table)} IN ACCESS SHARE MODE"))
+    leaves = connection.execute(_leaves(table)).all()
+    total = sum(leaf.bytes for leaf in leaves)
+    size = PART_BYTES if parts is None else max(total // max(parts, 1), 1)
+    return [part for leaf in leaves for part in _divide(leaf, size)]
+
+
+def _divide(leaf: Row[Any], size: int) -> Sequence[Range]:
+    name = QualifiedName(leaf.nspname, leaf.relname)
+    pages = leaf.bytes // leaf.block
+    count = min(max(round(leaf.bytes / size), 1), max(pages, 1))
+    if count == 1 or not leaf.has_pages:
+        return [Range(table=name)]
+    starts = [pages * i // count for i in range(count)]
+    return [
+        Range(table=name, first=first, end=end)
+        for first, end in zip(starts, [*starts[1:], None], strict=True)
+    ]
+
+
+def _leaves(table: QualifiedName) -> Select[Any]:
+    """All tables below this one that hold rows of their own, with their sizes."""
+    root = cast(literal(_quoted(table)), REGCLASS)
+    tree = select(cast(root, OID).label("oid")).cte("tree", recursive=True)
+    children = select(_INHERITS.c.inhrelid).where(_INHERITS.c.inhparent == tree.c.oid)
+    # UNION, not UNION ALL: a table can inherit from two others below the root.
+    tree = tree.union(children)
+    return (
+        select(
+            _NAMESPACE.c.nspname,
+            _CLASS.c.relname,
+            func.coalesce(func.pg_relation_size(_CLASS.c.oid), 0).label("bytes"),
+            cast(func.current_setting("block_size"), Integer).label("block"),
+            func.coalesce(_METHOD.c.amname == "heap", False).label("has_pages"),
+        )
+        .join_from(tree, _CLASS, _CLASS.c.oid == tree.c.oid)
+        .join(_NAMESPACE, _NAMESPACE.c.oid == _CLASS.c.relnamespace)
+        .outerjoin(_METHOD, _METHOD.c.oid == _CLASS.c.relam)
+        .where(_CLASS.c.relkind != "p")
+        .order_by(_NAMESPACE.c.nspname, _CLASS.c.relname)
+    )
+
+
+def _tid(page: int) -> ColumnElement[Any]:
+    return cast(bindparam(None, f"({page},0)", Text, literal_execute=True), NativeType("tid"))
+
+
+def _quoted(table: QualifiedName) -> str:
+    return f"{quoted(table.schema)}.{quoted(table.name)}"
