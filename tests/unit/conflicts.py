@@ -1,0 +1,63 @@
+"""Conflicts for the tests of resolution, what does not matter filled in."""
+
+from __future__ import annotations
+
+from masters.conflict import Conflict, Kind, Row
+
+
+def update_conflict(
+    columns: tuple[str, ...] = ("price",),
+    *,
+    group: str | None = "sale",
+    old: Row | None = None,
+    new: Row | None = None,
+    current: Row | None = None,
+    origin: str = "jfk",
+    master: str = "hq",
+) -> Conflict:
+    return Conflict(
+        kind=Kind.UPDATE,
+        table=("public", "products"),
+        column_group=group,
+        columns=columns,
+        old=old,
+        new=new,
+        current=current,
+        origin=origin,
+        master=master,
+    )
+
+
+def uniqueness_conflict(
+    columns: tuple[str, ...] = ("code",),
+    *,
+    constraint: str = "products_code_key",
+    new: Row | None = None,
+    current: Row | None = None,
+) -> Conflict:
+    return Conflict(
+        kind=Kind.UNIQUENESS,
+        table=("public", "products"),
+        constraint=constraint,
+        columns=columns,
+        old=None,
+        new=new if new is not None else {"id": 2, "code": "X"},
+        current=current if current is not None else {"id": 1, "code": "X"},
+        origin="jfk",
+        master="hq",
+    )
+
+
+def delete_conflict(
+    *, old: Row | None = None, new: Row | None = None, current: Row | None = None
+) -> Conflict:
+    return Conflict(
+        kind=Kind.DELETE,
+        table=("public", "products"),
+        columns=("id", "price"),
+        old=old if old is not None else {"id": 1, "price": 10},
+        new=new,
+        current=current,
+        origin="jfk",
+        master="hq",
+    )

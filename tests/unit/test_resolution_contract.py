@@ -1,0 +1,252 @@
+"""One suite, every resolution method: what all of them promise.
+
+A new method needs an example here, or the first test fails.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from copy import deepcopy
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from decimal import Decimal
+from itertools import product
+
+import pytest
+
+from masters import resolution
+from masters.conflict import Conflict, Decision, Kind, Resolution, rubbish
+from masters.errors import (
+    MethodDoesNotFit,
+    MissingParameter,
+    RuleError,
+    UnknownMethod,
+    UnknownParameter,
+)
+from masters.resolution import METHODS, routines
+from tests.unit.conflicts import delete_conflict, uniqueness_conflict, update_conflict
+
+
+@dataclass(frozen=True, kw_only=True)
+class Example:
+    """A rule that a method accepts, and what its rule says of NULL and equality."""
+
+    #: the column that decides or is decided
+    column: str
+    #: values of that column, in no particular order
+    values: tuple[object, ...]
+    parameters: dict[str, object] = field(default_factory=dict)
+    required: tuple[str, ...] = ()
+    #: the rows in which NULL in the column leaves the conflict undecided
+    null_undecided: tuple[str, ...] = ()
+    equal_undecided: bool = False
+
+
+STAMPS = (
+    datetime(2026, 3, 1, tzinfo=UTC),
+    datetime(2026, 3, 2, tzinfo=UTC),
+    datetime.max.replace(tzinfo=UTC),
+    datetime.min.replace(tzinfo=UTC),
+)
+
+EXAMPLES = {
+    "additive": Example(
+        column="stock",
+        values=(Decimal("10"), Decimal("15"), Decimal("7.50"), Decimal("NaN")),
+        null_undecided=("old", "new", "current"),
+    ),
+    "custom": Example(
+        column="notes",
+        values=(["a"], ["b"], {"c": [1]}),
+        parameters={"routine": "contract"},
+        required=("routine",),
+    ),
+    "discard": Example(column="price", values=(1, 2)),
+    "latest_timestamp": Example(
+        column="updated",
+        values=STAMPS,
+        parameters={"column": "updated"},
+        required=("column",),
+        null_undecided=("new", "current"),
+        equal_undecided=True,
+    ),
+    "overwrite": Example(column="price", values=(1, 2)),
+    "site_priority": Example(
+        column="site",
+        values=("hq", "jfk", "ewr", "nowhere"),
+        parameters={"column": "site", "priorities": {"hq": 3, "jfk": 2, "ewr": 2}},
+        required=("priorities",),
+        null_undecided=("new", "current"),
+        equal_undecided=True,
+    ),
+}
+
+every_method = pytest.mark.parametrize("name", sorted(METHODS))
+
+
+def rude_routine(conflict: Conflict) -> Resolution:
+    """Decides by the new value, and tries to change what it was given on the way."""
+    for row in (conflict.old, conflict.new, conflict.current):
+        for value in (row or {}).values():
+            if isinstance(value, list):
+                value.append("scribble")
+    return Resolution(decision=Decision.SITE_WINS)
+
+
+@pytest.fixture(autouse=True)
+def _routine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(routines, "_registered", {"contract": rude_routine})
+
+
+def built(name: str) -> resolution.Method:
+    example = EXAMPLES[name]
+    kind = min(METHODS[name].kinds)
+    return resolution.build(name, kind, example.parameters, [example.column])
+
+
+def update_conflicts(name: str) -> Iterator[Conflict]:
+    """Every combination of values, NULL and absent rows in the three images."""
+    column = EXAMPLES[name].column
+    rows = [{column: value} for value in (*EXAMPLES[name].values, None)]
+    for old, new, current in product([*rows, None, {}], repeat=3):
+        yield update_conflict(
+            (column,), old=deepcopy(old), new=deepcopy(new), current=deepcopy(current)
+        )
+
+
+def conflicts(name: str) -> Iterator[Conflict]:
+    """Conflicts of every kind that the method settles."""
+    kinds = METHODS[name].kinds
+    if Kind.UPDATE in kinds:
+        yield from update_conflicts(name)
+    if Kind.UNIQUENESS in kinds:
+        yield uniqueness_conflict()
+    if Kind.DELETE in kinds:
+        yield delete_conflict()
+
+
+def test_every_method_has_an_example():
+    assert sorted(EXAMPLES) == sorted(METHODS)
+
+
+@every_method
+def test_a_method_is_one_file_and_says_whose_rule_it_is(name):
+    method = METHODS[name]
+    assert method.name == name
+    assert method.__module__ == f"masters.resolution.{name}"
+    systems = ("Oracle", "Sybase", "Informix", "Virtuoso", "Ingres")
+    assert (method.__doc__ or "").startswith(systems)
+
+
+@every_method
+def test_the_same_inputs_give_the_same_answer(name):
+    for conflict in conflicts(name):
+        assert repr(built(name)(conflict)) == repr(built(name)(deepcopy(conflict)))
+
+
+@every_method
+def test_inputs_stay_as_they_are(name):
+    for conflict in conflicts(name):
+        before = repr(conflict)
+        built(name)(conflict)
+        assert repr(conflict) == before
+
+
+@every_method
+def test_the_answer_is_one_of_the_decisions_and_touches_only_the_group(name):
+    for conflict in conflicts(name):
+        answer = built(name)(conflict)
+        assert rubbish(answer, conflict) is None
+        assert answer.reason or answer.decision is not Decision.UNDECIDED
+
+
+@every_method
+def test_null_in_a_deciding_value_is_undecided_where_the_rule_says_so(name):
+    example = EXAMPLES[name]
+    for conflict in update_conflicts(name):
+        nulls = [
+            side
+            for side in example.null_undecided
+            if (getattr(conflict, side) or {}).get(example.column) is None
+        ]
+        if nulls:
+            assert built(name)(conflict).decision is Decision.UNDECIDED
+
+
+@every_method
+def test_equal_values_are_undecided_where_the_rule_says_so(name):
+    example = EXAMPLES[name]
+    for value in example.values:
+        row = {example.column: value}
+        conflict = update_conflict((example.column,), old=row, new=row, current=row)
+        if example.equal_undecided:
+            assert built(name)(conflict).decision is Decision.UNDECIDED
+
+
+@every_method
+def test_a_method_that_ignores_null_and_equality_always_decides(name):
+    example = EXAMPLES[name]
+    if not example.null_undecided and not example.equal_undecided:
+        for conflict in conflicts(name):
+            assert built(name)(conflict).decision is not Decision.UNDECIDED
+
+
+@every_method
+def test_unknown_parameters_are_refused(name):
+    example = EXAMPLES[name]
+    with pytest.raises(UnknownParameter, match="colour") as refused:
+        METHODS[name].build({**example.parameters, "colour": 1}, [example.column])
+    assert refused.value.code == "SNP-123"
+    assert refused.value.hint
+
+
+@every_method
+def test_missing_parameters_are_refused(name):
+    example = EXAMPLES[name]
+    for missing in example.required:
+        given = {k: v for k, v in example.parameters.items() if k != missing}
+        with pytest.raises(MissingParameter, match=missing) as refused:
+            METHODS[name].build(given, [example.column])
+        assert refused.value.hint
+
+
+@every_method
+def test_rubbish_as_a_parameter_is_refused(name):
+    example = EXAMPLES[name]
+    for parameter in example.parameters:
+        # None is how an optional parameter is left out.
+        nothing = (None,) if parameter in example.required else ()
+        for value in (7, [], "no such", *nothing):
+            given = {**example.parameters, parameter: value}
+            with pytest.raises(RuleError):
+                METHODS[name].build(given, [example.column])
+
+
+@every_method
+def test_parameters_are_taken_when_the_rule_is_built(name):
+    example = EXAMPLES[name]
+    parameters = deepcopy(example.parameters)
+    method = METHODS[name].build(parameters, [example.column])
+    for value in parameters.values():
+        if isinstance(value, dict):
+            value.clear()
+    parameters.clear()
+    for conflict in update_conflicts(name):
+        assert repr(method(conflict)) == repr(built(name)(conflict))
+
+
+@every_method
+def test_kinds_that_a_method_does_not_settle_are_refused(name):
+    example = EXAMPLES[name]
+    for kind in set(Kind) - METHODS[name].kinds:
+        with pytest.raises(MethodDoesNotFit, match=str(kind)):
+            resolution.build(name, kind, example.parameters, [example.column])
+
+
+def test_only_a_routine_settles_delete_conflicts():
+    assert [n for n, m in METHODS.items() if Kind.DELETE in m.kinds] == ["custom"]
+
+
+def test_an_unknown_method_is_refused_and_the_known_ones_are_named():
+    with pytest.raises(UnknownMethod, match="latest_timestamp"):
+        resolution.build("newest", Kind.UPDATE, {}, ["price"])
