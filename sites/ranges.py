@@ -51,9 +51,7 @@ _CLASS = Table(
     Column("relam", OID),
 )
 _NAMESPACE = Table("pg_namespace", _pg, Column("oid", OID), Column("nspname", Text))
-_INHERITS = Table(
-    "pg_inherits", _pg, Column("inhrelid", OID), Column("inhparent", OID)
-)
+_INHERITS = Table("pg_inherits", _pg, Column("inhrelid", OID), Column("inhparent", OID))
 _METHOD = Table("pg_am", _pg, Column("oid", OID), Column("amname", Text))
 
 
@@ -143,7 +141,9 @@ def _leaves(table: QualifiedName) -> Select[Any]:
 
 
 def _tid(page: int) -> ColumnElement[Any]:
-    return cast(bindparam(None, f"({page},0)", Text, literal_execute=True), NativeType("tid"))
+    return cast(
+        bindparam(None, f"({page},0)", Text, literal_execute=True), NativeType("tid")
+    )
 
 
 def _quoted(table: QualifiedName) -> str:

@@ -1,0 +1,246 @@
+"""The first load of a snapshot: ranges of the master, copied by Spark's tasks.
+
+A task pipes COPY of one database into COPY of another and looks at nothing in
+between. Spark may run a task twice, at once or one after the other, even after
+the load has ended: each range is one transaction at the target, which claims
+the range in `snaptide.load_range` before it copies. Range 0 stands there from
+the load's begin to its end; without it no task copies anything.
+"""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import psycopg
+import pyarrow as pa
+import sqlalchemy as sa
+from psycopg import sql
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+from sqlalchemy.dialects.postgresql import insert
+
+from sites import arrow, transport
+from snapshots.spark.catalog import load_range
+from snapshots.spark.connection import begin
+from snapshots.spark.errors import LoadFailed
+
+#: Called with rows done, rows in all if known, and "rows".
+Progress = Callable[[int, int | None, str], None]
+
+_GATE = 0
+_POLL_SECONDS = 0.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopyJob:
+    """One range of a first load."""
+
+    #: A query at the source, without COPY.
+    select: str
+    #: `COPY table (columns) FROM STDIN` at the target.
+    copy: str
+
+
+def copy_ranges(
+    spark: SparkSession,
+    source_uri: str,
+    target_uri: str,
+    jobs: Sequence[CopyJob],
+    snapshot: str,
+    progress: Progress | None = None,
+    *,
+    total: int | None = None,
+    load_id: uuid.UUID | None = None,
+) -> int:
+    """Copy ranges from one database to another; commits each one there.
+
+    Parameters:
+        source_uri, target_uri: as `Site.libpq_uri()` gives them; the target has
+            the schema `snaptide`.
+        jobs: together all rows, each row in one of them.
+        snapshot: exported by a transaction at the source that stays open until
+            this returns; all ranges see its moment.
+        progress: called twice a second from another thread, and at the end.
+        total: how many rows there are, if someone knows.
+        load_id: to be able to `forget` the load after a crash.
+
+    Returns:
+        How many rows were written.
+
+    Raises:
+        LoadFailed: a range failed. Others may be in the table, but no task of
+            this load writes to it any more: it can be emptied.
+    """
+    load = load_id or uuid.uuid4()
+    with begin(target_uri) as connection:
+        connection.execute(sa.insert(load_range).values(_claim(load, _GATE)))
+    try:
+        with _reported(target_uri, load, progress, total):
+            _run(spark, _task(source_uri, target_uri, jobs, snapshot, load), len(jobs))
+        with begin(target_uri) as connection:
+            rows = _finished(connection, load, len(jobs))
+    except (PySparkException, sa.exc.DBAPIError) as error:
+        raise LoadFailed(_safe(error, source_uri, target_uri), load_id=load) from None
+    finally:
+        with begin(target_uri) as connection:
+            forget(connection, load)
+    if progress is not None:
+        progress(rows, rows, "rows")
+    return rows
+
+
+def forget(connection: sa.Connection, load_id: uuid.UUID) -> None:
+    """End a load: waits for its tasks that are writing, and no other will.
+
+    Writes to `snaptide.load_range`, and commits nothing.
+    """
+    of_load = load_range.c.load_id == load_id
+    gate = sa.delete(load_range).where(of_load, load_range.c.range_no == _GATE)
+    connection.execute(gate)
+    connection.execute(sa.delete(load_range).where(of_load))
+
+
+def copy_range(
+    source_uri: str,
+    target_uri: str,
+    job: CopyJob,
+    snapshot: str,
+    load: uuid.UUID,
+    number: int,
+) -> int:
+    """Copy one range in one transaction, unless it is copied or the load is over.
+
+    Returns:
+        How many rows were written by this call.
+    """
+    with begin(target_uri) as target:
+        if not _is_open(target, load) or not _claims(target, load, number):
+            return 0
+        rows = _pipe(source_uri, transport.raw(target), job, snapshot)
+        of_range = (load_range.c.load_id == load) & (load_range.c.range_no == number)
+        target.execute(sa.update(load_range).where(of_range).values(rows=rows))
+        return rows
+
+
+def _is_open(target: sa.Connection, load: uuid.UUID) -> bool:
+    """Whether the load goes on; it does then until this transaction is over."""
+    of_gate = (load_range.c.load_id == load) & (load_range.c.range_no == _GATE)
+    gate = sa.select(load_range.c.range_no).where(of_gate)
+    return target.scalar(gate.with_for_update(read=True)) is not None
+
+
+def _claims(target: sa.Connection, load: uuid.UUID, number: int) -> bool:
+    """Whether the range is ours; waits for another who is copying it."""
+    claim = insert(load_range).values(_claim(load, number)).on_conflict_do_nothing()
+    return target.execute(claim).rowcount == 1
+
+
+def _claim(load: uuid.UUID, number: int) -> dict[str, object]:
+    return {"load_id": load, "range_no": number, "rows": 0}
+
+
+def _pipe(
+    source_uri: str,
+    target: psycopg.Connection[tuple[object, ...]],
+    job: CopyJob,
+    snapshot: str,
+) -> int:
+    out = sql.SQL("COPY ({}) TO STDOUT").format(sql.SQL(job.select))
+    with psycopg.connect(source_uri, prepare_threshold=None) as source:
+        source.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+        source.read_only = True
+        moment = sql.SQL("SET TRANSACTION SNAPSHOT {}").format(sql.Literal(snapshot))
+        source.execute(moment)
+        with source.cursor() as reader, target.cursor() as writer:
+            into = sql.SQL(job.copy)
+            with reader.copy(out) as rows, writer.copy(into) as sink:
+                for block in rows:
+                    sink.write(block)
+            return writer.rowcount
+
+
+def _task(
+    source_uri: str,
+    target_uri: str,
+    jobs: Sequence[CopyJob],
+    snapshot: str,
+    load: uuid.UUID,
+) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    def copy_numbered(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            numbers = batch.column(0).to_pylist()
+            rows = [
+                copy_range(source_uri, target_uri, jobs[n - 1], snapshot, load, n)
+                for n in numbers
+            ]
+            yield pa.RecordBatch.from_pydict({"rows": pa.array(rows, pa.int64())})
+
+    return copy_numbered
+
+
+def _run(
+    spark: SparkSession,
+    task: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]],
+    ranges: int,
+) -> None:
+    if ranges:
+        numbers = spark.range(1, ranges + 1, 1, numPartitions=ranges)
+        numbers.mapInArrow(task, "rows bigint").collect()
+
+
+def _finished(connection: sa.Connection, load: uuid.UUID, ranges: int) -> int:
+    """Count what was written, and see that no range is missing."""
+    counted = sa.select(
+        sa.func.count(), sa.func.coalesce(sa.func.sum(load_range.c.rows), 0)
+    ).where(load_range.c.load_id == load, load_range.c.range_no != _GATE)
+    done, rows = connection.execute(counted).one()
+    if done != ranges:
+        raise LoadFailed(f"{ranges - done} of {ranges} ranges are missing.")
+    return int(rows)
+
+
+@contextmanager
+def _reported(
+    uri: str, load: uuid.UUID, progress: Progress | None, total: int | None
+) -> Iterator[None]:
+    """Tell how far the load is while the body runs."""
+    if progress is None:
+        yield
+        return
+    over = threading.Event()
+    poller = threading.Thread(
+        target=_poll, args=(uri, load, progress, total, over), daemon=True
+    )
+    poller.start()
+    try:
+        yield
+    finally:
+        over.set()
+        poller.join()
+
+
+def _poll(
+    uri: str,
+    load: uuid.UUID,
+    progress: Progress,
+    total: int | None,
+    over: threading.Event,
+) -> None:
+    rows = sa.select(sa.func.coalesce(sa.func.sum(load_range.c.rows), 0)).where(
+        load_range.c.load_id == load
+    )
+    while not over.wait(_POLL_SECONDS):
+        with begin(uri) as connection:
+            done = int(connection.scalar(rows) or 0)
+        progress(done, total, "rows")
+
+
+def _safe(error: Exception, *uris: str) -> str:
+    text = str(error)
+    for uri in uris:
+        text = arrow.without_password(text, uri)
+    return text

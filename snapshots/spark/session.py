@@ -1,0 +1,250 @@
+"""The Spark session of this process: started once, kept warm, stopped at exit."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import shutil
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from pyspark import SparkContext
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from snapshots.spark.errors import (
+    JavaMissing,
+    SparkAfterFork,
+    SparkAlreadyRunning,
+    SparkNotStarted,
+)
+from snapshots.spark.java import java_home
+
+_LOGGING = """\
+rootLogger.level = error
+rootLogger.appenderRef.stderr.ref = stderr
+# The level that Spark's shells set is this logger's, if it has one of its own.
+logger.shell.name = org.apache.spark.api.python.PythonGatewayServer
+logger.shell.level = error
+appender.stderr.type = Console
+appender.stderr.name = stderr
+appender.stderr.target = SYSTEM_ERR
+appender.stderr.layout.type = PatternLayout
+appender.stderr.layout.pattern = %d{yyyy-MM-dd HH:mm:ss} %p %c{1}: %m%n%ex
+"""
+
+#: For every master. Times are UTC as in `sites.site.SETTINGS`; the regular
+#: expression keeps connection strings out of plans and logs.
+_COMMON = {
+    "spark.app.name": "snaptide",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.sql.redaction.options.regex": "(?i)url|uri|secret|password",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Running:
+    spark: SparkSession
+    master: str
+    settings: dict[str, str]
+    process: int
+    folder: Path
+
+
+_lock = threading.RLock()
+_running: _Running | None = None
+
+
+def session(master: str = "local[*]", **settings: str) -> SparkSession:
+    """The one Spark session of this process, started by the first who asks.
+
+    Parameters:
+        master: `local[*]` for Spark in this process's own JVM, `spark://...` for
+            a cluster, `sc://...` for Spark Connect, which needs no Java here.
+            Executors of a cluster need Snaptide installed.
+        **settings: Spark's own, by their full names; they win over ours.
+
+    Raises:
+        JavaMissing: no Java runtime is on this machine.
+        SparkNotStarted: Spark refused the settings, or the server did not answer.
+        SparkAlreadyRunning: a session with another master or settings runs here.
+        SparkAfterFork: the session belongs to the process that this was forked from.
+    """
+    global _running
+    with _lock:
+        if _running is not None and _running.process != os.getpid():
+            raise SparkAfterFork(process=_running.process)
+        if _running is not None and not _is_alive(_running.spark):
+            stop()
+        if _running is None:
+            _running = _start(master, settings)
+        elif (_running.master, _running.settings) != (master, settings):
+            raise SparkAlreadyRunning(master=_running.master, asked_for=master)
+        return _running.spark
+
+
+def stop() -> None:
+    """Stop the session of this process, if there is one, and remove its files."""
+    global _running
+    with _lock:
+        ended, _running = _running, None
+        if ended is None or ended.process != os.getpid():
+            return
+        if _is_alive(ended.spark):
+            ended.spark.stop()
+        elif not _is_remote(ended.master):
+            _forget_dead_jvm()
+        shutil.rmtree(ended.folder, ignore_errors=True)
+
+
+def _start(master: str, settings: dict[str, str]) -> _Running:
+    folder = Path(tempfile.mkdtemp(prefix="snaptide-spark-"))
+    try:
+        spark = (
+            _connect(master, settings)
+            if _is_remote(master)
+            else _launch(master, _local_settings(master, folder) | settings)
+        )
+    except Exception as error:
+        shutil.rmtree(folder, ignore_errors=True)
+        if isinstance(error, JavaMissing):
+            raise
+        raise SparkNotStarted(
+            f"Spark at {master} could not be started: {_first_line(error)}",
+            master=master,
+        ) from error
+    atexit.register(stop)
+    return _Running(
+        spark=spark,
+        master=master,
+        settings=settings,
+        process=os.getpid(),
+        folder=folder,
+    )
+
+
+def _connect(master: str, settings: dict[str, str]) -> SparkSession:
+    builder = SparkSession.builder.remote(master)
+    # The server's own settings (its application, its redaction) are not ours to set.
+    builder.config("spark.sql.session.timeZone", _COMMON["spark.sql.session.timeZone"])
+    for name, value in settings.items():
+        builder.config(name, value)
+    spark: SparkSession = builder.getOrCreate()
+    return spark
+
+
+def _launch(master: str, settings: dict[str, str]) -> SparkSession:
+    builder = SparkSession.builder.master(master)
+    for name, value in (_COMMON | settings).items():
+        builder.config(name, value)
+    with _environment(master):
+        return builder.getOrCreate()
+
+
+def _local_settings(master: str, folder: Path) -> dict[str, str]:
+    """What suits one machine and jobs of a fraction of a second (measured)."""
+    logging = folder / "log4j2.properties"
+    logging.write_text(_LOGGING)
+    quiet = {
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={logging}",
+    }
+    if not master.startswith("local"):
+        return quiet
+    cores = str(os.cpu_count() or 1)
+    return quiet | {
+        "spark.ui.enabled": "false",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.memory": _memory(),
+        "spark.sql.shuffle.partitions": cores,
+        # Adaptive plans cost a small diff a third of its time and give a large
+        # one nothing: keys are unique, so no partition outgrows the others.
+        "spark.sql.adaptive.enabled": "false",
+        "spark.sql.catalogImplementation": "in-memory",
+        "spark.sql.warehouse.dir": str(folder / "warehouse"),
+        "spark.local.dir": str(folder / "local"),
+        # Plans of past refreshes are kept for a UI that nobody sees.
+        "spark.sql.ui.retainedExecutions": "1",
+        "spark.ui.retainedJobs": "1",
+        "spark.ui.retainedStages": "1",
+    }
+
+
+def _memory() -> str:
+    """A quarter of the machine, between 1 and 4 GB: what does not fit is spilled."""
+    megabytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2**20
+    return f"{min(max(megabytes // 4, 1024), 4096)}m"
+
+
+@contextmanager
+def _environment(master: str) -> Iterator[None]:
+    """The variables that Spark reads when its JVM starts, and only then."""
+    wanted = {"JAVA_HOME": str(_java_home())}
+    if master.startswith("local"):
+        wanted["PYSPARK_PYTHON"] = sys.executable
+        wanted["SPARK_LOCAL_IP"] = "127.0.0.1"
+        wanted["PYTHONPATH"] = os.pathsep.join(_python_path())
+    before = {name: os.environ.get(name) for name in wanted}
+    os.environ.update(wanted)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+def _python_path() -> list[str]:
+    """Where Python workers find this package, installed or not."""
+    ours = str(Path(__file__).resolve().parents[2])
+    others = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    return [ours, *(path for path in others if path)]
+
+
+def _java_home() -> Path:
+    try:
+        return java_home()
+    except (OSError, ImportError) as error:
+        raise JavaMissing() from error
+
+
+def _is_remote(master: str) -> bool:
+    return master.startswith("sc://")
+
+
+def _is_alive(spark: SparkSession) -> bool:
+    """Whether the session still answers: someone may have stopped it, or its JVM."""
+    if not isinstance(spark, SparkSession) or not hasattr(spark, "_jsparkSession"):
+        return not spark.is_stopped  # type: ignore[attr-defined]
+    context = spark.sparkContext
+    try:
+        return context._jsc is not None and not context._jsc.sc().isStopped()
+    except (Py4JError, OSError):
+        return False
+
+
+def _forget_dead_jvm() -> None:
+    """Let PySpark start anew: it keeps the connection to a JVM that is gone."""
+    gateway = SparkContext._gateway
+    SparkSession._instantiatedSession = None
+    SparkContext._active_spark_context = None
+    SparkContext._gateway = None
+    SparkContext._jvm = None
+    process = getattr(gateway, "proc", None)
+    if process is not None:
+        process.kill()
+        process.communicate()
+
+
+def _first_line(error: Exception) -> str:
+    text = error.getMessage() if isinstance(error, PySparkException) else str(error)
+    return (str(text).strip().splitlines() or [type(error).__name__])[0]
