@@ -1,0 +1,56 @@
+# Everything a contributor types. `make help` lists it.
+
+PYTHON ?= python3
+BIN := .venv/bin
+PYTEST_ARGS ?=
+
+# PG=16 runs the suite on another version of PostgreSQL.
+PG_OPTION := $(if $(PG),--pg $(PG))
+# KEEP=1 leaves the demo running.
+KEEP_OPTION := $(if $(KEEP),--keep)
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-unit check docs bench clean
+
+help: ## list the targets
+	@while IFS= read -r line; do \
+	  case "$$line" in \
+	    [a-z]*:*"## "*) printf '%-12s %s\n' "$${line%%:*}" "$${line##*## }" ;; \
+	  esac; \
+	done < $(firstword $(MAKEFILE_LIST))
+
+# The stamp is newer than the two files as long as the environment is what they say.
+.venv: .venv/.installed ## create the virtual environment
+.venv/.installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check \
+	  --constraint constraints.txt --editable '.[demo,dev]'
+	@touch $@
+
+demo: .venv ## run the main job on embedded servers (KEEP=1 leaves it running)
+	$(BIN)/snaptide demo $(KEEP_OPTION)
+
+test: .venv ## run every test (PG=16 for another PostgreSQL, PYTEST_ARGS for more)
+	$(BIN)/pytest $(PG_OPTION) $(PYTEST_ARGS)
+
+test-unit: .venv ## run the tests that need no server
+	$(BIN)/pytest tests/unit $(PYTEST_ARGS)
+
+check: .venv ## format, lint, types, imports, spelling, compose file, docs
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/codespell
+	$(BIN)/check-jsonschema --builtin-schema vendor.compose-spec compose.yaml
+	$(if $(wildcard mkdocs.yml),$(BIN)/mkdocs build --strict --quiet)
+
+docs: .venv ## build the documentation into site/
+	$(BIN)/mkdocs build --strict
+
+bench: .venv ## run the benchmarks
+	$(BIN)/python -m benchmarks
+
+clean: ## remove what was built, the environment too
+	rm -rf .venv build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis \
+	  .import_linter_cache spark-warehouse metastore_db

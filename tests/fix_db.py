@@ -1,0 +1,162 @@
+"""PostgreSQL for tests: servers for the run, databases for a test."""
+
+import secrets
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Protocol
+
+import psycopg
+import pytest
+from psycopg import sql
+
+from snaptide.embedded import PostgresServer
+
+# Killing a server does not lose what it gave to the system's cache: tests of a killed
+# server hold without it, and every CREATE DATABASE is faster.
+TEST_SETTINGS = {"fsync": "off"}
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--pg", type=int, default=18, help="major version of PostgreSQL (16 or 18)"
+    )
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    return f"PostgreSQL: {config.getoption('--pg')}"
+
+
+class MakeDatabase(Protocol):
+    """Create an empty database and return its URL."""
+
+    def __call__(self, label: str = "db", on: PostgresServer | None = None) -> str: ...
+
+
+class TemplateDatabase(Protocol):
+    """Prepare a database once per run and return its name, to be cloned by tests."""
+
+    def __call__(
+        self,
+        name: str,
+        prepare: Callable[[str], None],
+        on: PostgresServer | None = None,
+    ) -> str: ...
+
+
+class Clone(Protocol):
+    """Create a copy of a template database and return its URL."""
+
+    def __call__(
+        self, template: str, label: str = "db", on: PostgresServer | None = None
+    ) -> str: ...
+
+
+@pytest.fixture(scope="session")
+def pg_version(pytestconfig: pytest.Config) -> int:
+    """The major version of PostgreSQL that this run is about."""
+    version: int = pytestconfig.getoption("--pg")
+    return version
+
+
+@pytest.fixture(scope="session")
+def server(pg_version: int) -> Iterator[PostgresServer]:
+    """The PostgreSQL server of this run; leave it running."""
+    yield from _running(pg_version)
+
+
+@pytest.fixture(scope="session")
+def second_server(pg_version: int) -> Iterator[PostgresServer]:
+    """Another PostgreSQL server of this run, for what one server would hide."""
+    yield from _running(pg_version)
+
+
+@pytest.fixture
+def own_server(pg_version: int) -> Iterator[PostgresServer]:
+    """A PostgreSQL server of the test's own, that it may stop and kill."""
+    yield from _running(pg_version)
+
+
+@pytest.fixture
+def make_database(server: PostgresServer) -> Iterator[MakeDatabase]:
+    """A function that creates databases; they are dropped after the test."""
+    made: list[tuple[PostgresServer, str]] = []
+
+    def make(label: str = "db", on: PostgresServer | None = None) -> str:
+        home, name = on or server, _random_name(label)
+        made.append((home, name))
+        return home.create_database(name)
+
+    yield make
+    _drop(made)
+
+
+@pytest.fixture(scope="session")
+def template_database(server: PostgresServer) -> TemplateDatabase:
+    """A function that makes a template the first time it is asked for it."""
+    made: set[tuple[str, PostgresServer]] = set()
+
+    def template(
+        name: str,
+        prepare: Callable[[str], None],
+        on: PostgresServer | None = None,
+    ) -> str:
+        home = on or server
+        if (name, home) not in made:
+            prepare(home.create_database(name))
+            _close_for_connections(home, name)
+            made.add((name, home))
+        return name
+
+    return template
+
+
+@pytest.fixture
+def clone(server: PostgresServer) -> Iterator[Clone]:
+    """A function that copies templates; the copies are dropped after the test."""
+    made: list[tuple[PostgresServer, str]] = []
+
+    def copy(template: str, label: str = "db", on: PostgresServer | None = None) -> str:
+        home, name = on or server, _random_name(label)
+        made.append((home, name))
+        return home.create_database(name, template=template)
+
+    yield copy
+    _drop(made)
+
+
+def _running(version: int) -> Iterator[PostgresServer]:
+    folder = Path(tempfile.mkdtemp(prefix="snaptide-pg-"))
+    server = PostgresServer(folder, version, settings=TEST_SETTINGS)
+    try:
+        server.start()
+        yield server
+    finally:
+        server.stop()
+        shutil.rmtree(folder)
+
+
+def _random_name(label: str) -> str:
+    # Not from `random`: it is seeded anew for each test, and would repeat itself.
+    return f"{label}_{secrets.token_hex(4)}"
+
+
+def _drop(made: list[tuple[PostgresServer, str]]) -> None:
+    for home, name in made:
+        if home.is_running():
+            home.drop_database(name)
+
+
+def _close_for_connections(home: PostgresServer, name: str) -> None:
+    """A session left in a template would make every copy fail: allow none."""
+    statement = sql.SQL("ALTER DATABASE {} WITH ALLOW_CONNECTIONS false").format(
+        sql.Identifier(name)
+    )
+    end = (
+        "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity "
+        "WHERE datname = %s"
+    )
+    with psycopg.connect(home.url(), autocommit=True) as connection:
+        connection.execute(statement)
+        connection.execute(end, [name])

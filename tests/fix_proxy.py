@@ -1,0 +1,127 @@
+"""A real TCP proxy for tests: between a client and its server, where lines are cut."""
+
+import socket
+import struct
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from urllib.parse import urlsplit, urlunsplit
+
+import pytest
+
+from snaptide.embedded.ports import HOST, free_port
+
+# Closing with this option sends a reset instead of a polite end.
+_RESET = struct.pack("ii", 1, 0)
+
+
+class Proxy:
+    """Passes bytes between clients and one server until told otherwise."""
+
+    def __init__(self, target_url: str) -> None:
+        target = urlsplit(target_url)
+        assert target.port is not None
+        self._target = (target.hostname, target.port)
+        self._target_url = target_url
+        self.port = free_port()
+        self._listener: socket.socket | None = None
+        self._lines: list[socket.socket] = []
+        self._lock = threading.Lock()
+        self._hearing = threading.Event()
+        self._hearing.set()
+
+    @property
+    def url(self) -> str:
+        """The target's URL, leading through the proxy."""
+        parts = urlsplit(self._target_url)
+        login = parts.netloc.rpartition("@")[0]
+        place = f"{HOST}:{self.port}"
+        return urlunsplit(parts._replace(netloc=f"{login}@{place}" if login else place))
+
+    def start(self) -> None:
+        """Accept connections; the port is the same after every stop."""
+        self._hearing.set()
+        self._listener = socket.create_server((HOST, self.port))
+        threading.Thread(
+            target=self._accept, args=[self._listener], daemon=True
+        ).start()
+
+    def stop(self) -> None:
+        """Drop all connections and refuse new ones."""
+        if self._listener is not None:
+            # Shut down first: it wakes the thread that waits in accept.
+            with suppress(OSError):
+                self._listener.shutdown(socket.SHUT_RDWR)
+            self._listener.close()
+            self._listener = None
+        self.cut()
+        self._hearing.set()
+
+    def cut(self) -> None:
+        """Reset the present connections; new ones are welcome."""
+        with self._lock:
+            lines, self._lines = self._lines, []
+        for line in lines:
+            _reset(line)
+
+    def deafen(self) -> None:
+        """Leave connections open, and accept new ones, but pass on nothing."""
+        self._hearing.clear()
+
+    def hear(self) -> None:
+        """Pass on what was held back, and all that follows."""
+        self._hearing.set()
+
+    def _accept(self, listener: socket.socket) -> None:
+        while True:
+            try:
+                client, _ = listener.accept()
+            except OSError:
+                return
+            self._join(client)
+
+    def _join(self, client: socket.socket) -> None:
+        try:
+            upstream = socket.create_connection(self._target, timeout=10)
+        except OSError:
+            _reset(client)
+            return
+        upstream.settimeout(None)
+        with self._lock:
+            self._lines += [client, upstream]
+        for source, sink in ((client, upstream), (upstream, client)):
+            threading.Thread(
+                target=self._pass_on, args=[source, sink], daemon=True
+            ).start()
+
+    def _pass_on(self, source: socket.socket, sink: socket.socket) -> None:
+        with suppress(OSError):
+            while data := source.recv(65536):
+                self._hearing.wait()
+                sink.sendall(data)
+        with suppress(OSError):
+            sink.shutdown(socket.SHUT_WR)
+
+
+def _reset(line: socket.socket) -> None:
+    with suppress(OSError):
+        line.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+        # Wakes the thread that waits in recv; a close alone would not.
+        line.shutdown(socket.SHUT_RD)
+    line.close()
+
+
+@pytest.fixture
+def make_proxy() -> Iterator[Callable[[str], Proxy]]:
+    """A function that puts a running proxy before the server of a URL."""
+    made: list[Proxy] = []
+
+    def make(url: str) -> Proxy:
+        proxy = Proxy(url)
+        proxy.start()
+        made.append(proxy)
+        return proxy
+
+    yield make
+    for proxy in made:
+        proxy.stop()

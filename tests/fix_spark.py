@@ -1,0 +1,31 @@
+"""Spark for tests: a Java runtime and one local session for the run."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from snapshots.spark.java import java_home as find_java_home
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@pytest.fixture(scope="session")
+def java_home() -> Iterator[Path]:
+    """The Java runtime of this run, in the environment as JAVA_HOME."""
+    home = find_java_home()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("JAVA_HOME", str(home))
+        yield home
+
+
+@pytest.fixture(scope="session")
+def spark(java_home: Path) -> Iterator["SparkSession"]:
+    """The Spark session of this run."""
+    # Imported late: most runs of a few tests need neither Spark nor the seconds.
+    from snapshots.spark.session import session, stop
+
+    yield session()
+    stop()
