@@ -1,0 +1,123 @@
+"""What long work is doing right now, for people who wait; never for decisions.
+
+Written through a connection of its own, so that it shows while the work's own
+transaction is open, and kept to a few writes a second. Work that cannot say how
+far it is goes on all the same.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, Protocol
+
+from sqlalchemy import Connection, delete, func, insert, text, update
+from sqlalchemy.exc import SQLAlchemyError
+
+from sites.catalog import activity
+from sites.errors import SnaptideError
+from sites.site import Site
+
+#: Seconds between two writes.
+PACE = 0.5
+
+#: Rows of sessions that are gone, or whose number another session has by now.
+#: Who may not see the other's session sees its number at least.
+_STALE = """
+NOT EXISTS (
+    SELECT FROM pg_stat_activity a
+    WHERE a.pid = activity.pid
+      AND COALESCE(a.backend_start <= activity.started_at, true)
+)
+"""
+
+
+class Progress(Protocol):
+    """Is told how far the work is."""
+
+    def __call__(self, done: int, total: int | None, unit: str) -> None: ...
+
+
+@contextmanager
+def report(
+    site: Site, kind: str, subject: str, also: Progress | None = None
+) -> Iterator[Progress]:
+    """Show work in `snaptide status` while the block runs.
+
+    Writes the table `activity`, commits at once, removes its row at the end.
+
+    Parameters:
+        kind: push, refresh, purge, ...
+        subject: of what: a destination, a refresh group.
+        also: is told every step too, at once; a progress bar.
+    """
+    reporter = _Reporter(also)
+    reporter.attempt(lambda: reporter.begin(site, kind, subject))
+    try:
+        yield reporter
+    finally:
+        reporter.attempt(reporter.end)
+
+
+class _Reporter:
+    """The row of one piece of work, and the connection that writes it."""
+
+    def __init__(self, also: Progress | None) -> None:
+        self._also = also
+        self._connection: Connection | None = None
+        self._close: Callable[[], Any] = lambda: None
+        self._id = 0
+        self._next = 0.0
+
+    def __call__(self, done: int, total: int | None, unit: str) -> None:
+        if self._also is not None:
+            self._also(done, total, unit)
+        if time.monotonic() >= self._next:
+            self._next = time.monotonic() + PACE
+            self.attempt(lambda: self._write(done, total, unit))
+
+    def attempt(self, step: Callable[[], None]) -> None:
+        """Do a step; when the site does not let us, stop reporting to it."""
+        try:
+            step()
+        except (SQLAlchemyError, SnaptideError):
+            self._let_go()
+
+    def begin(self, site: Site, kind: str, subject: str) -> None:
+        opened = site.connect()
+        connection = opened.__enter__()
+        self._close = lambda: opened.__exit__(None, None, None)
+        self._connection = connection.execution_options(isolation_level="AUTOCOMMIT")
+        sweep(connection)
+        self._id = connection.execute(
+            insert(activity)
+            .values(kind=kind, subject=subject, pid=func.pg_backend_pid())
+            .returning(activity.c.id)
+        ).scalar_one()
+
+    def end(self) -> None:
+        if self._connection is not None:
+            self._connection.execute(delete(activity).where(activity.c.id == self._id))
+        self._let_go()
+
+    def _write(self, done: int, total: int | None, unit: str) -> None:
+        if self._connection is not None:
+            self._connection.execute(
+                update(activity)
+                .where(activity.c.id == self._id)
+                .values(
+                    done=done, total=total, unit=unit, updated_at=func.clock_timestamp()
+                )
+            )
+
+    def _let_go(self) -> None:
+        self._connection = None
+        close, self._close = self._close, lambda: None
+        with suppress(SQLAlchemyError):
+            close()
+
+
+def sweep(connection: Connection) -> None:
+    """Remove the rows of work that died; writes `activity`."""
+    connection.execute(delete(activity).where(text(_STALE)))

@@ -1,0 +1,64 @@
+"""Errors of the program itself: settings (SNP-01x) and commands (SNP-4xx)."""
+
+from __future__ import annotations
+
+from sites.errors import SnaptideError
+
+
+class SettingsNotFound(SnaptideError):
+    """There is no snaptide.toml."""
+
+    code = "SNP-011"
+    hint = (
+        "Write one ([sites.NAME] url = ...), or say where it is with --config or "
+        "SNAPTIDE_CONFIG."
+    )
+
+
+class BadSettings(SnaptideError):
+    """The settings are not right."""
+
+    code = "SNP-012"
+    hint = "docs/reference/settings.md lists all settings."
+
+
+class UnsetVariable(SnaptideError):
+    """The settings name an environment variable that is not set."""
+
+    code = "SNP-013"
+    hint = "Set it, or write $${NAME} where the text itself is meant."
+
+
+class UnreadableSecret(SnaptideError):
+    """A password file cannot be read."""
+
+    code = "SNP-014"
+    hint = "Relative paths begin at the folder of snaptide.toml."
+
+
+class NoBroker(SnaptideError):
+    """No broker is configured, or it does not answer."""
+
+    code = "SNP-402"
+    hint = "Set [broker] url in snaptide.toml, and start Redis. No change is lost."
+
+
+class DatabaseError(SnaptideError):
+    """The database refused a statement."""
+
+    code = "SNP-403"
+    hint = "Run again with --debug to see the statement."
+
+
+class Unexpected(SnaptideError):
+    """Something happened that Snaptide did not foresee."""
+
+    code = "SNP-499"
+    hint = "Run again with --debug, and report what it prints."
+
+
+class BadArgument(SnaptideError):
+    """What was asked for makes no sense."""
+
+    code = "SNP-404"
+    hint = "Run the command with --help for examples."

@@ -1,0 +1,250 @@
+"""What `snaptide.toml` says: sites, broker, Spark, routines, worker.
+
+Every value may name environment variables as `${NAME}`; a variable
+`SNAPTIDE_BROKER__URL` overrides `[broker] url`, and so on. Passwords are kept in
+`SecretStr`s, so that nothing prints them by accident.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    SecretStr,
+    StringConstraints,
+    ValidationError,
+)
+from pydantic_settings import (
+    BaseSettings,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+)
+from sqlalchemy import URL, make_url
+from sqlalchemy.exc import ArgumentError
+
+from masters.resolution import routines
+from sites import Directory
+from sites.configured import Configuration, configure
+from snaptide import settings_file
+from snaptide.errors import BadSettings, SettingsNotFound, UnreadableSecret
+
+#: Names the file when no option does.
+VARIABLE = "SNAPTIDE_CONFIG"
+
+#: Part of the name of a queue and of what `--json` prints.
+SiteName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_-]*$")]
+
+_strict = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+
+
+class SiteSettings(BaseModel):
+    """`[sites.NAME]`: where a database is; the password may stand beside the URL."""
+
+    model_config = _strict
+
+    url: SecretStr
+    password: SecretStr | None = None
+    password_file: Path | None = None
+
+    def address(self, name: str, folder: Path) -> URL:
+        """The complete URL.
+
+        Parameters:
+            folder: where a relative path begins.
+
+        Raises:
+            BadSettings: it is not a URL, or the password is given twice.
+            UnreadableSecret: the password file cannot be read.
+        """
+        if self.password is not None and self.password_file is not None:
+            raise BadSettings(f"[sites.{name}] has both password and password_file.")
+        try:
+            url = make_url(self.url.get_secret_value())
+        except ArgumentError:
+            raise BadSettings(
+                f"[sites.{name}] url is not of the form postgresql://user@host/database."
+            ) from None
+        password = self._password(name, folder)
+        return url if password is None else url.set(password=password)
+
+    def _password(self, name: str, folder: Path) -> str | None:
+        if self.password_file is None:
+            return None if self.password is None else self.password.get_secret_value()
+        path = folder / self.password_file.expanduser()
+        try:
+            return path.read_text("utf-8").rstrip("\r\n")
+        except (OSError, UnicodeDecodeError) as error:
+            raise UnreadableSecret(
+                f"The password file of site {name} cannot be read: {path} "
+                f"({getattr(error, 'strerror', None) or 'not text'}).",
+                path=str(path),
+            ) from None
+
+
+class BrokerSettings(BaseModel):
+    """`[broker]`: the Redis that carries tasks."""
+
+    model_config = _strict
+
+    url: SecretStr
+    #: Seconds after which a task whose worker died is given to another one.
+    visibility_timeout: int = Field(default=3600, ge=10)
+
+
+def _properties(table: Any, prefix: str = "") -> Any:
+    """Spark's settings as Spark reads them; `a.b = true` is a table in a table."""
+    if not isinstance(table, dict):
+        return table
+    found: dict[str, str] = {}
+    for name, value in table.items():
+        if isinstance(value, dict):
+            found |= _properties(value, f"{prefix}{name}.")
+        else:
+            text = str(value)
+            found[prefix + name] = text.lower() if isinstance(value, bool) else text
+    return found
+
+
+class SparkSettings(BaseModel):
+    """`[spark]`: where the diff runs; `[spark.conf]` takes any setting of Spark's."""
+
+    model_config = _strict
+
+    master: str = "local[*]"
+    conf: Annotated[dict[str, str], BeforeValidator(_properties)] = Field(
+        default_factory=dict
+    )
+
+
+class ResolutionSettings(BaseModel):
+    """`[resolution]`: custom routines by name, as `module:function`."""
+
+    model_config = _strict
+
+    routines: dict[str, str] = Field(default_factory=dict)
+
+
+class WorkerSettings(BaseModel):
+    """`[worker]`: what a worker does when the command line does not say."""
+
+    model_config = _strict
+
+    #: A JVM does not survive fork, so prefork is not offered.
+    pool: Literal["threads", "solo"] = "threads"
+    concurrency: int = Field(default=4, ge=1)
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+
+
+class BeatSettings(BaseModel):
+    """`[beat]`: how soon a commit is pushed."""
+
+    model_config = _strict
+
+    #: Push after commits (by notification), not only on schedules.
+    listen: bool = True
+    #: Seconds: at most one push per window, after the first.
+    debounce: float = Field(default=0.2, ge=0.01, le=60)
+    #: Seconds between two looks at a queue that nobody announced.
+    poll: float = Field(default=30, ge=1)
+
+
+class Settings(BaseSettings):
+    """All settings."""
+
+    model_config = SettingsConfigDict(
+        env_prefix="SNAPTIDE_",
+        env_nested_delimiter="__",
+        extra="forbid",
+        frozen=True,
+        hide_input_in_errors=True,
+    )
+
+    sites: dict[SiteName, SiteSettings] = Field(default_factory=dict)
+    broker: BrokerSettings | None = None
+    spark: SparkSettings = SparkSettings()
+    resolution: ResolutionSettings = ResolutionSettings()
+    worker: WorkerSettings = WorkerSettings()
+    beat: BeatSettings = BeatSettings()
+
+    #: Where the file is; relative paths in it begin there.
+    _folder: Path = Path()
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """The environment goes before the file (which arrives as arguments)."""
+        return env_settings, init_settings
+
+    @classmethod
+    def load(cls, path: Path | None = None) -> Self:
+        """Read the settings.
+
+        Parameters:
+            path: the file; else SNAPTIDE_CONFIG names it; else ./snaptide.toml.
+
+        Raises:
+            SettingsNotFound, BadSettings, UnsetVariable.
+        """
+        file = find(path)
+        values = settings_file.read(file)
+        try:
+            loaded = cls(**values)
+        except ValidationError as error:
+            raise settings_file.refusal(file, cls, error) from None
+        loaded._folder = file.absolute().parent
+        return loaded
+
+    def directory(self) -> Directory:
+        """All sites, ready to connect.
+
+        Raises:
+            BadSettings, UnreadableSecret, UnsupportedDatabase.
+        """
+        return Directory(
+            {
+                name: site.address(name, self._folder)
+                for name, site in self.sites.items()
+            }
+        )
+
+    def install(self) -> Directory:
+        """Make the settings those of this process; the sites are returned.
+
+        Raises:
+            BadSettings, UnreadableSecret, UnsupportedDatabase, UnusableRoutine.
+        """
+        directory = self.directory()
+        for name, routine in self.resolution.routines.items():
+            routines.register(name, routine)
+        configure(
+            Configuration(
+                directory=directory,
+                spark_master=self.spark.master,
+                spark_conf=self.spark.conf,
+            )
+        )
+        return directory
+
+
+def find(path: Path | None = None) -> Path:
+    """The file to read.
+
+    Raises:
+        SettingsNotFound: there is none.
+    """
+    named = path or Path(os.environ.get(VARIABLE) or "snaptide.toml")
+    if not named.is_file():
+        raise SettingsNotFound(f"There is no file {named}.", path=str(named))
+    return named

@@ -1,0 +1,174 @@
+"""What snaptide.toml may say, and what Snaptide says when it is wrong."""
+
+from pathlib import Path
+
+import pytest
+
+from sites.configured import configured
+from snaptide.errors import (
+    BadSettings,
+    SettingsNotFound,
+    UnreadableSecret,
+    UnsetVariable,
+)
+from snaptide.settings import Settings
+
+HQ = '[sites.hq]\nurl = "postgresql://snaptide@hq.example/hq"\n'
+
+
+@pytest.fixture(autouse=True)
+def _no_settings_around(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("SNAPTIDE_CONFIG", raising=False)
+    monkeypatch.chdir(tmp_path)
+
+
+def write(text: str, name: str = "snaptide.toml") -> Path:
+    path = Path(name)
+    path.write_text(text)
+    return path
+
+
+def test_everything(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("REDIS", "redis.example")
+    write(
+        HQ
+        + """
+[broker]
+url = "redis://${REDIS}/0"
+[spark]
+master = "sc://spark.example"
+[spark.conf]
+spark.driver.memory = "2g"
+"spark.ui.enabled" = false
+[resolution]
+routines = { mine = "os.path:join" }
+[worker]
+pool = "solo"
+concurrency = 1
+"""
+    )
+    settings = Settings.load()
+    assert list(settings.directory()) == ["hq"]
+    assert settings.broker is not None
+    assert settings.broker.url.get_secret_value() == "redis://redis.example/0"
+    assert settings.spark.conf == {
+        "spark.driver.memory": "2g",
+        "spark.ui.enabled": "false",
+    }
+    assert settings.worker.pool == "solo"
+
+
+def test_install_leaves_them_to_the_process() -> None:
+    write(HQ + '[spark]\nmaster = "local[1]"\n')
+    directory = Settings.load().install()
+    assert configured().directory is directory
+    assert configured().spark_master == "local[1]"
+
+
+def test_the_file_is_named_by_option_then_variable_then_place(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    write(HQ)
+    write(HQ.replace("hq", "two"), "two.toml")
+    write(HQ.replace("hq", "three"), "three.toml")
+    assert list(Settings.load().sites) == ["hq"]
+    monkeypatch.setenv("SNAPTIDE_CONFIG", "two.toml")
+    assert list(Settings.load().sites) == ["two"]
+    assert list(Settings.load(Path("three.toml")).sites) == ["three"]
+
+
+def test_no_file() -> None:
+    with pytest.raises(SettingsNotFound, match=r"no file snaptide\.toml"):
+        Settings.load()
+
+
+def test_the_environment_goes_before_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    write(HQ + '[worker]\npool = "solo"\n')
+    monkeypatch.setenv("SNAPTIDE_WORKER__POOL", "threads")
+    assert Settings.load().worker.pool == "threads"
+
+
+def test_unset_variable() -> None:
+    write('[sites.hq]\nurl = "${NOWHERE_SET}"\n')
+    with pytest.raises(UnsetVariable, match=r"sites\.hq\.url names .* NOWHERE_SET"):
+        Settings.load()
+
+
+def test_a_doubled_dollar_is_text() -> None:
+    write('[resolution]\nroutines = { a = "$${b}:c" }\n')
+    assert Settings.load().resolution.routines == {"a": "${b}:c"}
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[brokr]\n", "no setting brokr. Did you mean broker?"),
+        (HQ + 'pasword = "x"\n', "no setting sites.hq.pasword. Did you mean password?"),
+        ("[worker]\nzzz = 1\n", "There are: pool, concurrency, log_level"),
+        ("[sites.hq]\n", "sites.hq.url is missing"),
+        ('[worker]\npool = "prefork"\n', "worker.pool: "),
+        ('[sites."a b"]\nurl = "x"\n', "sites.a b"),
+        ("[sites", "is not TOML"),
+    ],
+)
+def test_mistakes_are_named(text: str, said: str) -> None:
+    write(text)
+    with pytest.raises(BadSettings) as refused:
+        Settings.load()
+    assert said in refused.value.message
+
+
+def test_all_mistakes_at_once() -> None:
+    write("[brokr]\n[wrker]\n")
+    with pytest.raises(BadSettings) as refused:
+        Settings.load()
+    assert "brokr" in refused.value.message
+    assert "wrker" in refused.value.message
+
+
+def test_password_beside_the_url_is_taken_as_it_is() -> None:
+    write(HQ + "password = 'p@ss/w:rd%'\n")
+    assert Settings.load().directory()["hq"].url.password == "p@ss/w:rd%"
+
+
+def test_password_file_lies_beside_the_settings(tmp_path: Path) -> None:
+    folder = tmp_path / "etc"
+    folder.mkdir()
+    (folder / "secret").write_text("tiger\n")
+    path = write(HQ + 'password_file = "secret"\n', "etc/snaptide.toml")
+    assert Settings.load(path).directory()["hq"].url.password == "tiger"
+
+
+def test_password_file_is_missing() -> None:
+    write(HQ + 'password_file = "secret"\n')
+    with pytest.raises(UnreadableSecret, match="password file of site hq"):
+        Settings.load().directory()
+
+
+def test_password_given_twice() -> None:
+    write(HQ + 'password = "a"\npassword_file = "b"\n')
+    with pytest.raises(BadSettings, match="both password and password_file"):
+        Settings.load().directory()
+
+
+def test_nothing_prints_a_password() -> None:
+    write(
+        '[sites.hq]\nurl = "postgresql://u:tiger@h/d"\n'
+        '[sites.jfk]\nurl = "postgresql://u@h/d"\npassword = "tiger"\n'
+        '[broker]\nurl = "redis://:tiger@h/0"\n'
+    )
+    settings = Settings.load()
+    shown = [repr(settings), str(settings), settings.model_dump_json()]
+    shown += [repr(settings.directory()), repr(settings.directory()["hq"])]
+    assert "tiger" not in " ".join(shown)
+
+
+def test_mistakes_do_not_print_a_password() -> None:
+    write('[sites.hq]\nurl = ["tiger"]\n[broker]\nurl = { a = "tiger" }\n')
+    with pytest.raises(BadSettings) as refused:
+        Settings.load()
+    assert "tiger" not in repr(refused.value)
+    write('[sites.hq]\nurl = "tiger"\n')
+    with pytest.raises(BadSettings) as refused:
+        Settings.load().directory()
+    assert "tiger" not in repr(refused.value)
