@@ -122,3 +122,31 @@ class InvalidNetChange(SnaptideError):
         "A trigger at the origin changed the row in a way that was not recorded. "
         "Look at the calls, correct the master by hand, then delete the error."
     )
+
+
+class UnknownColumn(RuleError):
+    """The table has no such column."""
+
+    code = "SNP-131"
+    hint = "Names are written as the catalog holds them, without quotes."
+
+
+class UnknownColumnGroup(RuleError):
+    """The table has no such column group."""
+
+    code = "SNP-132"  # Oracle: ORA-23331
+    hint = "Make it first: snaptide rules group SITE TABLE GROUP COLUMN..."
+
+
+class RuleExists(RuleError):
+    """There is a rule at that place of the sequence."""
+
+    code = "SNP-133"  # Oracle: ORA-23339
+    hint = "Choose another --sequence, or remove the rule that is there."
+
+
+class UnknownRule(RuleError):
+    """There is no such rule."""
+
+    code = "SNP-134"
+    hint = "List them with: snaptide rules list SITE"

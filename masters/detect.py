@@ -1,0 +1,169 @@
+"""Finding conflicts: old values against the master's current rows, set by set."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import ColumnElement, Connection, Row, TableClause, and_, or_, select
+
+from masters.conflict import Conflict, Kind
+from masters.rules import TableRules
+from sites.write import Staged
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowConflicts:
+    """All conflicts of one row of a transaction."""
+
+    call_no: int
+    conflicts: tuple[Conflict, ...]
+
+
+def lock(connection: Connection, staged: Staged, unit: int) -> None:
+    """Lock the rows that a transaction is about, in the order of their keys.
+
+    In one order for everybody, so that two pushes never wait for each other.
+    """
+    target = staged.table.sql()
+    keys = [target.c[name] for name in staged.identity]
+    connection.execute(
+        select(sa.literal(1))
+        .select_from(target.join(staged.source, staged.same_row(target)))
+        .where(staged.source.c.unit == unit)
+        .order_by(*keys)
+        .with_for_update(of=target, key_share=True)
+    )
+
+
+def detect(
+    connection: Connection,
+    staged: Staged,
+    unit: int,
+    rules: TableRules,
+    *,
+    origin: str,
+    master: str,
+) -> list[RowConflicts]:
+    """The rows of a transaction that disagree with the master, as it stands now.
+
+    Oracle's rule: any old value that differs from the current one is an update
+    conflict of its column group; a row to update or delete that is gone, or a
+    row to delete that changed, a delete conflict; a key to insert that is
+    there, a uniqueness conflict. A group in which the call changed nothing is
+    not in conflict: its current values simply stay.
+    """
+    groups = rules.partition([c for c in staged.columns if c not in staged.identity])
+    target = staged.table.sql()
+    found = connection.execute(_disagreeing(staged, target, groups, unit)).all()
+    return [
+        RowConflicts(
+            call_no=row.call_no,
+            conflicts=tuple(_conflicts(staged, rules, groups, row, origin, master)),
+        )
+        for row in found
+    ]
+
+
+Groups = Sequence[tuple[str | None, tuple[str, ...]]]
+
+
+def _disagreeing(
+    staged: Staged, target: TableClause, groups: Groups, unit: int
+) -> sa.Select[Any]:
+    source = staged.source
+    missing = target.c[staged.identity[0]].is_(None)
+    differs = [_differs(staged, target, columns) for _, columns in groups]
+    changed = [_changed(staged, columns) for _, columns in groups]
+    in_conflict = [and_(d, c) for d, c in zip(differs, changed, strict=True)]
+    wrong = or_(
+        and_(staged.kind("I", "N"), sa.not_(missing)),
+        and_(staged.kind("U", "D", "R"), missing),
+        and_(staged.kind("U"), or_(sa.false(), *in_conflict)),
+        and_(staged.kind("D", "R"), or_(sa.false(), *differs)),
+    )
+    return (
+        select(
+            source.c.call_no,
+            source.c.kind,
+            missing.label("missing"),
+            *(clause.label(f"g{n}") for n, clause in enumerate(in_conflict)),
+            *_values(staged, target),
+        )
+        .select_from(source.outerjoin(target, staged.same_row(target)))
+        .where(source.c.unit == unit, wrong)
+        .order_by(source.c.call_no)
+    )
+
+
+def _values(staged: Staged, target: TableClause) -> list[ColumnElement[Any]]:
+    return [
+        clause
+        for n, name in enumerate(staged.columns)
+        for clause in (
+            staged.old(name).label(f"old{n}"),
+            staged.new(name).label(f"new{n}"),
+            target.c[name].label(f"cur{n}"),
+        )
+    ]
+
+
+def _differs(
+    staged: Staged, target: TableClause, columns: Sequence[str]
+) -> ColumnElement[bool]:
+    return or_(
+        *(
+            sa.not_(staged.table.column(name).same_as(staged.old(name), target.c[name]))
+            for name in columns
+        )
+    )
+
+
+def _changed(staged: Staged, columns: Sequence[str]) -> ColumnElement[bool]:
+    return or_(
+        *(
+            sa.not_(staged.table.column(name).same_as(staged.old(name), staged.new(name)))
+            for name in columns
+        )
+    )
+
+
+def _conflicts(
+    staged: Staged,
+    rules: TableRules,
+    groups: Groups,
+    row: Row[Any],
+    origin: str,
+    master: str,
+) -> list[Conflict]:
+    shared: dict[str, Any] = {
+        "table": (staged.table.schema, staged.table.name),
+        "old": None if row.kind in ("I", "N") else _image(staged, row, "old"),
+        "new": None if row.kind == "D" else _image(staged, row, "new"),
+        "current": None if row.missing else _image(staged, row, "cur"),
+        "origin": origin,
+        "master": master,
+    }
+    if row.kind in ("I", "N"):
+        key = next((u.name for u in staged.table.uniques if u.columns == staged.identity), None)
+        return [
+            Conflict(
+                kind=Kind.UNIQUENESS,
+                constraint=key or "identity",
+                columns=staged.columns,
+                **shared,
+            )
+        ]
+    if row.missing or row.kind in ("D", "R"):
+        return [Conflict(kind=Kind.DELETE, columns=staged.columns, **shared)]
+    return [
+        Conflict(kind=Kind.UPDATE, column_group=name, columns=columns, **shared)
+        for n, (name, columns) in enumerate(groups)
+        if getattr(row, f"g{n}")
+    ]
+
+
+def _image(staged: Staged, row: Row[Any], side: str) -> dict[str, object]:
+    return {name: getattr(row, f"{side}{n}") for n, name in enumerate(staged.columns)}

@@ -1,0 +1,108 @@
+"""Which snapshots are refreshed from this master, and what the logs must keep for them."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+
+from sqlalchemy import (
+    Connection,
+    Text,
+    cast,
+    delete,
+    func,
+    literal,
+    select,
+    update,
+)
+from sqlalchemy.dialects.postgresql import insert
+
+from masters.catalog import registered_snapshot
+from sites.names import QualifiedName
+from sites.types import PgSnapshot
+
+_at = registered_snapshot.c
+
+
+def register(
+    connection: Connection,
+    *,
+    site_id: uuid.UUID,
+    site_name: str,
+    snapshot: str,
+    refresh_group: str,
+    log_id: int,
+    table: QualifiedName,
+    condition: str | None,
+    updatable: bool,
+) -> None:
+    """Make a snapshot known at its master; the log need keep nothing for it yet.
+
+    Writes `registered_snapshot`. A snapshot of that name of the same site that
+    is registered already is replaced.
+    """
+    values = {
+        "site_name": site_name,
+        "refresh_group": refresh_group,
+        "log_id": log_id,
+        "table_schema": table.schema,
+        "table_name": table.name,
+        "condition": condition,
+        "updatable": updatable,
+        "position": None,
+    }
+    statement = insert(registered_snapshot).values(
+        site_id=site_id, snapshot=snapshot, **values
+    )
+    connection.execute(
+        statement.on_conflict_do_update(
+            index_elements=[_at.site_id, _at.snapshot], set_=values
+        )
+    )
+
+
+def advance(
+    connection: Connection, site_id: uuid.UUID, snapshots: Sequence[str], position: str
+) -> None:
+    """The log need no longer keep what a position has seen, as far as these are concerned.
+
+    Has to be committed before the first row of a first load is read; later it
+    may lag behind. Writes `registered_snapshot`.
+    """
+    connection.execute(
+        update(registered_snapshot)
+        .where(_at.site_id == site_id, _at.snapshot.in_(snapshots))
+        .values(position=cast(literal(position), PgSnapshot()), refreshed_at=func.now())
+    )
+
+
+def unregister(connection: Connection, site_id: uuid.UUID, snapshots: Sequence[str]) -> None:
+    """Forget snapshots: the log keeps nothing for them. Writes `registered_snapshot`."""
+    connection.execute(
+        delete(registered_snapshot).where(
+            _at.site_id == site_id, _at.snapshot.in_(snapshots)
+        )
+    )
+
+
+def registered(
+    connection: Connection, site_id: uuid.UUID, snapshots: Sequence[str]
+) -> set[str]:
+    """Which of these snapshots the master knows and keeps its log for."""
+    return set(
+        connection.scalars(
+            select(_at.snapshot).where(
+                _at.site_id == site_id,
+                _at.snapshot.in_(snapshots),
+                _at.position.is_not(None),
+            )
+        )
+    )
+
+
+def horizon(connection: Connection, log_id: int) -> str | None:
+    """The oldest transaction that some snapshot may not have seen; None without snapshots."""
+    oldest = func.min(func.pg_snapshot_xmin(_at.position))
+    return connection.scalar(
+        select(cast(oldest, Text)).where(_at.log_id == log_id, _at.position.is_not(None))
+    )
