@@ -29,3 +29,17 @@ def spark(java_home: Path) -> Iterator["SparkSession"]:
 
     yield session()
     stop()
+    _end_jvm()
+
+
+def _end_jvm() -> None:
+    """End the JVM, which PySpark keeps, with open pipes, until Python ends."""
+    from pyspark import SparkContext
+
+    gateway = SparkContext._gateway
+    if gateway is None:
+        return
+    gateway.shutdown()
+    SparkContext._gateway = SparkContext._jvm = None
+    # The JVM ends when its standard input does.
+    gateway.proc.communicate(timeout=30)

@@ -27,36 +27,35 @@ exec {java} "$@"
 
 def java_home() -> Path:
     """Return the JAVA_HOME for Spark, making a launcher for our runtime if need be."""
-    for java in _on_this_machine():
-        home = _usable_home(java)
-        if home is not None:
-            return home
-    return _launcher_home(_brought_along(), _cache_folder())
+    return _named() or _on_path() or _launcher_home(_brought_along(), _cache_folder())
 
 
-def _on_this_machine() -> list[Path]:
-    candidates = []
-    if os.environ.get("JAVA_HOME"):
-        candidates.append(Path(os.environ["JAVA_HOME"]) / "bin" / "java")
-    on_path = shutil.which("java")
-    if on_path:
-        candidates.append(Path(on_path))
-    return candidates
+def _named() -> Path | None:
+    """The Java that JAVA_HOME names, as it is named: it may be our launcher."""
+    if not os.environ.get("JAVA_HOME"):
+        return None
+    home = Path(os.environ["JAVA_HOME"])
+    return home if _ask(home / "bin" / "java") else None
 
 
-def _usable_home(java: Path) -> Path | None:
+def _on_path() -> Path | None:
+    """The Java that the shell would find; it knows best where its home is."""
+    java = shutil.which("java")
+    return _ask(Path(java)) if java else None
+
+
+def _ask(java: Path) -> Path | None:
     """Ask a Java for its version and home; None if Spark could not use it."""
     command = [str(java), _MODULE, "-XshowSettings:properties", "-version"]
     try:
         answer = subprocess.run(command, capture_output=True, text=True, timeout=30)
     except (OSError, subprocess.TimeoutExpired):
         return None
-    if answer.returncode:
-        return None
     properties = dict(
         re.findall(r"^ +(java\.\S+) = (.+)$", answer.stderr, flags=re.MULTILINE)
     )
-    if _major(properties.get("java.specification.version", "0")) < _OLDEST:
+    version = _major(properties.get("java.specification.version", "0"))
+    if answer.returncode or version < _OLDEST:
         return None
     return Path(properties["java.home"])
 
