@@ -40,6 +40,8 @@ queue = Table(
     Column("base_schema", Text, nullable=False),
     Column("base_table", Text, nullable=False),
     Column("queue_table", Text, nullable=False, unique=True),
+    # Keys that a refresh must read again; purge folds uncovered calls into it.
+    Column("extra_table", Text, nullable=False),
     Column("destination", Text, nullable=False),
     Column("target_schema", Text, nullable=False),
     Column("target_table", Text, nullable=False),
@@ -75,6 +77,7 @@ delivery = Table(
     Column("calls", BigInteger, nullable=False),
     # NULL until a batch takes it; never changed afterwards.
     Column("batch", BigInteger),
+    # A hint for purge and people; the truth is the destination's marker.
     Column("delivered_at", DateTime(timezone=True)),
     UniqueConstraint("destination", "batch", "order_no"),
 )
@@ -90,9 +93,6 @@ destination = Table(
     Column("batch_no", BigInteger, nullable=False, server_default=text("0")),
     Column("batch_id", Uuid),
     Column("batch_end", BigInteger, nullable=False, server_default=text("0")),
-    # A hint for purge and people; the truth is the destination's marker.
-    Column("delivered_batch", BigInteger, nullable=False, server_default=text("0")),
-    Column("delivered_order", BigInteger, nullable=False, server_default=text("0")),
     Column("last_push_at", DateTime(timezone=True)),
     Column("last_txn_count", BigInteger),
     Column("last_error", Text),
@@ -131,7 +131,12 @@ error_transaction = Table(
     Column("error_code", Text, nullable=False),
     Column("error_message", Text, nullable=False),
     # Error transactions that have to be settled first.
-    Column("waits_for", ARRAY(BigInteger), nullable=False, server_default=text("'{}'::bigint[]")),
+    Column(
+        "waits_for",
+        ARRAY(BigInteger),
+        nullable=False,
+        server_default=text("'{}'::bigint[]"),
+    ),
     UniqueConstraint("origin_id", "origin_transaction"),
     CheckConstraint("reason IN ('conflict', 'error', 'dependant')", name="reason"),
 )
@@ -187,7 +192,9 @@ schedule = Table(
     Column("interval", Text, nullable=False),
     Column("options", JSONB, nullable=False, server_default=text("'{}'::jsonb")),
     Column("disabled", Boolean, nullable=False, server_default=text("false")),
-    Column("next_at", DateTime(timezone=True), nullable=False, server_default=func.now()),
+    Column(
+        "next_at", DateTime(timezone=True), nullable=False, server_default=func.now()
+    ),
     Column("last_at", DateTime(timezone=True)),
     Column("last_error", Text),
     CheckConstraint("kind IN ('push', 'refresh', 'purge')", name="kind"),

@@ -92,6 +92,8 @@ class Site:
             pool_pre_ping=True,
             pool_size=4,
             max_overflow=20,
+            # Every write is held against the number of rows that it should meet.
+            execution_options={"preserve_rowcount": True},
             connect_args={
                 "options": libpq_options(),
                 "prepare_threshold": None,
@@ -147,9 +149,14 @@ class Site:
         url = self.url
         user = quote(url.username or "", safe="")
         secret = ":" + quote(url.password, safe="") if url.password else ""
-        query = {**{k: str(v) for k, v in url.query.items()}, "options": libpq_options()}
+        query = {
+            **{k: str(v) for k, v in url.query.items()},
+            "options": libpq_options(),
+        }
         where = f"{url.host}:{url.port or 5432}/{quote(url.database or '', safe='')}"
-        return f"postgresql://{user}{secret}@{where}?{urlencode(query, quote_via=quote)}"
+        return (
+            f"postgresql://{user}{secret}@{where}?{urlencode(query, quote_via=quote)}"
+        )
 
 
 def libpq_options() -> str:

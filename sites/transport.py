@@ -66,7 +66,8 @@ def raw(connection: Connection) -> psycopg.Connection[tuple[object, ...]]:
     if not connection.in_transaction():
         connection.begin()
     return cast(
-        "psycopg.Connection[tuple[object, ...]]", connection.connection.driver_connection
+        "psycopg.Connection[tuple[object, ...]]",
+        connection.connection.driver_connection,
     )
 
 
@@ -83,3 +84,9 @@ def _copy_in(table: TableClause, columns: Sequence[str]) -> sql.Composed:
     return sql.SQL("COPY {} ({}) FROM STDIN").format(
         sql.Identifier(*name), sql.SQL(", ").join(map(sql.Identifier, columns))
     )
+
+
+def analyze(connection: Connection, table: TableClause) -> None:
+    """Let the planner see how much a table holds now."""
+    name = [part for part in (table.schema, table.name) if part]
+    raw(connection).execute(sql.SQL("ANALYZE {}").format(sql.Identifier(*name)))

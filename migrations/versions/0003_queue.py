@@ -20,6 +20,7 @@ def upgrade() -> None:
         sa.Column("base_schema", sa.Text(), nullable=False),
         sa.Column("base_table", sa.Text(), nullable=False),
         sa.Column("queue_table", sa.Text(), nullable=False),
+        sa.Column("extra_table", sa.Text(), nullable=False),
         sa.Column("destination", sa.Text(), nullable=False),
         sa.Column("target_schema", sa.Text(), nullable=False),
         sa.Column("target_table", sa.Text(), nullable=False),
@@ -87,18 +88,6 @@ def upgrade() -> None:
         sa.Column("batch_id", sa.Uuid(), nullable=True),
         sa.Column(
             "batch_end", sa.BigInteger(), server_default=sa.text("0"), nullable=False
-        ),
-        sa.Column(
-            "delivered_batch",
-            sa.BigInteger(),
-            server_default=sa.text("0"),
-            nullable=False,
-        ),
-        sa.Column(
-            "delivered_order",
-            sa.BigInteger(),
-            server_default=sa.text("0"),
-            nullable=False,
         ),
         sa.Column("last_push_at", sa.DateTime(timezone=True), nullable=True),
         sa.Column("last_txn_count", sa.BigInteger(), nullable=True),

@@ -1,0 +1,212 @@
+"""Batches: a queue cut into pieces that never change once they are cut.
+
+A window holds what one database snapshot shows and the one before it did not;
+its transactions get their order once, and batches are cut from it in that
+order. A new window is opened only when the old one is used up, so a
+transaction that commits late is in a later window, never behind (design 3.2).
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import Connection, Row, cast, func, literal, select
+
+from deferred.catalog import deferred_transaction, delivery, destination
+from deferred.errors import NoSuchDestination, PositionMismatch
+from deferred.marker import Marker
+from deferred.queue import Queue, list_queues
+from sites import position
+from sites.types import PgSnapshot
+
+#: A batch is closed when it has this many calls; one transaction always fits.
+BATCH_CALLS = 10_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batch:
+    """A piece of the queue to one destination."""
+
+    destination: str
+    number: int
+    id: uuid.UUID
+    #: order number of its last transaction
+    end: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waiting:
+    """A transaction of a batch, in its place."""
+
+    xid: str
+    order_no: int
+    calls: int
+    origin_user: str
+    start_time: datetime
+
+
+def next_batch(connection: Connection, name: str, marker: Marker) -> Batch | None:
+    """The batch to push, given where the destination stands; None when all is pushed.
+
+    Writes delivery and destination; call it in a REPEATABLE READ transaction.
+
+    Raises:
+        NoSuchDestination: nothing here is queued for it.
+        PositionMismatch: the destination stands at no batch of ours.
+    """
+    row = connection.execute(
+        select(destination).where(destination.c.name == name).with_for_update()
+    ).one_or_none()
+    if row is None:
+        raise NoSuchDestination(
+            f"Nothing is queued here for {name!r}.", destination=name
+        )
+    if not _done(row, marker):
+        return Batch(
+            destination=name, number=row.batch_no, id=row.batch_id, end=row.batch_end
+        )
+    return _cut(connection, row) or (
+        _cut(connection, row) if _open_window(connection, row) else None
+    )
+
+
+def waiting(connection: Connection, batch: Batch, marker: Marker) -> list[Waiting]:
+    """The transactions of a batch that the destination has not answered, in order."""
+    after = marker.order_no if marker.batch_id == batch.id else -1
+    rows = connection.execute(
+        select(
+            cast(delivery.c.xid, sa.Text).label("xid"),
+            delivery.c.order_no,
+            delivery.c.calls,
+            deferred_transaction.c.origin_user,
+            deferred_transaction.c.start_time,
+        )
+        .join(deferred_transaction, deferred_transaction.c.xid == delivery.c.xid)
+        .where(
+            delivery.c.destination == batch.destination,
+            delivery.c.batch == batch.number,
+            delivery.c.order_no > after,
+        )
+        .order_by(delivery.c.order_no)
+    )
+    return [Waiting(**row._mapping) for row in rows]
+
+
+def note_delivered(connection: Connection, name: str, marker: Marker) -> int:
+    """Mark what the destination has answered; a hint, the marker is the truth."""
+    result = connection.execute(
+        sa.update(delivery)
+        .where(
+            delivery.c.destination == name,
+            delivery.c.delivered_at.is_(None),
+            sa.or_(
+                delivery.c.batch < marker.batch_no,
+                sa.and_(
+                    delivery.c.batch == marker.batch_no,
+                    delivery.c.order_no <= marker.order_no,
+                ),
+            ),
+        )
+        .values(delivered_at=func.clock_timestamp())
+    )
+    return result.rowcount
+
+
+def _done(row: Row[Any], marker: Marker) -> bool:
+    """Whether the destination has answered our newest batch to its end."""
+    if (marker.batch_no, marker.batch_id) == (row.batch_no, row.batch_id):
+        return bool(marker.order_no >= row.batch_end)
+    if marker.batch_no + 1 == row.batch_no:
+        return False
+    raise PositionMismatch(
+        f"{row.name} stands at batch {marker.batch_no} of this site, whose newest is"
+        f" {row.batch_no}.",
+        destination=row.name,
+        marker=marker.batch_no,
+        batch=row.batch_no,
+    )
+
+
+def _cut(connection: Connection, row: Row[Any]) -> Batch | None:
+    """Cut a batch from the transactions of the window that are in none yet."""
+    before = (
+        func.sum(delivery.c.calls).over(order_by=delivery.c.order_no) - delivery.c.calls
+    )
+    ahead = (
+        select(delivery.c.xid, before.label("before"))
+        .where(delivery.c.destination == row.name, delivery.c.batch.is_(None))
+        .subquery()
+    )
+    batch = Batch(destination=row.name, number=row.batch_no + 1, id=uuid.uuid4(), end=0)
+    orders = connection.scalars(
+        sa.update(delivery)
+        .where(
+            delivery.c.destination == row.name,
+            delivery.c.xid.in_(select(ahead.c.xid).where(ahead.c.before < BATCH_CALLS)),
+        )
+        .values(batch=batch.number)
+        .returning(delivery.c.order_no)
+    ).all()
+    if not orders:
+        return None
+    connection.execute(
+        sa.update(destination)
+        .where(destination.c.name == row.name)
+        .values(batch_no=batch.number, batch_id=batch.id, batch_end=max(orders))
+    )
+    return Batch(
+        destination=row.name, number=batch.number, id=batch.id, end=max(orders)
+    )
+
+
+def _open_window(connection: Connection, row: Row[Any]) -> bool:
+    """Take what committed since the last window; False when there is nothing."""
+    queues = list_queues(connection, row.name)
+    now = position.current(connection)
+    taken = 0
+    if queues:
+        taken = connection.execute(
+            _deliveries(queues, row.name, row.window_end)
+        ).rowcount
+    if taken:
+        connection.execute(
+            sa.update(destination)
+            .where(destination.c.name == row.name)
+            .values(window_end=cast(literal(now), PgSnapshot()))
+        )
+    return taken > 0
+
+
+def _deliveries(queues: Sequence[Queue], name: str, since: str) -> sa.Insert:
+    calls = sa.union_all(
+        *(
+            select(table.c.xid, table.c.call_no).where(
+                position.since(table.c.xid, since)
+            )
+            for table in (queue.sql() for queue in queues)
+        )
+    ).subquery()
+    counted = (
+        select(
+            calls.c.xid,
+            func.max(calls.c.call_no).label("last"),
+            func.count().label("calls"),
+        )
+        .group_by(calls.c.xid)
+        .subquery()
+    )
+    tran = deferred_transaction
+    rows = select(
+        literal(name),
+        tran.c.xid,
+        func.greatest(tran.c.order_no, counted.c.last),
+        counted.c.calls,
+    ).join(counted, counted.c.xid == tran.c.xid)
+    return sa.insert(delivery).from_select(
+        ["destination", "xid", "order_no", "calls"], rows
+    )

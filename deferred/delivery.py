@@ -1,0 +1,216 @@
+"""Delivering one transaction: apply it or park it, and move the marker with it."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import Connection
+from sqlalchemy.exc import DBAPIError
+
+from deferred import call, error_queue, marker, sqlstate, work
+from deferred.batch import Batch, Waiting
+from deferred.call import Call
+from deferred.error_queue import Parked
+from deferred.marker import Marker
+from masters.apply import Outcome, Unit, apply
+from masters.errors import InvalidNetChange
+from sites import faults
+from sites.errors import RowCountMismatch
+from sites.table import Table
+from sites.write import Staged
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """Where the transactions of a push come from, and where they go."""
+
+    id: uuid.UUID
+    name: str
+    master: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delivered:
+    """What became of one transaction."""
+
+    #: False when the marker had moved past it: somebody else delivered it
+    fresh: bool = True
+    resolved: int = 0
+    #: number in the error queue, when it was parked
+    error_id: int | None = None
+
+
+def deliver(
+    connection: Connection,
+    origin: Origin,
+    batch: Batch,
+    transaction: Waiting,
+    staged: Sequence[Staged],
+) -> Delivered:
+    """Apply one transaction at the destination, or park it, exactly once.
+
+    Runs in the caller's transaction, which must be committed as a whole.
+
+    Raises:
+        sqlalchemy.exc.DBAPIError: for reasons that are not the data's.
+    """
+    at = marker.lock(connection, origin.id, origin.name)
+    to = Marker(batch_no=batch.number, batch_id=batch.id, order_no=transaction.order_no)
+    if _passed(at, to):
+        return Delivered(fresh=False)
+    faults.point("push.before_apply")
+    unit = Unit(
+        number=transaction.order_no,
+        staged=staged,
+        counts=work.counts(connection, staged, transaction.order_no),
+        origin=origin.name,
+        master=origin.master,
+        transaction=transaction.xid,
+    )
+    delivered = _apply_or_park(connection, origin, batch, transaction, unit)
+    faults.point("push.after_apply")
+    marker.move(connection, origin.id, to)
+    return delivered
+
+
+def _passed(at: Marker, to: Marker) -> bool:
+    """Whether the destination has answered this transaction already.
+
+    A marker in an older batch than the one before ours cannot be: `next_batch`
+    has compared them. One in a later batch was moved by another pusher.
+    """
+    if at.batch_id == to.batch_id:
+        return at.order_no >= to.order_no
+    return at.batch_no >= to.batch_no
+
+
+def _apply_or_park(
+    connection: Connection,
+    origin: Origin,
+    batch: Batch,
+    transaction: Waiting,
+    unit: Unit,
+) -> Delivered:
+    waits_for, certain = _dependence(connection, origin, unit)
+    if certain:
+        reason = ("dependant", "SNP-315", _waits(waits_for))
+        return _park(
+            connection, origin, batch, transaction, unit, reason, {}, waits_for
+        )
+    savepoint = connection.begin_nested()
+    failed: tuple[str, str, str]
+    conflicts: Mapping[int, str] = {}
+    try:
+        outcome = apply(connection, unit, resolving=not waits_for)
+    except DBAPIError as error:
+        if not sqlstate.caused_by_data(error):
+            raise
+        savepoint.rollback()
+        failed = _failure(error)
+    except (RowCountMismatch, InvalidNetChange) as error:
+        savepoint.rollback()
+        failed = ("error", error.code, error.message)
+    else:
+        if not outcome.unresolved:
+            savepoint.commit()
+            return Delivered(resolved=outcome.resolved)
+        savepoint.rollback()
+        conflicts = outcome.unresolved
+        failed = ("conflict", "SNP-314", _summary(outcome))
+    if waits_for and _explains(failed):
+        failed = ("dependant", "SNP-315", f"{_waits(waits_for)} {failed[2]}")
+    else:
+        waits_for = ()
+    return _park(
+        connection, origin, batch, transaction, unit, failed, conflicts, waits_for
+    )
+
+
+def _dependence(
+    connection: Connection, origin: Origin, unit: Unit
+) -> tuple[tuple[int, ...], bool]:
+    """Parked transactions that this one may depend on, and whether it surely does.
+
+    It does when it starts from what a parked call would have made, or deletes
+    a row that a parked call refers to; otherwise the master's rows decide.
+    """
+    if not error_queue.parked(connection, origin.id):
+        return (), False
+    calls = _calls(connection, unit)
+    found = tuple(sorted(error_queue.related(connection, origin.id, calls)))
+    if not found:
+        return (), False
+    theirs = error_queue.calls_of(connection, found)
+    made = {(c.target, _frozen(c.new)) for c in theirs if c.new is not None}
+    starts_there = any((c.target, _frozen(c.old)) in made for _, c in calls if c.old)
+    return found, starts_there or error_queue.references_of(connection, found, calls)
+
+
+def _park(
+    connection: Connection,
+    origin: Origin,
+    batch: Batch,
+    transaction: Waiting,
+    unit: Unit,
+    failed: tuple[str, str, str],
+    conflicts: Mapping[int, str],
+    waits_for: tuple[int, ...],
+) -> Delivered:
+    reason, code, message = failed
+    error_id = error_queue.park(
+        connection,
+        Parked(
+            origin_id=origin.id,
+            origin=origin.name,
+            origin_transaction=transaction.xid,
+            origin_user=transaction.origin_user,
+            batch_no=batch.number,
+            order_no=transaction.order_no,
+            start_time=transaction.start_time,
+            reason=reason,
+            error_code=code,
+            error_message=message,
+            waits_for=waits_for,
+        ),
+        _calls(connection, unit),
+        conflicts,
+    )
+    return Delivered(error_id=error_id)
+
+
+def _calls(connection: Connection, unit: Unit) -> list[tuple[Table, Call]]:
+    return [
+        (staged.table, one)
+        for staged, count in zip(unit.staged, unit.counts, strict=True)
+        if count
+        for one in call.read(connection, staged, unit.number)
+    ]
+
+
+def _failure(error: DBAPIError) -> tuple[str, str, str]:
+    state = sqlstate.of(error)
+    kind = "conflict" if state == sqlstate.UNIQUE_VIOLATION else "error"
+    return kind, state, sqlstate.message(error)
+
+
+def _explains(failed: tuple[str, str, str]) -> bool:
+    """Whether a parked transaction before it can be why this one failed."""
+    return failed[0] == "conflict" or failed[1] == sqlstate.FOREIGN_KEY_VIOLATION
+
+
+def _summary(outcome: Outcome) -> str:
+    reasons = list(dict.fromkeys(outcome.unresolved.values()))
+    rest = f" (and {len(reasons) - 1} more)" if len(reasons) > 1 else ""
+    return f"{len(outcome.unresolved)} row(s) in conflict: {reasons[0]}{rest}"
+
+
+def _waits(waits_for: tuple[int, ...]) -> str:
+    return f"Depends on error transaction {', '.join(map(str, waits_for))}."
+
+
+def _frozen(
+    image: Mapping[str, str | None] | None,
+) -> frozenset[tuple[str, str | None]]:
+    return frozenset((image or {}).items())

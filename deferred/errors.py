@@ -1,0 +1,78 @@
+"""Errors of the deferred package: codes SNP-3xx."""
+
+from __future__ import annotations
+
+from sites.errors import SnaptideError
+
+
+class QueueNotEmpty(SnaptideError):
+    """Calls are queued that the master has not answered."""
+
+    code = "SNP-301"
+    hint = "Push first (snaptide push SITE), or give the calls up with --force."
+
+
+class NoSuchDestination(SnaptideError):
+    """Nothing at this site is queued for that destination."""
+
+    code = "SNP-302"  # Oracle: ORA-23326
+    hint = "Destinations are the masters of a site's updatable snapshots."
+
+
+class DestinationDisabled(SnaptideError):
+    """Propagation to this destination is disabled."""
+
+    code = "SNP-303"  # Oracle: ORA-23354
+    hint = "Enable it with: snaptide push SITE DESTINATION --enable"
+
+
+class PositionMismatch(SnaptideError):
+    """The destination does not stand where this site left it."""
+
+    code = "SNP-304"
+    hint = (
+        "One of the two databases was restored. Nothing was applied. Run "
+        "snaptide site check at both; calls delivered lately are still kept."
+    )
+
+
+class PushInterrupted(SnaptideError):
+    """The push stopped; what was not applied stays queued."""
+
+    code = "SNP-305"
+    hint = "It goes on where it stopped, at the next push or schedule."
+
+
+class NoSuchError(SnaptideError):
+    """There is no such transaction in the error queue."""
+
+    code = "SNP-311"  # Oracle: ORA-24275 and ORA-23429
+    hint = "List them with: snaptide errors list SITE"
+
+
+class RetryFailed(SnaptideError):
+    """The transaction still cannot be applied; it stays in the error queue."""
+
+    code = "SNP-312"
+    hint = "Look with: snaptide errors show SITE ID; change it with retry --edit."
+
+
+class BadEdit(SnaptideError):
+    """The edit does not fit the transaction's calls."""
+
+    code = "SNP-313"
+    hint = "Write TABLE.COLUMN=VALUE, or CALL_NO.COLUMN=VALUE when several calls match."
+
+
+class UnresolvedConflict(SnaptideError):
+    """No rule settled a conflict; the transaction stands in the error queue."""
+
+    code = "SNP-314"  # Oracle: ORA-23402
+    hint = "Look with snaptide errors show, then retry, retry --edit or delete it."
+
+
+class WaitsForError(SnaptideError):
+    """The transaction depends on one that stands in the error queue."""
+
+    code = "SNP-315"
+    hint = "Settle that one first, or retry both with --with-dependants."

@@ -1,0 +1,64 @@
+"""The marker: how far a destination has come with an origin's queue.
+
+It is the truth (design 3.3). Every apply locks it first and moves it in the
+same transaction, so that two pushers, or one that comes back from the dead,
+cannot apply anything twice.
+"""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass
+
+import sqlalchemy as sa
+from sqlalchemy import Connection, func, select
+from sqlalchemy.dialects.postgresql import insert
+
+from deferred.catalog import push_marker
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Marker:
+    """The last transaction of an origin that a destination has answered."""
+
+    batch_no: int = 0
+    batch_id: uuid.UUID | None = None
+    #: order number of the transaction, within the batch
+    order_no: int = 0
+
+
+def read(connection: Connection, origin_id: uuid.UUID) -> Marker:
+    """The marker as it stands at the destination; zeros before the first push."""
+    return _read(connection, origin_id, lock=False)
+
+
+def lock(connection: Connection, origin_id: uuid.UUID, origin: str) -> Marker:
+    """Lock the marker of an origin, before anything else is touched."""
+    connection.execute(
+        insert(push_marker)
+        .values(origin_id=origin_id, origin=origin)
+        .on_conflict_do_nothing()
+    )
+    return _read(connection, origin_id, lock=True)
+
+
+def move(connection: Connection, origin_id: uuid.UUID, to: Marker) -> None:
+    """Move the marker, which the caller has locked."""
+    connection.execute(
+        sa.update(push_marker)
+        .where(push_marker.c.origin_id == origin_id, push_marker.c.stream == 0)
+        .values(
+            batch_no=to.batch_no,
+            batch_id=to.batch_id,
+            order_no=to.order_no,
+            applied_at=func.clock_timestamp(),
+        )
+    )
+
+
+def _read(connection: Connection, origin_id: uuid.UUID, *, lock: bool) -> Marker:
+    wanted = select(
+        push_marker.c.batch_no, push_marker.c.batch_id, push_marker.c.order_no
+    ).where(push_marker.c.origin_id == origin_id, push_marker.c.stream == 0)
+    row = connection.execute(wanted.with_for_update() if lock else wanted).one_or_none()
+    return Marker() if row is None else Marker(**row._mapping)

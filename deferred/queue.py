@@ -1,0 +1,275 @@
+"""The queue of an updatable snapshot: where its calls stand until they are covered.
+
+A call is written by a trigger in the user's own transaction. It is *delivered*
+when the destination has applied or parked its transaction, and *covered* when
+a refresh has seen the destination's answer; then it may be purged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import ColumnElement, Connection, Select, and_, func, or_, select
+
+from deferred import views
+from deferred.catalog import delivery, destination
+from deferred.catalog import queue as queue_catalog
+from deferred.errors import QueueNotEmpty
+from sites import QualifiedName, names, triggers
+from sites.catalog import SCHEMA
+from sites.table import Table
+from sites.types import NativeType, Xid8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Queue:
+    """One queue, as the catalog describes it."""
+
+    id: int
+    snapshot: str
+    base_schema: str
+    base_table: str
+    queue_table: str
+    extra_table: str
+    destination: str
+    target_schema: str
+    target_table: str
+    columns: tuple[str, ...]
+    identity_columns: tuple[str, ...]
+    #: the target has columns that are not carried
+    partial: bool
+
+    @property
+    def target(self) -> QualifiedName:
+        """The master table."""
+        return QualifiedName(self.target_schema, self.target_table)
+
+    def sql(self) -> sa.TableClause:
+        """The queue table for use in statements."""
+        images = [
+            sa.column(name)
+            for side in ("o", "n")
+            for name in triggers.numbered(side, self.columns)
+        ]
+        fixed = [
+            sa.column("xid", Xid8()),
+            *map(sa.column, ("call_no", "kind", "moved")),
+        ]
+        return sa.table(self.queue_table, *fixed, *images, schema=SCHEMA)
+
+    def keys(self, calls: sa.FromClause) -> list[ColumnElement[Any]]:
+        """The identity of a call's row, labelled k1, k2, ..."""
+        positions = [self.columns.index(name) + 1 for name in self.identity_columns]
+        return [
+            func.coalesce(calls.c[f"o{at}"], calls.c[f"n{at}"]).label(f"k{n}")
+            for n, at in enumerate(positions, 1)
+        ]
+
+
+def create_queue(
+    connection: Connection,
+    *,
+    snapshot: str,
+    base: Table,
+    destination: str,
+    target: QualifiedName,
+    columns: Sequence[str],
+    identity: Sequence[str],
+    partial: bool,
+    extra_table: str,
+    refuse_new_keys: bool,
+) -> Queue:
+    """Queue the changes of a snapshot's base table from now on.
+
+    Writes the queue table, its triggers, the catalog and the view `defcall`.
+
+    Parameters:
+        columns: of the base table, to be carried; generated ones are not.
+        identity: the columns among them that identify a row.
+        partial: the master has columns that are not carried.
+        refuse_new_keys: a change of key would lose what the master has in them.
+    """
+    table = names.derived("def$_", names.parse(snapshot))
+    _create_table(connection, table, base, columns)
+    triggers.install_queue(
+        connection,
+        triggers.QueueCapture(
+            table=base,
+            queue=table,
+            extra=extra_table,
+            identity=tuple(identity),
+            columns=tuple(columns),
+            refuse_new_keys=refuse_new_keys,
+        ),
+    )
+    connection.execute(
+        sa.insert(queue_catalog).values(
+            snapshot=snapshot,
+            base_schema=base.schema,
+            base_table=base.name,
+            queue_table=table,
+            extra_table=extra_table,
+            destination=destination,
+            target_schema=target.schema,
+            target_table=target.name,
+            columns=list(columns),
+            identity_columns=list(identity),
+            partial=partial,
+        )
+    )
+    _know_destination(connection, destination)
+    views.replace_defcall(connection, list_queues(connection))
+    created = find_queue(connection, snapshot)
+    assert created is not None
+    return created
+
+
+def drop_queue(connection: Connection, snapshot: str, *, force: bool = False) -> None:
+    """Stop queueing a snapshot's changes, and forget its calls.
+
+    Raises:
+        QueueNotEmpty: calls are not delivered yet, and `force` is not set.
+    """
+    found = find_queue(connection, snapshot)
+    if found is None:
+        return
+    waiting = undelivered_calls(connection, found)
+    if waiting and not force:
+        raise QueueNotEmpty(
+            f"{waiting} calls of snapshot {snapshot} are not delivered yet.",
+            snapshot=snapshot,
+            calls=waiting,
+        )
+    connection.execute(sa.delete(queue_catalog).where(queue_catalog.c.id == found.id))
+    views.replace_defcall(connection, list_queues(connection))
+    triggers.remove(connection, found.queue_table)
+    connection.execute(
+        sa.schema.DropTable(sa.Table(found.queue_table, sa.MetaData(), schema=SCHEMA))
+    )
+
+
+def list_queues(connection: Connection, destination: str | None = None) -> list[Queue]:
+    """All queues of a site, or those to one destination."""
+    wanted = select(*(queue_catalog.c[name] for name in Queue.__slots__))
+    if destination is not None:
+        wanted = wanted.where(queue_catalog.c.destination == destination)
+    return [_from_row(row) for row in connection.execute(wanted.order_by("id"))]
+
+
+def find_queue(connection: Connection, snapshot: str) -> Queue | None:
+    """The queue of a snapshot; None for a read-only one."""
+    return next((q for q in list_queues(connection) if q.snapshot == snapshot), None)
+
+
+def uncovered_keys(queue: Queue) -> Select[Any]:
+    """Keys (k1, k2, ...) of calls whose answer no refresh has seen.
+
+    Follows the catalog, so that a view made of it stays true.
+    """
+    mine = queue_catalog.alias("covered")
+    covered = [
+        select(mine.c[name]).where(mine.c.id == queue.id).scalar_subquery()
+        for name in ("covered_batch", "covered_order")
+    ]
+    return _keys_beyond(queue, *covered)
+
+
+def pending_keys(queue: Queue, batch_no: int, order_no: int) -> Select[Any]:
+    """Keys (k1, k2, ...) of calls that a marker does not cover yet.
+
+    Parameters:
+        batch_no, order_no: the marker as the refresh read it at the master.
+    """
+    return _keys_beyond(queue, sa.literal(batch_no), sa.literal(order_no))
+
+
+def cover(
+    connection: Connection, snapshots: Sequence[str], batch_no: int, order_no: int
+) -> None:
+    """Note that a refresh shows the answer to every call up to a marker."""
+    connection.execute(
+        sa.update(queue_catalog)
+        .where(queue_catalog.c.snapshot.in_(snapshots))
+        .values(covered_batch=batch_no, covered_order=order_no)
+    )
+
+
+def beyond(
+    batch_no: ColumnElement[Any] | int, order_no: ColumnElement[Any] | int
+) -> ColumnElement[bool]:
+    """Whether a delivery, or a transaction without one yet, lies behind a marker's end."""
+    return or_(
+        delivery.c.batch.is_(None),
+        delivery.c.batch > batch_no,
+        and_(delivery.c.batch == batch_no, delivery.c.order_no > order_no),
+    )
+
+
+def undelivered_calls(connection: Connection, queue: Queue) -> int:
+    """How many calls of a queue the destination has not answered, as far as known."""
+    calls = queue.sql()
+    counted = (
+        select(func.count())
+        .select_from(calls.outerjoin(delivery, _delivery_of(queue, calls)))
+        .where(delivery.c.delivered_at.is_(None))
+    )
+    return connection.scalar(counted) or 0
+
+
+def _keys_beyond(
+    queue: Queue, batch_no: ColumnElement[Any], order_no: ColumnElement[Any]
+) -> Select[Any]:
+    calls = queue.sql()
+    return (
+        select(*queue.keys(calls))
+        .select_from(calls.outerjoin(delivery, _delivery_of(queue, calls)))
+        .where(beyond(batch_no, order_no))
+    )
+
+
+def _delivery_of(queue: Queue, calls: sa.TableClause) -> ColumnElement[bool]:
+    return and_(
+        delivery.c.destination == queue.destination, delivery.c.xid == calls.c.xid
+    )
+
+
+def _create_table(
+    connection: Connection, name: str, base: Table, columns: Sequence[str]
+) -> None:
+    images = [
+        sa.Column(recorded, NativeType(base.column(column).type))
+        for side in ("o", "n")
+        for recorded, column in zip(
+            triggers.numbered(side, columns), columns, strict=True
+        )
+    ]
+    sa.Table(
+        name,
+        sa.MetaData(),
+        sa.Column("call_no", sa.BigInteger, nullable=False),
+        sa.Column("xid", Xid8(), nullable=False, index=True),
+        sa.Column("kind", NativeType('"char"'), nullable=False),
+        sa.Column("moved", sa.Boolean, nullable=False),
+        *images,
+        schema=SCHEMA,
+    ).create(connection)
+
+
+def _know_destination(connection: Connection, name: str) -> None:
+    known = select(destination.c.name).where(destination.c.name == name)
+    if connection.scalar(known) is None:
+        connection.execute(
+            sa.insert(destination).values(
+                name=name, window_end=func.pg_current_snapshot()
+            )
+        )
+
+
+def _from_row(row: sa.Row[Any]) -> Queue:
+    values = dict(row._mapping)
+    for name in ("columns", "identity_columns"):
+        values[name] = tuple(values[name])
+    return Queue(**values)

@@ -1,0 +1,42 @@
+"""Which failures are the data's and which are the system's (design 3.3).
+
+What the data causes is parked, because trying again cannot help. What
+connections, locks, resources, the schema or rights cause leaves the batch as
+it is, to be tried again.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy.exc import DBAPIError
+
+#: Classes of SQLSTATE of failures that do not come from the data.
+_SYSTEM = {"08", "0A", "25", "40", "42", "53", "55", "57", "58", "XX"}
+
+#: Row-level security refuses a row with the state of a missing right.
+_ROW_SECURITY = "row-level security"
+
+UNIQUE_VIOLATION = "23505"
+FOREIGN_KEY_VIOLATION = "23503"
+
+
+def of(error: DBAPIError) -> str:
+    """The SQLSTATE of an error; 08000 when the connection broke without one."""
+    return getattr(error.orig, "sqlstate", None) or "08000"
+
+
+def caused_by_data(error: DBAPIError) -> bool:
+    """Whether trying the same change again would fail in the same way."""
+    state = of(error)
+    if state == "42501":
+        return _ROW_SECURITY in str(error.orig)
+    return not error.connection_invalidated and state[:2] not in _SYSTEM
+
+
+def message(error: DBAPIError) -> str:
+    """What the database said, on one line."""
+    diagnostics = getattr(error.orig, "diag", None)
+    parts = [
+        getattr(diagnostics, name, None)
+        for name in ("message_primary", "message_detail")
+    ]
+    return " ".join(part for part in parts if part) or str(error.orig).strip()

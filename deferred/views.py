@@ -1,0 +1,81 @@
+"""The dictionary view of deferred calls, over the queue tables of all snapshots.
+
+The other views (deftran, deftrandest, deferror, defschedule) stand on it and
+on the catalog; the chain of migrations makes them once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import sqlalchemy as sa
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Select,
+    Text,
+    cast,
+    func,
+    literal,
+    select,
+)
+from sqlalchemy.dialects.postgresql import JSONB, array
+
+from sites import QualifiedName, views
+from sites.catalog import SCHEMA
+
+if TYPE_CHECKING:
+    from deferred.queue import Queue
+
+DEFCALL = QualifiedName(SCHEMA, "defcall")
+
+
+def replace_defcall(connection: Connection, queues: Sequence[Queue]) -> None:
+    """Make `defcall` show the calls of exactly these queues."""
+    parts = [_calls(queue) for queue in queues] or [_no_calls()]
+    views.replace(connection, DEFCALL, sa.union_all(*parts))
+
+
+def _calls(queue: Queue) -> Select[Any]:
+    calls = queue.sql()
+    names = array([literal(name) for name in queue.columns])
+    return select(
+        calls.c.call_no.label("callno"),
+        cast(calls.c.xid, Text).label("deferred_tran_id"),
+        literal(queue.snapshot).label("snapshot"),
+        literal(queue.destination).label("destination"),
+        literal(queue.target_schema).label("schemaname"),
+        literal(queue.target_table).label("tablename"),
+        cast(calls.c.kind, Text).label("operation"),
+        _image(names, calls, "o", len(queue.columns)).label("old_values"),
+        _image(names, calls, "n", len(queue.columns)).label("new_values"),
+    )
+
+
+def _image(
+    names: ColumnElement[Any], calls: sa.TableClause, side: str, count: int
+) -> ColumnElement[Any]:
+    absent = "I" if side == "o" else "D"
+    values = array([cast(calls.c[f"{side}{n}"], Text) for n in range(1, count + 1)])
+    return sa.case(
+        (calls.c.kind == absent, sa.null()),
+        else_=cast(func.json_object(names, values), JSONB),
+    )
+
+
+def _no_calls() -> Select[Any]:
+    texts = (
+        "deferred_tran_id",
+        "snapshot",
+        "destination",
+        "schemaname",
+        "tablename",
+        "operation",
+    )
+    return select(
+        cast(sa.null(), sa.BigInteger).label("callno"),
+        *(cast(sa.null(), Text).label(name) for name in texts),
+        cast(sa.null(), JSONB).label("old_values"),
+        cast(sa.null(), JSONB).label("new_values"),
+    ).where(sa.false())

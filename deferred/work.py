@@ -1,0 +1,112 @@
+"""Work tables: the changes of transactions, at the destination, ready to be applied.
+
+Temporary tables of the destination's session, so that two pushers never see
+each other's rows. One a queue, typed as the master's table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import sqlalchemy as sa
+from sqlalchemy import Connection
+
+from sites import QualifiedName, triggers
+from sites.table import Table, describe
+from sites.types import NativeType
+from sites.write import Staged
+
+
+def stage(
+    connection: Connection,
+    number: int,
+    target: QualifiedName,
+    columns: Sequence[str],
+    identity: Sequence[str],
+) -> Staged:
+    """Create an empty work table for changes of one master table.
+
+    Parameters:
+        number: tells the work tables of one session apart.
+        columns: what is carried, by the master's names.
+
+    Raises:
+        UnknownTable: the master table is gone.
+    """
+    table = describe(connection, target)
+    name = f"snaptide_work_{number}"
+    _create(connection, name, table, columns)
+    staged_columns: list[sa.ColumnClause[object]] = [
+        sa.column(c) for c in ("unit", "call_no", "kind")
+    ]
+    for side in ("o", "n"):
+        for recorded, column in zip(
+            triggers.numbered(side, columns), columns, strict=True
+        ):
+            staged_columns.append(
+                sa.column(recorded, NativeType(table.column(column).type))
+            )
+    return Staged(
+        table=table,
+        source=sa.table(name, *staged_columns),
+        columns=tuple(columns),
+        identity=tuple(identity),
+    )
+
+
+def columns_of(staged: Staged) -> list[str]:
+    """The columns of a work table, in their order."""
+    return [column.name for column in staged.source.columns]
+
+
+def clear(connection: Connection, staged: Sequence[Staged]) -> None:
+    """Empty work tables."""
+    for one in staged:
+        connection.execute(sa.delete(one.source))
+
+
+def counts(
+    connection: Connection, staged: Sequence[Staged], unit: int
+) -> list[Mapping[str, int]]:
+    """How many changes of each kind a transaction has, for each work table."""
+    return [
+        dict(
+            connection.execute(
+                sa.select(one.source.c.kind, sa.func.count())
+                .where(one.source.c.unit == unit)
+                .group_by(one.source.c.kind)
+            )
+            .tuples()
+            .all()
+        )
+        for one in staged
+    ]
+
+
+def _create(
+    connection: Connection, name: str, table: Table, columns: Sequence[str]
+) -> None:
+    images = [
+        sa.Column(recorded, NativeType(table.column(column).type))
+        for side in ("o", "n")
+        for recorded, column in zip(
+            triggers.numbered(side, columns), columns, strict=True
+        )
+    ]
+    work = sa.Table(
+        name,
+        sa.MetaData(),
+        sa.Column("unit", sa.BigInteger, nullable=False, index=True),
+        sa.Column("call_no", sa.BigInteger, nullable=False),
+        sa.Column("kind", sa.Text, nullable=False),
+        *images,
+        prefixes=["TEMPORARY"],
+    )
+    # A pooled session may still have the one of an earlier push.
+    work.drop(connection, checkfirst=False) if _exists(connection, name) else None
+    work.create(connection, checkfirst=False)
+
+
+def _exists(connection: Connection, name: str) -> bool:
+    found = sa.func.to_regclass(sa.func.concat("pg_temp.", name, type_=sa.Text))
+    return connection.scalar(sa.select(sa.cast(found, sa.Text))) is not None
