@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from psycopg import sql
 from sqlalchemy import (
     Column,
     ColumnElement,
@@ -29,12 +30,12 @@ from sqlalchemy import (
     func,
     literal,
     select,
-    text,
     true,
 )
 from sqlalchemy.dialects.postgresql import CHAR, OID, REGCLASS
 
 from sites.names import QualifiedName, quoted
+from sites.transport import raw
 from sites.types import NativeType
 
 #: Large enough that starting a task is nothing beside it.
@@ -97,7 +98,8 @@ def ctid_ranges(
         parts: how many ranges there should be in all; each partition has at
             least one. By default, one for each 64 MB.
     """
-    connection.execute(text(f"LOCK TABLE {_quoted(table)} IN ACCESS SHARE MODE"))
+    lock = sql.SQL("LOCK TABLE {} IN ACCESS SHARE MODE")
+    raw(connection).execute(lock.format(sql.Identifier(table.schema, table.name)))
     leaves = connection.execute(_leaves(table)).all()
     total = sum(leaf.bytes for leaf in leaves)
     size = PART_BYTES if parts is None else max(total // max(parts, 1), 1)
