@@ -176,7 +176,7 @@ def parked(
     origin_id: uuid.UUID,
     tables: Sequence[QualifiedName] | None = None,
 ) -> int:
-    """How many transactions of an origin are parked, of those that touch some tables."""
+    """How many transactions of an origin are parked that touch some tables, or any."""
     wanted = select(func.count()).where(error_transaction.c.origin_id == origin_id)
     if tables is not None:
         touching = select(error_call.c.error_id).where(

@@ -303,11 +303,9 @@ def _destination(connection: Connection, name: str | None) -> str:
     if name is None and len(known) == 1:
         name = next(iter(known))
     if name is None or name not in known:
-        what = repr(name) if name else "which destination"
-        raise NoSuchDestination(
-            f"Nothing is queued here for {what} (known: {', '.join(sorted(known)) or 'none'}).",
-            destination=name,
-        )
+        others = ", ".join(sorted(known)) or "none"
+        asked = f"Nothing is queued here for {name!r}" if name else "Name a destination"
+        raise NoSuchDestination(f"{asked} (known: {others}).", destination=name)
     if known[name]:
         raise DestinationDisabled(
             f"Propagation to {name} is disabled.", destination=name

@@ -49,7 +49,7 @@ class Queue:
 
     def sql(self) -> sa.TableClause:
         """The queue table for use in statements."""
-        images = [
+        images: list[sa.ColumnClause[Any]] = [
             sa.column(name)
             for side in ("o", "n")
             for name in triggers.numbered(side, self.columns)
@@ -200,7 +200,7 @@ def cover(
 def beyond(
     batch_no: ColumnElement[Any] | int, order_no: ColumnElement[Any] | int
 ) -> ColumnElement[bool]:
-    """Whether a delivery, or a transaction without one yet, lies behind a marker's end."""
+    """Whether a transaction, in a batch or in none yet, lies beyond a marker."""
     return or_(
         delivery.c.batch.is_(None),
         delivery.c.batch > batch_no,

@@ -64,7 +64,7 @@ def _image(
     )
 
 
-def _no_calls() -> Select[Any]:
+def _no_calls() -> Select[*tuple[Any, ...]]:
     texts = (
         "deferred_tran_id",
         "snapshot",

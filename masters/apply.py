@@ -109,16 +109,22 @@ def _settle(
         select(staged.source.c.kind).where(_row(staged, unit, row.call_no))
     )
     if answer.ignored or row.conflicts[0].current is None or kind != "U":
-        connection.execute(sa.delete(staged.source).where(_row(staged, unit, row.call_no)))
+        connection.execute(
+            sa.delete(staged.source).where(_row(staged, unit, row.call_no))
+        )
         count[str(kind)] -= 1
         return
     _rebase(connection, unit, staged, row, answer)
 
 
 def _rebase(
-    connection: Connection, unit: Unit, staged: Staged, row: RowConflicts, answer: RowResolution
+    connection: Connection,
+    unit: Unit,
+    staged: Staged,
+    row: RowConflicts,
+    answer: RowResolution,
 ) -> None:
-    """Let the change start from the master's current row, and end in what was decided."""
+    """Let the change start from the master's row and end in what was decided."""
     target = staged.table.sql()
     values: dict[Any, Any] = {}
     for n, name in enumerate(staged.columns, 1):
@@ -129,7 +135,9 @@ def _rebase(
             values[new] = sa.literal(source.value)
         elif source is Take.CURRENT:
             values[new] = target.c[name]
-        elif source is None:  # in no conflict: changed by the call, or by nobody, or left
+        elif (
+            source is None
+        ):  # in no conflict: changed by the call, or by nobody, or left
             same = staged.table.column(name).same_as(old, new)
             values[new] = sa.case((same, target.c[name]), else_=new)
     connection.execute(
@@ -147,7 +155,11 @@ def _row(staged: Staged, unit: Unit, call_no: int) -> sa.ColumnElement[bool]:
 def _why(answer: RowResolution) -> str:
     return "; ".join(
         f"{one.conflict.kind.value} conflict"
-        + (f" in column group {one.conflict.column_group}" if one.conflict.column_group else "")
+        + (
+            f" in column group {one.conflict.column_group}"
+            if one.conflict.column_group
+            else ""
+        )
         + f": {one.reason}"
         for one in answer.unresolved
     )

@@ -56,7 +56,9 @@ class SnapshotLog:
     snapshots: tuple[str, ...]
 
 
-def create_snapshot_log(site: Site, table: str, *, with_rowid: bool = False) -> SnapshotLog:
+def create_snapshot_log(
+    site: Site, table: str, *, with_rowid: bool = False
+) -> SnapshotLog:
     """Record the changes of a master table from now on (Oracle: CREATE SNAPSHOT LOG).
 
     Parameters:
@@ -193,7 +195,9 @@ def _create(connection: Connection, name: QualifiedName, *, with_rowid: bool) ->
 
 def _refuse_unloggable(table: Table) -> None:
     if table.kind not in ("r", "p"):
-        raise CannotLogTable(f"{table.qualified} is not a table.", table=str(table.qualified))
+        raise CannotLogTable(
+            f"{table.qualified} is not a table.", table=str(table.qualified)
+        )
     if table.schema in ("snaptide", "pg_catalog", "information_schema"):
         raise CannotLogTable(f"{table.qualified} is not a user's table.")
 
@@ -203,7 +207,8 @@ def _add_rowid(connection: Connection, table: Table) -> None:
     column = sql.Identifier(ROWID)
     raw(connection).execute(
         sql.SQL(
-            "ALTER TABLE {} ADD COLUMN {} uuid NOT NULL DEFAULT gen_random_uuid() UNIQUE"
+            "ALTER TABLE {} ADD COLUMN {} uuid NOT NULL"
+            " DEFAULT gen_random_uuid() UNIQUE"
         ).format(where, column)
     )
 
@@ -212,7 +217,8 @@ def _describe(connection: Connection, row: Row[Any]) -> SnapshotLog:
     rows = connection.scalar(
         text(
             "SELECT COALESCE(sum(greatest(c.reltuples, 0)), 0)::int8 FROM pg_inherits i"
-            " JOIN pg_class c ON c.oid = i.inhrelid JOIN pg_class p ON p.oid = i.inhparent"
+            " JOIN pg_class c ON c.oid = i.inhrelid"
+            " JOIN pg_class p ON p.oid = i.inhparent"
             " WHERE p.relname = :log AND p.relnamespace = 'snaptide'::regnamespace"
         ),
         {"log": row.log_table},
@@ -244,7 +250,8 @@ def _patiently() -> Retrying:
 
     def locked(error: BaseException) -> bool:
         return isinstance(error, LockNotAvailable) or (
-            isinstance(error, OperationalError) and isinstance(error.orig, LockNotAvailable)
+            isinstance(error, OperationalError)
+            and isinstance(error.orig, LockNotAvailable)
         )
 
     return Retrying(

@@ -19,18 +19,20 @@ from sites.triggers import SLOTS, numbered
 LOCK_TIMEOUT_MS = 50
 
 
-def create(connection: Connection, log: str, table: Table, identity: tuple[str, ...]) -> None:
+def create(
+    connection: Connection, log: str, table: Table, identity: tuple[str, ...]
+) -> None:
     """Create a snapshot log for a table: kind, changed columns, transaction, keys."""
     keys = sql.SQL(", ").join(
         sql.SQL("{} {}").format(
             sql.Identifier(name),
-            sql.SQL(table.column(column).type),  # type: ignore[arg-type]
+            sql.SQL(table.column(column).type),
         )
         for name, column in zip(numbered("k", identity), identity, strict=True)
     )
     raw(connection).execute(
         sql.SQL(
-            "CREATE TABLE {} (kind \"char\" NOT NULL, changed bigint NOT NULL,"
+            'CREATE TABLE {} (kind "char" NOT NULL, changed bigint NOT NULL,'
             " xid xid8 NOT NULL, slot smallint NOT NULL, {}) PARTITION BY LIST (slot)"
         ).format(sql.Identifier(SCHEMA, log), keys)
     )
@@ -75,9 +77,13 @@ def empty_slot(connection: Connection, log: str, slot: int, horizon: str) -> boo
     try:
         with driver.transaction():
             driver.execute(
-                sql.SQL("SET LOCAL lock_timeout = {}").format(sql.Literal(LOCK_TIMEOUT_MS))
+                sql.SQL("SET LOCAL lock_timeout = {}").format(
+                    sql.Literal(LOCK_TIMEOUT_MS)
+                )
             )
-            driver.execute(sql.SQL("LOCK TABLE {} IN ACCESS EXCLUSIVE MODE").format(partition))
+            driver.execute(
+                sql.SQL("LOCK TABLE {} IN ACCESS EXCLUSIVE MODE").format(partition)
+            )
     except errors.LockNotAvailable:
         return False
     if _look(connection, log, slot, horizon) != "behind":
@@ -90,7 +96,9 @@ def _look(connection: Connection, log: str, slot: int, horizon: str) -> str:
     row = (
         raw(connection)
         .execute(
-            sql.SQL("SELECT max(xid) < %s::text::xid8 FROM {}").format(_partition(log, slot)),
+            sql.SQL("SELECT max(xid) < %s::text::xid8 FROM {}").format(
+                _partition(log, slot)
+            ),
             (horizon,),
         )
         .fetchone()

@@ -6,11 +6,14 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 from urllib.parse import quote, urlencode
 
+import psycopg
 from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
 from sqlalchemy.exc import OperationalError
 
+from sites import adapters
 from sites.errors import SiteUnreachable, UnknownSite, UnsupportedDatabase
 
 #: Every connection of ours reads and writes text the same way at both ends,
@@ -104,7 +107,7 @@ class Site:
                 "keepalives_count": 3,
             },
         )
-        event.listen(engine, "connect", _refuse_unsupported)
+        event.listen(engine, "connect", _prepare)
         return engine
 
     @contextmanager
@@ -145,7 +148,7 @@ class Site:
         return f"{self.url.host}:{self.url.port or 5432}/{self.url.database}"
 
     def libpq_uri(self) -> str:
-        """A URI with password and our settings, for drivers other than psycopg's pool."""
+        """A URI with password and our settings, for drivers outside the pool."""
         url = self.url
         user = quote(url.username or "", safe="")
         secret = ":" + quote(url.password, safe="") if url.password else ""
@@ -171,10 +174,11 @@ def _driver_url(url: str | URL) -> URL:
     return parsed.set(drivername="postgresql+psycopg")
 
 
-def _refuse_unsupported(dbapi_connection: object, _record: object) -> None:
-    version: int = dbapi_connection.info.server_version  # type: ignore[attr-defined]
+def _prepare(driver: psycopg.Connection[Any], _record: object) -> None:
+    version = driver.info.server_version
     if version < OLDEST_VERSION:
         raise UnsupportedDatabase(f"The server is PostgreSQL {version // 10000}.")
+    adapters.install(driver)
 
 
 def _reason(error: OperationalError, password: str | None) -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy import ColumnElement, Connection, Text, TableClause, cast, text
+from sqlalchemy import ColumnElement, Connection, TableClause, Text, cast, text
 
 from sites.errors import UnknownTable
 from sites.names import QualifiedName
@@ -55,7 +55,7 @@ class Unique:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForeignKey:
-    """A foreign key; `on_delete` and `on_update` are the catalog's letters (a r c n d)."""
+    """A foreign key; its actions are the catalog's letters (a r c n d)."""
 
     name: str
     columns: tuple[str, ...]
@@ -151,5 +151,6 @@ def _rows(
 ) -> list[dict[str, Any]]:
     rows = connection.execute(text(load(query)), parameters).mappings()
     return [
-        {k: tuple(v) if isinstance(v, list) else v for k, v in row.items()} for row in rows
+        {k: tuple(v) if isinstance(v, list) else v for k, v in row.items()}
+        for row in rows
     ]

@@ -35,7 +35,7 @@ def copy(
     Returns:
         How many rows were written.
     """
-    out = sql.SQL("COPY ({}) TO STDOUT").format(sql.SQL(literal_text(select)))  # type: ignore[arg-type]
+    out = sql.SQL("COPY ({}) TO STDOUT").format(sql.SQL(literal_text(select)))
     with raw(source).cursor() as reader, raw(target).cursor() as writer:
         with reader.copy(out) as rows, writer.copy(_copy_in(table, columns)) as sink:
             for block in rows:

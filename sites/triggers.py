@@ -9,7 +9,7 @@ be captured otherwise.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from psycopg import sql
@@ -58,7 +58,7 @@ class QueueCapture:
 def install_log(connection: Connection, capture: LogCapture) -> None:
     """Record changes of a master table from now on; waits for open writers."""
     keys = _identifiers(capture.identity)
-    body = sql.SQL(load("log_function")).format(  # type: ignore[arg-type]
+    body = sql.SQL(load("log_function")).format(
         function=sql.Identifier(SCHEMA, capture.log),
         log=sql.Identifier(SCHEMA, capture.log),
         slots=sql.Literal(SLOTS),
@@ -79,8 +79,8 @@ def install_queue(connection: Connection, capture: QueueCapture) -> None:
     keys = _identifiers(capture.identity)
     columns = _identifiers(capture.columns)
     shared = {"key": keys[0], "same_key": _same_key(keys)}
-    refuse = sql.SQL(load("refuse_moved")).format(**shared)  # type: ignore[arg-type]
-    body = sql.SQL(load("queue_function")).format(  # type: ignore[arg-type]
+    refuse = sql.SQL(load("refuse_moved")).format(**shared)
+    body = sql.SQL(load("queue_function")).format(
         **shared,
         function=sql.Identifier(SCHEMA, capture.queue),
         queue=sql.Identifier(SCHEMA, capture.queue),
@@ -112,7 +112,7 @@ def install_guard(
     Parameters:
         events: of INSERT, UPDATE, DELETE, TRUNCATE.
     """
-    body = sql.SQL(load("guard_function")).format(  # type: ignore[arg-type]
+    body = sql.SQL(load("guard_function")).format(
         function=sql.Identifier(SCHEMA, function),
         message=sql.Literal(message),
         hint=sql.Literal(hint),
@@ -122,7 +122,7 @@ def install_guard(
         "CREATE TRIGGER snaptide_guard BEFORE {events} ON {table}"
         " FOR EACH STATEMENT EXECUTE FUNCTION {function}()"
     ).format(
-        events=sql.SQL(" OR ").join(sql.SQL(event) for event in events),  # type: ignore[arg-type]
+        events=sql.SQL(" OR ").join(sql.SQL(event) for event in events),
         table=sql.Identifier(table.schema, table.name),
         function=sql.Identifier(SCHEMA, function),
     )
@@ -133,17 +133,19 @@ def install_guard(
 def remove(connection: Connection, function: str) -> None:
     """Drop a trigger function of ours and with it the triggers that call it."""
     raw(connection).execute(
-        sql.SQL("DROP FUNCTION IF EXISTS {}() CASCADE").format(sql.Identifier(SCHEMA, function))
+        sql.SQL("DROP FUNCTION IF EXISTS {}() CASCADE").format(
+            sql.Identifier(SCHEMA, function)
+        )
     )
 
 
 def numbered(prefix: str, columns: Sequence[object]) -> tuple[str, ...]:
-    """Names of recorded columns: k1, k2, ...: free of the user's names and their length."""
+    """Names of recorded columns, k1, k2, ...: free of the user's and their length."""
     return tuple(f"{prefix}{n}" for n in range(1, len(columns) + 1))
 
 
 def column_bit(number: int) -> int:
-    """The bit of a column (by catalog number) in a log row's vector of changed columns."""
+    """The bit of a column, by catalog number, in the vector of changed columns."""
     return 1 << min(number - 1, LAST_BIT - 1)
 
 
@@ -175,8 +177,8 @@ def _create_trigger(
         " FOR EACH STATEMENT EXECUTE FUNCTION {function}()"
     ).format(
         name=sql.Identifier(name),
-        event=sql.SQL(event),  # type: ignore[arg-type]
-        images=sql.SQL(images),  # type: ignore[arg-type]
+        event=sql.SQL(event),
+        images=sql.SQL(images),
         table=sql.Identifier(table.schema, table.name),
         function=sql.Identifier(SCHEMA, function),
     )
@@ -196,8 +198,8 @@ def _identifiers(names: Sequence[str]) -> list[sql.Identifier]:
     return [sql.Identifier(name) for name in names]
 
 
-def _comma(parts: object) -> sql.Composed:
-    return sql.SQL(", ").join(parts)  # type: ignore[arg-type]
+def _comma(parts: Iterable[sql.Composable]) -> sql.Composed:
+    return sql.SQL(", ").join(parts)
 
 
 def _either(key: sql.Identifier) -> sql.Composed:
@@ -213,11 +215,12 @@ def _changed_vector(table: Table) -> sql.Composable:
     for column in table.columns:
         value = sql.SQL("{0}.{1}" if column.comparable else "{0}.{1}::text")
         old, new = (
-            value.format(sql.SQL(side), sql.Identifier(column.name)) for side in ("o", "n")
+            value.format(sql.SQL(side), sql.Identifier(column.name))
+            for side in ("o", "n")
         )
         parts.append(
-            sql.SQL("CASE WHEN {} IS DISTINCT FROM {} THEN {}::bigint ELSE 0 END").format(
-                old, new, sql.Literal(column_bit(column.number))
-            )
+            sql.SQL(
+                "CASE WHEN {} IS DISTINCT FROM {} THEN {}::bigint ELSE 0 END"
+            ).format(old, new, sql.Literal(column_bit(column.number)))
         )
     return sql.SQL(" | ").join(parts)

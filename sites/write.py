@@ -17,7 +17,17 @@ from dataclasses import dataclass
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy import ColumnElement, Connection, TableClause, and_, case, func, or_
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    FromClause,
+    TableClause,
+    and_,
+    case,
+    func,
+    or_,
+)
+from sqlalchemy.dialects import postgresql
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.dml import Delete, Insert, Update
 
@@ -39,45 +49,51 @@ class Staged:
     #: the source has old values; an update then writes only what it changed
     has_old: bool = True
 
-    def new(self, column: str, source: TableClause | None = None) -> ColumnElement[Any]:
+    def new(self, column: str, source: FromClause | None = None) -> ColumnElement[Any]:
         """The new value of a column, in the source table or an alias of it."""
         return self._value("n", column, source)
 
-    def old(self, column: str, source: TableClause | None = None) -> ColumnElement[Any]:
+    def old(self, column: str, source: FromClause | None = None) -> ColumnElement[Any]:
         """The old value of a column, in the source table or an alias of it."""
         return self._value("o", column, source)
 
-    def key(self, column: str, source: TableClause | None = None) -> ColumnElement[Any]:
+    def key(self, column: str, source: FromClause | None = None) -> ColumnElement[Any]:
         """The value that identifies the row, whatever the kind of change."""
         if not self.has_old:
             return self.new(column, source)
         return func.coalesce(self.old(column, source), self.new(column, source))
 
     def same_row(
-        self, target: TableClause, source: TableClause | None = None
+        self, target: TableClause, source: FromClause | None = None
     ) -> ColumnElement[bool]:
         """Whether a change is about this row of the target."""
-        return and_(*(target.c[name] == self.key(name, source) for name in self.identity))
+        return and_(
+            *(target.c[name] == self.key(name, source) for name in self.identity)
+        )
 
-    def kind(self, *kinds: str, source: TableClause | None = None) -> ColumnElement[bool]:
+    def kind(
+        self, *kinds: str, source: FromClause | None = None
+    ) -> ColumnElement[bool]:
         """Whether a change is of one of these kinds."""
         return (self.source if source is None else source).c.kind.in_(kinds)
 
-    def _value(self, side: str, column: str, source: TableClause | None) -> ColumnElement[Any]:
+    def _value(
+        self, side: str, column: str, source: FromClause | None
+    ) -> ColumnElement[Any]:
         table = self.source if source is None else source
         return table.c[f"{side}{self.columns.index(column) + 1}"]
 
 
-#: Which rows of a source are to be written, given the source or an alias of it.
-Rows = sa.sql.expression.ColumnElement[bool]
-
-
 def parents_first(tables: Sequence[Table]) -> list[QualifiedName]:
     """Order tables so that what is referred to comes first; cycles keep their order."""
-    waiting = {t.qualified: {f.parent for f in t.foreign_keys} - {t.qualified} for t in tables}
+    waiting = {
+        t.qualified: {f.parent for f in t.foreign_keys} - {t.qualified} for t in tables
+    }
     ordered: list[QualifiedName] = []
     while waiting:
-        free = [name for name, parents in waiting.items() if not parents & waiting.keys()]
+        free = [
+            name for name, parents in waiting.items() if not parents & waiting.keys()
+        ]
         for name in free or [next(iter(waiting))]:
             ordered.append(name)
             del waiting[name]
@@ -106,29 +122,43 @@ def park(staged: Staged, unique: Unique, rows: Mapping[str, Any]) -> Update:
     """
     target = staged.table.sql()
     giver, taker = staged.source.alias("giver"), staged.source.alias("taker")
-    moved = or_(*(staged.new(c, giver).is_distinct_from(target.c[c]) for c in unique.columns))
+    moved = or_(
+        *(staged.new(c, giver).is_distinct_from(target.c[c]) for c in unique.columns)
+    )
     spot = parking_column(staged.table, unique)
     return (
         sa.update(target)
         .values({target.c[spot.name]: _parked(spot)})
         .where(selected(giver, rows), selected(taker, rows))
         .where(staged.same_row(target, giver))
-        .where(or_(staged.kind("D", "R", source=giver), and_(staged.kind("U", source=giver), moved)))
+        .where(
+            or_(
+                staged.kind("D", "R", source=giver),
+                and_(staged.kind("U", source=giver), moved),
+            )
+        )
         .where(staged.kind("I", "U", "R", source=taker))
         .where(*(target.c[c] == staged.new(c, taker) for c in unique.columns))
         .where(sa.not_(staged.same_row(target, taker)))
     )
 
 
-def insert(staged: Staged, rows: Mapping[str, Any], *kinds: str) -> Insert:
-    """Insert the new rows of the given kinds."""
+def insert(
+    staged: Staged, rows: Mapping[str, Any], *kinds: str, skip_existing: bool = False
+) -> Insert:
+    """Insert the new rows of the given kinds.
+
+    Parameters:
+        skip_existing: leave out rows whose key or unique value is there already.
+    """
     target = staged.table.sql()
     values = sa.select(*(staged.new(c) for c in staged.columns)).where(
         selected(staged.source, rows), staged.kind(*kinds)
     )
     always = any(staged.table.column(c).identity == "a" for c in staged.columns)
-    statement = _InsertOverriding(target) if always else sa.insert(target)
-    return statement.from_select(list(staged.columns), values)
+    statement = _InsertOverriding(target) if always else postgresql.insert(target)
+    inserted = statement.from_select(list(staged.columns), values)
+    return inserted.on_conflict_do_nothing() if skip_existing else inserted
 
 
 def update(staged: Staged, rows: Mapping[str, Any]) -> Update:
@@ -176,7 +206,8 @@ def write(
     """
     order = parents_first([staged.table for staged in changes])
     paired = sorted(
-        zip(changes, counts, strict=True), key=lambda p: order.index(p[0].table.qualified)
+        zip(changes, counts, strict=True),
+        key=lambda p: order.index(p[0].table.qualified),
     )
     for staged, count in paired:
         if sum(count.values()) > 1:
@@ -196,7 +227,7 @@ def write(
             _expect(connection, delete(staged, rows, "D"), staged, count, "D")
 
 
-def selected(source: TableClause, rows: Mapping[str, Any]) -> ColumnElement[bool]:
+def selected(source: FromClause, rows: Mapping[str, Any]) -> ColumnElement[bool]:
     """The rows of a source that the equalities name."""
     return and_(sa.true(), *(source.c[name] == value for name, value in rows.items()))
 
@@ -214,7 +245,9 @@ def parking_column(table: Table, unique: Unique) -> Column:
     for column in columns:
         if _free_value(column) is not None:
             return column
-    raise NoFreeValue(f"Unique key {unique.name} of {table.qualified} cannot be parked.")
+    raise NoFreeValue(
+        f"Unique key {unique.name} of {table.qualified} cannot be parked."
+    )
 
 
 def _updated(staged: Staged, target: TableClause, name: str) -> ColumnElement[Any]:
@@ -282,7 +315,7 @@ def _expect(
         )
 
 
-class _InsertOverriding(Insert):
+class _InsertOverriding(postgresql.Insert):
     """An INSERT that may give values to identity columns GENERATED ALWAYS."""
 
     inherit_cache = True
