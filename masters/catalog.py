@@ -51,7 +51,12 @@ registered_snapshot = Table(
     Column("snapshot", Text, primary_key=True),
     Column("site_name", Text, nullable=False),
     Column("refresh_group", Text, nullable=False),
-    Column("log_id", Integer, ForeignKey(snapshot_log.c.id, ondelete="SET NULL"), index=True),
+    Column(
+        "log_id",
+        Integer,
+        ForeignKey(snapshot_log.c.id, ondelete="SET NULL"),
+        index=True,
+    ),
     Column("table_schema", Text, nullable=False),
     Column("table_name", Text, nullable=False),
     Column("condition", Text),
@@ -97,7 +102,9 @@ resolution_record = Table(
     "resolution_record",
     metadata,
     Column("id", BigInteger, Identity(), primary_key=True),
-    Column("resolved_at", DateTime(timezone=True), server_default=func.clock_timestamp()),
+    Column(
+        "resolved_at", DateTime(timezone=True), server_default=func.clock_timestamp()
+    ),
     Column("table_schema", Text, nullable=False),
     Column("table_name", Text, nullable=False),
     Column("row_key", JSONB, nullable=False),

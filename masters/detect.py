@@ -124,7 +124,9 @@ def _differs(
 def _changed(staged: Staged, columns: Sequence[str]) -> ColumnElement[bool]:
     return or_(
         *(
-            sa.not_(staged.table.column(name).same_as(staged.old(name), staged.new(name)))
+            sa.not_(
+                staged.table.column(name).same_as(staged.old(name), staged.new(name))
+            )
             for name in columns
         )
     )
@@ -147,7 +149,9 @@ def _conflicts(
         "master": master,
     }
     if row.kind in ("I", "N"):
-        key = next((u.name for u in staged.table.uniques if u.columns == staged.identity), None)
+        key = next(
+            (u.name for u in staged.table.uniques if u.columns == staged.identity), None
+        )
         return [
             Conflict(
                 kind=Kind.UNIQUENESS,

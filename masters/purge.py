@@ -71,7 +71,9 @@ def _empty(site: Site, log: Row[Any], slot: int, limit: str) -> bool:
             connection.execute(
                 update(snapshot_log)
                 .where(snapshot_log.c.id == log.id)
-                .values(horizon=func.greatest(snapshot_log.c.horizon, position.xid8(limit)))
+                .values(
+                    horizon=func.greatest(snapshot_log.c.horizon, position.xid8(limit))
+                )
             )
             if ring.empty_slot(connection, log.log_table, slot, limit):
                 faults.point("log_purge.before_commit")

@@ -26,7 +26,9 @@ class TableRules:
     groups: Mapping[str, tuple[str, ...]]
     rules: tuple[Rule, ...]
 
-    def partition(self, columns: Sequence[str]) -> list[tuple[str | None, tuple[str, ...]]]:
+    def partition(
+        self, columns: Sequence[str]
+    ) -> list[tuple[str | None, tuple[str, ...]]]:
         """Divide columns into their groups; the rest is the shadow group, None.
 
         Oracle: every column is in exactly one column group, and the shadow
@@ -49,7 +51,9 @@ def load(connection: Connection, table: QualifiedName) -> TableRules:
         .order_by("id")
     )
     rules = connection.execute(
-        select(resolution_rule).where(_of(resolution_rule, table)).order_by("sequence_no")
+        select(resolution_rule)
+        .where(_of(resolution_rule, table))
+        .order_by("sequence_no")
     )
     return TableRules(
         table=table,
@@ -58,7 +62,9 @@ def load(connection: Connection, table: QualifiedName) -> TableRules:
     )
 
 
-def set_column_group(site: Site, table: str, name: str, columns: Sequence[str]) -> TableRules:
+def set_column_group(
+    site: Site, table: str, name: str, columns: Sequence[str]
+) -> TableRules:
     """Make columns a group whose update conflicts are decided together.
 
     Columns leave the group that they were in. (Oracle: MAKE_COLUMN_GROUP,
@@ -119,7 +125,9 @@ def add_update_resolution(
         known = load(connection, where)
         if group not in known.groups:
             raise UnknownColumnGroup(
-                f"Table {table} has no column group {group!r}.", table=table, group=group
+                f"Table {table} has no column group {group!r}.",
+                table=table,
+                group=group,
             )
         taken = [r.sequence_no for r in known.rules if r.column_group == group]
         number = sequence_no if sequence_no is not None else max(taken, default=0) + 1
@@ -146,7 +154,9 @@ def add_update_resolution(
         return rule
 
 
-def drop_update_resolution(site: Site, table: str, group: str, sequence_no: int) -> None:
+def drop_update_resolution(
+    site: Site, table: str, group: str, sequence_no: int
+) -> None:
     """Remove one rule of a column group (Oracle: DROP_UPDATE_RESOLUTION).
 
     Raises:
@@ -163,7 +173,9 @@ def drop_update_resolution(site: Site, table: str, group: str, sequence_no: int)
             )
         )
         if not gone.rowcount:
-            raise UnknownRule(f"Column group {group} of {table} has no rule {sequence_no}.")
+            raise UnknownRule(
+                f"Column group {group} of {table} has no rule {sequence_no}."
+            )
 
 
 def list_rules(site: Site) -> list[TableRules]:
@@ -172,7 +184,10 @@ def list_rules(site: Site) -> list[TableRules]:
         identity.read(connection)
         tables = connection.execute(
             sa.union(
-                *(select(t.c.table_schema, t.c.table_name) for t in (column_group, resolution_rule))
+                *(
+                    select(t.c.table_schema, t.c.table_name)
+                    for t in (column_group, resolution_rule)
+                )
             )
         ).all()
         return [load(connection, QualifiedName(*row)) for row in sorted(tables)]
@@ -198,7 +213,9 @@ def _require_columns(table: Table, columns: Sequence[str]) -> None:
         )
 
 
-def _drop_orphans(connection: Connection, table: QualifiedName, groups: list[str]) -> None:
+def _drop_orphans(
+    connection: Connection, table: QualifiedName, groups: list[str]
+) -> None:
     connection.execute(
         sa.delete(resolution_rule).where(
             _of(resolution_rule, table),

@@ -14,12 +14,15 @@ from psycopg.types.datetime import DateLoader, TimestampLoader, TimestamptzLoade
 
 class _Date(DateLoader):
     def load(self, data: Any) -> date:
-        return _clamped(bytes(data), super().load, date.min, date.max)
+        value: date = _clamped(bytes(data), super().load, date.min, date.max)
+        return value
 
 
 class _Timestamp(TimestampLoader):
     def load(self, data: Any) -> datetime:
-        return _clamped(bytes(data), super().load, datetime.min, datetime.max)
+        ends = (datetime.min, datetime.max)
+        value: datetime = _clamped(bytes(data), super().load, *ends)
+        return value
 
 
 class _Timestamptz(TimestamptzLoader):

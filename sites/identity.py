@@ -79,7 +79,9 @@ def confirm(connection: Connection, name: str) -> Identity:
         what = ", ".join(f"{k.replace('_', ' ')}" for k in changed)
         raise SiteChanged(f"Site {name}: {what} is not what it was.", **changed)
     if recorded.name != name:
-        raise SiteChanged(f"The database of site {name} says that it is {recorded.name}.")
+        raise SiteChanged(
+            f"The database of site {name} says that it is {recorded.name}."
+        )
     return recorded
 
 

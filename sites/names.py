@@ -35,7 +35,11 @@ def parse(text: str, default_schema: str = "public") -> QualifiedName:
     parts = _split(text)
     if not 1 <= len(parts) <= 2 or not all(parts) or "\0" in text:
         raise BadName(f"{text!r} is not the name of a table.", name=text)
-    return QualifiedName(*parts) if len(parts) == 2 else QualifiedName(default_schema, parts[0])
+    return (
+        QualifiedName(*parts)
+        if len(parts) == 2
+        else QualifiedName(default_schema, parts[0])
+    )
 
 
 def derived(prefix: str, table: QualifiedName) -> str:

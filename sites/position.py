@@ -46,7 +46,9 @@ def since(xid: ColumnElement[Any], position: str) -> ColumnElement[bool]:
     return or_(xid >= func.pg_snapshot_xmax(old), xid == any_(func.array(running)))
 
 
-def visible(xid: ColumnElement[Any], position: ColumnElement[Any]) -> ColumnElement[bool]:
+def visible(
+    xid: ColumnElement[Any], position: ColumnElement[Any]
+) -> ColumnElement[bool]:
     """Whether a transaction was committed, or at least over, at a position."""
     return func.pg_visible_in_snapshot(xid, position)
 
@@ -54,4 +56,3 @@ def visible(xid: ColumnElement[Any], position: ColumnElement[Any]) -> ColumnElem
 def xid8(value: str | int) -> ColumnElement[Any]:
     """A transaction id as a value of the database."""
     return cast(literal(str(value)), Xid8())
-

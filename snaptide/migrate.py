@@ -73,7 +73,9 @@ def head_revision() -> str:
 
 
 def _lock(connection: Connection) -> None:
-    connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _UPGRADE_LOCK})
+    connection.execute(
+        text("SELECT pg_advisory_xact_lock(:key)"), {"key": _UPGRADE_LOCK}
+    )
 
 
 def _in_use(connection: Connection) -> bool:
