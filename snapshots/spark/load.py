@@ -136,7 +136,7 @@ def _is_open(target: sa.Connection, load: uuid.UUID) -> bool:
 def _claims(target: sa.Connection, load: uuid.UUID, number: int) -> bool:
     """Whether the range is ours; waits for another who is copying it."""
     claim = insert(load_range).values(_claim(load, number)).on_conflict_do_nothing()
-    return target.execute(claim).rowcount == 1
+    return target.scalar(claim.returning(load_range.c.range_no)) is not None
 
 
 def _claim(load: uuid.UUID, number: int) -> dict[str, object]:

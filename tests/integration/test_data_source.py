@@ -1,0 +1,191 @@
+"""The Data Source: rows of a database into Spark, and into a stage table."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import psycopg
+import pyarrow as pa
+import pytest
+import sqlalchemy as sa
+
+from sites import Directory, arrow
+from sites.catalog import metadata
+from sites.site import Site
+from tests.fix_db import MakeDatabase
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from snapshots.spark.source import Attempt
+
+SCHEMA = arrow.schema(["integer", "text", "boolean", "bytea", "smallint", "bigint"])
+
+SETUP = """
+CREATE TABLE public.source AS
+SELECT n, 'v' || n AS v, n % 2 = 0 AS b, '\\x00ff'::bytea AS y, n::int2 AS s,
+    n::int8 AS l
+FROM generate_series(1, 1000) n;
+UPDATE public.source SET v = NULL WHERE n = 1;
+UPDATE public.source SET v = '' WHERE n = 2;
+UPDATE public.source SET v = '🌊 % \\' WHERE n = 3;
+CREATE UNLOGGED TABLE public."st%a""ge" (
+    c1 int, c2 text, c3 boolean, c4 bytea, c5 int2, c6 int8, attempt text
+)
+"""
+STAGE = 'st%a"ge'
+
+
+@pytest.fixture
+def site(make_database: MakeDatabase) -> Iterator[Site]:
+    from snapshots.spark import catalog
+
+    directory = Directory({"here": make_database()})
+    with directory["here"].begin() as connection:
+        connection.execute(sa.schema.CreateSchema("snaptide"))
+        metadata.create_all(connection, [catalog.stage_attempt, catalog.load_range])
+    with psycopg.connect(directory["here"].libpq_uri()) as raw:
+        raw.execute(SETUP)
+    yield directory["here"]
+    directory.close()
+
+
+SELECT = (
+    "SELECT n AS c1, v AS c2, b AS c3, y AS c4, s AS c5, l AS c6 FROM public.source"
+)
+
+
+def queries(parts: int) -> list[str]:
+    return [f"{SELECT} WHERE n % {parts} = {part}" for part in range(parts)]
+
+
+def stage(site: Site) -> list[tuple[object, ...]]:
+    with psycopg.connect(site.libpq_uri()) as connection:
+        return connection.execute(
+            'SELECT c1, c2, c3, c4, c5, c6, attempt FROM public."st%a""ge" ORDER BY c1'
+        ).fetchall()
+
+
+def counted(site: Site) -> list[tuple[str, int]]:
+    with psycopg.connect(site.libpq_uri()) as connection:
+        return connection.execute(
+            'SELECT attempt, count(*) FROM public."st%a""ge" GROUP BY 1 ORDER BY 1'
+        ).fetchall()
+
+
+def named(attempts: list[Attempt]) -> list[tuple[str, int]]:
+    return sorted((attempt.id, attempt.rows) for attempt in attempts)
+
+
+@pytest.mark.parametrize("parts", [1, 3])
+def test_reads_all_ranges_at_one_moment(
+    spark: SparkSession, site: Site, parts: int
+) -> None:
+    from snapshots.spark.source import read_ranges
+
+    with site.connect() as exporter:
+        exporter.execution_options(isolation_level="REPEATABLE READ")
+        snapshot = exporter.scalar(sa.text("SELECT pg_export_snapshot()"))
+        with site.begin() as writer:
+            writer.execute(sa.text("DELETE FROM public.source WHERE n > 500"))
+        frame = read_ranges(spark, site.libpq_uri(), queries(parts), SCHEMA, snapshot)
+        assert frame.rdd.getNumPartitions() == parts
+        found = frame.orderBy("c1").toArrow().to_pylist()
+    assert [row["c1"] for row in found] == list(range(1, 1001))
+    assert [row["c2"] for row in found[:4]] == [None, "", "🌊 % \\", "v4"]
+    assert list(found[3].values()) == [4, "v4", True, b"\x00\xff", 4, 4]
+
+
+def test_reads_ranges_without_rows(spark: SparkSession, site: Site) -> None:
+    from snapshots.spark.source import read_ranges
+
+    nothing = [f"{query} AND false" for query in queries(2)]
+    frame = read_ranges(spark, site.libpq_uri(), nothing, SCHEMA, None)
+    assert frame.count() == 0
+    assert frame.columns == SCHEMA.names
+
+
+def test_writes_a_stage_and_tells_which_attempts_count(
+    spark: SparkSession, site: Site
+) -> None:
+    from snapshots.spark.source import read_ranges, write_stage
+
+    frame = read_ranges(spark, site.libpq_uri(), queries(3), SCHEMA, None)
+    first = write_stage(frame, site.libpq_uri(), "public", STAGE, uuid.uuid4())
+    assert sum(attempt.rows for attempt in first) == 1000
+    assert counted(site) == named(first)
+    rows = [row[:6] for row in stage(site)]
+    assert rows[:2] == [
+        (1, None, False, b"\x00\xff", 1, 1),
+        (2, "", True, b"\x00\xff", 2, 2),
+    ]
+    second = write_stage(frame, site.libpq_uri(), "public", STAGE, uuid.uuid4())
+    assert counted(site) == named(first + second)
+
+
+def test_writes_nothing_from_an_empty_frame(spark: SparkSession, site: Site) -> None:
+    from snapshots.spark.source import write_stage
+
+    frame = spark.createDataFrame(SCHEMA.empty_table())
+    assert write_stage(frame, site.libpq_uri(), "public", STAGE, uuid.uuid4()) == []
+    assert stage(site) == []
+
+
+def test_a_task_that_runs_twice_counts_once(spark: SparkSession, site: Site) -> None:
+    from snapshots.spark.source import SnaptideSource, _Written, attempts
+
+    options = {
+        "secret_uri": site.libpq_uri(),
+        "stage_schema": "public",
+        "stage_table": STAGE,
+        "load_id": str(uuid.uuid4()),
+    }
+    writer = SnaptideSource(options).writer(None, False)  # type: ignore[arg-type]
+    batch = pa.record_batch({"c1": pa.array([1, 2], pa.int32())})
+    lost, kept = writer.write(iter([batch])), writer.write(iter([batch, batch]))
+    writer.commit([kept, None])
+    assert isinstance(kept, _Written)
+    assert isinstance(lost, _Written)
+    assert len(stage(site)) == 6
+    load_id = uuid.UUID(options["load_id"])
+    assert named(attempts(site.libpq_uri(), load_id)) == [(kept.attempt, 4)]
+    assert dict(counted(site))[lost.attempt] == 2
+
+
+def test_a_task_that_fails_leaves_no_attempt(spark: SparkSession, site: Site) -> None:
+    from snapshots.spark.errors import StageFailed
+    from snapshots.spark.source import attempts, read_ranges, write_stage
+
+    with psycopg.connect(site.libpq_uri()) as connection:
+        connection.execute('ALTER TABLE public."st%a""ge" ADD CHECK (c1 <> 999)')
+    frame = read_ranges(spark, site.libpq_uri(), queries(2), SCHEMA, None)
+    load_id = uuid.uuid4()
+    with pytest.raises(StageFailed, match="violates check constraint"):
+        write_stage(frame, site.libpq_uri(), "public", STAGE, load_id)
+    assert attempts(site.libpq_uri(), load_id) == []
+
+
+def test_no_plan_and_no_error_shows_the_password(
+    spark: SparkSession, site: Site, capfd: pytest.CaptureFixture[str]
+) -> None:
+    from snapshots.spark.errors import StageFailed
+    from snapshots.spark.source import read_ranges, write_stage
+
+    uri, password = site.libpq_uri(), site.url.password
+    assert password
+    assert password in uri
+    frame = read_ranges(spark, uri, queries(1), SCHEMA, None)
+    for mode in ("simple", "extended", "codegen", "cost", "formatted"):
+        frame.explain(mode=mode)
+    print(frame, frame.schema)  # noqa: T201
+    broken = read_ranges(spark, uri, ["SELECT 1/0 AS c1"], SCHEMA, None)
+    with pytest.raises(Exception, match="division by zero") as read_error:
+        broken.collect()
+    with pytest.raises(StageFailed) as write_error:
+        write_stage(frame, uri, "public", "absent", uuid.uuid4())
+    shown = "".join(capfd.readouterr())
+    assert "Scan" in shown
+    for text in (shown, str(read_error.value), str(write_error.value)):
+        assert password not in text

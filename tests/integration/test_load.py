@@ -1,0 +1,189 @@
+"""The first load: ranges piped from database to database by Spark's tasks."""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import psycopg
+import pytest
+import sqlalchemy as sa
+
+from sites import Directory
+from sites.catalog import metadata
+from sites.names import QualifiedName
+from sites.ranges import ctid_ranges
+from sites.site import Site
+from sites.transport import literal_text
+from tests.fix_db import MakeDatabase
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from snapshots.spark.load import CopyJob
+
+SOURCE = """
+CREATE TABLE public.t AS SELECT n, v FROM (
+    SELECT n, CASE n WHEN 1 THEN NULL WHEN 2 THEN '' WHEN 3 THEN E'🌊\\t\\n\\\\%s"'
+        ELSE 'v' || n END AS v
+    FROM generate_series(1, 5000) n
+)
+"""
+
+
+@pytest.fixture
+def directory(make_database: MakeDatabase) -> Iterator[Directory]:
+    from snapshots.spark import catalog
+
+    directory = Directory(
+        {"hq": make_database("hq"), "branch": make_database("branch")}
+    )
+    with directory["branch"].begin() as connection:
+        connection.execute(sa.schema.CreateSchema("snaptide"))
+        metadata.create_all(connection, [catalog.load_range])
+    run(directory["hq"], SOURCE)
+    run(directory["branch"], "CREATE TABLE public.copied (n int, v text)")
+    yield directory
+    directory.close()
+
+
+def run(site: Site, statement: str) -> None:
+    with psycopg.connect(site.libpq_uri()) as connection:
+        connection.execute(statement)
+
+
+def rows(site: Site, table: str) -> list[tuple[int, str]]:
+    with site.connect() as connection:
+        source = sa.table(table, sa.column("n"), sa.column("v"), schema="public")
+        found = connection.execute(sa.select(source).order_by(source.c.n))
+        return [(n, v) for n, v in found]
+
+
+def ledger(site: Site) -> int:
+    from snapshots.spark.catalog import load_range
+
+    with site.connect() as connection:
+        return (
+            connection.scalar(sa.select(sa.func.count()).select_from(load_range)) or 0
+        )
+
+
+def jobs(connection: sa.Connection, parts: int) -> list[CopyJob]:
+    from snapshots.spark.load import CopyJob
+
+    source = sa.table("t", sa.column("n"), sa.column("v"), schema="public")
+    return [
+        CopyJob(
+            select=literal_text(part.restrict(sa.select(source), source)),
+            copy="COPY public.copied (n, v) FROM STDIN",
+        )
+        for part in ctid_ranges(connection, QualifiedName("public", "t"), parts)
+    ]
+
+
+@contextmanager
+def moment(site: Site) -> Iterator[tuple[sa.Connection, str]]:
+    """A transaction of the master, and the name of its snapshot."""
+    with site.connect() as exporter:
+        exporter.execution_options(isolation_level="REPEATABLE READ")
+        yield exporter, str(exporter.scalar(sa.text("SELECT pg_export_snapshot()")))
+
+
+@pytest.mark.parametrize("parts", [1, 3])
+def test_copies_the_table_of_one_moment(
+    spark: SparkSession, directory: Directory, parts: int
+) -> None:
+    from snapshots.spark.load import copy_ranges
+
+    hq, branch = directory["hq"], directory["branch"]
+    told: list[tuple[int, int | None, str]] = []
+    with moment(hq) as (exporter, snapshot):
+        work = jobs(exporter, parts)
+        assert len(work) == parts
+        expected = rows(hq, "t")
+        run(hq, "DELETE FROM public.t WHERE n % 2 = 0")
+        copied = copy_ranges(
+            spark,
+            hq.libpq_uri(),
+            branch.libpq_uri(),
+            work,
+            snapshot,
+            lambda *now: told.append(now),
+        )
+    assert copied == 5000
+    assert rows(branch, "copied") == expected
+    assert told[-1] == (5000, 5000, "rows")
+    assert ledger(branch) == 0
+
+
+def test_no_ranges_are_no_rows(spark: SparkSession, directory: Directory) -> None:
+    from snapshots.spark.load import copy_ranges
+
+    uri = directory["branch"].libpq_uri()
+    assert copy_ranges(spark, uri, uri, [], "00000001-00000001-1") == 0
+
+
+def test_a_range_that_fails_ends_the_load(
+    spark: SparkSession, directory: Directory
+) -> None:
+    from snapshots.spark.errors import LoadFailed
+    from snapshots.spark.load import copy_range, copy_ranges
+
+    hq, branch = directory["hq"], directory["branch"]
+    run(branch, "ALTER TABLE public.copied ADD CHECK (n <> 4999)")
+    load = uuid.uuid4()
+    with moment(hq) as (exporter, snapshot):
+        work = jobs(exporter, 3)
+        uris = hq.libpq_uri(), branch.libpq_uri()
+        with pytest.raises(LoadFailed, match="check constraint"):
+            copy_ranges(spark, *uris, work, snapshot, load_id=load)
+        before = rows(branch, "copied")
+        # A task that Spark gave up may still come: the load is over.
+        assert copy_range(*uris, work[0], snapshot, load, 1) == 0
+    assert rows(branch, "copied") == before
+    assert ledger(branch) == 0
+
+
+def test_a_partition_that_runs_twice_writes_once(directory: Directory) -> None:
+    from snapshots.spark.catalog import load_range
+    from snapshots.spark.load import copy_range
+
+    hq, branch = directory["hq"], directory["branch"]
+    load = uuid.uuid4()
+    with branch.begin() as connection:
+        gate = {"load_id": load, "range_no": 0, "rows": 0}
+        connection.execute(sa.insert(load_range), gate)
+    written: list[int] = []
+    with moment(hq) as (exporter, snapshot):
+        [job] = jobs(exporter, 1)
+
+        def attempt() -> None:
+            uris = hq.libpq_uri(), branch.libpq_uri()
+            written.append(copy_range(*uris, job, snapshot, load, 1))
+
+        runs = [threading.Thread(target=attempt) for _ in range(4)]
+        for each in runs:
+            each.start()
+        for each in runs:
+            each.join()
+        attempt()
+    assert sorted(written) == [0, 0, 0, 0, 5000]
+    assert len(rows(branch, "copied")) == 5000
+
+
+def test_errors_do_not_show_passwords(
+    spark: SparkSession, directory: Directory
+) -> None:
+    from snapshots.spark.errors import LoadFailed
+    from snapshots.spark.load import CopyJob, copy_ranges
+
+    branch = directory["branch"]
+    source = "postgresql://me:hunter2@127.0.0.1:1/nowhere"
+    job = CopyJob(select="SELECT 1", copy="COPY public.copied (n) FROM STDIN")
+    with pytest.raises(LoadFailed) as caught:
+        copy_ranges(spark, source, branch.libpq_uri(), [job], "00000001-00000001-1")
+    assert "hunter2" not in str(caught.value)
+    assert "Connection refused" in str(caught.value) or "failed" in str(caught.value)
