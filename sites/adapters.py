@@ -30,7 +30,8 @@ class _Timestamptz(TimestamptzLoader):
         lowest, highest = (
             end.replace(tzinfo=UTC) for end in (datetime.min, datetime.max)
         )
-        return _clamped(bytes(data), super().load, lowest, highest)
+        value: datetime = _clamped(bytes(data), super().load, lowest, highest)
+        return value
 
 
 def install(connection: psycopg.Connection[Any]) -> None:
