@@ -160,6 +160,7 @@ def _local_settings(master: str, folder: Path) -> dict[str, str]:
     cores = str(os.cpu_count() or 1)
     return quiet | {
         "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.memory": _memory(),
