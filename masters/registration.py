@@ -1,4 +1,4 @@
-"""Which snapshots are refreshed from this master, and what the logs must keep for them."""
+"""Which snapshots are refreshed from this master, and what the logs keep for them."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def register(
 def advance(
     connection: Connection, site_id: uuid.UUID, snapshots: Sequence[str], position: str
 ) -> None:
-    """The log need no longer keep what a position has seen, as far as these are concerned.
+    """For these snapshots the log need no longer keep what a position has seen.
 
     Has to be committed before the first row of a first load is read; later it
     may lag behind. Writes `registered_snapshot`.
@@ -76,8 +76,13 @@ def advance(
     )
 
 
-def unregister(connection: Connection, site_id: uuid.UUID, snapshots: Sequence[str]) -> None:
-    """Forget snapshots: the log keeps nothing for them. Writes `registered_snapshot`."""
+def unregister(
+    connection: Connection, site_id: uuid.UUID, snapshots: Sequence[str]
+) -> None:
+    """Forget snapshots: the log keeps nothing for them.
+
+    Writes `registered_snapshot`.
+    """
     connection.execute(
         delete(registered_snapshot).where(
             _at.site_id == site_id, _at.snapshot.in_(snapshots)
@@ -101,8 +106,10 @@ def registered(
 
 
 def horizon(connection: Connection, log_id: int) -> str | None:
-    """The oldest transaction that some snapshot may not have seen; None without snapshots."""
+    """The oldest transaction that a snapshot may not have seen; None without any."""
     oldest = func.min(func.pg_snapshot_xmin(_at.position))
     return connection.scalar(
-        select(cast(oldest, Text)).where(_at.log_id == log_id, _at.position.is_not(None))
+        select(cast(oldest, Text)).where(
+            _at.log_id == log_id, _at.position.is_not(None)
+        )
     )

@@ -37,7 +37,7 @@ def copy(
     """
     out = sql.SQL("COPY ({}) TO STDOUT").format(sql.SQL(literal_text(select)))
     with raw(source).cursor() as reader, raw(target).cursor() as writer:
-        with reader.copy(out) as rows, writer.copy(_copy_in(table, columns)) as sink:
+        with reader.copy(out) as rows, writer.copy(copy_in(table, columns)) as sink:
             for block in rows:
                 sink.write(block)
         return writer.rowcount
@@ -55,7 +55,7 @@ def copy_rows(
         How many rows were written.
     """
     with raw(target).cursor() as writer:
-        with writer.copy(_copy_in(table, columns)) as sink:
+        with writer.copy(copy_in(table, columns)) as sink:
             for row in rows:
                 sink.write_row(row)
         return writer.rowcount
@@ -79,7 +79,8 @@ def literal_text(select: Select[tuple[object, ...]]) -> str:
     return str(compiled).replace("%%", "%")
 
 
-def _copy_in(table: TableClause, columns: Sequence[str]) -> sql.Composed:
+def copy_in(table: TableClause, columns: Sequence[str]) -> sql.Composed:
+    """The statement that takes rows for these columns of a table."""
     name = [part for part in (table.schema, table.name) if part]
     return sql.SQL("COPY {} ({}) FROM STDIN").format(
         sql.Identifier(*name), sql.SQL(", ").join(map(sql.Identifier, columns))

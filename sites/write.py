@@ -64,7 +64,7 @@ class Staged:
         return func.coalesce(self.old(column, source), self.new(column, source))
 
     def same_row(
-        self, target: TableClause, source: FromClause | None = None
+        self, target: FromClause, source: FromClause | None = None
     ) -> ColumnElement[bool]:
         """Whether a change is about this row of the target."""
         return and_(
@@ -228,8 +228,9 @@ def write(
 
 
 def selected(source: FromClause, rows: Mapping[str, Any]) -> ColumnElement[bool]:
-    """The rows of a source that the equalities name."""
-    return and_(sa.true(), *(source.c[name] == value for name, value in rows.items()))
+    """The rows of a source whose columns have these values, or lie in these ranges."""
+    wanted = (_is(source.c[name], value) for name, value in rows.items())
+    return and_(sa.true(), *wanted)
 
 
 def parking_column(table: Table, unique: Unique) -> Column:
@@ -248,6 +249,12 @@ def parking_column(table: Table, unique: Unique) -> Column:
     raise NoFreeValue(
         f"Unique key {unique.name} of {table.qualified} cannot be parked."
     )
+
+
+def _is(column: ColumnElement[Any], value: object) -> ColumnElement[bool]:
+    if isinstance(value, range):
+        return column.between(value.start, value.stop - 1)
+    return column == value
 
 
 def _updated(staged: Staged, target: TableClause, name: str) -> ColumnElement[Any]:

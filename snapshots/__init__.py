@@ -1,0 +1,24 @@
+"""What a snapshot site does: defining queries, refresh, refresh groups."""
+
+from snapshots.create import create
+from snapshots.drop import drop
+from snapshots.listing import describe_snapshot, list_snapshots
+from snapshots.refresh import refresh
+from snapshots.reports import (
+    CreateReport,
+    RefreshReport,
+    SnapshotDescription,
+    SnapshotReport,
+)
+
+__all__ = [
+    "CreateReport",
+    "RefreshReport",
+    "SnapshotDescription",
+    "SnapshotReport",
+    "create",
+    "describe_snapshot",
+    "drop",
+    "list_snapshots",
+    "refresh",
+]

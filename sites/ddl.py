@@ -1,0 +1,284 @@
+"""Tables, constraints and views that a snapshot needs at its site.
+
+Types, collations, defaults and conditions are text that the master's catalog
+printed; all names are quoted here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from psycopg import sql
+from sqlalchemy import Connection, RowMapping, text
+
+from sites.names import QualifiedName
+from sites.sql import load
+from sites.table import ForeignKey, Table
+from sites.transport import raw
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewColumn:
+    """A column as it is to be created."""
+
+    name: str
+    type: str
+    nullable: bool = True
+    default: str | None = None
+    collation: str | None = None
+    #: the default is the expression of a stored generated column
+    generated: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Index:
+    """A secondary index over plain columns; `special` ones cannot be built anew."""
+
+    name: str
+    method: str
+    columns: tuple[str, ...]
+    key_columns: int
+    classes: tuple[str, ...]
+    collations: tuple[str, ...]
+    #: the catalog's bits: 1 descending, 2 nulls first
+    options: tuple[int, ...]
+    #: partial, or over an expression
+    special: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DefaultNeeds:
+    """What a default or generation expression depends on."""
+
+    number: int
+    #: a sequence, a user's function: something another database need not have
+    foreign: bool
+    inputs: tuple[str, ...]
+
+
+def indexes(connection: Connection, table: Table) -> list[Index]:
+    """Secondary indexes of a table, the unique ones over plain columns left out."""
+    rows = connection.execute(text(load("indexes")), {"oid": table.oid}).mappings()
+    return [Index(**_tuples(row)) for row in rows]
+
+
+def default_needs(connection: Connection, table: Table) -> dict[int, DefaultNeeds]:
+    """What the defaults of a table depend on, by the number of their column."""
+    rows = connection.execute(
+        text(load("default_needs")), {"oid": table.oid}
+    ).mappings()
+    return {row["number"]: DefaultNeeds(**_tuples(row)) for row in rows}
+
+
+def exists(connection: Connection, name: QualifiedName) -> bool:
+    """Whether a table, view, index or sequence has this name."""
+    return bool(
+        connection.scalar(
+            text(
+                "SELECT EXISTS (SELECT FROM pg_class c JOIN pg_namespace n"
+                " ON n.oid = c.relnamespace"
+                " WHERE n.nspname = :schema AND c.relname = :name)"
+            ),
+            {"schema": name.schema, "name": name.name},
+        )
+    )
+
+
+def create_table(
+    connection: Connection,
+    name: QualifiedName,
+    columns: Sequence[NewColumn],
+    *,
+    unlogged: bool = False,
+) -> None:
+    """Create a table with its columns, NOT NULL and defaults; nothing else."""
+    raw(connection).execute(
+        sql.SQL("CREATE {} {} ({})").format(
+            sql.SQL("UNLOGGED TABLE" if unlogged else "TABLE"),
+            _name(name),
+            _columns(columns),
+        )
+    )
+
+
+def create_temporary(
+    connection: Connection, name: str, columns: Sequence[NewColumn]
+) -> None:
+    """Create a table for this transaction alone."""
+    raw(connection).execute(
+        sql.SQL("CREATE TEMP TABLE {} ({}) ON COMMIT DROP").format(
+            sql.Identifier(name), _columns(columns)
+        )
+    )
+
+
+def add_key(
+    connection: Connection,
+    table: QualifiedName,
+    columns: Sequence[str],
+    *,
+    primary: bool,
+) -> None:
+    """Add a primary key or unique constraint, checked at once."""
+    raw(connection).execute(
+        sql.SQL("ALTER TABLE {} ADD {} ({})").format(
+            _name(table),
+            sql.SQL("PRIMARY KEY" if primary else "UNIQUE"),
+            _names(columns),
+        )
+    )
+
+
+def create_index(connection: Connection, table: QualifiedName, index: Index) -> None:
+    """Build an index like one of the master's."""
+    keys = [_index_key(index, position) for position in range(index.key_columns)]
+    statement = sql.SQL("CREATE INDEX ON {} USING {} ({})").format(
+        _name(table), sql.Identifier(index.method), sql.SQL(", ").join(keys)
+    )
+    if len(index.columns) > index.key_columns:
+        statement += sql.SQL(" INCLUDE ({})").format(
+            _names(index.columns[index.key_columns :])
+        )
+    raw(connection).execute(statement)
+
+
+def add_foreign_key(
+    connection: Connection,
+    child: QualifiedName,
+    parent: QualifiedName,
+    key: ForeignKey,
+) -> None:
+    """Add a foreign key like the master's, deferrable, and not yet validated."""
+    raw(connection).execute(
+        sql.SQL(
+            "ALTER TABLE {} ADD CONSTRAINT {} FOREIGN KEY ({}) REFERENCES {} ({})"
+            " ON DELETE {} ON UPDATE {} DEFERRABLE INITIALLY IMMEDIATE NOT VALID"
+        ).format(
+            _name(child),
+            sql.Identifier(key.name),
+            _names(key.columns),
+            _name(parent),
+            _names(key.parent_columns),
+            sql.SQL(_ACTIONS[key.on_delete]),
+            sql.SQL(_ACTIONS[key.on_update]),
+        )
+    )
+
+
+def validate_constraint(
+    connection: Connection, table: QualifiedName, name: str
+) -> None:
+    """Check a constraint against the rows that are there."""
+    raw(connection).execute(
+        sql.SQL("ALTER TABLE {} VALIDATE CONSTRAINT {}").format(
+            _name(table), sql.Identifier(name)
+        )
+    )
+
+
+def create_checked_view(
+    connection: Connection,
+    view: QualifiedName,
+    table: QualifiedName,
+    columns: Sequence[str],
+    condition: str | None,
+) -> None:
+    """Create the view that users write through: no row that fails the condition."""
+    statement = sql.SQL("CREATE VIEW {} AS SELECT {} FROM {}").format(
+        _name(view), _names(columns), _name(table)
+    )
+    if condition is not None:
+        statement += sql.SQL(" WHERE ({})").format(sql.SQL(condition))
+    raw(connection).execute(statement + sql.SQL(" WITH CASCADED CHECK OPTION"))
+
+
+def create_view(connection: Connection, view: QualifiedName, query: str) -> None:
+    """Create a view over a query that SQLAlchemy rendered."""
+    raw(connection).execute(
+        sql.SQL("CREATE VIEW {} AS {}").format(_name(view), sql.SQL(query))
+    )
+
+
+def create_plain_index(
+    connection: Connection, table: QualifiedName, columns: Sequence[str]
+) -> None:
+    """Create a btree index."""
+    raw(connection).execute(
+        sql.SQL("CREATE INDEX ON {} ({})").format(_name(table), _names(columns))
+    )
+
+
+def drop_table(connection: Connection, name: QualifiedName) -> None:
+    """Drop a table, with foreign keys and views that refer to it."""
+    raw(connection).execute(
+        sql.SQL("DROP TABLE IF EXISTS {} CASCADE").format(_name(name))
+    )
+
+
+def drop_view(connection: Connection, name: QualifiedName) -> None:
+    """Drop a view, unless other views depend on it."""
+    raw(connection).execute(sql.SQL("DROP VIEW IF EXISTS {}").format(_name(name)))
+
+
+def truncate(connection: Connection, name: QualifiedName) -> None:
+    """Empty a table that nothing refers to."""
+    raw(connection).execute(sql.SQL("TRUNCATE TABLE {}").format(_name(name)))
+
+
+def analyze(connection: Connection, name: QualifiedName) -> None:
+    """Have the planner know how large a table is now."""
+    raw(connection).execute(sql.SQL("ANALYZE {}").format(_name(name)))
+
+
+_ACTIONS = {
+    "a": "NO ACTION",
+    "r": "RESTRICT",
+    "c": "CASCADE",
+    "n": "SET NULL",
+    "d": "SET DEFAULT",
+}
+
+
+def _tuples(row: RowMapping) -> dict[str, Any]:
+    return {k: tuple(v) if isinstance(v, list) else v for k, v in row.items()}
+
+
+def _name(name: QualifiedName) -> sql.Identifier:
+    return sql.Identifier(name.schema, name.name)
+
+
+def _names(names: Sequence[str]) -> sql.Composed:
+    return sql.SQL(", ").join(sql.Identifier(name) for name in names)
+
+
+def _columns(columns: Sequence[NewColumn]) -> sql.Composed:
+    return sql.SQL(", ").join(_column(column) for column in columns)
+
+
+def _column(column: NewColumn) -> sql.Composed:
+    parts: list[sql.Composable] = [
+        sql.Identifier(column.name),
+        sql.SQL(column.type),
+    ]
+    if column.collation:
+        parts.append(sql.SQL("COLLATE " + column.collation))
+    if column.default is not None:
+        form = "GENERATED ALWAYS AS ({}) STORED" if column.generated else "DEFAULT ({})"
+        parts.append(sql.SQL(form).format(sql.SQL(column.default)))
+    if not column.nullable:
+        parts.append(sql.SQL("NOT NULL"))
+    return sql.SQL(" ").join(parts)
+
+
+def _index_key(index: Index, position: int) -> sql.Composed:
+    parts: list[sql.Composable] = [sql.Identifier(index.columns[position])]
+    if index.collations[position]:
+        parts.append(sql.SQL("COLLATE " + index.collations[position]))
+    parts.append(sql.SQL(index.classes[position]))
+    if index.method == "btree":
+        option = index.options[position]
+        parts.append(sql.SQL("DESC" if option & 1 else "ASC"))
+        parts.append(sql.SQL("NULLS FIRST" if option & 2 else "NULLS LAST"))
+    return sql.SQL(" ").join(parts)

@@ -1,0 +1,15 @@
+-- What defaults and generation expressions of a table depend on: other columns of
+-- the table, and whether on anything that another database need not have (built-in
+-- functions leave no trace in pg_depend; types are looked up by name anyway).
+SELECT ad.adnum::int AS number,
+       COALESCE(bool_or(d.refobjid IS NOT NULL AND d.refclassid <> 'pg_type'::regclass
+                        AND NOT (d.refclassid = 'pg_class'::regclass
+                                 AND d.refobjid = ad.adrelid)), false) AS foreign,
+       COALESCE(array_agg(DISTINCT a.attname::text)
+                FILTER (WHERE a.attnum IS NOT NULL AND a.attnum <> ad.adnum), '{}') AS inputs
+FROM pg_attrdef ad
+LEFT JOIN pg_depend d ON d.classid = 'pg_attrdef'::regclass AND d.objid = ad.oid
+LEFT JOIN pg_attribute a ON d.refclassid = 'pg_class'::regclass
+     AND a.attrelid = d.refobjid AND a.attrelid = ad.adrelid AND a.attnum = d.refobjsubid
+WHERE ad.adrelid = CAST(:oid AS oid)
+GROUP BY ad.adnum

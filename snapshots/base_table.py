@@ -1,0 +1,220 @@
+"""The base table of a snapshot, and everything else it has at its site."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+from psycopg import errors as pg
+from sqlalchemy import Connection, func, select
+from sqlalchemy.dialects import postgresql
+
+from deferred import queue
+from masters.snapshot_log import ROWID
+from sites import ddl, triggers
+from sites.catalog import SCHEMA
+from sites.ddl import NewColumn
+from sites.names import QualifiedName
+from sites.table import Column, ForeignKey, Table, describe
+from sites.triggers import numbered
+from snapshots.definition import Definition
+from snapshots.snapshot import Snapshot, carried
+
+READ_ONLY = "This snapshot is read-only"
+NO_TRUNCATE = "A snapshot cannot be truncated"
+
+
+def create(connection: Connection, snapshot: Snapshot, definition: Definition) -> None:
+    """Create the base table, empty and without constraints, and the extra keys."""
+    chosen = [definition.table.column(name) for name in definition.columns]
+    ddl.create_table(connection, snapshot.base, [_new(c, definition) for c in chosen])
+    keys = [
+        NewColumn(name=k, type=definition.table.column(c).type)
+        for k, c in zip(snapshot.key_names, snapshot.identity_columns, strict=True)
+    ]
+    ddl.create_table(
+        connection,
+        QualifiedName(SCHEMA, snapshot.extra_table),
+        [*keys, *_EXTRA_COLUMNS],
+    )
+
+
+_EXTRA_COLUMNS = [
+    NewColumn(name="reason", type="text", nullable=False, default="'trigger'"),
+    NewColumn(name="xid", type="xid8", nullable=False, default="pg_current_xact_id()"),
+    # Where the call stood that purge folded into this key; pending as it was.
+    NewColumn(name="batch_no", type="bigint"),
+    NewColumn(name="order_no", type="bigint"),
+]
+
+
+def constrain(
+    connection: Connection, snapshot: Snapshot, definition: Definition
+) -> None:
+    """Add keys, unique constraints and indexes, once the rows are there."""
+    primary = definition.table.key
+    if primary and set(primary) <= set(snapshot.columns):
+        ddl.add_key(connection, snapshot.base, primary, primary=True)
+    if tuple(snapshot.identity_columns) != primary:
+        ddl.add_key(connection, snapshot.base, snapshot.identity_columns, primary=False)
+    for unique in definition.uniques():
+        if not unique.primary and unique.columns != tuple(snapshot.identity_columns):
+            ddl.add_key(connection, snapshot.base, unique.columns, primary=False)
+    for index in definition.indexes:
+        ddl.create_index(connection, snapshot.base, index)
+    ddl.analyze(connection, snapshot.base)
+
+
+def open_to_users(
+    connection: Connection, snapshot: Snapshot, definition: Definition, destination: str
+) -> None:
+    """Create triggers and the user view: from now on, users may come."""
+    base = describe(connection, snapshot.base)
+    if snapshot.updatable:
+        queue.create_queue(
+            connection,
+            snapshot=snapshot.key,
+            base=base,
+            destination=destination,
+            target=snapshot.master,
+            columns=carried(snapshot, base),
+            identity=snapshot.identity_columns,
+            partial=definition.partial,
+            extra_table=snapshot.extra_table,
+            refuse_new_keys=definition.partial and not definition.with_rowid,
+        )
+    _guard(connection, snapshot, base)
+    _create_log_view(connection, snapshot)
+    ddl.create_checked_view(
+        connection,
+        snapshot.qualified,
+        snapshot.base,
+        snapshot.columns,
+        snapshot.condition,
+    )
+
+
+def link(
+    connection: Connection, members: list[Snapshot], definitions: dict[str, Definition]
+) -> list[str]:
+    """Add the foreign keys between the loaded snapshots of a group that are missing.
+
+    A key is taken over when its parent is in the group as a whole: where a
+    condition leaves out rows of the parent, children would be refused.
+
+    Returns:
+        Keys that rows at the site violate now; they are checked for new rows.
+    """
+    invalid = []
+    parents = {s.master: s for s in members if s.loaded and s.condition is None}
+    for child in members:
+        made = definitions.get(child.key)
+        if made is None or not child.loaded:
+            continue
+        have = {f.name for f in describe(connection, child.base).foreign_keys}
+        for key in made.table.foreign_keys:
+            parent = parents.get(key.parent)
+            if key.name in have or parent is None or not _fits(key, child, parent):
+                continue
+            if not _add(connection, child, parent, key):
+                invalid.append(f"{child.key}: {key.name}")
+    return invalid
+
+
+def drop(connection: Connection, snapshot: Snapshot, *, force: bool) -> None:
+    """Drop all that a snapshot has at its site.
+
+    Raises:
+        QueueNotEmpty: calls are not delivered yet, and `force` is not set.
+    """
+    ddl.drop_view(connection, snapshot.qualified)
+    ddl.drop_view(connection, QualifiedName(SCHEMA, snapshot.log_view))
+    queue.drop_queue(connection, snapshot.key, force=force)
+    ddl.drop_table(connection, snapshot.base)
+    triggers.remove(connection, _guard_function(snapshot))
+    ddl.drop_table(connection, QualifiedName(SCHEMA, snapshot.extra_table))
+
+
+def _new(column: Column, definition: Definition) -> NewColumn:
+    generated = definition.is_generated(column)
+    needs = definition.needs.get(column.number)
+    keep = generated or (
+        not column.generated and needs is not None and not needs.foreign
+    )
+    return NewColumn(
+        name=column.name,
+        type=column.type,
+        nullable=column.nullable and column.name != ROWID,
+        default=column.default if keep else None,
+        collation=column.collation,
+        generated=generated,
+    )
+
+
+def _guard(connection: Connection, snapshot: Snapshot, base: Table) -> None:
+    events = (
+        ["TRUNCATE"]
+        if snapshot.updatable
+        else ["INSERT", "UPDATE", "DELETE", "TRUNCATE"]
+    )
+    message = NO_TRUNCATE if snapshot.updatable else READ_ONLY
+    hint = (
+        "Delete the rows: a TRUNCATE could not be sent to the master."
+        if snapshot.updatable
+        else "Change the rows at the master, or create an updatable snapshot."
+    )
+    triggers.install_guard(
+        connection,
+        base,
+        _guard_function(snapshot),
+        events=events,
+        message=message,
+        hint=hint,
+    )
+
+
+def _guard_function(snapshot: Snapshot) -> str:
+    return "guard" + snapshot.extra_table.removeprefix("extra")
+
+
+def _create_log_view(connection: Connection, snapshot: Snapshot) -> None:
+    """The updatable snapshot log: what a refresh must look at again, and why."""
+    extra = snapshot.extra()
+    keys = numbered("k", snapshot.identity_columns)
+    query: sa.Select[tuple[object, ...]] | sa.CompoundSelect[tuple[object, ...]]
+    query = select(*(extra.c[k] for k in keys), extra.c.reason.label("source"))
+    calls = queue.find_queue(connection, snapshot.key)
+    if calls is not None:
+        inner = queue.uncovered_keys(calls).subquery()
+        query = select(*inner.c, sa.literal("call").label("source")).union(query)
+    compiled = query.compile(
+        dialect=postgresql.dialect(),  # type: ignore[no-untyped-call]
+        compile_kwargs={"literal_binds": True},
+    )
+    ddl.create_view(
+        connection,
+        QualifiedName(SCHEMA, snapshot.log_view),
+        str(compiled).replace("%%", "%"),
+    )
+
+
+def _fits(key: ForeignKey, child: Snapshot, parent: Snapshot) -> bool:
+    return set(key.columns) <= set(child.columns) and set(key.parent_columns) <= set(
+        parent.columns
+    )
+
+
+def _add(
+    connection: Connection, child: Snapshot, parent: Snapshot, key: ForeignKey
+) -> bool:
+    ddl.add_foreign_key(connection, child.base, parent.base, key)
+    try:
+        with connection.begin_nested():
+            ddl.validate_constraint(connection, child.base, key.name)
+    except pg.ForeignKeyViolation:
+        return False
+    return True
+
+
+def count(connection: Connection, snapshot: Snapshot) -> int:
+    """How many rows the base table holds."""
+    base = sa.table(snapshot.base_table, schema=snapshot.schema)
+    return connection.scalar(select(func.count()).select_from(base)) or 0

@@ -1,0 +1,191 @@
+"""Create a snapshot: empty, registered at its master, ready for its first refresh."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from psycopg import errors as pg
+from sqlalchemy import Connection, insert, text
+from sqlalchemy.exc import ProgrammingError
+
+from masters import registration
+from sites import ddl, faults, identity, names
+from sites.names import QualifiedName
+from sites.site import Site
+from snapshots import base_table, catalog, refresh_group, snapshot
+from snapshots.definition import Definition, define
+from snapshots.errors import MissingAtSite, NameTaken
+from snapshots.reports import CreateReport
+from snapshots.snapshot import Snapshot
+
+
+def create(
+    site: Site,
+    name: str,
+    *,
+    master: str,
+    table: str | None = None,
+    group: str | None = None,
+    where: str | None = None,
+    columns: Sequence[str] | None = None,
+    updatable: bool = False,
+) -> CreateReport:
+    """Create a snapshot of a master table (Oracle: CREATE SNAPSHOT ... FOR UPDATE).
+
+    It is filled by its first refresh, and cannot be used before. If anything
+    fails, nothing is left at the site or its master.
+
+    Parameters:
+        site: where the snapshot is to be.
+        name: of the view that users see: `name` or `schema.name`.
+        master: name of the site that has the master table.
+        table: the master table; by default the one called like the snapshot.
+        group: refresh group, created when there is none; by default one of its own.
+        where: which rows, an immutable expression over the table's columns.
+        columns: which columns; all of them by default.
+        updatable: users may change it, and the changes are pushed to the master.
+
+    Raises:
+        UnknownSite, SiteUnreachable, SiteChanged: one of the two cannot take part.
+        UnknownTable, NoSnapshotLog, BadCondition: the master table does not do.
+        SnapshotRefused: one of its kinds says what stands in the way.
+    """
+    qualified = names.parse(name)
+    source = names.parse(table or name)
+    home = site.peer(master)
+    definition = define(
+        home, source, columns=columns, condition=where, updatable=updatable
+    )
+    made = _describe(qualified, group or str(qualified), definition, updatable)
+    with site.connect() as connection:
+        who = identity.confirm(connection, site.name)
+        _refuse_taken(connection, made)
+    with _registered(home, made, who, definition), site.begin() as connection:
+        refresh_group.ensure(
+            connection, made.refresh_group, home.name, definition.master_id
+        )
+        _build(connection, made, definition)
+        faults.point("snapshot_create.before_commit")
+    return _report(made, home.name, definition)
+
+
+def _describe(
+    name: QualifiedName, group: str, definition: Definition, updatable: bool
+) -> Snapshot:
+    return Snapshot(
+        schema=name.schema,
+        name=name.name,
+        refresh_group=group,
+        base_table=names.derived("snap$_", name),
+        extra_table=names.derived("extra$_", name),
+        log_view=names.derived("uslog$_", name),
+        master_schema=definition.table.schema,
+        master_table=definition.table.name,
+        columns=definition.columns,
+        identity_columns=definition.identity,
+        condition=definition.condition,
+        updatable=updatable,
+        must_complete=False,
+        loaded=False,
+    )
+
+
+def _refuse_taken(connection: Connection, made: Snapshot) -> None:
+    if snapshot.find(connection, made.qualified) is not None:
+        raise NameTaken(f"There is a snapshot {made.key} already.", name=made.key)
+    for name in (made.qualified, made.base):
+        if ddl.exists(connection, name):
+            raise NameTaken(f"The site has a relation {name} already.", name=str(name))
+    schema = connection.scalar(
+        text("SELECT to_regnamespace(quote_ident(:schema)) IS NULL"),
+        {"schema": made.schema},
+    )
+    if schema:
+        raise MissingAtSite(
+            f"The site has no schema {made.schema}.", schema=made.schema
+        )
+
+
+def _build(connection: Connection, made: Snapshot, definition: Definition) -> None:
+    """Create the tables, and all that comes later once, to see that the site can."""
+    values = {name: getattr(made, name) for name in Snapshot.__slots__}
+    lists = {k: list(v) if isinstance(v, tuple) else v for k, v in values.items()}
+    connection.execute(insert(catalog.snapshot).values(**lists))
+    with _named(made):
+        base_table.create(connection, made, definition)
+        with connection.begin_nested() as rehearsal:
+            base_table.constrain(connection, made, definition)
+            ddl.create_checked_view(
+                connection, made.qualified, made.base, made.columns, made.condition
+            )
+            rehearsal.rollback()
+
+
+@contextmanager
+def _named(made: Snapshot) -> Iterator[None]:
+    """Say in our words what the site lacks."""
+    lacking = (
+        pg.UndefinedObject,
+        pg.UndefinedFunction,
+        pg.InvalidSchemaName,
+        pg.UndefinedTable,
+    )
+    try:
+        yield
+    except (*lacking, ProgrammingError) as error:
+        cause = getattr(error, "orig", error)
+        if not isinstance(cause, lacking):
+            raise
+        reason = cause.diag.message_primary
+        raise MissingAtSite(
+            f"Snapshot {made.key}: {reason}.", snapshot=made.key
+        ) from None
+
+
+@contextmanager
+def _registered(
+    home: Site, made: Snapshot, who: identity.Identity, definition: Definition
+) -> Iterator[None]:
+    """Register at the master first; take it back if the block fails.
+
+    After a crash in between the master knows a snapshot that does not exist;
+    its log keeps nothing for it, and the next attempt registers it again.
+    """
+    with home.begin() as connection:
+        registration.register(
+            connection,
+            site_id=who.site_id,
+            site_name=who.name,
+            snapshot=made.key,
+            refresh_group=made.refresh_group,
+            log_id=definition.log_id,
+            table=made.master,
+            condition=made.condition,
+            updatable=made.updatable,
+        )
+    try:
+        yield
+    except BaseException:
+        _take_back(home, who.site_id, made)
+        raise
+
+
+def _take_back(home: Site, site_id: uuid.UUID, made: Snapshot) -> None:
+    with home.begin() as connection:
+        registration.unregister(connection, site_id, [made.key])
+
+
+def _report(made: Snapshot, master: str, definition: Definition) -> CreateReport:
+    return CreateReport(
+        snapshot=made.key,
+        group=made.refresh_group,
+        master=master,
+        table=str(made.master),
+        columns=made.columns,
+        identity=made.identity_columns,
+        condition=made.condition,
+        updatable=made.updatable,
+        left_out=definition.left_out,
+    )

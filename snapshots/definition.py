@@ -1,0 +1,222 @@
+"""What is asked of a new snapshot, held against the master table."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import Connection
+
+from masters.errors import NoSnapshotLog
+from masters.snapshot_log import find_log
+from sites import ddl, identity, where
+from sites.ddl import DefaultNeeds, Index
+from sites.errors import NoFreeValue
+from sites.names import QualifiedName
+from sites.site import Site
+from sites.table import Column, Table, Unique, describe
+from sites.write import parking_column
+from snapshots.errors import (
+    CannotPark,
+    ColumnsLeftOut,
+    IdentityLeftOut,
+    SnapshotRefused,
+    UnknownColumn,
+    UnusableTable,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Definition:
+    """A snapshot that can be kept: everything the site has to know of the master."""
+
+    master_id: uuid.UUID
+    log_id: int
+    with_rowid: bool
+    table: Table
+    columns: tuple[str, ...]
+    identity: tuple[str, ...]
+    condition: str | None
+    indexes: tuple[Index, ...]
+    needs: dict[int, DefaultNeeds]
+    #: what is not taken over, each with the reason
+    left_out: tuple[str, ...]
+
+    @property
+    def partial(self) -> bool:
+        """The master table has columns that the snapshot does not carry."""
+        return any(
+            c.name not in self.columns and not c.generated for c in self.table.columns
+        )
+
+    def is_generated(self, column: Column) -> bool:
+        """Whether the site can compute a stored generated column by itself."""
+        needs = self.needs.get(column.number)
+        return (
+            column.generated == "s"
+            and needs is not None
+            and not needs.foreign
+            and set(needs.inputs) <= set(self.columns)
+        )
+
+    def uniques(self) -> list[Unique]:
+        """Unique keys of the master whose columns are all included."""
+        return [u for u in self.table.uniques if set(u.columns) <= set(self.columns)]
+
+
+def define(
+    master: Site,
+    table: QualifiedName,
+    *,
+    columns: Sequence[str] | None,
+    condition: str | None,
+    updatable: bool,
+) -> Definition:
+    """Read the master table, and see whether such a snapshot of it can be kept.
+
+    Raises:
+        UnknownTable, NoSnapshotLog, BadCondition: the master refuses.
+        SnapshotRefused: one of its kinds says what stands in the way.
+    """
+    with master.connect() as connection:
+        made = _read(connection, master.name, table, columns, condition, updatable)
+        connection.rollback()
+    _refuse_unfillable(made, updatable)
+    _refuse_unparkable(made)
+    return made
+
+
+def _read(
+    connection: Connection,
+    master: str,
+    name: QualifiedName,
+    columns: Sequence[str] | None,
+    condition: str | None,
+    updatable: bool,
+) -> Definition:
+    who = identity.confirm(connection, master)
+    table = describe(connection, name)
+    if table.kind not in ("r", "p"):
+        raise UnusableTable(f"{name} is not a table.", table=str(name))
+    log = find_log(connection, name)
+    if log is None:
+        raise NoSnapshotLog(f"Table {name} has no snapshot log.", table=str(name))
+    needs = ddl.default_needs(connection, table)
+    chosen, left_out = _choose(table, columns, needs, updatable)
+    _require(table, chosen, log.identity_columns, IdentityLeftOut, "identify a row")
+    kept = None if condition is None else where.canonical(connection, name, condition)
+    if kept is not None:
+        _require(table, chosen, kept.columns, SnapshotRefused, "the condition looks at")
+    found = ddl.indexes(connection, table)
+    return Definition(
+        master_id=who.site_id,
+        log_id=log.id,
+        with_rowid=log.with_rowid,
+        table=table,
+        columns=chosen,
+        identity=tuple(log.identity_columns),
+        condition=None if kept is None else kept.text,
+        indexes=tuple(i for i in found if _is_copied(i, chosen)),
+        needs=needs,
+        left_out=(
+            *left_out,
+            *(
+                f"index {i.name}: partial, or over an expression"
+                for i in found
+                if i.special
+            ),
+        ),
+    )
+
+
+def _choose(
+    table: Table,
+    columns: Sequence[str] | None,
+    needs: dict[int, DefaultNeeds],
+    updatable: bool,
+) -> tuple[tuple[str, ...], list[str]]:
+    for name in columns or ():
+        if name not in table.names:
+            raise UnknownColumn(
+                f"{table.qualified} has no column {name!r}.", column=name
+            )
+    wanted = [c for c in table.columns if columns is None or c.name in columns]
+    names = {c.name for c in wanted}
+    chosen, left_out = [], []
+    for column in wanted:
+        reason = _why_not(column, needs.get(column.number), names, updatable)
+        if reason:
+            left_out.append(f"column {column.name}: {reason}")
+        else:
+            chosen.append(column.name)
+            left_out.extend(_lost_default(column, needs.get(column.number)))
+    return tuple(chosen), left_out
+
+
+def _why_not(
+    column: Column, needs: DefaultNeeds | None, names: set[str], updatable: bool
+) -> str:
+    """Why a column cannot be in the snapshot; empty if it can."""
+    if column.generated == "v":
+        return "generated when it is read, and not stored"
+    if column.generated != "s" or not updatable or needs is None:
+        return ""
+    if needs.foreign or not set(needs.inputs) <= names:
+        return "generated from what the site does not have"
+    return ""
+
+
+def _lost_default(column: Column, needs: DefaultNeeds | None) -> list[str]:
+    if column.identity:
+        return [f"default of {column.name}: numbers are drawn at the master"]
+    if not column.generated and needs is not None and needs.foreign:
+        return [
+            f"default of {column.name}: {column.default} needs more than the site has"
+        ]
+    return []
+
+
+def _require(
+    table: Table,
+    chosen: Sequence[str],
+    needed: Sequence[str],
+    error: type[SnapshotRefused],
+    why: str,
+) -> None:
+    missing = [name for name in needed if name not in chosen]
+    if missing:
+        raise error(
+            f"The snapshot of {table.qualified} has to include {', '.join(missing)}:"
+            f" {why}.",
+            columns=missing,
+        )
+
+
+def _is_copied(index: Index, chosen: Sequence[str]) -> bool:
+    return not index.special and set(index.columns) <= set(chosen)
+
+
+def _refuse_unfillable(made: Definition, updatable: bool) -> None:
+    missing = [
+        c.name
+        for c in made.table.columns
+        if c.name not in made.columns
+        and not (c.nullable or c.default is not None or c.identity or c.generated)
+    ]
+    if updatable and missing:
+        raise ColumnsLeftOut(
+            f"An updatable snapshot of {made.table.qualified} cannot leave out "
+            f"{', '.join(missing)}: NOT NULL, and without a default.",
+            columns=missing,
+        )
+
+
+def _refuse_unparkable(made: Definition) -> None:
+    for unique in made.uniques():
+        if set(unique.columns) == set(made.identity):
+            continue
+        try:
+            parking_column(made.table, unique)
+        except NoFreeValue as error:
+            raise CannotPark(error.message, unique=unique.name) from None

@@ -1,0 +1,71 @@
+"""Drop a snapshot, at its site and from its master's register."""
+
+from __future__ import annotations
+
+from sqlalchemy import Connection, delete
+
+from deferred import queue
+from masters import registration
+from sites import identity
+from sites.errors import SiteUnreachable
+from sites.site import Site
+from snapshots import base_table, catalog, refresh_group, snapshot
+from snapshots.errors import MasterUnreachable, UndeliveredCalls
+from snapshots.snapshot import Snapshot
+
+
+def drop(site: Site, name: str, *, force: bool = False) -> None:
+    """Drop a snapshot with its queue; the master table is not touched.
+
+    Parameters:
+        force: drop it although changes are not delivered, which are then lost,
+            or although the master cannot be told, whose log then waits for it.
+
+    Raises:
+        UnknownSnapshot: there is none of that name.
+        UndeliveredCalls, MasterUnreachable: and `force` is not set.
+    """
+    with site.connect() as connection:
+        found = snapshot.read(connection, name)
+        group = refresh_group.find(connection, found.refresh_group)
+        connection.rollback()
+    assert group is not None
+    with refresh_group.exclusively(site, group.name), site.begin() as connection:
+        who = identity.read(connection)
+        if not force:
+            _refuse_undelivered(connection, found)
+        base_table.drop(connection, found, force=True)
+        connection.execute(
+            delete(catalog.snapshot).where(
+                catalog.snapshot.c.schema == found.schema,
+                catalog.snapshot.c.name == found.name,
+            )
+        )
+        refresh_group.drop_if_empty(connection, group.name)
+        # Last, so that a failure here leaves both sides as they were.
+        _unregister(site.peer(group.master), who, found, force=force)
+
+
+def _refuse_undelivered(connection: Connection, found: Snapshot) -> None:
+    calls = queue.find_queue(connection, found.key)
+    waiting = queue.undelivered_calls(connection, calls) if calls else 0
+    if waiting:
+        raise UndeliveredCalls(
+            f"{waiting} changes of snapshot {found.key} are not delivered yet.",
+            snapshot=found.key,
+            calls=waiting,
+        )
+
+
+def _unregister(
+    home: Site, who: identity.Identity, found: Snapshot, *, force: bool
+) -> None:
+    try:
+        with home.begin() as connection:
+            registration.unregister(connection, who.site_id, [found.key])
+    except SiteUnreachable as error:
+        if not force:
+            raise MasterUnreachable(
+                f"{error.message} It would keep its log for {found.key}.",
+                snapshot=found.key,
+            ) from None

@@ -1,0 +1,62 @@
+"""The first load: straight into the empty base table, before users can see it."""
+
+from __future__ import annotations
+
+from sqlalchemy import Connection
+
+from sites import ddl, ranges
+from sites.activity import Progress
+from sites.site import Site
+from sites.transport import copy_in, literal_text
+from snapshots import base_table, difference, images
+from snapshots.definition import Definition
+from snapshots.window import Member
+
+
+def copy(
+    site: Site,
+    master: Site,
+    reader: Connection,
+    moment: str,
+    member: Member,
+    progress: Progress | None,
+) -> int:
+    """Fill a base table, in ranges of the master table side by side; commits.
+
+    What an earlier attempt left is removed first.
+
+    Parameters:
+        reader: the transaction at the master that exported `moment`, kept open.
+
+    Returns:
+        How many rows were written.
+
+    Raises:
+        LoadFailed: a range could not be copied.
+    """
+    from snapshots.spark.load import CopyJob, copy_ranges
+
+    with site.begin() as connection:
+        ddl.truncate(connection, member.snapshot.base)
+    parts = ranges.ctid_ranges(reader, member.snapshot.master)
+    target = copy_in(member.base.sql(), member.carried).as_string()
+    jobs = [
+        CopyJob(select=literal_text(images.rows_of(member, part)), copy=target)
+        for part in parts
+    ]
+    return copy_ranges(
+        difference.session(),
+        master.libpq_uri(),
+        site.libpq_uri(),
+        jobs,
+        moment,
+        progress,
+    )
+
+
+def finish(
+    connection: Connection, member: Member, definition: Definition, master: str
+) -> None:
+    """Add constraints, triggers and the user view; users may come when it commits."""
+    base_table.constrain(connection, member.snapshot, definition)
+    base_table.open_to_users(connection, member.snapshot, definition, master)

@@ -1,0 +1,277 @@
+"""Which differences a merge must leave alone, because a user has the row or wants it.
+
+Held back are rows that are locked or pending, and then, until nothing is added,
+rows that the present unique values, foreign keys or children of a held-back row
+forbid (design 3.5). What is held back is read again by the next refresh.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    FromClause,
+    TableClause,
+    and_,
+    exists,
+    or_,
+    select,
+)
+
+from deferred import queue
+from deferred.marker import Marker
+from sites import write
+from sites.names import QualifiedName
+from sites.table import ForeignKey
+from snapshots import work
+from snapshots.work import Work
+
+
+def hold_locked(connection: Connection, changes: Work) -> int:
+    """Lock the rows that will change, in key order; hold back those that others hold.
+
+    Rows that are gone by now are held back too: a user deleted them.
+    """
+    held = 0
+    for kind, weaker in (("D", False), ("U", True)):
+        base = changes.staged.table.sql()
+        locked = (
+            select(changes.table.c.no)
+            .join_from(changes.table, base, changes.staged.same_row(base))
+            .where(changes.table.c.kind == kind, changes.free)
+            .order_by(*changes.keys)
+            # Weaker: rows that refer to this one may be added meanwhile.
+            .with_for_update(of=base, skip_locked=True, key_share=weaker)
+            .cte("locked")
+        )
+        missed = ~exists().where(locked.c.no == changes.table.c.no)
+        held += work.hold(
+            connection, changes, and_(changes.table.c.kind == kind, missed)
+        )
+    return held
+
+
+def hold_pending(connection: Connection, changes: Work, marker: Marker) -> int:
+    """Hold back rows that the site changed and the master has not answered.
+
+    A statement of its own, after the locks: what was committed before they were
+    taken is seen here, and nothing can be added behind them.
+    """
+    held = 0
+    for pending in _pending(connection, changes, marker):
+        rows = pending.subquery("pending")
+        same = [
+            key == rows.c[name]
+            for key, name in zip(
+                changes.keys, changes.member.snapshot.key_names, strict=True
+            )
+        ]
+        held += work.hold(connection, changes, exists().where(*same))
+    return held
+
+
+def covered_extras(extra: TableClause, marker: Marker) -> ColumnElement[bool]:
+    """Which extra keys hold no call that the master has not answered."""
+    return or_(
+        extra.c.batch_no.is_(None),
+        extra.c.batch_no < marker.batch_no,
+        and_(
+            extra.c.batch_no == marker.batch_no,
+            extra.c.order_no <= marker.order_no,
+        ),
+    )
+
+
+def close(connection: Connection, group: Sequence[Work]) -> int:
+    """Hold back, until nothing is added, what held-back rows forbid; says how many."""
+    by_table = {w.staged.table.qualified: w for w in group}
+    busy = {w.staged.table.qualified: work.counts(connection, w) for w in group}
+    at_work = [w for w in group if busy[w.staged.table.qualified]]
+    total = 0
+    while True:
+        added = sum(
+            _hold_once(connection, w, by_table, busy[w.staged.table.qualified])
+            for w in at_work
+        )
+        total += added
+        if not added:
+            return total
+
+
+def _pending(
+    connection: Connection, changes: Work, marker: Marker
+) -> list[sa.Select[Any]]:
+    snapshot = changes.member.snapshot
+    extra = snapshot.extra()
+    queries = [
+        select(*(extra.c[name] for name in snapshot.key_names)).where(
+            sa.not_(covered_extras(extra, marker))
+        )
+    ]
+    calls = queue.find_queue(connection, snapshot.key)
+    if calls is not None:
+        queries.append(queue.pending_keys(calls, marker.batch_no, marker.order_no))
+    return queries
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A foreign key between two snapshots of the group."""
+
+    child: Work
+    parent: Work
+    key: ForeignKey
+
+
+def _hold_once(
+    connection: Connection,
+    changes: Work,
+    by_table: Mapping[QualifiedName, Work],
+    kinds: Mapping[str, int],
+) -> int:
+    conditions: list[ColumnElement[bool]] = []
+    if kinds.keys() & {"I", "U"}:
+        conditions += [
+            _value_is_taken(changes, unique.columns)
+            for unique in write.movable(changes.staged)
+        ]
+        conditions += [_lacks_parent(link) for link in links_up(changes, by_table)]
+    conditions += [
+        _has_children(link)
+        for link in _links_down(changes, by_table)
+        if kinds.keys() & _unsettling(link)
+    ]
+    return sum(work.hold(connection, changes, condition) for condition in conditions)
+
+
+def links_up(changes: Work, by_table: Mapping[QualifiedName, Work]) -> list[Link]:
+    """The foreign keys of a snapshot to others of the group."""
+    return [
+        Link(changes, by_table[key.parent], key)
+        for key in changes.staged.table.foreign_keys
+        if key.parent in by_table
+    ]
+
+
+def _links_down(changes: Work, by_table: Mapping[QualifiedName, Work]) -> list[Link]:
+    mine = changes.staged.table.qualified
+    return [
+        Link(other, changes, key)
+        for other in by_table.values()
+        for key in other.staged.table.foreign_keys
+        if key.parent == mine
+    ]
+
+
+def _unsettling(link: Link) -> set[str]:
+    """Kinds of change of a parent that can take away what children refer to."""
+    fixed = set(link.key.parent_columns) <= set(link.parent.staged.identity)
+    return {"D"} if fixed else {"D", "U"}
+
+
+def violations(link: Link) -> list[tuple[Work, ColumnElement[bool]]]:
+    """Written rows that violate a foreign key: children, or parents that went."""
+    child, parent, key = link.child, link.parent, link.key
+    there, below = parent.staged.table.sql(), child.staged.table.sql()
+    mine = [child.staged.new(name) for name in key.columns]
+    orphan = and_(
+        child.table.c.kind.in_(("I", "U")),
+        *(v.is_not(None) for v in mine),
+        ~exists().where(
+            *(there.c[p] == v for p, v in zip(key.parent_columns, mine, strict=True))
+        ),
+    )
+    found = [(child, orphan)]
+    if set(key.parent_columns) <= set(parent.staged.identity):
+        gone = [parent.staged.new(name) for name in key.parent_columns]
+        referred = exists().where(
+            *(below.c[c] == v for c, v in zip(key.columns, gone, strict=True))
+        )
+        found.append((parent, and_(parent.table.c.kind == "D", referred)))
+    return found
+
+
+def _value_is_taken(changes: Work, columns: Sequence[str]) -> ColumnElement[bool]:
+    """Another row has the unique value that this one wants, and keeps it."""
+    holder = changes.staged.table.sql().alias("holder")
+    giver = changes.table.alias("giver")
+    wanted = [holder.c[name] == changes.staged.new(name) for name in columns]
+    gives = _gives_up(changes, giver, holder, columns)
+    return and_(
+        changes.table.c.kind.in_(("I", "U")),
+        exists().where(
+            *wanted, sa.not_(changes.staged.same_row(holder)), ~exists().where(gives)
+        ),
+    )
+
+
+def _gives_up(
+    changes: Work, giver: FromClause, holder: FromClause, columns: Sequence[str]
+) -> ColumnElement[bool]:
+    """A free change takes these values away from the row that has them."""
+    moved = or_(
+        *(changes.staged.new(n, giver).is_distinct_from(holder.c[n]) for n in columns)
+    )
+    return and_(
+        sa.not_(giver.c.held),
+        changes.staged.same_row(holder, giver),
+        or_(giver.c.kind == "D", and_(giver.c.kind == "U", moved)),
+    )
+
+
+def _lacks_parent(link: Link) -> ColumnElement[bool]:
+    """The row refers to one that will not be there."""
+    changes, parent, key = link.child, link.parent, link.key
+    mine = [changes.staged.new(name) for name in key.columns]
+    present = parent.staged.table.sql().alias("present")
+    leaving, coming = parent.table.alias("leaving"), parent.table.alias("coming")
+    stays = exists().where(
+        *(present.c[p] == v for p, v in zip(key.parent_columns, mine, strict=True)),
+        ~exists().where(_gives_up(parent, leaving, present, key.parent_columns)),
+    )
+    comes = exists().where(
+        sa.not_(coming.c.held),
+        coming.c.kind.in_(("I", "U")),
+        *(
+            parent.staged.new(p, coming) == v
+            for p, v in zip(key.parent_columns, mine, strict=True)
+        ),
+    )
+    return and_(
+        changes.table.c.kind.in_(("I", "U")),
+        *(v.is_not(None) for v in mine),
+        sa.not_(stays),
+        sa.not_(comes),
+    )
+
+
+def _has_children(link: Link) -> ColumnElement[bool]:
+    """The row goes, or changes what others refer to, and one of them stays."""
+    changes, child, key = link.parent, link.child, link.key
+    row = changes.staged.table.sql().alias("row")
+    below = child.staged.table.sql().alias("below")
+    leaving = child.table.alias("leaving")
+    moved = or_(
+        *(
+            changes.staged.new(name).is_distinct_from(row.c[name])
+            for name in key.parent_columns
+        )
+    )
+    stays = exists().where(
+        *(
+            below.c[c] == row.c[p]
+            for c, p in zip(key.columns, key.parent_columns, strict=True)
+        ),
+        ~exists().where(_gives_up(child, leaving, below, key.columns)),
+    )
+    return and_(
+        changes.table.c.kind.in_(("D", "U")),
+        exists().where(
+            changes.staged.same_row(row), or_(changes.table.c.kind == "D", moved), stays
+        ),
+    )

@@ -1,0 +1,147 @@
+"""Rows at both sides of a refresh, as they are compared.
+
+Columns go by position (`c1`, `c2`, ...) and in the form that Arrow carries
+exactly (`sites.arrow.carrier`): two values are the same if they are identical.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+import sqlalchemy as sa
+from sqlalchemy import Connection, Select, Text, cast, func, literal, select
+from sqlalchemy.dialects.postgresql import ARRAY
+
+from sites import arrow, where
+from sites.ranges import Range
+from sites.table import Table
+from sites.types import NativeType
+from snapshots.snapshot import key_types
+from snapshots.window import Member, changed_keys
+
+#: Keys of the site's log in one statement at the master.
+CHUNK = 10_000
+
+Keys = Sequence[Sequence[str]]
+
+
+def schema(member: Member) -> pa.Schema:
+    """The Arrow schema of a member's images."""
+    return arrow.schema(member.base.column(name).type for name in member.carried)
+
+
+def key_positions(member: Member) -> list[str]:
+    """The columns of an image that identify its row, by position."""
+    return [f"c{member.carried.index(n) + 1}" for n in member.snapshot.identity_columns]
+
+
+def positions(member: Member) -> list[str]:
+    """All columns of an image, by position."""
+    return [f"c{n}" for n in range(1, len(member.carried) + 1)]
+
+
+def at_master(member: Member, part: Range) -> Select[Any]:
+    """Images of the rows in a range of the master table that belong to the snapshot."""
+    table = _source(member.master, part)
+    query = select(*_images(member, table)).where(
+        where.clause(member.snapshot.condition)
+    )
+    return part.restrict(query, table)
+
+
+def rows_of(member: Member, part: Range) -> Select[Any]:
+    """The same rows as they are, for transport that looks at no value."""
+    table = _source(member.master, part)
+    query = select(*(table.c[name] for name in member.carried))
+    return part.restrict(query.where(where.clause(member.snapshot.condition)), table)
+
+
+def of_changed(member: Member, since: str) -> Select[Any]:
+    """Images of the rows that changed at the master, as they are now."""
+    return _joined(member, changed_keys(member, since).subquery("changed"))
+
+
+def of_keys(member: Member, keys: Keys) -> Select[Any]:
+    """Images of the rows at the master that have these keys, given as text."""
+    kinds = key_types(member.master, member.snapshot)
+    arrays = [
+        cast(cast(literal(list(column), ARRAY(Text)), ARRAY(Text)), ARRAY(kind))
+        for column, kind in zip(zip(*keys, strict=True), kinds, strict=True)
+    ]
+    names = member.snapshot.key_names
+    rows = func.unnest(*arrays).table_valued(
+        *names, name="wanted", joins_implicitly=True
+    )
+    return _joined(member, rows.render_derived())
+
+
+def at_site(member: Member, keys: sa.TableClause | None) -> Select[Any]:
+    """Images of the rows that the snapshot holds now: all, or those of some keys."""
+    base = member.base.sql()
+    images = select(*_images(member, base))
+    if keys is None:
+        return images
+    wanted = (
+        select(*(keys.c[n] for n in member.snapshot.key_names)).distinct().subquery()
+    )
+    same = [
+        base.c[name] == wanted.c[k]
+        for name, k in zip(
+            member.snapshot.identity_columns, member.snapshot.key_names, strict=True
+        )
+    ]
+    return images.select_from(base.join(wanted, sa.and_(*same)))
+
+
+def fetch(connection: Connection, query: Select[Any], shape: pa.Schema) -> pa.Table:
+    """Run a query for images, and hold its rows as an Arrow table."""
+    rows = connection.execute(query).all()
+    columns = list(zip(*rows, strict=True)) or [() for _ in shape]
+    return pa.Table.from_arrays(
+        [pa.array(c, field.type) for c, field in zip(columns, shape, strict=True)],
+        schema=shape,
+    )
+
+
+def as_text(columns: Sequence[sa.ColumnElement[Any]]) -> list[sa.ColumnElement[Any]]:
+    """Columns as the database prints them."""
+    return [cast(column, Text).label(column.key) for column in columns]
+
+
+def _source(table: Table, part: Range) -> sa.TableClause:
+    columns = [sa.column(c.name, NativeType(c.type)) for c in table.columns]
+    return sa.table(part.table.name, *columns, schema=part.table.schema)
+
+
+def _joined(member: Member, keys: sa.FromClause) -> Select[Any]:
+    # The condition names columns without their table, so that has to be alone.
+    table = member.master.sql()
+    condition = where.clause(member.snapshot.condition)
+    rows = select(table).where(condition).subquery("kept")
+    same = [
+        rows.c[name] == keys.c[k]
+        for name, k in zip(
+            member.snapshot.identity_columns, member.snapshot.key_names, strict=True
+        )
+    ]
+    return select(*_images(member, rows)).select_from(rows.join(keys, sa.and_(*same)))
+
+
+def _images(member: Member, rows: sa.FromClause) -> list[sa.ColumnElement[Any]]:
+    return [
+        _carried(member.base, name, rows.c[name]).label(f"c{n}")
+        for n, name in enumerate(member.carried, 1)
+    ]
+
+
+def _carried(
+    base: Table, name: str, value: sa.ColumnElement[Any]
+) -> sa.ColumnElement[Any]:
+    native = arrow.carrier(base.column(name).type) == "native"
+    return (
+        sa.type_coerce(value, NativeType(base.column(name).type))
+        if native
+        else cast(value, Text)
+    )

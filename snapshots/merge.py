@@ -1,0 +1,182 @@
+"""Write the differences of a group to its snapshots, in one local transaction.
+
+READ COMMITTED, with a lock timeout below the deadlock timeout: in a deadlock the
+merge gives way, not the user. What users hold, want or changed is left alone
+(`snapshots.held_back`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import sqlalchemy as sa
+from sqlalchemy import (
+    Connection,
+    cast,
+    delete,
+    func,
+    insert,
+    literal,
+    select,
+    text,
+    update,
+)
+
+from deferred import queue
+from deferred.marker import Marker
+from sites import position
+from sites.types import PgSnapshot
+from snapshots import catalog, held_back, refresh_group, work, writing
+from snapshots.errors import MassDelete
+from snapshots.refresh_group import RefreshGroup
+from snapshots.window import Member, Window
+from snapshots.work import Work
+
+#: Below deadlock_timeout (1 s by default): the merge notices first.
+LOCK_TIMEOUT = "500ms"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """How a refresh treats what it meets."""
+
+    keep_pending: bool = True
+    allow_mass_delete: bool = False
+    mass_delete_share: float = 0.3
+    #: deletes of fewer rows than the share of this many are never a mass
+    small: int = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Merged:
+    """What a merge did to one snapshot."""
+
+    inserted: int
+    updated: int
+    deleted: int
+    held_back: int
+
+
+def prepare(connection: Connection, group: RefreshGroup) -> None:
+    """Begin a merge: settings, origin, and the group where the window began.
+
+    Raises:
+        PositionMoved: another refresh of the group came in between.
+    """
+    set_local = select(
+        func.set_config("lock_timeout", LOCK_TIMEOUT, True),
+        func.set_config("snaptide.origin", group.master, True),
+        func.set_config("synchronous_commit", "on", True),
+    )
+    connection.execute(set_local)
+    refresh_group.lock_at(connection, group)
+    connection.execute(text("SET CONSTRAINTS ALL DEFERRED"))
+
+
+def merge(
+    connection: Connection,
+    group: Sequence[Work],
+    window: Window,
+    local_position: str,
+    rules: Rules,
+) -> dict[str, Merged]:
+    """Write the differences that nobody forbids; the caller has called `prepare`.
+
+    Writes base tables, extra keys, and the covered marks of the queues; commits
+    nothing.
+
+    Parameters:
+        group: the work tables of all loaded snapshots of the group, filled.
+        local_position: of the site, as the images were read.
+
+    Raises:
+        MassDelete: more rows would go than the rules allow.
+        CannotMerge: something refuses the rows whatever is held back.
+    """
+    for changes in group:
+        _refuse_mass_delete(connection, changes, rules)
+    ordered = writing.in_order(group)
+    for changes in ordered:
+        held_back.hold_locked(connection, changes)
+    if rules.keep_pending:
+        for changes in ordered:
+            held_back.hold_pending(connection, changes, window.marker)
+    writing.write_free(connection, ordered)
+    merged = {w.member.snapshot.key: _count(connection, w) for w in group}
+    for changes in group:
+        _remember(connection, changes, window.marker, local_position)
+    return merged
+
+
+def settle(
+    connection: Connection,
+    group: RefreshGroup,
+    window: Window,
+    methods: Mapping[str, str],
+) -> None:
+    """Note the moment that the group shows now, and what of the queues it covers."""
+    keys = [m.snapshot.key for m in window.members]
+    queue.cover(connection, keys, window.marker.batch_no, window.marker.order_no)
+    for member in window.members:
+        _note(connection, member, methods[member.snapshot.key])
+    refresh_group.advance(connection, group.name, window.position)
+
+
+def _refuse_mass_delete(connection: Connection, changes: Work, rules: Rules) -> None:
+    deletes = work.counts(connection, changes).get("D", 0)
+    if rules.allow_mass_delete or deletes <= rules.mass_delete_share * rules.small:
+        return
+    # Counts no more rows than it takes to know.
+    enough = int(deletes / rules.mass_delete_share) + 1
+    base = changes.staged.table.sql()
+    some = select(literal(1)).select_from(base).limit(enough).subquery()
+    rows = connection.scalar(select(func.count()).select_from(some)) or 0
+    if deletes > rules.mass_delete_share * rows:
+        name = changes.member.snapshot.key
+        raise MassDelete(
+            f"The refresh would delete {deletes} of {rows} rows of {name}.",
+            snapshot=name,
+            deletes=deletes,
+            rows=rows,
+        )
+
+
+def _count(connection: Connection, changes: Work) -> Merged:
+    written = work.counts(connection, changes)
+    return Merged(
+        inserted=written.get("I", 0),
+        updated=written.get("U", 0),
+        deleted=written.get("D", 0),
+        held_back=work.held(connection, changes),
+    )
+
+
+def _remember(
+    connection: Connection, changes: Work, marker: Marker, local_position: str
+) -> None:
+    """Clear the extra keys that were read and are covered, add those held back."""
+    extra = changes.member.snapshot.extra()
+    seen = position.visible(extra.c.xid, cast(literal(local_position), PgSnapshot()))
+    connection.execute(
+        delete(extra).where(seen, held_back.covered_extras(extra, marker))
+    )
+    names = changes.member.snapshot.key_names
+    rows = select(*changes.keys, sa.literal("held")).where(changes.table.c.held)
+    connection.execute(insert(extra).from_select([*names, "reason"], rows))
+
+
+def _note(connection: Connection, member: Member, method: str) -> None:
+    connection.execute(
+        update(catalog.snapshot)
+        .where(
+            catalog.snapshot.c.schema == member.snapshot.schema,
+            catalog.snapshot.c.name == member.snapshot.name,
+        )
+        .values(
+            loaded=True,
+            must_complete=False,
+            last_method=method,
+            last_refresh=func.clock_timestamp(),
+        )
+    )

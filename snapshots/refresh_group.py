@@ -1,0 +1,140 @@
+"""Refresh groups: snapshots that always show one moment of one master."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from sqlalchemy import (
+    Connection,
+    Text,
+    cast,
+    delete,
+    exists,
+    func,
+    insert,
+    literal,
+    select,
+    text,
+    update,
+)
+
+from sites.site import Site
+from sites.types import PgSnapshot
+from snapshots import catalog
+from snapshots.errors import MixedMasters, PositionMoved, RefreshRunning
+
+_group = catalog.refresh_group
+
+#: First half of the advisory lock of a refresh; the group's name gives the other.
+_REFRESH_LOCK = 0x52464753
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RefreshGroup:
+    """A refresh group: its master, and the moment of it that it shows."""
+
+    name: str
+    master: str
+    master_id: uuid.UUID
+    position: str | None
+
+
+def find(connection: Connection, name: str) -> RefreshGroup | None:
+    """The group of that name, or None."""
+    row = connection.execute(_select(name)).one_or_none()
+    return None if row is None else RefreshGroup(**row._mapping)
+
+
+def ensure(
+    connection: Connection, name: str, master: str, master_id: uuid.UUID
+) -> None:
+    """Create a group, unless there is one with the same master.
+
+    Raises:
+        MixedMasters: the group has another master.
+    """
+    found = find(connection, name)
+    if found is None:
+        connection.execute(
+            insert(_group).values(name=name, master=master, master_id=master_id)
+        )
+    elif (found.master, found.master_id) != (master, master_id):
+        raise MixedMasters(
+            f"Refresh group {name} has master {found.master}, not {master}.", group=name
+        )
+
+
+def drop_if_empty(connection: Connection, name: str) -> None:
+    """Remove a group whose last snapshot is gone."""
+    member = exists().where(catalog.snapshot.c.refresh_group == name)
+    connection.execute(delete(_group).where(_group.c.name == name, ~member))
+
+
+def lock_at(connection: Connection, group: RefreshGroup) -> None:
+    """Lock a group's row for the merge, and see that nobody moved it since.
+
+    Raises:
+        PositionMoved: another refresh of the group came in between.
+    """
+    now = connection.execute(
+        _select(group.name).with_for_update(key_share=True)
+    ).one_or_none()
+    if now is None or now.position != group.position:
+        raise PositionMoved(f"Refresh group {group.name} was refreshed meanwhile.")
+
+
+def advance(connection: Connection, name: str, position: str) -> None:
+    """Note the moment that the group shows now."""
+    connection.execute(
+        update(_group)
+        .where(_group.c.name == name)
+        .values(
+            position=cast(literal(position), PgSnapshot()),
+            refreshed_at=func.clock_timestamp(),
+            last_error=None,
+        )
+    )
+
+
+def note_error(connection: Connection, name: str, message: str) -> None:
+    """Note why the last refresh failed, for status."""
+    connection.execute(
+        update(_group).where(_group.c.name == name).values(last_error=message)
+    )
+
+
+@contextmanager
+def exclusively(site: Site, name: str) -> Iterator[None]:
+    """Be the only refresh of a group while the block runs, whoever asks for another.
+
+    Raises:
+        RefreshRunning: another one runs.
+    """
+    lock = {"space": _REFRESH_LOCK, "name": name}
+    with site.connect() as plain:
+        connection = plain.execution_options(isolation_level="AUTOCOMMIT")
+        taken = connection.scalar(
+            text("SELECT pg_try_advisory_lock(:space, hashtext(:name))"), lock
+        )
+        if not taken:
+            raise RefreshRunning(
+                f"Refresh group {name} is being refreshed.", group=name
+            )
+        try:
+            yield
+        finally:
+            connection.execute(
+                text("SELECT pg_advisory_unlock(:space, hashtext(:name))"), lock
+            )
+
+
+def _select(name: str):  # type: ignore[no-untyped-def]
+    return select(
+        _group.c.name,
+        _group.c.master,
+        _group.c.master_id,
+        cast(_group.c.position, Text).label("position"),
+    ).where(_group.c.name == name)

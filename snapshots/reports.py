@@ -1,0 +1,72 @@
+"""What the operator's verbs on snapshots give back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from deferred import PushReport
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateReport:
+    """A snapshot as it was created."""
+
+    snapshot: str
+    group: str
+    master: str
+    table: str
+    columns: tuple[str, ...]
+    identity: tuple[str, ...]
+    condition: str | None
+    updatable: bool
+    #: what the master table has and the snapshot has not, each with the reason
+    left_out: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotDescription:
+    """A snapshot, for lists and status."""
+
+    name: str
+    group: str
+    master: str
+    table: str
+    columns: tuple[str, ...]
+    identity: tuple[str, ...]
+    condition: str | None
+    updatable: bool
+    loaded: bool
+    last_method: str | None
+    last_refresh: datetime | None
+    #: calls that the master has not answered; 0 for a read-only snapshot
+    undelivered_calls: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotReport:
+    """What a refresh did to one snapshot."""
+
+    name: str
+    #: load, fast or complete
+    method: str
+    inserted: int = 0
+    updated: int = 0
+    deleted: int = 0
+    #: rows that differ and were left alone; the next refresh looks again
+    held_back: int = 0
+    #: keys that were compared; None when it was all of them
+    window_keys: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RefreshReport:
+    """What a refresh did."""
+
+    site: str
+    group: str
+    snapshots: tuple[SnapshotReport, ...]
+    #: the moment of the master that the group shows now
+    position: str
+    seconds: float
+    pushed: PushReport | None

@@ -1,0 +1,136 @@
+"""A snapshot as the catalog of its site describes it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import Connection, select
+
+from sites import names
+from sites.catalog import SCHEMA
+from sites.names import QualifiedName
+from sites.table import Table
+from sites.triggers import numbered
+from sites.types import NativeType, Xid8
+from snapshots import catalog
+from snapshots.errors import UnknownSnapshot
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """One snapshot: what it shows of which master table, and how it is kept."""
+
+    schema: str
+    name: str
+    refresh_group: str
+    base_table: str
+    extra_table: str
+    log_view: str
+    master_schema: str
+    master_table: str
+    #: all columns that users see
+    columns: tuple[str, ...]
+    identity_columns: tuple[str, ...]
+    #: as the master's catalog prints it; None for all rows
+    condition: str | None
+    updatable: bool
+    #: a complete refresh alone can be right again
+    must_complete: bool
+    loaded: bool
+
+    @property
+    def qualified(self) -> QualifiedName:
+        """Schema and name of the user view."""
+        return QualifiedName(self.schema, self.name)
+
+    @property
+    def key(self) -> str:
+        """The name by which queue, registration and reports know it."""
+        return str(self.qualified)
+
+    @property
+    def base(self) -> QualifiedName:
+        """The table below the user view."""
+        return QualifiedName(self.schema, self.base_table)
+
+    @property
+    def master(self) -> QualifiedName:
+        """The table that it is a snapshot of."""
+        return QualifiedName(self.master_schema, self.master_table)
+
+    @property
+    def key_names(self) -> tuple[str, ...]:
+        """How logs and key tables number the identity columns: k1, k2, ..."""
+        return numbered("k", self.identity_columns)
+
+    def extra(self) -> sa.TableClause:
+        """The table of extra keys, for use in statements."""
+        return sa.table(
+            self.extra_table,
+            *(sa.column(name) for name in self.key_names),
+            sa.column("reason", sa.Text),
+            sa.column("xid", Xid8()),
+            sa.column("batch_no", sa.BigInteger),
+            sa.column("order_no", sa.BigInteger),
+            schema=SCHEMA,
+        )
+
+
+def carried(snapshot: Snapshot, base: Table) -> tuple[str, ...]:
+    """The columns whose values come from the master; generated ones do not."""
+    return tuple(c for c in snapshot.columns if not base.column(c).generated)
+
+
+def key_types(table: Table, snapshot: Snapshot) -> list[NativeType]:
+    """The types of the identity columns, in their order."""
+    return [NativeType(table.column(name).type) for name in snapshot.identity_columns]
+
+
+def find(connection: Connection, name: QualifiedName) -> Snapshot | None:
+    """The snapshot of that name, or None."""
+    row = connection.execute(
+        _SELECT.where(
+            catalog.snapshot.c.schema == name.schema,
+            catalog.snapshot.c.name == name.name,
+        )
+    ).one_or_none()
+    return None if row is None else _from_row(row)
+
+
+def read(connection: Connection, name: str) -> Snapshot:
+    """The snapshot that a user calls by this name.
+
+    Raises:
+        UnknownSnapshot: the site has none of that name.
+    """
+    found = find(connection, names.parse(name))
+    if found is None:
+        raise UnknownSnapshot(f"There is no snapshot {name}.", snapshot=name)
+    return found
+
+
+def members(connection: Connection, group: str) -> list[Snapshot]:
+    """The snapshots of a refresh group, by name."""
+    rows = connection.execute(
+        _SELECT.where(catalog.snapshot.c.refresh_group == group)
+    ).all()
+    return [_from_row(row) for row in rows]
+
+
+def all_of(connection: Connection) -> list[Snapshot]:
+    """All snapshots of a site, by name."""
+    return [_from_row(row) for row in connection.execute(_SELECT)]
+
+
+_SELECT = select(*(catalog.snapshot.c[name] for name in Snapshot.__slots__)).order_by(
+    catalog.snapshot.c.schema, catalog.snapshot.c.name
+)
+
+
+def _from_row(row: sa.Row[Any]) -> Snapshot:
+    values = dict(row._mapping)
+    for name in ("columns", "identity_columns"):
+        values[name] = tuple(values[name])
+    return Snapshot(**values)

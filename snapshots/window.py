@@ -1,0 +1,210 @@
+"""What a refresh has to look at: read at one moment of the master.
+
+In one snapshot of the master: its position, how far this site's queue has been
+answered (the marker), and what its logs hold since the group's position. Only
+then the site's own log (design 3.5): a change of the site that the marker does
+not cover is pending, whatever happens to it meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import Connection, Row, Select, TableClause, func, literal, select
+from sqlalchemy.sql.selectable import FromClause
+
+from deferred import marker
+from deferred.marker import Marker
+from masters import registration
+from masters.errors import NoSnapshotLog
+from masters.snapshot_log import find_log, reaches_back_to
+from sites import identity, position
+from sites.catalog import SCHEMA
+from sites.identity import Identity
+from sites.table import Table, describe
+from sites.types import PgSnapshot, Xid8
+from snapshots.errors import MasterChanged, SnapshotLogTooYoung
+from snapshots.refresh_group import RefreshGroup
+from snapshots.snapshot import Snapshot, carried, key_types
+
+LOAD, FAST, COMPLETE = "load", "fast", "complete"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Member:
+    """One snapshot of the group, as this refresh will treat it."""
+
+    snapshot: Snapshot
+    base: Table
+    master: Table
+    log_table: str | None
+    #: load, fast or complete
+    method: str
+
+    @property
+    def carried(self) -> tuple[str, ...]:
+        """The columns whose values are compared and written."""
+        return carried(self.snapshot, self.base)
+
+    def log(self) -> TableClause:
+        """The master's snapshot log, for use in statements."""
+        assert self.log_table is not None
+        keys: list[sa.ColumnClause[Any]] = [
+            sa.column(name, kind)
+            for name, kind in zip(
+                self.snapshot.key_names,
+                key_types(self.master, self.snapshot),
+                strict=True,
+            )
+        ]
+        return sa.table(
+            self.log_table,
+            sa.column("kind", sa.Text),
+            sa.column("xid", Xid8()),
+            *keys,
+            schema=SCHEMA,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Window:
+    """A moment of the master, and the stretch of its logs that leads there."""
+
+    position: str
+    since: str | None
+    marker: Marker
+    members: tuple[Member, ...]
+
+
+def read(
+    master: Connection,
+    site: Connection,
+    who: Identity,
+    group: RefreshGroup,
+    snapshots: Sequence[Snapshot],
+    methods: Mapping[str, str],
+) -> Window:
+    """Read the window of a group.
+
+    Parameters:
+        master: in a REPEATABLE READ transaction, whose moment the group will show.
+        site: for the description of the base tables alone.
+        methods: the character asked for, by name of snapshot; `?` for the others.
+
+    Raises:
+        MasterChanged: the database is not the one that the position belongs to.
+        NoSnapshotLog, SnapshotLogTooYoung: fast was asked for and cannot be done.
+    """
+    here = position.current(master)
+    _confirm(master, group)
+    known = registration.registered(master, who.site_id, [s.key for s in snapshots])
+    members = [
+        _member(master, site, group, s, methods.get(s.key, "?"), s.key in known)
+        for s in snapshots
+    ]
+    return Window(
+        position=here,
+        since=group.position,
+        marker=marker.read(master, who.site_id),
+        members=tuple(members),
+    )
+
+
+def changed_keys(member: Member, since: str) -> Select[Any]:
+    """Keys (k1, k2, ...) of rows that changed at the master since a position."""
+    log = member.log()
+    keys = [log.c[name] for name in member.snapshot.key_names]
+    return (
+        select(*keys)
+        .where(position.since(log.c.xid, since), log.c.kind != "T")
+        .distinct()
+    )
+
+
+def site_keys(snapshot: Snapshot) -> Select[Any]:
+    """Keys that the site's own log wants to be looked at again."""
+    view: FromClause = sa.table(
+        snapshot.log_view, *map(sa.column, snapshot.key_names), schema=SCHEMA
+    )
+    return select(*(view.c[name] for name in snapshot.key_names)).distinct()
+
+
+def _confirm(master: Connection, group: RefreshGroup) -> None:
+    who = identity.confirm(master, group.master)
+    if who.site_id != group.master_id:
+        raise MasterChanged(
+            f"Site {group.master} is another site now.", group=group.name
+        )
+    if group.position is not None:
+        ahead = func.pg_snapshot_xmax(
+            func.pg_current_snapshot()
+        ) >= func.pg_snapshot_xmax(sa.cast(literal(group.position), PgSnapshot()))
+        if not master.scalar(select(ahead)):
+            raise MasterChanged(
+                f"Site {group.master} is older than what group {group.name} shows.",
+                group=group.name,
+            )
+
+
+def _member(
+    master: Connection,
+    site: Connection,
+    group: RefreshGroup,
+    snapshot: Snapshot,
+    asked: str,
+    registered: bool,
+) -> Member:
+    log = find_log(master, snapshot.master)
+    return Member(
+        snapshot=snapshot,
+        base=describe(site, snapshot.base),
+        master=describe(master, snapshot.master),
+        log_table=None if log is None else log.log_table,
+        method=_method(master, group, snapshot, asked.lower(), log, registered),
+    )
+
+
+def _method(
+    master: Connection,
+    group: RefreshGroup,
+    snapshot: Snapshot,
+    asked: str,
+    log: Row[Any] | None,
+    registered: bool,
+) -> str:
+    if not snapshot.loaded or group.position is None:
+        return LOAD
+    if asked == "c":
+        return COMPLETE
+    if log is None:
+        if asked == "f":
+            raise NoSnapshotLog(
+                f"{snapshot.master} has no snapshot log: {snapshot.key} cannot be "
+                "refreshed fast."
+            )
+        return COMPLETE
+    reaches = registered and reaches_back_to(master, log, group.position)
+    if not reaches or snapshot.must_complete:
+        if asked == "f":
+            raise SnapshotLogTooYoung(
+                f"The snapshot log of {snapshot.master} does not reach back to the "
+                f"last refresh of {snapshot.key}.",
+                snapshot=snapshot.key,
+            )
+        return COMPLETE
+    return COMPLETE if _truncated(master, log.log_table, group.position) else FAST
+
+
+def _truncated(master: Connection, log_table: str, since: str) -> bool:
+    """Whether the master table was truncated: no log could hold all its keys."""
+    log = sa.table(
+        log_table,
+        sa.column("kind", sa.Text),
+        sa.column("xid", Xid8()),
+        schema=SCHEMA,
+    )
+    mark = select(log.c.kind).where(position.since(log.c.xid, since), log.c.kind == "T")
+    return bool(master.scalar(select(mark.exists())))

@@ -1,0 +1,172 @@
+"""The work table of a merge: what is to become of which row of a snapshot."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import sqlalchemy as sa
+from sqlalchemy import Connection, TableClause, func, select, update
+
+from sites import ddl, transport
+from sites.ddl import NewColumn
+from sites.names import QualifiedName
+from sites.triggers import numbered
+from sites.types import NativeType
+from sites.write import Staged
+from snapshots.window import Member
+
+#: Work tables of this size are worth statistics.
+_WORTH_ANALYZING = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """The differences of one snapshot, staged where they are to be written."""
+
+    member: Member
+    #: `kind` and `n1`, `n2`, ... as `sites.write` wants them, `held`, `no`
+    staged: Staged
+
+    @property
+    def table(self) -> TableClause:
+        """The work table."""
+        return self.staged.source
+
+    @property
+    def keys(self) -> list[sa.ColumnElement[Any]]:
+        """What identifies the row, in the order of the snapshot's identity."""
+        return [self.staged.new(name) for name in self.staged.identity]
+
+    @property
+    def free(self) -> sa.ColumnElement[bool]:
+        """The row is not held back."""
+        return sa.not_(self.table.c.held)
+
+
+def create(connection: Connection, member: Member, number: int) -> Work:
+    """Create an empty work table for one transaction."""
+    name = f"snaptide_work_{number}"
+    columns = numbered("n", member.carried)
+    ddl.create_temporary(
+        connection,
+        name,
+        [
+            NewColumn(name="kind", type='"char"', nullable=False),
+            NewColumn(name="held", type="boolean", nullable=False, default="false"),
+            NewColumn(
+                name="no", type="bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY"
+            ),
+            *(
+                NewColumn(
+                    name=n,
+                    type=member.base.column(c).type,
+                    collation=member.base.column(c).collation,
+                )
+                for n, c in zip(columns, member.carried, strict=True)
+            ),
+        ],
+    )
+    source = sa.table(
+        name,
+        sa.column("kind", sa.Text),
+        sa.column("held", sa.Boolean),
+        sa.column("no", sa.BigInteger),
+        *(
+            sa.column(n, NativeType(member.base.column(c).type))
+            for n, c in zip(columns, member.carried, strict=True)
+        ),
+    )
+    staged = Staged(
+        table=member.base,
+        source=source,
+        columns=member.carried,
+        identity=member.snapshot.identity_columns,
+        has_old=False,
+    )
+    return Work(member=member, staged=staged)
+
+
+def fill(connection: Connection, work: Work, difference: pa.Table) -> None:
+    """Take over a difference that this process holds."""
+    columns = ["kind", *numbered("n", work.member.carried)]
+    if difference.num_rows:
+        transport.copy_rows(connection, work.table, columns, _rows(difference))
+    _settle(connection, work, difference.num_rows)
+
+
+def fill_from_stage(
+    connection: Connection, work: Work, stage: TableClause, attempts: list[str]
+) -> int:
+    """Take over a difference that executors have written to a stage table.
+
+    Returns:
+        How many rows it had; the caller compares with what was written.
+    """
+    numbers = numbered("n", work.member.carried)
+    values = [
+        sa.cast(stage.c[f"c{n}"], NativeType(work.member.base.column(c).type))
+        for n, c in enumerate(work.member.carried, 1)
+    ]
+    kind = sa.cast(stage.c.op, NativeType('"char"'))
+    rows = select(kind, *values).where(stage.c.attempt.in_(attempts))
+    statement = sa.insert(work.table).from_select(["kind", *numbers], rows)
+    count = connection.execute(statement).rowcount
+    _settle(connection, work, count)
+    return count
+
+
+def counts(connection: Connection, work: Work) -> dict[str, int]:
+    """How many rows of each kind are not held back."""
+    kind = work.table.c.kind
+    rows = connection.execute(
+        select(kind, func.count()).where(work.free).group_by(kind)
+    ).all()
+    return {row[0]: row[1] for row in rows}
+
+
+def held(connection: Connection, work: Work) -> int:
+    """How many rows are held back."""
+    query = select(func.count()).select_from(work.table).where(work.table.c.held)
+    return connection.scalar(query) or 0
+
+
+def hold(connection: Connection, work: Work, condition: sa.ColumnElement[bool]) -> int:
+    """Hold back the free rows that fulfil a condition; says how many."""
+    statement = update(work.table).where(work.free, condition).values(held=True)
+    return connection.execute(statement).rowcount
+
+
+def _settle(connection: Connection, work: Work, rows: int) -> None:
+    _pair_equal_keys(connection, work)
+    if rows >= _WORTH_ANALYZING:
+        ddl.analyze(connection, QualifiedName("pg_temp", work.table.name))
+
+
+def _pair_equal_keys(connection: Connection, work: Work) -> None:
+    """Keys that print differently and are equal (1.0 and 1.00) are one row's.
+
+    Compared as printed they came as a delete and an insert.
+    """
+    gone = work.table.alias("gone")
+    same = [
+        work.staged.new(name) == work.staged.new(name, gone)
+        for name in work.staged.identity
+    ]
+    pairs = (
+        update(work.table)
+        .values(kind="U")
+        .where(work.table.c.kind == "I", gone.c.kind == "D", *same)
+        .returning(gone.c.no)
+    )
+    numbers = list(connection.scalars(pairs))
+    if numbers:
+        connection.execute(sa.delete(work.table).where(work.table.c.no.in_(numbers)))
+
+
+def _rows(difference: pa.Table) -> Iterator[tuple[object, ...]]:
+    for batch in difference.to_batches():
+        columns = [column.to_pylist() for column in batch.columns]
+        yield from zip(*columns, strict=True)

@@ -1,0 +1,249 @@
+"""Writing what is not held back, in an order that constraints allow.
+
+The order is that of `sites.write`. Other than an apply at a master, a merge has
+users beside it: a row that cannot be written because one of them holds a lock,
+or has just taken its key or value, is found, held back, and the whole is written
+again without it and without what depends on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from psycopg import errors as pg
+from sqlalchemy import Connection, Delete, Update, exists, func, select, text
+from sqlalchemy.exc import DBAPIError
+
+from sites import write
+from sites.table import Unique
+from snapshots import held_back, work
+from snapshots.errors import CannotMerge
+from snapshots.work import Work
+
+#: While looking for a row that somebody holds: he had his time already.
+SHORT_TIMEOUT = "100ms"
+
+#: Rounds of holding back; each but the last finds at least one row.
+ROUNDS = 20
+
+#: What a user beside the merge can cause.
+_GIVE_WAY = (
+    pg.LockNotAvailable,
+    pg.UniqueViolation,
+    pg.ForeignKeyViolation,
+    pg.RestrictViolation,
+)
+
+
+class _InTheWay(Exception):
+    """Rows were found that cannot be written now."""
+
+    def __init__(self, changes: Work, numbers: Sequence[int]) -> None:
+        self.changes = changes
+        self.numbers = numbers
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """One statement of the write.
+
+    `run` executes it for a range of row numbers and returns those that another
+    row was in the way of.
+    """
+
+    changes: Work
+    kinds: tuple[str, ...]
+    run: Callable[[Connection, range], list[int]]
+
+
+def in_order(group: Sequence[Work]) -> list[Work]:
+    """The work of a group, parents first."""
+    order = write.parents_first([w.staged.table for w in group])
+    return sorted(group, key=lambda w: order.index(w.staged.table.qualified))
+
+
+def write_free(connection: Connection, group: Sequence[Work]) -> None:
+    """Write all rows that are not held back; hold back those that cannot be written.
+
+    Parameters:
+        group: parents first.
+
+    Raises:
+        CannotMerge: something refuses the rows whatever is held back.
+    """
+    for _ in range(ROUNDS):
+        held_back.close(connection, group)
+        savepoint = connection.begin_nested()
+        try:
+            for step in _steps(connection, group):
+                _take(connection, step)
+            _check_references(connection, group)
+        except _InTheWay as found:
+            savepoint.rollback()
+            rows = found.changes.table.c.no.in_(found.numbers)
+            work.hold(connection, found.changes, rows)
+        else:
+            savepoint.commit()
+            return
+    raise CannotMerge(
+        "Rows at the site stand in the way of the refresh, again and again."
+    )
+
+
+def _steps(connection: Connection, group: Sequence[Work]) -> Iterator[_Step]:
+    counts = {w.staged.table.qualified: work.counts(connection, w) for w in group}
+    busy = [w for w in group if counts[w.staged.table.qualified]]
+    for changes in busy:
+        if sum(counts[changes.staged.table.qualified].values()) > 1:
+            for unique in write.movable(changes.staged):
+                run = partial(_park, changes, unique)
+                yield _Step(changes, ("D", "U"), run)
+    for kind, verb, works in (
+        ("I", _insert, busy),
+        ("U", _update, busy),
+        ("D", _delete, list(reversed(busy))),
+    ):
+        for changes in works:
+            if counts[changes.staged.table.qualified].get(kind):
+                yield _Step(changes, (kind,), partial(verb, changes))
+
+
+def _park(
+    changes: Work, unique: Unique, connection: Connection, rows: range
+) -> list[int]:
+    connection.execute(write.park(changes.staged, unique, _free(rows)))
+    return []
+
+
+def _insert(changes: Work, connection: Connection, rows: range) -> list[int]:
+    """Insert, and say which rows were not: their key or value was there."""
+    statement = write.insert(changes.staged, _free(rows), "I", skip_existing=True)
+    identity = [statement.table.c[n] for n in changes.staged.identity]
+    done = statement.returning(*identity).cte("done")
+    same = [
+        key == done.c[name]
+        for key, name in zip(changes.keys, changes.staged.identity, strict=True)
+    ]
+    missing = select(changes.table.c.no).where(
+        write.selected(changes.table, _free(rows)),
+        changes.table.c.kind == "I",
+        ~exists().where(*same),
+    )
+    return list(connection.scalars(missing))
+
+
+def _update(changes: Work, connection: Connection, rows: range) -> list[int]:
+    _expect_all(
+        connection, changes, "U", rows, write.update(changes.staged, _free(rows))
+    )
+    return []
+
+
+def _delete(changes: Work, connection: Connection, rows: range) -> list[int]:
+    statement = write.delete(changes.staged, _free(rows), "D")
+    _expect_all(connection, changes, "D", rows, statement)
+    return []
+
+
+def _expect_all(
+    connection: Connection,
+    changes: Work,
+    kind: str,
+    rows: range,
+    statement: Update | Delete,
+) -> None:
+    wanted = select(func.count()).where(
+        write.selected(changes.table, _free(rows)), changes.table.c.kind == kind
+    )
+    expected = connection.scalar(wanted)
+    touched = connection.execute(statement).rowcount
+    if touched != expected:
+        raise CannotMerge(
+            f"{touched} of {expected} rows of {changes.member.snapshot.key} were"
+            " written: a trigger or policy at the site swallowed the others.",
+            snapshot=changes.member.snapshot.key,
+        )
+
+
+def _free(rows: range) -> dict[str, object]:
+    return {"held": False, "no": rows}
+
+
+def _take(connection: Connection, step: _Step) -> None:
+    """Take one step, or find out whose rows are in its way."""
+    numbers = _numbers(connection, step)
+    if not numbers:
+        return
+    try:
+        with connection.begin_nested():
+            missing = step.run(connection, _span(numbers))
+    except DBAPIError as error:
+        if not isinstance(error.orig, _GIVE_WAY):
+            raise
+        missing = _look_for(connection, step, numbers)
+        # None: whoever was in the way has gone. All is written once more.
+        raise _InTheWay(step.changes, missing) from None
+    if missing:
+        raise _InTheWay(step.changes, missing)
+
+
+def _look_for(connection: Connection, step: _Step, numbers: list[int]) -> list[int]:
+    """Find the rows by halving: what can be written is, for the time being."""
+    with connection.begin_nested() as trial:
+        connection.execute(select(func.set_config("lock_timeout", SHORT_TIMEOUT, True)))
+        found = _halve(connection, step, numbers)
+        trial.rollback()
+    return found
+
+
+def _halve(connection: Connection, step: _Step, numbers: list[int]) -> list[int]:
+    try:
+        with connection.begin_nested():
+            return step.run(connection, _span(numbers))
+    except DBAPIError as error:
+        if not isinstance(error.orig, _GIVE_WAY):
+            raise
+    if len(numbers) == 1:
+        return numbers
+    middle = len(numbers) // 2
+    first = _halve(connection, step, numbers[:middle])
+    return first + _halve(connection, step, numbers[middle:])
+
+
+def _numbers(connection: Connection, step: _Step) -> list[int]:
+    number, kind = step.changes.table.c.no, step.changes.table.c.kind
+    query = (
+        select(number).where(step.changes.free, kind.in_(step.kinds)).order_by(number)
+    )
+    return list(connection.scalars(query))
+
+
+def _span(numbers: list[int]) -> range:
+    return range(numbers[0], numbers[-1] + 1)
+
+
+def _check_references(connection: Connection, group: Sequence[Work]) -> None:
+    """Check the foreign keys that were put off until all is written."""
+    try:
+        with connection.begin_nested():
+            connection.execute(text("SET CONSTRAINTS ALL IMMEDIATE"))
+    except DBAPIError as error:
+        if not isinstance(error.orig, pg.ForeignKeyViolation):
+            raise
+        _find_orphans(connection, group)
+        raise CannotMerge(
+            f"A foreign key refuses the refresh: {error.orig.diag.message_primary}."
+        ) from None
+
+
+def _find_orphans(connection: Connection, group: Sequence[Work]) -> None:
+    by_table = {w.staged.table.qualified: w for w in group}
+    for changes in group:
+        for link in held_back.links_up(changes, by_table):
+            for side, condition in held_back.violations(link):
+                rows = select(side.table.c.no).where(side.free, condition)
+                numbers = list(connection.scalars(rows))
+                if numbers:
+                    raise _InTheWay(side, numbers)

@@ -1,0 +1,52 @@
+"""Sites for tests: databases with the schema snaptide, cloned from one template."""
+
+from collections.abc import Callable, Iterator
+
+import pytest
+from sqlalchemy import text
+
+from sites import Directory, Site, identity
+from snaptide import migrate
+from tests.fix_db import Clone, TemplateDatabase
+
+TEMPLATE = "snaptide_site"
+
+
+@pytest.fixture
+def make_sites(
+    template_database: TemplateDatabase, clone: Clone
+) -> Iterator[Callable[..., Directory]]:
+    """A function that makes initialised sites of the names it is given."""
+    made: list[Directory] = []
+
+    def make(*names: str) -> Directory:
+        template = template_database(TEMPLATE, _prepare)
+        directory = Directory({name: clone(template, name) for name in names})
+        made.append(directory)
+        for name in names:
+            _name(directory[name])
+        return directory
+
+    yield make
+    for directory in made:
+        for site in directory.values():
+            site.engine.dispose()
+
+
+@pytest.fixture
+def sites(make_sites: Callable[..., Directory]) -> Directory:
+    """Two sites: `hq`, where masters are, and `jfk`, for snapshots."""
+    return make_sites("hq", "jfk")
+
+
+def _prepare(url: str) -> None:
+    site = Directory({"template": url})["template"]
+    migrate.upgrade(site)
+    site.engine.dispose()
+
+
+def _name(site: Site) -> None:
+    """A clone is another database: give it an identity of its own."""
+    with site.begin() as connection:
+        connection.execute(text("DELETE FROM snaptide.site_identity"))
+        identity.record(connection, site.name)
