@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import sqlalchemy as sa
 from alembic import command
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
@@ -79,13 +80,12 @@ def _lock(connection: Connection) -> None:
 
 
 def _in_use(connection: Connection) -> bool:
-    return bool(
-        connection.scalar(
-            text(
-                "SELECT EXISTS (SELECT FROM snaptide.snapshot_log)"
-                " OR EXISTS (SELECT FROM snaptide.snapshot)"
-            )
-        )
+    """Whether there is anything to lose; older revisions lack the tables."""
+    catalogs = [sa.table(name, schema=SCHEMA) for name in ("snapshot_log", "snapshot")]
+    return any(
+        sa.inspect(connection).has_table(catalog.name, schema=SCHEMA)
+        and connection.scalar(sa.select(sa.exists().select_from(catalog)))
+        for catalog in catalogs
     )
 
 
