@@ -70,15 +70,14 @@ def counts(
 ) -> list[Mapping[str, int]]:
     """How many changes of each kind a transaction has, for each work table."""
     return [
-        dict(
-            connection.execute(
-                sa.select(one.source.c.kind, sa.func.count())
+        {
+            row.kind: row.changes
+            for row in connection.execute(
+                sa.select(one.source.c.kind, sa.func.count().label("changes"))
                 .where(one.source.c.unit == unit)
                 .group_by(one.source.c.kind)
             )
-            .tuples()
-            .all()
-        )
+        }
         for one in staged
     ]
 
