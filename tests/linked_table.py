@@ -5,7 +5,7 @@ snapshot log, and at `jfk`, where changes are queued for `hq`.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, LiteralString, cast
+from typing import Any
 
 import psycopg
 from psycopg import sql
@@ -181,4 +181,4 @@ def _create_extra(connection: Any, name: str, key_types: Sequence[str]) -> None:
 
 
 def _sql(text: str) -> sql.SQL:
-    return sql.SQL(cast(LiteralString, text))
+    return sql.SQL(text)
