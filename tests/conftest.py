@@ -9,6 +9,7 @@ pytest_plugins = (
     "tests.fix_db",
     "tests.fix_proxy",
     "tests.fix_redis",
+    "tests.fix_sites",
     "tests.fix_spark",
 )
 
