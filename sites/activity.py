@@ -12,7 +12,16 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, Protocol
 
-from sqlalchemy import Connection, delete, func, insert, text, update
+from sqlalchemy import (
+    Boolean,
+    ColumnElement,
+    Connection,
+    delete,
+    func,
+    insert,
+    literal_column,
+    update,
+)
 from sqlalchemy.exc import SQLAlchemyError
 
 from sites.catalog import activity
@@ -22,10 +31,10 @@ from sites.site import Site
 #: Seconds between two writes.
 PACE = 0.5
 
-#: Rows of sessions that are gone, or whose number another session has by now.
-#: Who may not see the other's session sees its number at least.
-_STALE = """
-NOT EXISTS (
+#: The session is there, and its number is not another session's by now. Who may
+#: not see the other's session sees its number at least.
+_RUNNING = """
+EXISTS (
     SELECT FROM pg_stat_activity a
     WHERE a.pid = activity.pid
       AND COALESCE(a.backend_start <= activity.started_at, true)
@@ -118,6 +127,11 @@ class _Reporter:
             close()
 
 
+def running() -> ColumnElement[bool]:
+    """Whether the session that wrote a row of `activity` is still there."""
+    return literal_column(_RUNNING, Boolean)
+
+
 def sweep(connection: Connection) -> None:
     """Remove the rows of work that died; writes `activity`."""
-    connection.execute(delete(activity).where(text(_STALE)))
+    connection.execute(delete(activity).where(~running()))

@@ -1,0 +1,1 @@
+"""The program: settings, command line, Celery application and beat, demo."""

@@ -1,0 +1,50 @@
+"""Arguments and options that many commands share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sites.errors import SnaptideError
+from snaptide.cli.program import Program
+from snaptide.settings import Settings
+
+
+def complete_site(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Names of sites that begin so; none when there are no settings."""
+    config: Path | None = ctx.find_root().params.get("config")
+    try:
+        names = Settings.load(config).sites
+    except (SnaptideError, OSError):
+        return []
+    return sorted(name for name in names if name.startswith(incomplete))
+
+
+def _note_json(ctx: typer.Context, value: bool) -> bool:
+    # Noted for errors too: they are told where no option can be seen any more.
+    program = ctx.find_root().obj
+    if isinstance(program, Program):
+        program.json = value
+    return value
+
+
+SiteName = Annotated[
+    str,
+    typer.Argument(
+        metavar="SITE", help="Name in snaptide.toml.", autocompletion=complete_site
+    ),
+]
+
+SiteNames = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="[SITE]...", help="Names; all sites.", autocompletion=complete_site
+    ),
+]
+
+Json = Annotated[
+    bool,
+    typer.Option("--json", help="Print the report as JSON.", callback=_note_json),
+]

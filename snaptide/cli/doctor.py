@@ -1,0 +1,73 @@
+"""`snaptide doctor`: what is wrong, and what to do about it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Annotated
+
+import typer
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from snaptide import doctor as diagnosis
+from snaptide.cli.arguments import Json, SiteNames
+from snaptide.cli.failures import ExitCode
+from snaptide.cli.output import show
+from snaptide.cli.program import Program
+from snaptide.doctor import Finding, Severity
+
+_STYLES = {
+    Severity.FATAL: "bold red",
+    Severity.ERROR: "red",
+    Severity.WARNING: "yellow",
+}
+
+
+def doctor(
+    ctx: typer.Context,
+    sites: SiteNames = None,
+    fix_hints: Annotated[
+        bool, typer.Option(help="Say what to do about each finding.")
+    ] = True,
+    json: Json = False,
+) -> None:
+    """Look for what is missing or wrong; ends with 3 if there is anything.
+
+    Example: snaptide doctor hq jfk
+    """
+    program = Program.of(ctx)
+    chosen = program.chosen(sites)
+    # Together: a site that is away takes its time to be so.
+    with ThreadPoolExecutor(max_workers=max(len(chosen), 1)) as pool:
+        findings = [f for found in pool.map(diagnosis.examine, chosen) for f in found]
+    show(program, findings, lambda: findings_table(findings, hints=fix_hints))
+    end_with(findings)
+
+
+def findings_table(
+    findings: Sequence[Finding], *, hints: bool = True
+) -> RenderableType:
+    """Findings, each with what to do below it."""
+    if not findings:
+        return Text("Nothing is wrong.", style="green")
+    lines: list[RenderableType] = []
+    for finding in findings:
+        severity = (f"{finding.severity.value:8}", _STYLES[finding.severity])
+        what = f"{finding.site}  {finding.subject}: {finding.what}"
+        lines.append(Text.assemble(severity, what))
+        if hints and finding.todo:
+            lines.append(Text(f"{'':8}-> {finding.todo}", style="dim"))
+    return Group(*lines)
+
+
+def end_with(findings: Sequence[Finding]) -> None:
+    """End with the number that findings ask for.
+
+    Raises:
+        typer.Exit: there are some.
+    """
+    if any(finding.subject == "SNP-002" for finding in findings):
+        raise typer.Exit(ExitCode.UNREACHABLE)
+    if findings:
+        raise typer.Exit(ExitCode.ATTENTION)

@@ -1,0 +1,192 @@
+"""`snaptide errors`: transactions that a master could not apply."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated
+
+import typer
+from rich.console import Group
+from rich.table import Table
+from rich.text import Text
+
+import deferred
+from deferred.error_queue import ErrorCall, ErrorTransaction
+from snaptide.cli.arguments import Json, SiteName, complete_site
+from snaptide.cli.failures import ExitCode
+from snaptide.cli.output import cell, facts, show, table
+from snaptide.cli.program import Program
+from snaptide.errors import BadArgument
+
+app = typer.Typer(help="The error queue of a master.")
+
+Origin = Annotated[
+    str | None,
+    typer.Option(help="Only those of this site.", autocompletion=complete_site),
+]
+Numbers = Annotated[list[int] | None, typer.Argument(metavar="[ID]...")]
+All = Annotated[bool, typer.Option("--all", help="All of them.")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deleted:
+    """How many were given up."""
+
+    site: str
+    deleted: int
+
+
+@app.command("list")
+def list_(
+    ctx: typer.Context, site: SiteName, origin: Origin = None, json: Json = False
+) -> None:
+    """List parked transactions; ends with 3 if there are any.
+
+    Example: snaptide errors list hq --origin jfk
+    """
+    program = Program.of(ctx)
+    errors = deferred.list_errors(program.site(site), origin)
+    rows = [
+        (e.id, e.origin, e.origin_user, e.parked_at, e.reason, e.error_message)
+        for e in errors
+    ]
+    columns = ["id", "origin", "user", "parked", "reason", "what happened"]
+    show(program, errors, lambda: table(columns, rows))
+    if errors:
+        raise typer.Exit(ExitCode.ATTENTION)
+
+
+@app.command("show")
+def show_(
+    ctx: typer.Context,
+    site: SiteName,
+    number: Annotated[int, typer.Argument(metavar="ID")],
+    json: Json = False,
+) -> None:
+    """Show a parked transaction: old, new and current row side by side.
+
+    Example: snaptide errors show hq 7
+    """
+    program = Program.of(ctx)
+    error = deferred.show_error(program.site(site), number)
+    show(program, error, lambda: _whole(error))
+
+
+@app.command()
+def retry(
+    ctx: typer.Context,
+    site: SiteName,
+    numbers: Numbers = None,
+    everything: All = False,
+    origin: Origin = None,
+    edit: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="TABLE.COLUMN=VALUE", help="Write this instead; with one ID."
+        ),
+    ] = None,
+    null: Annotated[
+        list[str] | None,
+        typer.Option(metavar="TABLE.COLUMN", help="Write NULL instead; with one ID."),
+    ] = None,
+    with_dependants: Annotated[
+        bool,
+        typer.Option("--with-dependants", help="Also those that wait for them."),
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Apply parked transactions after all; ends with 3 if some cannot be.
+
+    Example: snaptide errors retry hq 7 --edit flights.dep_delay=12
+    """
+    program = Program.of(ctx)
+    edits = [deferred.Edit.parse(text) for text in edit or []]
+    edits += [_null(text) for text in null or []]
+    reports = deferred.retry_errors(
+        program.site(site),
+        _chosen(numbers, everything or origin is not None),
+        origin=origin,
+        edits=edits,
+        with_dependants=with_dependants,
+    )
+    rows = [(r.error_id, r.applied, r.conflicts_resolved, r.reason) for r in reports]
+    columns = ["id", "applied", "conflicts resolved", "why not"]
+    show(program, reports, lambda: table(columns, rows))
+    if not all(report.applied for report in reports):
+        raise typer.Exit(ExitCode.ATTENTION)
+
+
+@app.command()
+def delete(
+    ctx: typer.Context,
+    site: SiteName,
+    numbers: Numbers = None,
+    everything: All = False,
+    origin: Origin = None,
+    json: Json = False,
+) -> None:
+    """Give parked transactions up for good.
+
+    Example: snaptide errors delete hq 7
+    """
+    program = Program.of(ctx)
+    count = deferred.delete_errors(
+        program.site(site),
+        _chosen(numbers, everything or origin is not None),
+        origin=origin,
+    )
+    report = Deleted(site=site, deleted=count)
+    show(program, report, lambda: facts(report))
+
+
+def _chosen(numbers: list[int] | None, everything: bool) -> list[int] | None:
+    """The numbers; None for all, which has to be said."""
+    if bool(numbers) == everything:
+        raise BadArgument("Give the numbers of transactions, or --all, or --origin.")
+    return numbers or None
+
+
+def _null(text: str) -> deferred.Edit:
+    edit = deferred.Edit.parse(f"{text}=")
+    return deferred.Edit(call=edit.call, column=edit.column, value=None)
+
+
+def _whole(error: ErrorTransaction) -> Group:
+    names = [name for name in error.__slots__ if name != "calls"]
+    parts: list[Table | Text] = [facts(error, names)]
+    for call in error.calls:
+        parts += [Text(), _title(call), _images(call)]
+    return Group(*parts)
+
+
+_KINDS = {"I": "insert", "U": "update", "D": "delete"}
+
+
+def _title(call: ErrorCall) -> Text:
+    what = f"Call {call.call_no}: {_KINDS.get(call.kind, call.kind)} {call.table}"
+    return Text(f"{what}  {call.conflict or ''}".rstrip(), style="bold")
+
+
+def _images(call: ErrorCall) -> Table:
+    sides = (call.old, call.new, call.current)
+    columns = dict.fromkeys(name for side in sides for name in side or {})
+    made = table(["column", "old", "new", "current at the master"], [])
+    for name in columns:
+        values = [_value(side, name) for side in sides]
+        made.add_row(cell(name), *values, style="" if _settled(call, name) else "red")
+    return made
+
+
+def _value(side: Mapping[str, str | None] | None, name: str) -> str:
+    if side is None:
+        return "(no row)"
+    value = side.get(name)
+    return "NULL" if value is None else cell(value)
+
+
+def _settled(call: ErrorCall, name: str) -> bool:
+    """Whether the master still has the value that the site began with."""
+    if call.old is None or call.current is None:
+        return call.old is call.current
+    return call.old.get(name) == call.current.get(name)

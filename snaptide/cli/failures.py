@@ -1,0 +1,102 @@
+"""Says what went wrong in a few lines, and ends with a number that scripts can use."""
+
+from __future__ import annotations
+
+import json
+import sys
+from enum import IntEnum
+from typing import Any
+
+import typer
+from kombu.exceptions import OperationalError as BrokerError
+from rich.console import Console
+from rich.text import Text
+from sqlalchemy.exc import DBAPIError, OperationalError
+from typer.core import TyperGroup
+
+from sites.errors import SiteUnreachable, SnaptideError
+from snaptide.cli.output import plain
+from snaptide.cli.program import Program
+from snaptide.errors import DatabaseError, NoBroker, Unexpected
+
+
+class ExitCode(IntEnum):
+    """What the program ends with."""
+
+    DONE = 0
+    #: A SnaptideError; nothing, or not all, was done.
+    FAILED = 1
+    #: The command line is wrong (Typer's own).
+    USAGE = 2
+    #: Done, and there is something to look at: parked errors, findings.
+    ATTENTION = 3
+    #: A site or the broker does not answer.
+    UNREACHABLE = 4
+
+
+class Commands(TyperGroup):
+    """The root of all commands: errors that reach it are told, not traced."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command.
+
+        Raises:
+            typer.Exit: with the number of the error that was told.
+        """
+        try:
+            return super().invoke(ctx)
+        except Exception as error:
+            program = ctx.obj if isinstance(ctx.obj, Program) else Program()
+            if program.debug or not _is_ours_to_tell(error):
+                raise
+            told = as_told(error)
+            tell(told, as_json=program.json)
+            raise typer.Exit(_exit_code(told)) from None
+
+
+def as_told(error: Exception) -> SnaptideError:
+    """The error as a user is told it; those of libraries become ours."""
+    if isinstance(error, SnaptideError):
+        return error
+    if isinstance(error, BrokerError):
+        return NoBroker("The broker does not answer.")
+    if isinstance(error, OperationalError) and error.connection_invalidated:
+        return SiteUnreachable(f"The connection was lost: {_first_line(error.orig)}")
+    if isinstance(error, DBAPIError):
+        return DatabaseError(f"The database says: {_first_line(error.orig)}")
+    return Unexpected(f"{type(error).__name__}: {_first_line(error)}")
+
+
+def tell(error: SnaptideError, *, as_json: bool) -> None:
+    """Print code, what happened and what to do, on the error output."""
+    if as_json:
+        report = {
+            "code": error.code,
+            "message": error.message,
+            "hint": error.hint,
+            "facts": plain(error.facts),
+        }
+        sys.stderr.write(json.dumps({"error": report}, ensure_ascii=False) + "\n")
+        return
+    console = Console(stderr=True, soft_wrap=True, highlight=False)
+    console.print(Text.assemble((error.code, "bold red"), "  ", error.message))
+    if error.__cause__ is not None:
+        console.print(Text(f"  why: {_first_line(error.__cause__)}"))
+    if error.hint:
+        console.print(Text.assemble(("  hint: ", "green"), error.hint))
+
+
+def _is_ours_to_tell(error: Exception) -> bool:
+    # Typer tells its own (usage, --help, exit), and must get them to do so.
+    return not type(error).__module__.startswith("typer") and not isinstance(
+        error, (BrokenPipeError, EOFError)
+    )
+
+
+def _exit_code(error: SnaptideError) -> ExitCode:
+    unreachable = isinstance(error, SiteUnreachable | NoBroker)
+    return ExitCode.UNREACHABLE if unreachable else ExitCode.FAILED
+
+
+def _first_line(error: object) -> str:
+    return next(iter(str(error).strip().splitlines()), type(error).__name__)

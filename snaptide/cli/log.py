@@ -1,0 +1,103 @@
+"""`snaptide log`: snapshot logs at masters."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+import typer
+
+import masters
+from snaptide.cli.arguments import Json, SiteName
+from snaptide.cli.output import facts, show, table
+from snaptide.cli.program import Program
+
+app = typer.Typer(help="Snapshot logs: what changed at a master.")
+
+TableName = Annotated[
+    str, typer.Argument(metavar="TABLE", help="table or schema.table")
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dropped:
+    """What was dropped."""
+
+    site: str
+    dropped: str
+
+
+@app.command()
+def create(
+    ctx: typer.Context,
+    site: SiteName,
+    table: TableName,
+    with_rowid: Annotated[
+        bool,
+        typer.Option(
+            "--with-rowid",
+            help="Identify rows by a generated column, which is added to the table; "
+            "for tables without a primary key, or whose keys change.",
+        ),
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Record the changes of a master table from now on.
+
+    Example: snaptide log create hq flights
+    """
+    program = Program.of(ctx)
+    made = masters.create_snapshot_log(program.site(site), table, with_rowid=with_rowid)
+    show(program, made, lambda: facts(made))
+
+
+@app.command("list")
+def list_(ctx: typer.Context, site: SiteName, json: Json = False) -> None:
+    """List the snapshot logs of a master, and who needs them.
+
+    Example: snaptide log list hq
+    """
+    program = Program.of(ctx)
+    logs = masters.list_snapshot_logs(program.site(site))
+    rows = [
+        (log.table, log.identity_columns, log.rows, log.snapshots, log.created_at)
+        for log in logs
+    ]
+    columns = ["table", "identified by", "rows (estimate)", "snapshots", "created"]
+    show(program, logs, lambda: table(columns, rows))
+
+
+@app.command()
+def drop(
+    ctx: typer.Context,
+    site: SiteName,
+    table: TableName,
+    force: Annotated[
+        bool,
+        typer.Option(
+            "--force", help="Also when snapshots use it: they refresh completely then."
+        ),
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Stop recording a master table's changes.
+
+    Example: snaptide log drop hq flights
+    """
+    program = Program.of(ctx)
+    masters.drop_snapshot_log(program.site(site), table, force=force)
+    report = Dropped(site=site, dropped=table)
+    show(program, report, lambda: facts(report))
+
+
+@app.command()
+def purge(ctx: typer.Context, site: SiteName, json: Json = False) -> None:
+    """Empty the parts of all logs that every snapshot has seen.
+
+    Example: snaptide log purge hq
+    """
+    program = Program.of(ctx)
+    reports = masters.purge_snapshot_logs(program.site(site))
+    rows = [(r.table, r.emptied, r.busy, r.horizon) for r in reports]
+    columns = ["table", "partitions emptied", "busy", "needed from transaction"]
+    show(program, reports, lambda: table(columns, rows))

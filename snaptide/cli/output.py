@@ -1,0 +1,126 @@
+"""Prints reports: as tables for people, as JSON for programs."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from enum import Enum
+from typing import Any
+
+from rich.console import Console, RenderableType
+from rich.table import Table
+
+from snaptide.cli.program import Program
+
+#: Columns of text when nobody's terminal says how many.
+WIDTH = 200
+
+
+def show(program: Program, report: object, human: Callable[[], RenderableType]) -> None:
+    """Print a report.
+
+    Parameters:
+        report: a dataclass, or a list or mapping of them; what `--json` prints.
+        human: makes what a person sees instead.
+    """
+    if program.json:
+        sys.stdout.write(json.dumps(plain(report), ensure_ascii=False, indent=2) + "\n")
+    else:
+        console().print(human())
+
+
+def console() -> Console:
+    """Where people read; made anew, because tests exchange the output."""
+    width = None if sys.stdout.isatty() else WIDTH
+    return Console(file=sys.stdout, width=width, highlight=False)
+
+
+def plain(value: Any) -> Any:
+    """A value as JSON has it: datetimes ISO, UUIDs text, dataclasses objects."""
+    if value is None or isinstance(value, str | bool | int | float):
+        return value.value if isinstance(value, Enum) else value
+    if isinstance(value, Enum):
+        return value.value
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        fields = dataclasses.fields(value)
+        return {field.name: plain(getattr(value, field.name)) for field in fields}
+    if isinstance(value, Mapping):
+        return {str(name): plain(item) for name, item in value.items()}
+    if isinstance(value, Iterable) and not isinstance(value, bytes):
+        return [plain(item) for item in value]
+    if isinstance(value, datetime | date | time):
+        return value.isoformat()
+    return value.total_seconds() if isinstance(value, timedelta) else str(value)
+
+
+def table(
+    columns: Sequence[str], rows: Iterable[Sequence[object]], title: str = ""
+) -> Table:
+    """A table; numbers stand right."""
+    cells = [list(row) for row in rows]
+    made = Table(title=title or None, title_justify="left", box=None, pad_edge=False)
+    for at, name in enumerate(columns):
+        numeric = bool(cells) and all(_is_number(row[at]) for row in cells)
+        made.add_column(name, justify="right" if numeric else "left", overflow="fold")
+    for row in cells:
+        made.add_row(*(cell(value) for value in row))
+    return made
+
+
+def facts(report: object, names: Sequence[str] = ()) -> Table:
+    """The fields of a dataclass, one a line.
+
+    Parameters:
+        names: the fields to show; all when none is given.
+    """
+    made = Table(box=None, show_header=False, pad_edge=False)
+    made.add_column(style="dim")
+    made.add_column(overflow="fold")
+    for field in dataclasses.fields(report):  # type: ignore[arg-type]
+        if not names or field.name in names:
+            made.add_row(
+                field.name.replace("_", " "), cell(getattr(report, field.name))
+            )
+    return made
+
+
+def cell(value: object) -> str:
+    """A value as people read it; square brackets are no markup."""
+    text = _text(value)
+    return text.replace("[", r"\[")
+
+
+def _text(value: object) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, datetime):
+        return value.astimezone().strftime("%Y-%m-%d %H:%M:%S")
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, float):
+        return f"{value:,.2f}"
+    if isinstance(value, timedelta):
+        return duration(value.total_seconds())
+    if isinstance(value, list | tuple | set | frozenset):
+        return ", ".join(_text(item) for item in value) or "-"
+    return str(value.value if isinstance(value, Enum) else value)
+
+
+def duration(seconds: float | None) -> str:
+    """Seconds as people say them: 0.4 s, 12 s, 5 min, 3 h, 2 d."""
+    if seconds is None:
+        return "-"
+    for limit, size, unit in ((60, 1, "s"), (3600, 60, "min"), (86400, 3600, "h")):
+        if seconds < limit:
+            return f"{seconds / size:.{1 if seconds < 10 else 0}f} {unit}"
+    return f"{seconds / 86400:.0f} d"
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float | Decimal) and not isinstance(value, bool)

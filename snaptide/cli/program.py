@@ -1,0 +1,50 @@
+"""What the options before the command say, and what follows from them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import typer
+
+from sites import Directory, Site
+from snaptide.settings import Settings
+
+
+@dataclass(kw_only=True)
+class Program:
+    """One run of the command line; settings are read when a command needs them."""
+
+    config: Path | None = None
+    debug: bool = False
+    #: set by the command's own option
+    json: bool = False
+
+    @staticmethod
+    def of(context: typer.Context) -> Program:
+        """The run that a command belongs to."""
+        found = context.find_root().obj
+        return found if isinstance(found, Program) else Program()
+
+    @cached_property
+    def settings(self) -> Settings:
+        """The settings; read once."""
+        return Settings.load(self.config)
+
+    @cached_property
+    def directory(self) -> Directory:
+        """The sites; the settings are those of this process from now on."""
+        return self.settings.install()
+
+    def site(self, name: str) -> Site:
+        """A site by name.
+
+        Raises:
+            UnknownSite: no site of that name is configured.
+        """
+        return self.directory[name]
+
+    def chosen(self, names: list[str] | None) -> list[Site]:
+        """The sites of those names; all when none is given."""
+        return [self.site(name) for name in names or self.directory]

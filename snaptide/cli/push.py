@@ -1,0 +1,88 @@
+"""`snaptide push`: carry a site's own changes to its master."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+import deferred
+from deferred.push import destinations
+from snaptide.cli.arguments import Json, SiteName, complete_site
+from snaptide.cli.failures import ExitCode
+from snaptide.cli.output import show, table
+from snaptide.cli.program import Program
+from snaptide.cli.progress import working
+from snaptide.cli.queued import hand_over
+
+COLUMNS = ["to", "transactions", "calls", "resolved", "parked", "seconds", ""]
+
+
+def push(
+    ctx: typer.Context,
+    site: SiteName,
+    destination: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[DESTINATION]", help="Else all.", autocompletion=complete_site
+        ),
+    ] = None,
+    stop_on_error: Annotated[
+        bool,
+        typer.Option(
+            "--stop-on-error", help="End at the first transaction that is parked."
+        ),
+    ] = False,
+    transaction_count: Annotated[
+        int, typer.Option(min=0, help="End after so many transactions.")
+    ] = 0,
+    execution_seconds: Annotated[
+        float, typer.Option(min=0, help="End after so many seconds.")
+    ] = 0,
+    delay_seconds: Annotated[
+        float, typer.Option(min=0, help="Wait so long for more before ending.")
+    ] = 0,
+    batch_size: Annotated[
+        int, typer.Option(min=0, help="Calls per commit at the destination.")
+    ] = 0,
+    enqueue: Annotated[
+        bool, typer.Option("--enqueue", help="Let a worker do it.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Push a site's deferred transactions; ends with 3 if some had to be parked.
+
+    Example: snaptide push jfk hq --transaction-count 1000
+    """
+    program = Program.of(ctx)
+    options: dict[str, Any] = {
+        "stop_on_error": stop_on_error,
+        "transaction_count": transaction_count,
+        "execution_seconds": execution_seconds,
+        "delay_seconds": delay_seconds,
+        "batch_size": batch_size,
+    }
+    if enqueue:
+        hand_over(program, "push", site, destination, **options)
+        return
+    chosen = program.site(site)
+    names = [destination] if destination else destinations(chosen)
+    reports = []
+    for name in names:
+        with working(program, chosen, "push", name) as progress:
+            reports.append(deferred.push(chosen, name, progress=progress, **options))
+    show(program, reports, lambda: table(COLUMNS, map(_row, reports)))
+    if any(report.errors for report in reports):
+        raise typer.Exit(ExitCode.ATTENTION)
+
+
+def _row(report: deferred.PushReport) -> tuple[object, ...]:
+    return (
+        report.destination,
+        report.transactions,
+        report.calls,
+        report.conflicts_resolved,
+        report.errors,
+        report.seconds,
+        "another push is at work" if report.another_pusher else "",
+    )

@@ -1,0 +1,154 @@
+"""`snaptide schedule`: what runs by itself."""
+
+from __future__ import annotations
+
+import json as json_text
+from enum import StrEnum
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+
+from deferred import schedule as schedules
+from deferred.schedule import Schedule
+from snaptide.cli.arguments import Json, SiteName
+from snaptide.cli.output import show, table
+from snaptide.cli.program import Program
+from snaptide.errors import BadArgument
+
+app = typer.Typer(help="What runs by itself, and when.")
+
+
+class Kind(StrEnum):
+    """What can run by itself."""
+
+    PUSH = "push"
+    REFRESH = "refresh"
+    PURGE = "purge"
+
+
+KindName = Annotated[Kind, typer.Argument(metavar="push|refresh|purge")]
+Subject = Annotated[
+    str,
+    typer.Argument(metavar="[SUBJECT]", help="A destination, a refresh group, or *."),
+]
+
+
+@app.command("set")
+def set_(
+    ctx: typer.Context,
+    site: SiteName,
+    kind: KindName,
+    subject: Subject = schedules.EVERYTHING,
+    every: Annotated[
+        str, typer.Option(help="10s, 5m, 2h, 1d, or five fields of cron in UTC.")
+    ] = ...,  # type: ignore[assignment]
+    option: Annotated[
+        list[str] | None,
+        typer.Option("--option", "-o", metavar="NAME=VALUE", help="Of the verb."),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Run something by itself, or change when it runs; beat needs no restart.
+
+    Example: snaptide schedule set jfk refresh airport --every "0 6 * * *"
+    """
+    program = Program.of(ctx)
+    made = schedules.schedule(
+        program.site(site),
+        kind,
+        subject,
+        every=every,
+        **dict(_option(text) for text in option or []),
+    )
+    _show(program, [made])
+
+
+@app.command("list")
+def list_(ctx: typer.Context, site: SiteName, json: Json = False) -> None:
+    """List what runs by itself at a site.
+
+    Example: snaptide schedule list jfk
+    """
+    program = Program.of(ctx)
+    _show(program, schedules.list_schedules(program.site(site)))
+
+
+@app.command()
+def remove(
+    ctx: typer.Context,
+    site: SiteName,
+    kind: KindName,
+    subject: Subject = schedules.EVERYTHING,
+    json: Json = False,
+) -> None:
+    """Stop running something by itself.
+
+    Example: snaptide schedule remove jfk push hq
+    """
+    program = Program.of(ctx)
+    schedules.unschedule(program.site(site), kind, subject)
+    _show(program, schedules.list_schedules(program.site(site)))
+
+
+@app.command()
+def enable(
+    ctx: typer.Context,
+    site: SiteName,
+    kind: KindName,
+    subject: Subject = schedules.EVERYTHING,
+    json: Json = False,
+) -> None:
+    """Let a schedule run again.
+
+    Example: snaptide schedule enable jfk push hq
+    """
+    _switch(ctx, site, kind, subject, enabled=True)
+
+
+@app.command()
+def disable(
+    ctx: typer.Context,
+    site: SiteName,
+    kind: KindName,
+    subject: Subject = schedules.EVERYTHING,
+    json: Json = False,
+) -> None:
+    """Pause a schedule.
+
+    Example: snaptide schedule disable jfk push hq
+    """
+    _switch(ctx, site, kind, subject, enabled=False)
+
+
+def _switch(
+    ctx: typer.Context, site: str, kind: str, subject: str, *, enabled: bool
+) -> None:
+    program = Program.of(ctx)
+    changed = schedules.enable_schedule(
+        program.site(site), kind, subject, enabled=enabled
+    )
+    _show(program, [changed])
+
+
+def _option(text: str) -> tuple[str, Any]:
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise BadArgument(f"{text!r} is not NAME=VALUE.")
+    try:
+        return name.replace("-", "_"), json_text.loads(value)
+    except ValueError:
+        return name.replace("-", "_"), value
+
+
+def _show(program: Program, found: list[Schedule]) -> None:
+    show(program, found, lambda: _table(found))
+
+
+def _table(found: list[Schedule]) -> Table:
+    columns = ["kind", "of", "every", "next (local time)", "last", "paused", "error"]
+    rows = [
+        (s.kind, s.subject, s.interval, s.next_at, s.last_at, s.disabled, s.last_error)
+        for s in found
+    ]
+    return table(columns, rows)

@@ -1,0 +1,82 @@
+"""`snaptide worker` and `snaptide beat`: what does things by itself."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from snaptide.cli.arguments import complete_site
+from snaptide.cli.program import Program
+
+
+class Pool(StrEnum):
+    """How a worker runs several tasks."""
+
+    THREADS = "threads"
+    SOLO = "solo"
+
+
+class LogLevel(StrEnum):
+    """How much a process says."""
+
+    DEBUG = "debug"
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+Level = Annotated[LogLevel | None, typer.Option(help="Else as the settings say.")]
+
+
+def worker(
+    ctx: typer.Context,
+    site: Annotated[
+        list[str] | None,
+        typer.Option(help="Sites to work for; else all.", autocompletion=complete_site),
+    ] = None,
+    pool: Annotated[
+        Pool | None, typer.Option(help="Else as the settings say: threads.")
+    ] = None,
+    concurrency: Annotated[
+        int | None, typer.Option(min=1, help="Tasks at once, with threads.")
+    ] = None,
+    log_level: Level = None,
+) -> None:
+    """Run pushes, refreshes and purges that beat and others ask for.
+
+    Example: snaptide worker --site jfk --pool threads
+    """
+    # Imported late: Celery takes longer to load than most commands take to run.
+    from snaptide.application import celery_app
+    from snaptide.worker import run_worker
+
+    program = Program.of(ctx)
+    sites = [chosen.name for chosen in program.chosen(site)]
+    defaults = program.settings.worker
+    run_worker(
+        celery_app(program.settings),
+        sites,
+        pool=pool or defaults.pool,
+        concurrency=concurrency or defaults.concurrency,
+        log_level=log_level or defaults.log_level,
+    )
+
+
+def beat(ctx: typer.Context, log_level: Level = None) -> None:
+    """Ask for what schedules say, and for a push after every commit.
+
+    Several may run: each due schedule is taken by one of them.
+
+    Example: snaptide beat
+    """
+    from snaptide.application import celery_app
+    from snaptide.worker import run_beat
+
+    program = Program.of(ctx)
+    program.settings.install()
+    run_beat(
+        celery_app(program.settings),
+        log_level=log_level or program.settings.worker.log_level,
+    )

@@ -1,0 +1,119 @@
+"""`snaptide site`: databases that take part."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from sites import Site
+from snaptide import doctor, migrate
+from snaptide.cli.arguments import Json, SiteName, SiteNames, complete_site
+from snaptide.cli.doctor import end_with, findings_table
+from snaptide.cli.output import show, table
+from snaptide.cli.program import Program
+
+app = typer.Typer(help="Databases that take part.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchemaReport:
+    """The schema of a site, before and after a change."""
+
+    site: str
+    before: str | None
+    now: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListedSite:
+    """A site as the settings have it; no password."""
+
+    name: str
+    address: str
+    user: str | None
+
+
+@app.command()
+def init(
+    ctx: typer.Context,
+    sites: Annotated[
+        list[str], typer.Argument(metavar="SITE...", autocompletion=complete_site)
+    ],
+    json: Json = False,
+) -> None:
+    """Create the schema snaptide at sites, or upgrade it to this version.
+
+    Example: snaptide site init hq jfk
+    """
+    program = Program.of(ctx)
+    reports = [_init(program.site(name)) for name in sites]
+    show(program, reports, lambda: _schemas(reports))
+
+
+@app.command("list")
+def list_(ctx: typer.Context, json: Json = False) -> None:
+    """List the sites of the settings; connects to none of them.
+
+    Example: snaptide site list --json
+    """
+    program = Program.of(ctx)
+    listed = [
+        ListedSite(name=site.name, address=site.address, user=site.url.username)
+        for site in program.directory.values()
+    ]
+    rows = [(site.name, site.address, site.user) for site in listed]
+    show(program, listed, lambda: table(["site", "address", "user"], rows))
+
+
+@app.command()
+def check(ctx: typer.Context, sites: SiteNames = None, json: Json = False) -> None:
+    """Check that sites answer, have the right schema, and are who they were.
+
+    Example: snaptide site check hq
+    """
+    program = Program.of(ctx)
+    findings = [
+        found for site in program.chosen(sites) for found in doctor.check_site(site)
+    ]
+    show(program, findings, lambda: findings_table(findings))
+    end_with(findings)
+
+
+@app.command()
+def downgrade(
+    ctx: typer.Context,
+    site: SiteName,
+    revision: Annotated[
+        str, typer.Argument(help="A revision like 0003, or base to remove all.")
+    ],
+    json: Json = False,
+) -> None:
+    """Take a site's schema back to an older version.
+
+    Example: snaptide site downgrade jfk base
+    """
+    program = Program.of(ctx)
+    chosen = program.site(site)
+    before = _revision(chosen)
+    migrate.downgrade(chosen, revision)
+    report = SchemaReport(site=site, before=before, now=_revision(chosen))
+    show(program, report, lambda: _schemas([report]))
+
+
+def _init(site: Site) -> SchemaReport:
+    before = _revision(site)
+    migrate.upgrade(site)
+    return SchemaReport(site=site.name, before=before, now=_revision(site))
+
+
+def _revision(site: Site) -> str | None:
+    with site.connect() as connection:
+        return migrate.current_revision(connection)
+
+
+def _schemas(reports: list[SchemaReport]) -> Table:
+    rows = [(report.site, report.before, report.now) for report in reports]
+    return table(["site", "revision before", "now"], rows)

@@ -1,0 +1,123 @@
+"""`snaptide snapshot`: copies of part of a master table."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+import snapshots
+from snaptide.cli.arguments import Json, SiteName, complete_site
+from snaptide.cli.log import Dropped
+from snaptide.cli.output import facts, show, table
+from snaptide.cli.program import Program
+
+app = typer.Typer(help="Snapshots: writable or read-only copies of master rows.")
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="name or schema.name")]
+
+
+@app.command()
+def create(
+    ctx: typer.Context,
+    site: SiteName,
+    name: Name,
+    master: Annotated[
+        str, typer.Option(help="The master site.", autocompletion=complete_site)
+    ],
+    table: Annotated[
+        str | None, typer.Option(help="The master table; else the one of that name.")
+    ] = None,
+    group: Annotated[
+        str | None, typer.Option(help="Refresh group; else one of its own.")
+    ] = None,
+    where: Annotated[
+        str | None, typer.Option(help="Which rows: an immutable condition.")
+    ] = None,
+    columns: Annotated[
+        str | None, typer.Option(help="Which columns, divided by commas; else all.")
+    ] = None,
+    updatable: Annotated[
+        bool, typer.Option("--updatable", help="Users may change it.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Create a snapshot; its first refresh fills it.
+
+    Example: snaptide snapshot create jfk flights --master hq --group airport
+    --where "origin = 'JFK'" --updatable
+    """
+    program = Program.of(ctx)
+    made = snapshots.create(
+        program.site(site),
+        name,
+        master=master,
+        table=table,
+        group=group,
+        where=where,
+        columns=_split(columns),
+        updatable=updatable,
+    )
+    show(program, made, lambda: facts(made))
+
+
+@app.command("list")
+def list_(ctx: typer.Context, site: SiteName, json: Json = False) -> None:
+    """List the snapshots of a site.
+
+    Example: snaptide snapshot list jfk
+    """
+    program = Program.of(ctx)
+    listed = snapshots.list_snapshots(program.site(site))
+    rows = [
+        (
+            one.name,
+            one.group,
+            f"{one.master}:{one.table}",
+            one.condition,
+            one.updatable,
+            one.last_refresh,
+            one.undelivered_calls,
+        )
+        for one in listed
+    ]
+    columns = ["snapshot", "group", "of", "where", "updatable", "refreshed", "queued"]
+    show(program, listed, lambda: table(columns, rows))
+
+
+@app.command("show")
+def show_(ctx: typer.Context, site: SiteName, name: Name, json: Json = False) -> None:
+    """Show one snapshot.
+
+    Example: snaptide snapshot show jfk flights
+    """
+    program = Program.of(ctx)
+    found = snapshots.describe_snapshot(program.site(site), name)
+    show(program, found, lambda: facts(found))
+
+
+@app.command()
+def drop(
+    ctx: typer.Context,
+    site: SiteName,
+    name: Name,
+    force: Annotated[
+        bool,
+        typer.Option(
+            "--force", help="Lose changes not delivered; do not wait for the master."
+        ),
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Drop a snapshot; the master table stays.
+
+    Example: snaptide snapshot drop jfk flights
+    """
+    program = Program.of(ctx)
+    snapshots.drop(program.site(site), name, force=force)
+    report = Dropped(site=site, dropped=name)
+    show(program, report, lambda: facts(report))
+
+
+def _split(columns: str | None) -> list[str] | None:
+    return None if columns is None else [name.strip() for name in columns.split(",")]

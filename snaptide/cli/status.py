@@ -1,0 +1,173 @@
+"""`snaptide status`: all sites on one screen."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import Annotated
+
+import typer
+from rich.console import Group, RenderableType
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from sites import Site
+from snaptide.cli.arguments import Json, SiteNames
+from snaptide.cli.failures import ExitCode
+from snaptide.cli.output import cell, console, duration, show, table
+from snaptide.cli.program import Program
+from snaptide.errors import BadArgument
+from snaptide.status import Activity, SiteStatus
+from snaptide.status import status as ask
+
+
+def status(
+    ctx: typer.Context,
+    sites: SiteNames = None,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Look again and again, until Ctrl-C.")
+    ] = False,
+    every: Annotated[
+        float, typer.Option(min=0.2, help="Seconds between two looks.")
+    ] = 2.0,
+    json: Json = False,
+) -> None:
+    """Show queues, refreshes, lag, errors, schedules and running work of sites.
+
+    Ends with 3 when there are parked errors, and with 4 when a site is away.
+
+    Example: snaptide status --watch
+    """
+    program = Program.of(ctx)
+    chosen = program.chosen(sites)
+    if watch:
+        if json or not sys.stdout.isatty():
+            raise BadArgument("--watch is for terminals; use --json in a loop.")
+        _watch(chosen, every)
+        return
+    found = ask(chosen)
+    show(program, found, lambda: screen(found))
+    if not all(one.reachable for one in found):
+        raise typer.Exit(ExitCode.UNREACHABLE)
+    if any(one.parked or one.error for one in found):
+        raise typer.Exit(ExitCode.ATTENTION)
+
+
+def screen(found: list[SiteStatus]) -> RenderableType:
+    """What a person sees: sites, then what they hold, then what runs."""
+    parts: list[RenderableType] = [_sites(found)]
+    for made in (_queues(found), _groups(found), _schedules(found), _running(found)):
+        if made.row_count:
+            parts += [Text(), made]
+    return Group(*parts)
+
+
+def _watch(sites: list[Site], every: float) -> None:
+    with Live(console=console(), screen=True, auto_refresh=False) as live:
+        while True:
+            live.update(screen(ask(sites)), refresh=True)
+            time.sleep(every)
+
+
+def _sites(found: list[SiteStatus]) -> Table:
+    made = table(["site", "", "schema", "queued", "oldest", "parked"], [])
+    for one in found:
+        waiting = sum(queue.transactions for queue in one.backlog)
+        oldest = min((q.oldest for q in one.backlog if q.oldest), default=None)
+        age = (one.now - oldest).total_seconds() if one.now and oldest else None
+        made.add_row(
+            one.site,
+            _how(one),
+            one.revision or "-",
+            f"{waiting:,}",
+            duration(age),
+            Text(f"{one.parked:,}", style="red" if one.parked else ""),
+        )
+    return made
+
+
+def _how(one: SiteStatus) -> Text:
+    if one.error:
+        return Text(one.error, style="yellow" if one.reachable else "red")
+    return Text("up", style="green")
+
+
+def _queues(found: list[SiteStatus]) -> Table:
+    rows = [
+        (
+            f"{one.site} -> {queue.destination}",
+            queue.transactions,
+            queue.calls,
+            queue.last_push_at,
+            "paused" if queue.disabled else queue.last_error,
+        )
+        for one in found
+        for queue in one.backlog
+    ]
+    return table(["queue", "transactions", "calls", "last push", ""], rows)
+
+
+def _groups(found: list[SiteStatus]) -> Table:
+    rows = [
+        (
+            f"{one.site} <- {group.master}",
+            group.name,
+            group.snapshots,
+            f"{duration(group.age)} ago" if group.age is not None else "never",
+            group.lag.rows if group.lag else None,
+            group.lag.transactions if group.lag else None,
+            group.last_error or "",
+        )
+        for one in found
+        for group in one.groups
+    ]
+    columns = [
+        "refresh",
+        "group",
+        "snapshots",
+        "last",
+        "rows behind",
+        "transactions",
+        "",
+    ]
+    return table(columns, rows)
+
+
+def _schedules(found: list[SiteStatus]) -> Table:
+    rows = [
+        (
+            one.site,
+            f"{schedule.kind} {schedule.subject}",
+            schedule.interval,
+            "paused"
+            if schedule.disabled
+            else f"overdue by {duration(schedule.overdue)}: is beat running?"
+            if schedule.overdue
+            else schedule.next_at,
+            schedule.last_error or "",
+        )
+        for one in found
+        for schedule in one.schedules
+    ]
+    return table(["schedule of", "", "every", "next", ""], rows)
+
+
+def _running(found: list[SiteStatus]) -> Table:
+    made = table(["running at", "", "", "", "since"], [])
+    for one in found:
+        for work in one.activities:
+            made.add_row(
+                one.site,
+                cell(f"{work.kind} {work.subject}"),
+                ProgressBar(total=work.total, completed=work.done, width=30),
+                _how_far(work),
+                cell(work.started_at),
+            )
+    return made
+
+
+def _how_far(work: Activity) -> str:
+    of = f" of {work.total:,}" if work.total else ""
+    return f"{work.done:,}{of} {work.unit}"

@@ -1,0 +1,68 @@
+"""`snaptide doctor`: what is missing or wrong at a site, and what to do about it.
+
+It only looks: every finding names the command or statement that puts it right.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import Connection
+from sqlalchemy.exc import DBAPIError
+
+from sites import Site
+from sites.errors import SnaptideError
+from snaptide.doctor import captures, columns, leftovers, registrations, server
+from snaptide.doctor.finding import Finding, Severity
+
+__all__ = ["Finding", "Severity", "check_site", "examine"]
+
+
+def check_site(site: Site) -> list[Finding]:
+    """Whether a site answers, has the right schema, and is who it was."""
+    try:
+        with site.connect() as connection:
+            return server.check(connection, site.name)
+    except SnaptideError as error:
+        return [_failed(site, error)]
+
+
+def examine(site: Site) -> list[Finding]:
+    """All findings about a site; its masters and snapshots sites are asked too."""
+    found = check_site(site)
+    if any(finding.severity is Severity.FATAL for finding in found):
+        return found
+    try:
+        with site.connect() as connection:
+            found += _examine(connection, site)
+    except SnaptideError as error:
+        found.append(_failed(site, error))
+    except DBAPIError as error:
+        found.append(
+            Finding(
+                site=site.name,
+                severity=Severity.ERROR,
+                subject="permissions",
+                what=str(error.orig).strip().splitlines()[0],
+                todo="Give the user of the site the rights of a member of "
+                "snaptide_apply who owns the schema snaptide.",
+            )
+        )
+    return found
+
+
+def _examine(connection: Connection, site: Site) -> list[Finding]:
+    return [
+        *captures.check(connection, site.name),
+        *columns.check(connection, site.name),
+        *registrations.check(connection, site),
+        *leftovers.check(connection, site.name),
+    ]
+
+
+def _failed(site: Site, error: SnaptideError) -> Finding:
+    return Finding(
+        site=site.name,
+        severity=Severity.FATAL,
+        subject=error.code,
+        what=error.message,
+        todo=error.hint,
+    )

@@ -1,0 +1,150 @@
+"""The triggers that record changes: all there, on every partition, and always on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from sqlalchemy import Connection, text
+
+from sites import names
+from sites.catalog import SCHEMA
+from sites.names import QualifiedName
+from snaptide.doctor.finding import Finding, Severity
+
+_ALWAYS = "A"
+
+#: Each table that is recorded, with all its partitions and inheritance children,
+#: and the triggers there that call the recording function.
+_TRIGGERS = text(
+    """
+    WITH RECURSIVE recorded AS (
+        SELECT table_schema AS schema, table_name AS name, log_table AS function,
+               ARRAY['insert', 'update', 'delete', 'truncate'] AS events
+        FROM snaptide.snapshot_log
+      UNION ALL
+        SELECT base_schema, base_table, queue_table, ARRAY['insert', 'update', 'delete']
+        FROM snaptide.queue
+    ), tree AS (
+        SELECT r.function, r.events, c.oid, c.oid AS root
+        FROM recorded r JOIN pg_namespace n ON n.nspname = r.schema
+        JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = r.name
+      UNION
+        SELECT t.function, t.events, i.inhrelid, t.root
+        FROM tree t JOIN pg_inherits i ON i.inhparent = t.oid
+    )
+    SELECT n.nspname AS schema, c.relname AS name, t.oid <> t.root AS below,
+           t.function, t.events,
+           COALESCE((
+               SELECT jsonb_object_agg(g.tgname, g.tgenabled::text)
+               FROM pg_trigger g JOIN pg_proc p ON p.oid = g.tgfoid
+               WHERE g.tgrelid = t.oid AND p.proname = t.function
+                 AND p.pronamespace = 'snaptide'::regnamespace
+           ), '{}'::jsonb) AS triggers
+    FROM tree t JOIN pg_class c ON c.oid = t.oid
+    JOIN pg_namespace n ON n.oid = c.relnamespace
+    ORDER BY 1, 2, 4
+    """
+)
+
+#: Triggers of our own tables that give transactions their order.
+_ORDER = text(
+    "SELECT tgname, tgenabled::text AS enabled FROM pg_trigger"
+    " WHERE tgrelid = 'snaptide.deferred_transaction'::regclass AND NOT tgisinternal"
+)
+_ORDER_TRIGGERS = ("snaptide_order_first", "snaptide_order_last")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Recorded:
+    """A table that a function of ours has to be told about."""
+
+    table: QualifiedName
+    #: a partition or an inheritance child
+    below: bool
+    function: str
+    #: name of each trigger that should be there -> how it is enabled, "" if it is not
+    triggers: dict[str, str]
+
+
+def check(connection: Connection, site: str) -> Iterator[Finding]:
+    """Findings about triggers of logs and queues."""
+    for recorded in _recorded(connection):
+        yield from _missing(site, recorded)
+        yield from _not_always(site, recorded)
+    enabled = {row.tgname: row.enabled for row in connection.execute(_ORDER)}
+    for name in _ORDER_TRIGGERS:
+        if enabled.get(name) != _ALWAYS:
+            yield Finding(
+                site=site,
+                severity=Severity.ERROR,
+                subject="snaptide.deferred_transaction",
+                what=f"Trigger {name} is missing or not always on: transactions get "
+                "no order, and are pushed late or never.",
+                todo=f"ALTER TABLE snaptide.deferred_transaction ENABLE ALWAYS TRIGGER "
+                f"{name}",
+            )
+
+
+def _recorded(connection: Connection) -> Iterator[_Recorded]:
+    for row in connection.execute(_TRIGGERS):
+        prefix = f"snaptide_{row.function.partition('$')[0]}_"
+        yield _Recorded(
+            table=QualifiedName(row.schema, row.name),
+            below=row.below,
+            function=row.function,
+            triggers={
+                prefix + event: row.triggers.get(prefix + event, "")
+                for event in row.events
+            },
+        )
+
+
+def _missing(site: str, recorded: _Recorded) -> Iterator[Finding]:
+    gone = [name for name, how in recorded.triggers.items() if not how]
+    if not gone:
+        return
+    what = "partition" if recorded.below else "table"
+    yield Finding(
+        site=site,
+        severity=Severity.ERROR,
+        subject=str(recorded.table),
+        what=f"The {what} lacks {', '.join(gone)}: changes of it are not recorded.",
+        todo="; ".join(_create(recorded, name) for name in gone)
+        + "; then refresh its snapshots completely",
+    )
+
+
+def _not_always(site: str, recorded: _Recorded) -> Iterator[Finding]:
+    for name, how in recorded.triggers.items():
+        if how and how != _ALWAYS:
+            state = "disabled" if how == "D" else "not always on"
+            table = _sql(recorded.table)
+            yield Finding(
+                site=site,
+                severity=Severity.ERROR,
+                subject=str(recorded.table),
+                what=f"Trigger {name} is {state}: changes may not be recorded.",
+                todo=f"ALTER TABLE {table} ENABLE ALWAYS TRIGGER {name}; "
+                "then refresh its snapshots completely",
+            )
+
+
+def _create(recorded: _Recorded, trigger: str) -> str:
+    event = trigger.rpartition("_")[2]
+    images = {
+        "insert": " REFERENCING NEW TABLE AS snaptide_new",
+        "update": " REFERENCING OLD TABLE AS snaptide_old NEW TABLE AS snaptide_new",
+        "delete": " REFERENCING OLD TABLE AS snaptide_old",
+        "truncate": "",
+    }[event]
+    table, function = _sql(recorded.table), names.quoted(recorded.function)
+    return (
+        f"CREATE TRIGGER {trigger} AFTER {event.upper()} ON {table}{images}"
+        f" FOR EACH STATEMENT EXECUTE FUNCTION {SCHEMA}.{function}()"
+        f"; ALTER TABLE {table} ENABLE ALWAYS TRIGGER {trigger}"
+    )
+
+
+def _sql(table: QualifiedName) -> str:
+    return f"{names.quoted(table.schema)}.{names.quoted(table.name)}"

@@ -1,0 +1,110 @@
+"""Tables that were altered after they began to be recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sqlalchemy import Connection, Row, select, text
+
+from deferred.queue import Queue, list_queues
+from masters.catalog import snapshot_log
+from sites import QualifiedName, names
+from sites.catalog import SCHEMA
+from sites.errors import UnknownTable
+from sites.table import Table, describe
+from sites.triggers import numbered
+from snaptide.doctor.finding import Finding, Severity
+
+_SOURCE = text(
+    "SELECT prosrc FROM pg_proc WHERE pronamespace = 'snaptide'::regnamespace"
+    " AND proname = :function"
+)
+
+
+def check(connection: Connection, site: str) -> Iterator[Finding]:
+    """Findings about columns that came, went or changed their type."""
+    logs = connection.execute(
+        select(snapshot_log).order_by("table_schema", "table_name")
+    )
+    for log in logs:
+        name = QualifiedName(log.table_schema, log.table_name)
+        for what in _of_log(connection, name, log):
+            yield _finding(
+                site,
+                name,
+                what,
+                f"snaptide log drop {site} {name} --force, "
+                f"then snaptide log create {site} {name}, then refresh "
+                "its snapshots completely",
+            )
+    for queue in list_queues(connection):
+        name = QualifiedName(queue.base_schema, queue.base_table)
+        for what in _of_queue(connection, name, queue):
+            yield _finding(
+                site,
+                name,
+                what,
+                f"Push, then drop snapshot {queue.snapshot} and create it again",
+            )
+
+
+def _of_log(
+    connection: Connection, name: QualifiedName, log: Row[object]
+) -> Iterator[str]:
+    table = _described(connection, name)
+    if table is None:
+        yield "The table is gone, its snapshot log is not."
+        return
+    keys = dict(
+        zip(log.identity_columns, numbered("k", log.identity_columns), strict=True)
+    )
+    recorded = _described(connection, QualifiedName(SCHEMA, log.log_table))
+    yield from _changed(table, recorded, keys)
+    source = connection.scalar(_SOURCE, {"function": log.log_table}) or ""
+    new = [c for c in table.names if names.quoted(c) not in source]
+    if new:
+        yield (
+            f"Columns {', '.join(new)} came after the log: it does not say when they "
+            "change."
+        )
+
+
+def _of_queue(
+    connection: Connection, name: QualifiedName, queue: Queue
+) -> Iterator[str]:
+    table = _described(connection, name)
+    if table is None:
+        yield f"The base table of snapshot {queue.snapshot} is gone."
+        return
+    recorded = _described(connection, QualifiedName(SCHEMA, queue.queue_table))
+    images = dict(zip(queue.columns, numbered("n", queue.columns), strict=True))
+    yield from _changed(table, recorded, images)
+
+
+def _changed(
+    table: Table, recorded: Table | None, into: dict[str, str]
+) -> Iterator[str]:
+    """Columns that are gone, or have another type than where they are recorded."""
+    if recorded is None:
+        yield "The table that its changes go to is gone: every write to it fails."
+        return
+    for name, place in into.items():
+        if name not in table.names:
+            yield f"Column {name} is gone or renamed: every write to the table fails."
+        elif place in recorded.names:
+            before, now = recorded.column(place).type, table.column(name).type
+            if before != now:
+                yield f"Column {name} was {before} and is {now}."
+
+
+def _described(connection: Connection, name: QualifiedName) -> Table | None:
+    try:
+        return describe(connection, name)
+    except UnknownTable:
+        return None
+
+
+def _finding(site: str, name: QualifiedName, what: str, todo: str) -> Finding:
+    return Finding(
+        site=site, severity=Severity.ERROR, subject=str(name), what=what, todo=todo
+    )

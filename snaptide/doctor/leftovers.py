@@ -1,0 +1,96 @@
+"""What stopped, was paused or was left behind."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sqlalchemy import Connection, func, select, text
+
+from deferred.catalog import destination, error_transaction, schedule
+from snapshots import catalog as snapshots
+from snaptide.doctor.finding import Finding, Severity
+
+#: Unlogged tables of ours that no session has locked: nobody works with them.
+_STAGES = text(
+    """
+    SELECT c.relname FROM pg_class c
+    WHERE c.relnamespace = 'snaptide'::regnamespace AND c.relpersistence = 'u'
+      AND c.relkind = 'r'
+      AND NOT EXISTS (SELECT FROM pg_locks l WHERE l.relation = c.oid)
+      AND NOT EXISTS (SELECT FROM snaptide.activity)
+    ORDER BY 1
+    """
+)
+
+
+def check(connection: Connection, site: str) -> Iterator[Finding]:
+    """Findings about stages, destinations, schedules, groups and parked errors."""
+    for name in connection.scalars(_STAGES):
+        yield _warning(
+            site,
+            f"snaptide.{name}",
+            "A stage table of a refresh that died is left over.",
+            f'DROP TABLE snaptide."{name}"',
+        )
+    yield from _destinations(connection, site)
+    yield from _schedules(connection, site)
+    yield from _groups(connection, site)
+    yield from _parked(connection, site)
+
+
+def _destinations(connection: Connection, site: str) -> Iterator[Finding]:
+    for row in connection.execute(select(destination).order_by("name")):
+        if row.disabled:
+            yield _warning(
+                site,
+                f"destination {row.name}",
+                "Propagation is disabled: changes stay in the queue.",
+                f"Set disabled to false for {row.name} in snaptide.destination.",
+            )
+        elif row.last_error:
+            yield _warning(
+                site,
+                f"destination {row.name}",
+                f"The last push failed: {row.last_error}",
+                f"snaptide push {site} {row.name}",
+            )
+
+
+def _schedules(connection: Connection, site: str) -> Iterator[Finding]:
+    failed = select(schedule).where(schedule.c.last_error.is_not(None))
+    for row in connection.execute(failed.order_by("kind", "subject")):
+        yield _warning(
+            site,
+            f"schedule {row.kind} {row.subject}",
+            f"The last run failed: {row.last_error}",
+            f"snaptide schedule list {site}",
+        )
+
+
+def _groups(connection: Connection, site: str) -> Iterator[Finding]:
+    group = snapshots.refresh_group
+    failed = select(group).where(group.c.last_error.is_not(None))
+    for row in connection.execute(failed.order_by("name")):
+        yield _warning(
+            site,
+            f"refresh group {row.name}",
+            f"The last refresh failed: {row.last_error}",
+            f"snaptide refresh {site} {row.name}",
+        )
+
+
+def _parked(connection: Connection, site: str) -> Iterator[Finding]:
+    count = connection.scalar(select(func.count()).select_from(error_transaction))
+    if count:
+        yield _warning(
+            site,
+            "error queue",
+            f"{count} transactions could not be applied and wait for a decision.",
+            f"snaptide errors list {site}",
+        )
+
+
+def _warning(site: str, subject: str, what: str, todo: str) -> Finding:
+    return Finding(
+        site=site, severity=Severity.WARNING, subject=subject, what=what, todo=todo
+    )

@@ -1,0 +1,135 @@
+"""What masters know of snapshots, and snapshots of masters: does it agree?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+
+from sqlalchemy import Connection, Row, func, or_, select
+
+from masters.catalog import registered_snapshot, snapshot_log
+from sites import QualifiedName, Site, identity
+from sites.errors import SnaptideError
+from snapshots import catalog as snapshots
+from snaptide.doctor.finding import Finding, Severity
+
+#: A snapshot that was not refreshed for so long is called stale.
+STALE = timedelta(days=7)
+
+
+def check(connection: Connection, site: Site) -> Iterator[Finding]:
+    """Findings about snapshots registered here, and masters of snapshots here."""
+    yield from _stale(connection, site.name)
+    yield from _orphaned(connection, site)
+    yield from _without_master(connection, site)
+
+
+def _stale(connection: Connection, site: str) -> Iterator[Finding]:
+    at = registered_snapshot.c
+    rows = connection.execute(
+        select(registered_snapshot)
+        .join(snapshot_log, snapshot_log.c.id == at.log_id)
+        .where(
+            at.position.is_not(None),
+            or_(at.refreshed_at.is_(None), at.refreshed_at < func.now() - STALE),
+        )
+        .order_by("site_name", "snapshot")
+    )
+    for row in rows:
+        when = f"since {row.refreshed_at:%Y-%m-%d}" if row.refreshed_at else "ever"
+        yield Finding(
+            site=site,
+            severity=Severity.WARNING,
+            subject=f"{row.site_name}:{row.snapshot}",
+            what=f"It was not refreshed {when}: no purge takes what the log of "
+            f"{QualifiedName(row.table_schema, row.table_name)} holds for it.",
+            todo=f"Refresh it at {row.site_name}, or: snaptide log unregister {site} "
+            f"{row.site_name} {row.snapshot}",
+        )
+
+
+def _orphaned(connection: Connection, site: Site) -> Iterator[Finding]:
+    rows = connection.execute(
+        select(registered_snapshot).order_by("site_name", "snapshot")
+    ).all()
+    for name in dict.fromkeys(row.site_name for row in rows):
+        theirs = [row for row in rows if row.site_name == name]
+        for row in _unknown_to(site, name, theirs):
+            yield Finding(
+                site=site.name,
+                severity=Severity.WARNING,
+                subject=f"{name}:{row.snapshot}",
+                what=f"It is registered here, but site {name} has no such snapshot: "
+                "the log keeps its rows for nobody.",
+                todo=f"snaptide log unregister {site.name} {name} {row.snapshot}",
+            )
+
+
+def _unknown_to(site: Site, name: str, rows: list[Row[Any]]) -> list[Row[Any]]:
+    """Registrations that their site does not know; none when it cannot be asked."""
+    try:
+        with site.peer(name).connect() as connection:
+            me = identity.read(connection).site_id
+            known = select(snapshots.snapshot.c.schema, snapshots.snapshot.c.name)
+            has = {str(QualifiedName(*row)) for row in connection.execute(known)}
+    except SnaptideError:
+        return []
+    return [row for row in rows if row.site_id != me or row.snapshot not in has]
+
+
+def _without_master(connection: Connection, site: Site) -> Iterator[Finding]:
+    rows = connection.execute(
+        select(snapshots.snapshot, snapshots.refresh_group.c.master)
+        .join(snapshots.refresh_group)
+        .order_by("schema", snapshots.snapshot.c.name)
+    ).all()
+    for master in dict.fromkeys(row.master for row in rows):
+        theirs = [row for row in rows if row.master == master]
+        yield from _missing_at(connection, site, master, theirs)
+
+
+def _missing_at(
+    connection: Connection, site: Site, master: str, rows: list[Row[Any]]
+) -> Iterator[Finding]:
+    me = identity.read(connection).site_id
+    try:
+        with site.peer(master).connect() as home:
+            logged, registered = _logged(home), _registered(home, me)
+    except SnaptideError as error:
+        yield Finding(
+            site=site.name,
+            severity=Severity.WARNING,
+            subject=f"master {master}",
+            what=error.message,
+            todo=error.hint,
+        )
+        return
+    for row in rows:
+        name = str(QualifiedName(row.schema, row.name))
+        table = QualifiedName(row.master_schema, row.master_table)
+        if table not in logged:
+            what = f"{master} has no snapshot log of {table}: no fast refresh."
+            todo = f"snaptide log create {master} {table}"
+        elif name not in registered:
+            what = f"{master} does not know it: a purge may take what it needs."
+            todo = f"Drop it and create it again, when its changes are pushed ({name})."
+        else:
+            continue
+        yield Finding(
+            site=site.name,
+            severity=Severity.ERROR,
+            subject=name,
+            what=what,
+            todo=todo,
+        )
+
+
+def _logged(home: Connection) -> set[QualifiedName]:
+    columns = (snapshot_log.c.table_schema, snapshot_log.c.table_name)
+    return {QualifiedName(*row) for row in home.execute(select(*columns))}
+
+
+def _registered(home: Connection, site_id: object) -> set[str]:
+    at = registered_snapshot.c
+    return set(home.scalars(select(at.snapshot).where(at.site_id == site_id)))

@@ -1,0 +1,110 @@
+"""The site itself: its schema, its identity, its server's settings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sqlalchemy import Connection, text
+
+from sites import identity
+from snaptide import migrate
+from snaptide.doctor.finding import Finding, Severity
+
+
+def check(connection: Connection, site: str) -> list[Finding]:
+    """Findings about schema, identity, role and settings.
+
+    Raises:
+        UnsupportedDatabase: it is a standby.
+    """
+    revision, head = migrate.current_revision(connection), migrate.head_revision()
+    if revision is None:
+        return [
+            Finding(
+                site=site,
+                severity=Severity.FATAL,
+                subject="schema",
+                what="There is no schema snaptide.",
+                todo=f"snaptide site init {site}",
+            )
+        ]
+    if revision != head:
+        return [_not_at_head(site, revision, head)]
+    return [
+        *_identity(connection, site),
+        *_role(connection, site),
+        *_settings(connection, site),
+    ]
+
+
+def _not_at_head(site: str, revision: str, head: str) -> Finding:
+    # Revisions are numbered: 0001, 0002, ...
+    newer = revision > head
+    return Finding(
+        site=site,
+        severity=Severity.FATAL,
+        subject="schema",
+        what=f"The schema is at {revision}, this program needs {head}.",
+        todo="Install the newer Snaptide here."
+        if newer
+        else f"snaptide site init {site}",
+    )
+
+
+def _identity(connection: Connection, site: str) -> Iterator[Finding]:
+    recorded = identity.read(connection).name
+    if recorded != site:
+        yield Finding(
+            site=site,
+            severity=Severity.FATAL,
+            subject="identity",
+            what=f"This database says that it is site {recorded}.",
+            todo=f"Correct the url of [sites.{site}], or call the site {recorded}.",
+        )
+    for what, (before, now) in identity.differences(connection).items():
+        yield Finding(
+            site=site,
+            severity=Severity.FATAL,
+            subject="identity",
+            what=f"The {what.replace('_', ' ')} was {before} and is {now}: the "
+            "database was restored, cloned, promoted or upgraded.",
+            todo="Make sure that no other database acts as this site; then refresh all "
+            "its groups completely. Queued changes are kept.",
+        )
+
+
+def _role(connection: Connection, site: str) -> Iterator[Finding]:
+    member = connection.scalar(
+        text(
+            "SELECT pg_has_role(session_user, oid, 'MEMBER') FROM pg_roles"
+            " WHERE rolname = 'snaptide_apply'"
+        )
+    )
+    if not member:
+        what = "does not exist" if member is None else "is not granted to our user"
+        yield Finding(
+            site=site,
+            severity=Severity.ERROR,
+            subject="role snaptide_apply",
+            what=f"The role {what}: what Snaptide applies would be queued again.",
+            todo=f"snaptide site init {site}, as a user who may create roles",
+        )
+
+
+def _settings(connection: Connection, site: str) -> Iterator[Finding]:
+    if connection.scalar(text("SHOW max_prepared_transactions")) == "0":
+        yield Finding(
+            site=site,
+            severity=Severity.WARNING,
+            subject="max_prepared_transactions",
+            what="It is 0: this database cannot take part in synchronous propagation.",
+            todo="ALTER SYSTEM SET max_prepared_transactions = 64, and restart it.",
+        )
+    if connection.scalar(text("SHOW fsync")) == "off":
+        yield Finding(
+            site=site,
+            severity=Severity.WARNING,
+            subject="fsync",
+            what="It is off: a crash of the machine loses what was pushed.",
+            todo="ALTER SYSTEM SET fsync = on, and restart it.",
+        )

@@ -1,0 +1,178 @@
+"""How the sites are: queues, refreshes, errors, schedules, and what runs right now."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import Connection, Row, func, select
+
+from deferred import schedule as schedules
+from deferred.backlog import Backlog, backlogs
+from deferred.catalog import error_transaction
+from deferred.schedule import Schedule
+from sites import Site
+from sites.activity import running
+from sites.catalog import activity
+from sites.errors import SnaptideError
+from snapshots import catalog
+from snaptide import migrate
+from snaptide.lag import Lag, lag_of
+
+#: Seconds after which a schedule that is due counts as overdue: beat is not running.
+PATIENCE = 10.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupStatus:
+    """A refresh group."""
+
+    name: str
+    master: str
+    snapshots: int
+    refreshed_at: datetime | None
+    #: seconds since then, by the site's clock
+    age: float | None
+    last_error: str | None
+    #: None when the master cannot say
+    lag: Lag | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScheduleStatus:
+    """A schedule, and whether anybody runs it."""
+
+    kind: str
+    subject: str
+    interval: str
+    next_at: datetime
+    disabled: bool
+    #: seconds past its time; 0 when it is not
+    overdue: float
+    last_error: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Activity:
+    """Work that runs right now."""
+
+    kind: str
+    subject: str
+    done: int
+    total: int | None
+    unit: str
+    started_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SiteStatus:
+    """One site; all but the first three are empty when it does not answer."""
+
+    site: str
+    reachable: bool
+    #: why it cannot be asked
+    error: str | None = None
+    revision: str | None = None
+    #: what this program needs
+    head: str | None = None
+    now: datetime | None = None
+    backlog: tuple[Backlog, ...] = ()
+    groups: tuple[GroupStatus, ...] = ()
+    #: transactions in this site's own error queue
+    parked: int = 0
+    schedules: tuple[ScheduleStatus, ...] = ()
+    activities: tuple[Activity, ...] = ()
+
+
+def status(sites: Sequence[Site]) -> list[SiteStatus]:
+    """Ask all sites at once; one that is away does not keep the others waiting."""
+    if not sites:
+        return []
+    with ThreadPoolExecutor(max_workers=len(sites)) as pool:
+        return list(pool.map(status_of, sites))
+
+
+def status_of(site: Site) -> SiteStatus:
+    """Ask one site; never raises because of it."""
+    try:
+        with site.connect() as connection:
+            return _status(connection, site)
+    except SnaptideError as error:
+        return SiteStatus(site=site.name, reachable=False, error=error.message)
+
+
+def _status(connection: Connection, site: Site) -> SiteStatus:
+    revision, head = migrate.current_revision(connection), migrate.head_revision()
+    if revision != head:
+        error = "It has no schema yet." if revision is None else "Its schema is old."
+        return SiteStatus(
+            site=site.name, reachable=True, error=error, revision=revision, head=head
+        )
+    now = connection.execute(select(func.now())).scalar_one()
+    parked = select(func.count()).select_from(error_transaction)
+    return SiteStatus(
+        site=site.name,
+        reachable=True,
+        revision=revision,
+        head=head,
+        now=now,
+        backlog=tuple(backlogs(connection)),
+        groups=tuple(_groups(connection, site, now)),
+        parked=connection.scalar(parked) or 0,
+        schedules=tuple(_schedule(s, now) for s in schedules.all_of(connection)),
+        activities=tuple(_activities(connection)),
+    )
+
+
+def _groups(connection: Connection, site: Site, now: datetime) -> list[GroupStatus]:
+    group, snapshot = catalog.refresh_group, catalog.snapshot
+    members = (
+        select(func.count())
+        .where(snapshot.c.refresh_group == group.c.name)
+        .scalar_subquery()
+    )
+    wanted: sa.Select[Any] = select(
+        *(group.c[name] for name in ("name", "master", "refreshed_at", "last_error")),
+        sa.cast(group.c.position, sa.Text).label("seen"),
+        members.label("snapshots"),
+    )
+    rows = connection.execute(wanted.order_by(group.c.name))
+    return [_group(connection, site, row, now) for row in rows.all()]
+
+
+def _group(
+    connection: Connection, site: Site, row: Row[Any], now: datetime
+) -> GroupStatus:
+    age = (now - row.refreshed_at).total_seconds() if row.refreshed_at else None
+    return GroupStatus(
+        name=row.name,
+        master=row.master,
+        snapshots=row.snapshots,
+        refreshed_at=row.refreshed_at,
+        age=age,
+        last_error=row.last_error,
+        lag=lag_of(connection, site, row),
+    )
+
+
+def _schedule(found: Schedule, now: datetime) -> ScheduleStatus:
+    late = 0.0 if found.disabled else (now - found.next_at).total_seconds()
+    return ScheduleStatus(
+        kind=found.kind,
+        subject=found.subject,
+        interval=found.interval,
+        next_at=found.next_at,
+        disabled=found.disabled,
+        overdue=late if late > PATIENCE else 0.0,
+        last_error=found.last_error,
+    )
+
+
+def _activities(connection: Connection) -> list[Activity]:
+    columns = [activity.c[name] for name in Activity.__slots__]
+    rows = connection.execute(select(*columns).where(running()).order_by("started_at"))
+    return [Activity(**row._mapping) for row in rows]
