@@ -1,0 +1,59 @@
+"""When something is due again: every so many seconds, or by five fields of cron."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+
+from croniter import croniter
+
+from sites.errors import SnaptideError
+
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
+_SECONDS = re.compile(r"(\d+(?:\.\d+)?)\s*([smhdw])")
+
+#: Two runs closer than this would only find each other's locks.
+SHORTEST = 0.5
+
+
+class BadInterval(SnaptideError):
+    """That is neither a duration nor a cron expression."""
+
+    code = "SNP-340"  # Oracle: ORA-23319
+    hint = 'Write "10s", "5m", "2h", "1d", or five fields of cron in UTC: "0 6 * * *".'
+
+
+def seconds_of(every: str) -> float | None:
+    """A duration like `10s` in seconds; None for cron."""
+    found = _SECONDS.fullmatch(every.strip())
+    return float(found[1]) * _UNITS[found[2]] if found else None
+
+
+def next_time(every: str, due: datetime, now: datetime) -> datetime:
+    """When something is due again that was due then, and is taken now.
+
+    Runs that were missed are not made up for; the rhythm is kept.
+    """
+    seconds = seconds_of(every)
+    if seconds is None:
+        following: datetime = croniter(every, now.astimezone(UTC)).get_next(datetime)
+        return following
+    period = timedelta(seconds=max(seconds, SHORTEST))
+    missed = max(int((now - due) / period), 0)
+    return due + (missed + 1) * period
+
+
+def check_interval(every: str) -> None:
+    """Refuse what is neither a duration nor cron.
+
+    Raises:
+        BadInterval.
+    """
+    seconds = seconds_of(every)
+    if seconds is not None:
+        if seconds < SHORTEST:
+            raise BadInterval(f"{every!r} is shorter than {SHORTEST} s.", every=every)
+        return
+    # croniter also takes six fields and words like @daily; the catalog does not.
+    if len(every.split()) != 5 or not croniter.is_valid(every):
+        raise BadInterval(f"{every!r} is neither a duration nor cron.", every=every)

@@ -1,0 +1,269 @@
+"""What runs by itself, and when: rows of a site's own catalog (Oracle: SCHEDULE_PUSH).
+
+Beat reads them every second, so that a change takes effect without a restart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import Connection, func, select
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.exc import SQLAlchemyError
+
+from deferred.catalog import schedule as catalog
+from deferred.interval import BadInterval, check_interval, next_time, seconds_of
+from sites import Site, identity
+from sites.errors import SnaptideError
+
+#: Subject of what concerns a site as a whole: its purge, a push to everyone.
+EVERYTHING = "*"
+
+#: What each kind of work takes as options.
+OPTIONS: Mapping[str, frozenset[str]] = {
+    "push": frozenset(
+        {
+            "stop_on_error",
+            "transaction_count",
+            "execution_seconds",
+            "delay_seconds",
+            "batch_size",
+        }
+    ),
+    "refresh": frozenset(
+        {
+            "method",
+            "push_deferred_rpc",
+            "refresh_after_errors",
+            "keep_pending",
+            "allow_mass_delete",
+        }
+    ),
+    "purge": frozenset(),
+}
+
+
+class BadSchedule(SnaptideError):
+    """That cannot be scheduled."""
+
+    code = "SNP-341"
+    hint = "A schedule is of a push, refresh or purge, with the options of that verb."
+
+
+class NoSuchSchedule(SnaptideError):
+    """Nothing of that kind is scheduled for it at this site."""
+
+    code = "SNP-342"
+    hint = "List them with: snaptide schedule list SITE"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Schedule:
+    """What runs by itself at a site."""
+
+    #: push, refresh or purge
+    kind: str
+    #: a destination, a refresh group, or * for all
+    subject: str
+    #: "10s", "5m", or five fields of cron in UTC
+    interval: str
+    options: Mapping[str, Any]
+    disabled: bool
+    next_at: datetime
+    last_at: datetime | None
+    last_error: str | None
+
+
+def schedule(
+    site: Site, kind: str, subject: str = EVERYTHING, *, every: str, **options: Any
+) -> Schedule:
+    """Run something by itself from now on; an earlier schedule of it is replaced.
+
+    Writes the table `schedule` of the site. The first run of an interval in
+    seconds is due at once, that of a cron expression at its next time.
+
+    Parameters:
+        kind: push, refresh or purge.
+        subject: a destination, a refresh group, or `*`.
+        every: `10s`, `5m`, `2h`, `1d`, or five fields of cron in UTC.
+        **options: those of the verb, as `transaction_count=1000`.
+
+    Raises:
+        BadInterval, BadSchedule, SiteNotInitialised, SiteUnreachable.
+    """
+    check(kind, subject, every, options)
+    values = {"interval": every, "options": options, "disabled": False}
+    with site.begin() as connection:
+        identity.read(connection)
+        now = _now(connection)
+        first = now if seconds_of(every) is not None else next_time(every, now, now)
+        row = insert(catalog).values(
+            kind=kind, subject=subject, next_at=first, **values
+        )
+        connection.execute(
+            row.on_conflict_do_update(
+                index_elements=["kind", "subject"],
+                set_={**values, "next_at": first, "last_error": None},
+            )
+        )
+        return _get(connection, kind, subject)
+
+
+def unschedule(site: Site, kind: str, subject: str = EVERYTHING) -> None:
+    """Stop running something by itself, and forget when it was.
+
+    Raises:
+        NoSuchSchedule: there is none.
+    """
+    with site.begin() as connection:
+        identity.read(connection)
+        _get(connection, kind, subject)
+        connection.execute(sa.delete(catalog).where(_is(kind, subject)))
+
+
+def enable_schedule(
+    site: Site, kind: str, subject: str = EVERYTHING, *, enabled: bool = True
+) -> Schedule:
+    """Let a schedule run, or pause it; it keeps what it is.
+
+    Raises:
+        NoSuchSchedule: there is none.
+    """
+    with site.begin() as connection:
+        identity.read(connection)
+        found = _get(connection, kind, subject)
+        now = _now(connection)
+        # What was missed during the pause is not made up for.
+        due = next_time(found.interval, found.next_at, now)
+        connection.execute(
+            sa.update(catalog)
+            .where(_is(kind, subject))
+            .values(disabled=not enabled, next_at=max(due, found.next_at))
+        )
+        return _get(connection, kind, subject)
+
+
+def list_schedules(site: Site) -> list[Schedule]:
+    """All schedules of a site."""
+    with site.begin() as connection:
+        identity.read(connection)
+        return all_of(connection)
+
+
+def all_of(connection: Connection) -> list[Schedule]:
+    """All schedules of a site, by kind and subject."""
+    rows = connection.execute(select(catalog).order_by("kind", "subject"))
+    return [_from_row(row) for row in rows]
+
+
+def claim(connection: Connection) -> list[Schedule]:
+    """Take what is due, and set when it is due again; the caller commits.
+
+    Whoever holds the row runs it: a second beat passes it by, and finds it
+    moved when it looks again. Writes `schedule`.
+    """
+    now = _now(connection)
+    rows = connection.execute(
+        select(catalog)
+        .where(~catalog.c.disabled, catalog.c.next_at <= now)
+        .order_by("next_at")
+        .with_for_update(skip_locked=True)
+    ).all()
+    return [taken for row in rows if (taken := _take(connection, row, now))]
+
+
+@contextmanager
+def outcome(site: Site, kind: str, subject: str) -> Iterator[None]:
+    """Write down how a run ended, if it has a schedule: its error, or that it has none.
+
+    Raises:
+        whatever the block raises.
+    """
+    try:
+        yield
+    except Exception as error:
+        with suppress(SnaptideError, SQLAlchemyError):
+            _note(site, kind, subject, str(error) or type(error).__name__)
+        raise
+    _note(site, kind, subject, None)
+
+
+def _note(site: Site, kind: str, subject: str, error: str | None) -> None:
+    with site.begin() as connection:
+        connection.execute(
+            sa.update(catalog)
+            .where(_is(kind, subject))
+            .where(catalog.c.last_error.is_distinct_from(error))
+            .values(last_error=error)
+        )
+
+
+def check(kind: str, subject: str, every: str, options: Mapping[str, Any]) -> None:
+    """Refuse what could never run.
+
+    Raises:
+        BadSchedule: of an unknown kind, or with options that it does not take.
+        BadInterval: neither a duration nor cron.
+    """
+    if kind not in OPTIONS:
+        raise BadSchedule(f"{kind!r} is none of {', '.join(OPTIONS)}.", kind=kind)
+    if kind == "refresh" and subject == EVERYTHING:
+        raise BadSchedule("A refresh is scheduled for one refresh group.")
+    unknown = sorted(set(options) - OPTIONS[kind])
+    if unknown:
+        raise BadSchedule(
+            f"{kind} takes no {', '.join(unknown)}; it takes: "
+            f"{', '.join(sorted(OPTIONS[kind])) or 'nothing'}.",
+            options=unknown,
+        )
+    check_interval(every)
+
+
+def _take(connection: Connection, row: sa.Row[Any], now: datetime) -> Schedule | None:
+    """Move a due schedule on; None when it cannot run."""
+    found = _from_row(row)
+    values: dict[str, Any] = {"last_at": now}
+    wrong = _wrong_with(found)
+    if wrong is None:
+        values["next_at"] = next_time(found.interval, found.next_at, now)
+    else:
+        # Somebody wrote it by hand. It stays, and doctor shows it.
+        values = {"next_at": now + timedelta(hours=1), "last_error": wrong}
+    connection.execute(
+        sa.update(catalog).where(_is(found.kind, found.subject)).values(values)
+    )
+    return found if wrong is None else None
+
+
+def _wrong_with(found: Schedule) -> str | None:
+    try:
+        check(found.kind, found.subject, found.interval, found.options)
+    except (BadInterval, BadSchedule) as error:
+        return error.message
+    return None
+
+
+def _get(connection: Connection, kind: str, subject: str) -> Schedule:
+    row = connection.execute(select(catalog).where(_is(kind, subject))).one_or_none()
+    if row is None:
+        raise NoSuchSchedule(f"No {kind} of {subject} is scheduled here.")
+    return _from_row(row)
+
+
+def _is(kind: str, subject: str) -> sa.ColumnElement[bool]:
+    return sa.and_(catalog.c.kind == kind, catalog.c.subject == subject)
+
+
+def _now(connection: Connection) -> datetime:
+    """The site's clock, not ours: several beats may run on several machines."""
+    now: datetime = connection.execute(select(func.now())).scalar_one()
+    return now
+
+
+def _from_row(row: sa.Row[Any]) -> Schedule:
+    return Schedule(**{name: getattr(row, name) for name in Schedule.__slots__})

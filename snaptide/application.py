@@ -1,0 +1,124 @@
+"""The Celery application, made from the settings.
+
+Tasks carry names, never rows, credentials or code: JSON only. They are
+acknowledged when they are done, so that a task whose worker died is given to
+another one; every task can run twice. The queue of record is the site's own
+database: losing Redis loses no change, only time (design 3.7).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from celery import Celery
+from kombu import Queue
+from kombu.exceptions import OperationalError
+
+from snaptide.errors import NoBroker
+from snaptide.settings import BrokerSettings, Settings
+
+PUSH = "deferred.tasks.push"
+PURGE = "deferred.tasks.purge"
+REFRESH = "snapshots.tasks.refresh"
+
+
+def queue_of(site: str) -> str:
+    """The queue of a site's tasks, so that a worker can stand next to its database."""
+    return f"snaptide.{site}"
+
+
+def celery_app(settings: Settings) -> Celery:
+    """Make the application.
+
+    Raises:
+        NoBroker: the settings have no [broker].
+    """
+    if settings.broker is None:
+        raise NoBroker("The settings have no [broker].")
+    app = Celery("snaptide", include=["deferred.tasks", "snapshots.tasks"])
+    app.conf.update(_conf(settings), **_broker(settings.broker))
+    return app
+
+
+def enqueue(
+    app: Celery, task: str, site: str, subject: str | None = None, **how: Any
+) -> str:
+    """Put a task into its site's queue.
+
+    Parameters:
+        task: PUSH, PURGE or REFRESH.
+        subject: the destination or refresh group.
+        how: `options` are the task's own arguments, `expires` are the seconds
+            after which it is not worth running any more.
+
+    Returns:
+        The number by which Celery knows it.
+
+    Raises:
+        NoBroker: Redis does not answer.
+    """
+    arguments = [site] if subject is None else [site, subject]
+    try:
+        sent = app.send_task(
+            task,
+            args=arguments,
+            kwargs=dict(how.get("options") or {}),
+            queue=queue_of(site),
+            expires=how.get("expires"),
+        )
+    except OperationalError as error:
+        raise NoBroker("The broker does not answer.") from error
+    return str(sent.id)
+
+
+def _broker(settings: BrokerSettings) -> dict[str, Any]:
+    return {
+        "broker_url": settings.url.get_secret_value(),
+        "broker_transport_options": {"visibility_timeout": settings.visibility_timeout},
+        "broker_connection_retry_on_startup": True,
+    }
+
+
+def _conf(settings: Settings) -> dict[str, Any]:
+    return {
+        "task_serializer": "json",
+        "result_serializer": "json",
+        "accept_content": ["json"],
+        "task_acks_late": True,
+        "task_reject_on_worker_lost": True,
+        # A task that failed is done: its queue is in the database still.
+        "task_acks_on_failure_or_timeout": True,
+        # Progress and outcome stand in the site's own tables.
+        "task_ignore_result": True,
+        "worker_prefetch_multiplier": 1,
+        # A JVM does not survive fork.
+        "worker_pool": settings.worker.pool,
+        "worker_concurrency": settings.worker.concurrency,
+        "worker_hijack_root_logger": True,
+        # Else a command would wait for a dead broker for ever.
+        "task_publish_retry_policy": {
+            "max_retries": 2,
+            "interval_start": 0.1,
+            "interval_step": 0.3,
+        },
+        "task_default_queue": "snaptide",
+        "task_queues": _queues(settings.sites),
+        "task_routes": [_route],
+        "beat_scheduler": "snaptide.beat:CatalogScheduler",
+        "snaptide_listen": settings.beat.model_dump(),
+        "enable_utc": True,
+        "timezone": "UTC",
+    }
+
+
+def _queues(sites: Iterable[str]) -> list[Queue]:
+    return [Queue("snaptide"), *(Queue(queue_of(site)) for site in sites)]
+
+
+def _route(
+    name: str, args: Any, kwargs: Any, options: Any, task: Any = None, **_: Any
+) -> dict[str, str] | None:
+    """Where a task goes whose sender did not say: the first argument is its site."""
+    site = args[0] if args else (kwargs or {}).get("site")
+    return {"queue": queue_of(site)} if isinstance(site, str) else None

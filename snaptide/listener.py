@@ -1,0 +1,139 @@
+"""Commits with deferred calls ask for a push at once, by LISTEN and NOTIFY.
+
+The trigger notifies at most once in 100 ms, whoever commits, because NOTIFY takes
+a lock; so a listener looks at the queue once more after a short window, and at
+long intervals without being told (design 3.7). Nothing depends on it: what it
+misses, a schedule or the next look finds.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterable
+from typing import Any
+
+import psycopg
+from celery import Celery
+from sqlalchemy.exc import SQLAlchemyError
+
+from deferred.backlog import waiting_destinations
+from sites import Site
+from sites.configured import configured
+from sites.errors import SnaptideError
+from snaptide.application import PUSH, enqueue
+from snaptide.patience import Trouble
+
+log = logging.getLogger(__name__)
+
+CHANNEL = "snaptide_push"
+
+#: Seconds in which a listener notices that it is to stop.
+_STOP_WITHIN = 0.5
+
+Session = psycopg.Connection[Any]
+
+
+class Listeners:
+    """One thread a site."""
+
+    def __init__(self, threads: Iterable[Listener]) -> None:
+        self._threads = list(threads)
+
+    @classmethod
+    def of(cls, app: Celery) -> Listeners:
+        """Listeners to all configured sites, as the settings want them."""
+        how = app.conf.get("snaptide_listen") or {}
+        if not how.get("listen", True):
+            return cls([])
+        return cls(
+            Listener(app, site, debounce=how["debounce"], poll=how["poll"])
+            for site in configured().directory.values()
+        )
+
+    def start(self) -> None:
+        """Begin to listen."""
+        for thread in self._threads:
+            thread.start()
+
+    def stop(self) -> None:
+        """Stop listening; returns when every thread has ended, or soon."""
+        for thread in self._threads:
+            thread.stopping.set()
+        for thread in self._threads:
+            thread.join(timeout=4 * _STOP_WITHIN)
+
+
+class Listener(threading.Thread):
+    """Asks for pushes of one site when its users commit."""
+
+    def __init__(
+        self, app: Celery, site: Site, *, debounce: float = 0.2, poll: float = 30.0
+    ) -> None:
+        super().__init__(name=f"snaptide-listener-{site.name}", daemon=True)
+        self.stopping = threading.Event()
+        self._app = app
+        self._site = site
+        self._debounce = debounce
+        self._poll = poll
+        self._line = Trouble(log, f"Listening to {site.name}")
+        self._sending = Trouble(log, f"Pushes of {site.name}")
+
+    def run(self) -> None:
+        """Listen until told to stop, over lost connections."""
+        while not self.stopping.is_set():
+            try:
+                with self._connect() as session:
+                    session.execute(f"LISTEN {CHANNEL}")
+                    self._line.over()
+                    # What was committed while nobody listened.
+                    self._ask()
+                    self._follow(session)
+            except (psycopg.Error, SnaptideError, SQLAlchemyError) as error:
+                self.stopping.wait(self._line.failed(error))
+
+    def _connect(self) -> Session:
+        return psycopg.connect(
+            self._site.libpq_uri(),
+            autocommit=True,
+            connect_timeout=10,
+            application_name="snaptide-listener",
+        )
+
+    def _follow(self, session: Session) -> None:
+        """The first commit asks at once, those of the window after it together."""
+        while not self.stopping.is_set():
+            self._sleep_until_told(session)
+            if self.stopping.is_set():
+                return
+            self._ask()
+            self.stopping.wait(self._debounce)
+            _forget_told(session)
+            self._ask()
+
+    def _sleep_until_told(self, session: Session) -> None:
+        """Wait for a notification, but not longer than until the next look."""
+        # A broker that was away is asked again soon.
+        patience = min(self._poll, 1.0) if self._sending.resting else self._poll
+        while patience > 0 and not self.stopping.is_set():
+            for _ in session.notifies(timeout=_STOP_WITHIN, stop_after=1):
+                return
+            patience -= _STOP_WITHIN
+
+    def _ask(self) -> None:
+        """Enqueue a push to each destination that something waits for."""
+        try:
+            with self._site.begin() as connection:
+                names = waiting_destinations(connection)
+            for name in names:
+                enqueue(self._app, PUSH, self._site.name, name, expires=self._poll)
+        except SnaptideError as error:
+            self._sending.failed(error)
+        else:
+            self._sending.over()
+
+
+def _forget_told(session: Session) -> None:
+    """Take notifications that are here already; the look that follows is for them."""
+    for _ in session.notifies(timeout=0):
+        pass

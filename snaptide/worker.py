@@ -1,0 +1,44 @@
+"""Runs Celery's worker and beat as the settings say."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from celery import Celery
+
+from snaptide.application import queue_of
+
+
+def run_worker(
+    app: Celery,
+    sites: Sequence[str],
+    *,
+    pool: str,
+    concurrency: int,
+    log_level: str,
+) -> None:
+    """Run a worker for the queues of some sites until it is told to stop.
+
+    Parameters:
+        sites: names; the worker also takes what belongs to no site.
+        pool: threads or solo: a JVM does not survive fork.
+    """
+    app.worker_main(
+        [
+            "worker",
+            f"--pool={pool}",
+            f"--concurrency={concurrency}",
+            f"--loglevel={log_level}",
+            f"--queues={','.join(['snaptide', *map(queue_of, sites)])}",
+            # Several workers on one machine need names of their own.
+            f"--hostname={'-'.join(sorted(sites))[:100]}-%i@%h",
+            # Workers share nothing that they would have to tell each other.
+            "--without-gossip",
+            "--without-mingle",
+        ]
+    )
+
+
+def run_beat(app: Celery, *, log_level: str) -> None:
+    """Run beat, with the listeners, until it is told to stop."""
+    app.start(["beat", f"--loglevel={log_level}"])
