@@ -48,8 +48,8 @@ check: .venv ## format, lint, types, imports, spelling, compose file, docs
 docs: .venv ## build the documentation into site/
 	$(BIN)/mkdocs build --strict
 
-bench: .venv ## run the benchmarks
-	$(BIN)/python -m benchmarks
+bench: .venv ## run the benchmarks (ONLY=push for one of them)
+	$(BIN)/python -m benchmarks $(if $(ONLY),--only $(ONLY))
 
 clean: ## remove what was built, the environment too
 	rm -rf .venv build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis \

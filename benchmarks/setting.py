@@ -1,0 +1,49 @@
+"""What the benchmarks run on: a master and a site on an embedded server, fsync on."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from sqlalchemy import Connection, text
+
+from sites import Directory
+from snaptide import migrate
+from snaptide.embedded import PostgresServer
+
+#: The table of all benchmarks: seven columns, a note of forty characters.
+COLUMNS = (
+    "id int PRIMARY KEY, region text, customer int, qty int, price numeric(10,2),"
+    " note text, updated_at timestamptz"
+)
+ROWS = (
+    "SELECT g, 'r' || g % 10, g % 1000, g % 50, g % 10000 / 100.0,"
+    " rpad(md5(g::text), 40, 'x'), timestamptz '2026-01-01' + g * interval '1 second'"
+    " FROM generate_series(1, :rows) g"
+)
+
+
+@contextmanager
+def directory(*names: str) -> Iterator[Directory]:
+    """Initialised sites on a server of their own, gone afterwards."""
+    with tempfile.TemporaryDirectory(prefix="snaptide-bench-") as folder:
+        Path(folder).chmod(0o755)  # the server may have to run as another user
+        server = PostgresServer(Path(folder) / "postgresql")
+        server.start()
+        made = Directory({name: server.create_database(name) for name in names})
+        try:
+            for site in made.values():
+                migrate.upgrade(site)
+            yield made
+        finally:
+            made.close()
+            server.stop()
+
+
+def create_orders(connection: Connection, rows: int, name: str = "orders") -> None:
+    """Create the table of the benchmarks and fill it."""
+    connection.execute(text(f"CREATE TABLE public.{name} ({COLUMNS})"))
+    connection.execute(text(f"INSERT INTO public.{name} {ROWS}"), {"rows": rows})
+    connection.execute(text(f"ANALYZE public.{name}"))
