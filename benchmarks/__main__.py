@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import platform
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -46,7 +46,7 @@ def main(
     output.write_text(json.dumps(figures, indent=2) + "\n", "utf-8")
 
 
-def _show(results: list[Result], machine: dict[str, object]) -> None:
+def _show(results: list[Result], machine: Mapping[str, object]) -> None:
     table = Table("benchmark", "measured", "against", "s", "s", "ratio", "range")
     for one in results:
         table.add_row(
