@@ -11,6 +11,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
@@ -55,7 +56,6 @@ class _Running:
     master: str
     settings: dict[str, str]
     process: int
-    folder: Path
 
 
 _lock = threading.RLock()
@@ -91,7 +91,7 @@ def session(master: str = "local[*]", **settings: str) -> SparkSession:
 
 
 def stop() -> None:
-    """Stop the session of this process, if there is one, and remove its files."""
+    """Stop the session of this process, if there is one."""
     global _running
     with _lock:
         ended, _running = _running, None
@@ -101,21 +101,18 @@ def stop() -> None:
             ended.spark.stop()
         elif not _is_remote(ended.master):
             _forget_dead_jvm()
-        shutil.rmtree(ended.folder, ignore_errors=True)
 
 
 def _start(master: str, settings: dict[str, str]) -> _Running:
-    folder = Path(tempfile.mkdtemp(prefix="snaptide-spark-"))
     try:
         spark = (
             _connect(master, settings)
             if _is_remote(master)
-            else _launch(master, _local_settings(master, folder) | settings)
+            else _launch(master, _local_settings(master, _folder()) | settings)
         )
+    except JavaMissing:
+        raise
     except Exception as error:
-        shutil.rmtree(folder, ignore_errors=True)
-        if isinstance(error, JavaMissing):
-            raise
         raise SparkNotStarted(
             f"Spark at {master} could not be started: {_first_line(error)}",
             master=master,
@@ -126,7 +123,6 @@ def _start(master: str, settings: dict[str, str]) -> _Running:
         master=master,
         settings=settings,
         process=os.getpid(),
-        folder=folder,
     )
 
 
@@ -146,6 +142,20 @@ def _launch(master: str, settings: dict[str, str]) -> SparkSession:
         builder.config(name, value)
     with _environment(master):
         return builder.getOrCreate()
+
+
+@cache
+def _folder() -> Path:
+    """Where Spark puts its files: one for all sessions, as a JVM keeps to its first."""
+    folder = Path(tempfile.mkdtemp(prefix="snaptide-spark-"))
+    atexit.register(_clean_up, folder, os.getpid())
+    return folder
+
+
+def _clean_up(folder: Path, process: int) -> None:
+    if process == os.getpid():
+        stop()
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _local_settings(master: str, folder: Path) -> dict[str, str]:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -148,12 +152,9 @@ def test_one_session_a_process(spark: SparkSession) -> None:
 
 
 def test_survives_that_someone_stops_spark_or_kills_its_jvm(
-    spark: SparkSession,
+    spark: SparkSession, tmp_path: Path
 ) -> None:
     # In a process of its own: others of this run use this one's session.
-    import subprocess
-    import sys
-
     script = """
 import os, signal
 from pyspark import SparkContext
@@ -175,6 +176,11 @@ stop()
 stop()
 """
     done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, timeout=120
+        [sys.executable, "-c", script],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env=os.environ | {"TMPDIR": str(tmp_path)},
     )
     assert done.returncode == 0, done.stderr
+    assert list(tmp_path.glob("snaptide-spark-*")) == []
