@@ -76,7 +76,11 @@ def next_batch(connection: Connection, name: str, marker: Marker) -> Batch | Non
 
 
 def waiting(connection: Connection, batch: Batch, marker: Marker) -> list[Waiting]:
-    """The transactions of a batch that the destination has not answered, in order."""
+    """The transactions of a batch that the destination has not answered, in order.
+
+    Raises:
+        PositionMismatch: they were answered before and are purged since.
+    """
     after = marker.order_no if marker.batch_id == batch.id else -1
     rows = connection.execute(
         select(
@@ -94,7 +98,14 @@ def waiting(connection: Connection, batch: Batch, marker: Marker) -> list[Waitin
         )
         .order_by(delivery.c.order_no)
     )
-    return [Waiting(**row._mapping) for row in rows]
+    found = [Waiting(**row._mapping) for row in rows]
+    if not found:
+        raise PositionMismatch(
+            f"{batch.destination} asks for batch {batch.number} again: it is purged.",
+            destination=batch.destination,
+            batch=batch.number,
+        )
+    return found
 
 
 def note_delivered(connection: Connection, name: str, marker: Marker) -> int:
@@ -118,14 +129,20 @@ def note_delivered(connection: Connection, name: str, marker: Marker) -> int:
 
 
 def _done(row: Row[Any], marker: Marker) -> bool:
-    """Whether the destination has answered our newest batch to its end."""
-    if (marker.batch_no, marker.batch_id) == (row.batch_no, row.batch_id):
+    """Whether the destination has answered our newest batch to its end.
+
+    Raises:
+        PositionMismatch: it stands neither in that batch nor right before it.
+    """
+    at = (marker.batch_no, marker.batch_id)
+    if at == (row.batch_no, row.batch_id):
         return bool(marker.order_no >= row.batch_end)
-    if marker.batch_no + 1 == row.batch_no:
+    before = (row.batch_no - 1, row.previous_id)
+    if at == before and marker.order_no >= row.previous_end:
         return False
     raise PositionMismatch(
-        f"{row.name} stands at batch {marker.batch_no} of this site, whose newest is"
-        f" {row.batch_no}.",
+        f"{row.name} stands at batch {marker.batch_no} of this site, place"
+        f" {marker.order_no}; this site's newest batch is {row.batch_no}.",
         destination=row.name,
         marker=marker.batch_no,
         batch=row.batch_no,
@@ -157,7 +174,13 @@ def _cut(connection: Connection, row: Row[Any]) -> Batch | None:
     connection.execute(
         sa.update(destination)
         .where(destination.c.name == row.name)
-        .values(batch_no=batch.number, batch_id=batch.id, batch_end=max(orders))
+        .values(
+            batch_no=batch.number,
+            batch_id=batch.id,
+            batch_end=max(orders),
+            previous_id=row.batch_id,
+            previous_end=row.batch_end,
+        )
     )
     return Batch(
         destination=row.name, number=batch.number, id=batch.id, end=max(orders)

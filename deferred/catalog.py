@@ -93,6 +93,9 @@ destination = Table(
     Column("batch_no", BigInteger, nullable=False, server_default=text("0")),
     Column("batch_id", Uuid),
     Column("batch_end", BigInteger, nullable=False, server_default=text("0")),
+    # Where a destination stands that has answered the batch before to its end.
+    Column("previous_id", Uuid),
+    Column("previous_end", BigInteger, nullable=False, server_default=text("0")),
     Column("last_push_at", DateTime(timezone=True)),
     Column("last_txn_count", BigInteger),
     Column("last_error", Text),

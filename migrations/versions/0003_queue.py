@@ -89,6 +89,13 @@ def upgrade() -> None:
         sa.Column(
             "batch_end", sa.BigInteger(), server_default=sa.text("0"), nullable=False
         ),
+        sa.Column("previous_id", sa.Uuid(), nullable=True),
+        sa.Column(
+            "previous_end",
+            sa.BigInteger(),
+            server_default=sa.text("0"),
+            nullable=False,
+        ),
         sa.Column("last_push_at", sa.DateTime(timezone=True), nullable=True),
         sa.Column("last_txn_count", sa.BigInteger(), nullable=True),
         sa.Column("last_error", sa.Text(), nullable=True),

@@ -23,6 +23,7 @@ from sites import (
     triggers,
     write,
 )
+from sites.errors import RowCountMismatch
 from sites.table import Table, describe
 from sites.write import Staged
 
@@ -36,7 +37,8 @@ def site(sites: Directory) -> Site:
         connection.execute(
             text(
                 "CREATE TABLE public.people (id int PRIMARY KEY, name text UNIQUE,"
-                " age numeric(5,2) NOT NULL DEFAULT 1.50, boss int REFERENCES public.people,"
+                " age numeric(5,2) NOT NULL DEFAULT 1.50,"
+                " boss int REFERENCES public.people,"
                 " note json)"
             )
         )
@@ -205,7 +207,9 @@ def staged(connection: Connection, *changes: str) -> tuple[Staged, dict[str, int
     for change in changes:
         sql(connection, f"INSERT INTO work VALUES (1, {change})")  # noqa: S608
         counts[change[1]] = counts.get(change[1], 0) + 1
-    columns = [sa.column(name) for name in ("unit", "kind", "o1", "o2", "n1", "n2")]
+    columns: list[sa.ColumnClause[object]] = [
+        sa.column(name) for name in ("unit", "kind", "o1", "o2", "n1", "n2")
+    ]
     one = Staged(
         table=describe(connection, PEOPLE),
         source=sa.table("work", *columns),
@@ -251,5 +255,5 @@ def test_an_update_leaves_what_it_did_not_change(connection: Connection) -> None
 def test_a_row_that_is_not_there_is_noticed(connection: Connection) -> None:
     change, counts = staged(connection, "'U', 1, 'a', 1, 'b'")
 
-    with pytest.raises(write.RowCountMismatch):
+    with pytest.raises(RowCountMismatch):
         write.write(connection, [change], [counts], {"unit": 1})
