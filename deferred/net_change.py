@@ -4,11 +4,14 @@ Call numbers do not order the steps of a row inside a transaction: nested
 triggers are captured first, and a statement is a set. The images do: each
 step's old image is another's new image. Counted as multisets, with "no row" as
 an image too, the start is the old image left over when the new images are
-taken away, and the end the new image left over when the old ones are.
+taken away, and the end the new image left over when the old ones are. Where
+none is left over, the row ended as it began; whether as absent or as one of its
+images, the numbers suggest, and the master's row is allowed to be either.
 
 Hence, for one key: insert and delete leave nothing (but the key must be absent
-at the master), insert and update an insert, updates one update, update and
-delete a delete with the first old image, delete and insert a replacement.
+at the master, or be the inserted row), insert and update an insert, updates one
+update, update and delete a delete with the first old image, delete and insert a
+replacement.
 One well-known manual calls update and delete "no operation"; that would leave
 the row behind.
 """
@@ -22,7 +25,7 @@ from sqlalchemy import CTE, ColumnElement, Select, Text, and_, case, cast, func,
 
 from deferred.queue import Queue
 
-#: Kinds of net change; 'N' nothing, but the key must be absent; 'X' invalid.
+#: Kinds of net change; 'N' nothing, with the row that came and went; 'X' invalid.
 KINDS = ("I", "U", "D", "R", "N", "X")
 
 
@@ -81,6 +84,10 @@ def _folded(queue: Queue, calls: CTE) -> Select[Any]:
     """Rows that took more than one step, each reduced to its start and end."""
     rows, ends = _rows(queue, calls), _ends(queue, calls)
     start, end = calls.alias("start_call"), calls.alias("end_call")
+    # What came and went is shown by its insert.
+    end_no = func.coalesce(
+        ends.c.end_no, case((ends.c.left_over.is_(None), rows.c.first_insert))
+    )
     same = [rows.c[name] == ends.c[name] for name in ("unit", *_key_names(queue))]
     kind = _kind(queue, rows, ends, start, end)
     found = (
@@ -94,7 +101,7 @@ def _folded(queue: Queue, calls: CTE) -> Select[Any]:
         )
         .select_from(rows.outerjoin(ends, and_(*same)))
         .outerjoin(start, start.c.call_no == ends.c.start_no)
-        .outerjoin(end, end.c.call_no == ends.c.end_no)
+        .outerjoin(end, end.c.call_no == end_no)
         .subquery()
     )
     return select(*(_shown(queue, found, name) for name in columns_of(queue))).where(
@@ -175,10 +182,10 @@ def _kind(
 
 
 def _shown(queue: Queue, found: sa.Subquery, name: str) -> ColumnElement[Any]:
-    """A column of a folded row; one that leaves nothing still names its key."""
+    """A column of a folded row; an invalid one still names its key."""
     for n, column in enumerate(queue.identity_columns, 1):
         if name == f"n{queue.columns.index(column) + 1}":
-            kept = case((found.c.kind.in_(("N", "X")), found.c[f"row_k{n}"]))
+            kept = case((found.c.kind == "X", found.c[f"row_k{n}"]))
             return func.coalesce(found.c[name], kept).label(name)
     return found.c[name]
 

@@ -52,7 +52,8 @@ def detect(
     Oracle's rule: any old value that differs from the current one is an update
     conflict of its column group; a row to update or delete that is gone, or a
     row to delete that changed, a delete conflict; a key to insert that is
-    there, a uniqueness conflict. A group in which the call changed nothing is
+    there, a uniqueness conflict (also of a row that came and went, unless it is
+    this one). A group in which the call changed nothing is
     not in conflict: its current values simply stay.
     """
     groups = rules.partition([c for c in staged.columns if c not in staged.identity])
@@ -79,7 +80,8 @@ def _disagreeing(
     changed = [_changed(staged, columns) for _, columns in groups]
     in_conflict = [and_(d, c) for d, c in zip(differs, changed, strict=True)]
     wrong = or_(
-        and_(staged.kind("I", "N"), sa.not_(missing)),
+        and_(staged.kind("I"), sa.not_(missing)),
+        and_(staged.kind("N"), sa.not_(missing), _is_not(staged, target)),
         and_(staged.kind("U", "D", "R"), missing),
         and_(staged.kind("U"), or_(sa.false(), *in_conflict)),
         and_(staged.kind("D", "R"), or_(sa.false(), *differs)),
@@ -117,6 +119,18 @@ def _differs(
         *(
             sa.not_(staged.table.column(name).same_as(staged.old(name), target.c[name]))
             for name in columns
+        )
+    )
+
+
+def _is_not(staged: Staged, target: TableClause) -> ColumnElement[bool]:
+    """Whether the master's row is another than the new one."""
+    return sa.not_(
+        and_(
+            *(
+                staged.table.column(name).same_as(staged.new(name), target.c[name])
+                for name in staged.columns
+            )
         )
     )
 
