@@ -45,7 +45,8 @@ check: .venv ## format, lint, types, imports, spelling, compose file, docs
 	$(BIN)/check-jsonschema --builtin-schema vendor.compose-spec compose.yaml
 	$(if $(wildcard mkdocs.yml),$(BIN)/mkdocs build --strict --quiet)
 
-docs: .venv ## build the documentation into site/
+docs: .venv ## generate the reference, build the pages into site/
+	$(BIN)/python -m docs.generate
 	$(BIN)/mkdocs build --strict
 
 bench: .venv ## run the benchmarks (ONLY=push for one of them)

@@ -1,0 +1,111 @@
+"""The page of all public names, with signatures and docstrings."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import inspect
+from typing import Any
+
+from docs.generator.markdown import cell, code, comments, docstring, prose, table
+
+#: Packages with names that users import, in the order in which one needs them.
+_PUBLIC = ("sites", "masters", "snapshots", "deferred", "snaptide.embedded")
+
+
+_INTRO = """\
+# Python API
+
+This page lists what may be imported and will stay. Verbs take a `Site`, own their
+transactions and return a report; everything else in the packages may move. All of them
+raise [errors](errors.md) that have a code and a hint.
+
+A program gets its sites from a `Directory` of its own, or from `snaptide.toml` with
+`Settings.load().directory()` of `snaptide.settings`. A site gets its schema by
+`snaptide.migrate.upgrade(site)`, as by `snaptide site init`.
+"""
+
+
+def page() -> str:
+    """Every public name with its signature and docstring."""
+    parts = [_INTRO.strip()]
+    for package in _PUBLIC:
+        module = importlib.import_module(package)
+        parts += [f"## {package}", prose(module.__doc__)]
+        for name in sorted(getattr(module, "__all__", ())):
+            parts += _public(package, name, getattr(module, name))
+    return "\n\n".join(parts)
+
+
+def public_names() -> dict[str, list[str]]:
+    """The names in `__all__` of each package with an API."""
+    return {
+        package: sorted(getattr(importlib.import_module(package), "__all__", ()))
+        for package in _PUBLIC
+    }
+
+
+def _public(package: str, name: str, value: Any) -> list[str]:
+    parts = [f"### {package}.{name}"]
+    if inspect.isclass(value) and dataclasses.is_dataclass(value):
+        parts += [*docstring(value.__doc__), _fields(value), *_methods(value)]
+        return parts
+    if callable(value):
+        parts += [code(f"{name}{_signature(value)}"), *docstring(value.__doc__)]
+    if inspect.isclass(value) and not issubclass(value, Exception):
+        parts += _methods(value)
+    return parts
+
+
+def _methods(kind: type) -> list[str]:
+    parts = []
+    for name, value in vars(kind).items():
+        function = value.__func__ if isinstance(value, classmethod) else value
+        if inspect.isfunction(function) and not name.startswith("_"):
+            parts.append(code(f"{kind.__name__}.{name}{_signature(function)}"))
+            parts += docstring(function.__doc__)
+    return parts
+
+
+def _signature(value: Any) -> str:
+    found = inspect.signature(value)
+    lines, keyword_only = [], False
+    for parameter in found.parameters.values():
+        if parameter.kind is parameter.KEYWORD_ONLY and not keyword_only:
+            keyword_only = True
+            lines.append("*")
+        if parameter.name not in ("self", "cls"):
+            lines.append(_parameter(parameter))
+    back = _annotation(found.return_annotation)
+    end = f" -> {back}" if back and not inspect.isclass(value) else ""
+    flat = f"({', '.join(lines)}){end}"
+    if len(flat) <= 60:
+        return flat
+    return "(\n" + "".join(f"    {line},\n" for line in lines) + f"){end}"
+
+
+def _parameter(parameter: inspect.Parameter) -> str:
+    stars = "**" if parameter.kind is parameter.VAR_KEYWORD else ""
+    text = stars + parameter.name
+    annotation = _annotation(parameter.annotation)
+    if annotation:
+        text += f": {annotation}"
+    if parameter.default is not parameter.empty:
+        text += f" = {parameter.default!r}" if annotation else f"={parameter.default!r}"
+    return text
+
+
+def _annotation(value: Any) -> str:
+    if value is inspect.Parameter.empty:
+        return ""
+    return str(value) if isinstance(value, str) else inspect.formatannotation(value)
+
+
+def _fields(value: Any) -> str:
+    said = comments(value)
+    rows = [
+        (f"`{f.name}`", f"`{cell(_annotation(f.type))}`", said.get(f.name, ""))
+        for f in dataclasses.fields(value)
+        if not f.name.startswith("_")
+    ]
+    return table(["field", "type", "meaning"], rows)
