@@ -87,6 +87,19 @@ def covered_extras(extra: TableClause, marker: Marker) -> ColumnElement[bool]:
     )
 
 
+def hold_unreferable(connection: Connection, group: Sequence[Work]) -> int:
+    """Lock the rows that new references point to; hold back where others hold them.
+
+    Who deletes such a row would make the check of the foreign key wait.
+    """
+    by_table = {w.staged.table.qualified: w for w in group}
+    held = 0
+    for changes in group:
+        for link in links_up(changes, by_table):
+            held += work.hold(connection, changes, _has_locked_parent(link))
+    return held
+
+
 def close(connection: Connection, group: Sequence[Work]) -> int:
     """Hold back, until nothing is added, what held-back rows forbid; says how many."""
     by_table = {w.staged.table.qualified: w for w in group}
@@ -247,6 +260,36 @@ def _lacks_parent(link: Link) -> ColumnElement[bool]:
         *(v.is_not(None) for v in mine),
         sa.not_(stays),
         sa.not_(comes),
+    )
+
+
+def _has_locked_parent(link: Link) -> ColumnElement[bool]:
+    """The row begins to refer to one that is there, and that another has locked."""
+    changes, key = link.child, link.key
+    parent = link.parent.staged.table.sql().alias("parent")
+    row = changes.staged.table.sql().alias("row")
+    refers = [
+        parent.c[p] == changes.staged.new(c)
+        for p, c in zip(key.parent_columns, key.columns, strict=True)
+    ]
+    same = [row.c[c] == changes.staged.new(c) for c in key.columns]
+    unchanged = exists().where(changes.staged.same_row(row), *same)
+    begins = and_(
+        changes.free, changes.table.c.kind.in_(("I", "U")), sa.not_(unchanged)
+    )
+    locked = (
+        select(changes.table.c.no)
+        .join_from(changes.table, parent, and_(*refers))
+        .where(begins)
+        .order_by(*(parent.c[p] for p in key.parent_columns))
+        .with_for_update(of=parent, read=True, key_share=True, skip_locked=True)
+        .cte("locked")
+    )
+    return and_(
+        changes.table.c.kind.in_(("I", "U")),
+        sa.not_(unchanged),
+        exists().where(*refers),
+        ~exists().where(locked.c.no == changes.table.c.no),
     )
 
 

@@ -74,7 +74,7 @@ def write_free(connection: Connection, group: Sequence[Work]) -> None:
         CannotMerge: something refuses the rows whatever is held back.
     """
     for _ in range(ROUNDS):
-        held_back.close(connection, group)
+        _hold_back(connection, group)
         savepoint = connection.begin_nested()
         try:
             for step in _steps(connection, group):
@@ -92,6 +92,12 @@ def write_free(connection: Connection, group: Sequence[Work]) -> None:
     )
 
 
+def _hold_back(connection: Connection, group: Sequence[Work]) -> None:
+    held_back.close(connection, group)
+    if held_back.hold_unreferable(connection, group):
+        held_back.close(connection, group)
+
+
 def _steps(connection: Connection, group: Sequence[Work]) -> Iterator[_Step]:
     counts = {w.staged.table.qualified: work.counts(connection, w) for w in group}
     busy = [w for w in group if counts[w.staged.table.qualified]]
@@ -99,7 +105,7 @@ def _steps(connection: Connection, group: Sequence[Work]) -> Iterator[_Step]:
         if sum(counts[changes.staged.table.qualified].values()) > 1:
             for unique in write.movable(changes.staged):
                 run = partial(_park, changes, unique)
-                yield _Step(changes, ("D", "U"), run)
+                yield _Step(changes, ("I", "U", "D"), run)
     for kind, verb, works in (
         ("I", _insert, busy),
         ("U", _update, busy),

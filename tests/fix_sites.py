@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from sqlalchemy import text
 
+from masters.snapshot_log import create_snapshot_log
 from sites import Directory, Site, identity
 from snaptide import migrate
 from tests.fix_db import Clone, TemplateDatabase
@@ -50,3 +51,23 @@ def _name(site: Site) -> None:
     with site.begin() as connection:
         connection.execute(text("DELETE FROM snaptide.site_identity"))
         identity.record(connection, site.name)
+
+
+def run(site: Site, *statements: str) -> None:
+    """Run statements as a user would, in one transaction."""
+    with site.begin() as connection:
+        for statement in statements:
+            connection.exec_driver_sql(statement.replace("%", "%%"))
+
+
+def rows(site: Site, query: str) -> list[tuple[object, ...]]:
+    """The rows of a query."""
+    with site.connect() as connection:
+        found = connection.exec_driver_sql(query.replace("%", "%%"))
+        return [tuple(row) for row in found]
+
+
+def log(site: Site, *tables: str, with_rowid: bool = False) -> None:
+    """Create a snapshot log for each table."""
+    for table in tables:
+        create_snapshot_log(site, table, with_rowid=with_rowid)

@@ -1,0 +1,195 @@
+"""A refresh beside users: what they changed, hold or want is left alone."""
+
+import pytest
+
+import snapshots
+from sites import Directory
+from tests.fix_sites import log, rows, run
+
+pytestmark = pytest.mark.usefixtures("spark")
+
+ALL = "SELECT * FROM public.t ORDER BY id"
+
+
+@pytest.fixture
+def hq(sites: Directory):
+    run(
+        sites["hq"],
+        "CREATE TABLE public.t (id int PRIMARY KEY, v text, u int UNIQUE)",
+        "INSERT INTO public.t SELECT i, 'hq', i FROM generate_series(1, 9) i",
+    )
+    log(sites["hq"], "t")
+    return sites["hq"]
+
+
+@pytest.fixture
+def jfk(sites: Directory, hq):
+    snapshots.create(sites["jfk"], "t", master="hq", updatable=True)
+    snapshots.refresh(sites["jfk"], "t")
+    return sites["jfk"]
+
+
+def pull(site, **options):
+    report = snapshots.refresh(site, "t", push_deferred_rpc=False, **options)
+    return report.snapshots[0]
+
+
+def value(site, number):
+    return dict(rows(site, "SELECT id, v FROM public.t")).get(number)
+
+
+def test_pending_rows_are_kept(hq, jfk):
+    run(jfk, "UPDATE public.t SET v = 'mine' WHERE id = 1")
+    run(jfk, "DELETE FROM public.t WHERE id = 2")
+    run(jfk, "INSERT INTO public.t VALUES (10, 'mine', 10)")
+    run(hq, "UPDATE public.t SET v = 'theirs' WHERE id IN (1, 2, 3)")
+    report = pull(jfk)
+    assert report.held_back == 3
+    assert [value(jfk, n) for n in (1, 2, 3, 10)] == ["mine", None, "theirs", "mine"]
+    assert snapshots.describe_snapshot(jfk, "t").undelivered_calls == 3
+
+
+def test_oracles_way_shows_the_masters_values(hq, jfk):
+    run(jfk, "UPDATE public.t SET v = 'mine' WHERE id = 1")
+    assert pull(jfk, keep_pending=False).held_back == 0
+    assert value(jfk, 1) == "hq"
+    assert snapshots.describe_snapshot(jfk, "t").undelivered_calls == 1
+    snapshots.refresh(jfk, "t")
+    assert value(hq, 1) == value(jfk, 1) == "mine"
+
+
+def test_push_and_refresh_settle_everything(hq, jfk):
+    run(jfk, "UPDATE public.t SET v = 'mine' WHERE id = 1")
+    run(jfk, "DELETE FROM public.t WHERE id = 2")
+    run(jfk, "INSERT INTO public.t VALUES (10, 'mine', 10)")
+    pull(jfk)
+    report = snapshots.refresh(jfk, "t")
+    assert report.pushed is not None
+    assert report.pushed.transactions == 3
+    assert rows(jfk, ALL) == rows(hq, ALL)
+    assert rows(jfk, 'SELECT * FROM snaptide."uslog$_t"') == []
+    assert pull(jfk).window_keys == 0
+
+
+def test_open_edit_is_not_waited_for(hq, jfk):
+    run(hq, "UPDATE public.t SET v = 'theirs' WHERE id IN (1, 2, 3)")
+    run(hq, "DELETE FROM public.t WHERE id = 4")
+    with jfk.begin() as user:
+        user.exec_driver_sql("UPDATE public.t SET v = 'mine' WHERE id IN (1, 4)")
+        report = pull(jfk)
+        assert report.held_back == 2
+    assert [value(jfk, n) for n in (1, 2, 4)] == ["mine", "theirs", "mine"]
+    snapshots.refresh(jfk, "t")
+    assert rows(jfk, ALL) == rows(hq, ALL)
+
+
+def test_locked_row_that_is_not_changed_comes_with_the_next_refresh(hq, jfk):
+    run(hq, "UPDATE public.t SET v = 'theirs' WHERE id IN (1, 2)")
+    with jfk.begin() as user:
+        user.exec_driver_sql("SELECT 1 FROM public.t WHERE id = 1 FOR UPDATE")
+        assert pull(jfk).held_back == 1
+    assert [value(jfk, n) for n in (1, 2)] == ["hq", "theirs"]
+    assert pull(jfk).updated == 1
+    assert rows(jfk, ALL) == rows(hq, ALL)
+
+
+def test_key_that_a_user_is_about_to_insert(hq, jfk):
+    run(hq, "INSERT INTO public.t SELECT i, 'theirs', i FROM generate_series(10, 30) i")
+    with jfk.begin() as user:
+        user.exec_driver_sql("INSERT INTO public.t VALUES (17, 'mine', 1000)")
+        report = pull(jfk)
+        assert (report.inserted, report.held_back) == (20, 1)
+    run(jfk, "DELETE FROM public.t WHERE id = 17")
+    snapshots.refresh(jfk, "t")
+    snapshots.refresh(jfk, "t")
+    assert [r[0] for r in rows(jfk, ALL)] == [r[0] for r in rows(hq, ALL)]
+
+
+def test_unique_value_that_a_user_is_about_to_take(hq, jfk):
+    run(hq, "UPDATE public.t SET u = u + 100")
+    with jfk.begin() as user:
+        user.exec_driver_sql("INSERT INTO public.t VALUES (50, 'mine', 103)")
+        report = pull(jfk)
+        assert (report.updated, report.held_back) == (8, 1)
+    # Now it is taken for good, and pending.
+    assert pull(jfk).held_back == 2
+    assert value(jfk, 50) == "mine"
+
+
+def test_rows_that_want_the_value_of_a_row_held_back(hq, jfk):
+    run(jfk, "UPDATE public.t SET v = 'mine' WHERE id = 1")
+    # 1 gives its value to 2, which gives its own to 3.
+    run(
+        hq,
+        "UPDATE public.t SET u = NULL WHERE id = 1",
+        "UPDATE public.t SET u = 900 WHERE id = 3",
+        "UPDATE public.t SET u = 1 WHERE id = 2",
+        "UPDATE public.t SET u = 2 WHERE id = 3",
+    )
+    report = pull(jfk)
+    assert (report.updated, report.held_back) == (0, 3)
+    snapshots.refresh(jfk, "t")
+    snapshots.refresh(jfk, "t")
+    assert [r[2] for r in rows(jfk, ALL)][:3] == [None, 1, 2]
+
+
+def test_swap_and_chain_of_unique_values(hq, jfk):
+    run(
+        hq,
+        "UPDATE public.t SET u = NULL WHERE id = 1",
+        "UPDATE public.t SET u = 1 WHERE id = 2",
+        "UPDATE public.t SET u = 2 WHERE id = 1",
+        "UPDATE public.t SET u = -u WHERE id > 4",
+        "UPDATE public.t SET u = -u + 1 WHERE id > 4",
+        "DELETE FROM public.t WHERE id = 3",
+        "INSERT INTO public.t VALUES (11, 'new', 3)",
+    )
+    assert pull(jfk).held_back == 0
+    assert rows(jfk, ALL) == rows(hq, ALL)
+
+
+def test_swap_of_keys(hq, jfk):
+    run(
+        hq,
+        "UPDATE public.t SET id = id + 100 WHERE id IN (1, 2)",
+        "UPDATE public.t SET id = CASE id WHEN 101 THEN 2 ELSE 1 END WHERE id > 100",
+        "UPDATE public.t SET id = id + 100, u = u + 100 WHERE id > 6",
+    )
+    pull(jfk)
+    assert rows(jfk, ALL) == rows(hq, ALL)
+
+
+def test_what_the_master_refused_is_undone(hq, jfk):
+    run(
+        hq,
+        "CREATE FUNCTION public.no() RETURNS trigger LANGUAGE plpgsql AS"
+        " 'BEGIN RAISE EXCEPTION USING MESSAGE = ''no'', ERRCODE = ''P0001''; END'",
+        "CREATE TRIGGER no BEFORE INSERT OR UPDATE OR DELETE ON public.t"
+        " FOR EACH ROW EXECUTE FUNCTION public.no()",
+    )
+    run(jfk, "INSERT INTO public.t VALUES (10, 'mine', 10)")
+    run(jfk, "UPDATE public.t SET v = 'mine' WHERE id = 1")
+    run(jfk, "DELETE FROM public.t WHERE id = 2")
+    report = snapshots.refresh(jfk, "t")
+    assert report.pushed is not None
+    assert report.pushed.errors == 3
+    done = report.snapshots[0]
+    assert (done.inserted, done.updated, done.deleted) == (1, 1, 1)
+    assert rows(jfk, ALL) == rows(hq, ALL)
+
+
+def test_trigger_of_a_user_during_the_merge(hq, jfk):
+    run(
+        jfk,
+        "CREATE FUNCTION public.more() RETURNS trigger LANGUAGE plpgsql AS"
+        " 'BEGIN UPDATE public.\"snap$_t\" SET v = ''touched'' WHERE id = 9;"
+        " RETURN NULL; END'",
+        'CREATE TRIGGER more AFTER INSERT ON public."snap$_t"'
+        " EXECUTE FUNCTION public.more()",
+    )
+    run(hq, "INSERT INTO public.t VALUES (10, 'hq', 10)")
+    pull(jfk)
+    assert value(jfk, 9) == "touched"
+    assert rows(jfk, 'SELECT k1 FROM snaptide."uslog$_t"') == [(9,)]
+    assert pull(jfk).updated == 1
+    assert rows(jfk, ALL) == rows(hq, ALL)

@@ -1,0 +1,131 @@
+"""Foreign keys between the snapshots of a group, seen from the merge."""
+
+import pytest
+
+import snapshots
+from sites import Directory
+from tests.fix_sites import log, rows, run
+
+pytestmark = pytest.mark.usefixtures("spark")
+
+PARENTS = "SELECT * FROM public.p ORDER BY id"
+CHILDREN = "SELECT * FROM public.c ORDER BY id"
+
+
+@pytest.fixture
+def hq(sites: Directory):
+    run(
+        sites["hq"],
+        "CREATE TABLE public.p (id int PRIMARY KEY, v text)",
+        "CREATE TABLE public.c (id int PRIMARY KEY, p int REFERENCES public.p"
+        " ON DELETE CASCADE, boss int REFERENCES public.c)",
+        "INSERT INTO public.p SELECT i, 'p' FROM generate_series(1, 9) i",
+        "INSERT INTO public.c SELECT i, i, NULL FROM generate_series(1, 9) i",
+    )
+    log(sites["hq"], "p", "c")
+    return sites["hq"]
+
+
+@pytest.fixture
+def jfk(sites: Directory, hq):
+    for name in ("c", "p"):
+        snapshots.create(sites["jfk"], name, master="hq", group="g", updatable=True)
+    snapshots.refresh(sites["jfk"], "g")
+    return sites["jfk"]
+
+
+def pull(site, **options):
+    report = snapshots.refresh(site, "g", push_deferred_rpc=False, **options)
+    return {s.name: s for s in report.snapshots}
+
+
+def equal(hq, jfk):
+    return rows(hq, PARENTS) == rows(jfk, PARENTS) and rows(hq, CHILDREN) == rows(
+        jfk, CHILDREN
+    )
+
+
+def foreign_keys(site):
+    return rows(
+        site,
+        "SELECT conname, condeferrable, convalidated, confdeltype FROM pg_constraint"
+        " WHERE contype = 'f' AND connamespace = 'public'::regnamespace ORDER BY 1",
+    )
+
+
+def test_keys_are_taken_over(jfk):
+    assert foreign_keys(jfk) == [
+        ("c_boss_fkey", True, True, "a"),
+        ("c_p_fkey", True, True, "c"),
+    ]
+
+
+def test_parent_that_comes_later(sites, hq):
+    site = sites["jfk"]
+    snapshots.create(site, "c", master="hq", group="g")
+    snapshots.refresh(site, "g")
+    run(
+        hq,
+        "INSERT INTO public.p VALUES (10, 'p')",
+        "INSERT INTO public.c VALUES (10, 10)",
+    )
+    snapshots.create(site, "p", master="hq", group="g")
+    done = pull(site)
+    assert (done["c"].method, done["p"].method) == ("fast", "load")
+    assert len(foreign_keys(site)) == 2
+    assert equal(hq, site)
+
+
+def test_no_key_to_a_part_of_the_parent(sites, hq):
+    site = sites["jfk"]
+    snapshots.create(site, "p", master="hq", group="g", where="id > 5")
+    snapshots.create(site, "c", master="hq", group="g", where="id > 3")
+    snapshots.refresh(site, "g")
+    assert foreign_keys(site) == []
+
+
+def test_children_before_parents(hq, jfk):
+    run(
+        hq,
+        "INSERT INTO public.p VALUES (10, 'new')",
+        "INSERT INTO public.c VALUES (10, 10, 11), (11, 10, NULL)",
+        "UPDATE public.c SET p = 10 WHERE id = 1",
+        "DELETE FROM public.p WHERE id IN (1, 2)",
+    )
+    pull(jfk)
+    assert equal(hq, jfk)
+
+
+def test_child_of_a_parent_that_goes_is_pending(hq, jfk):
+    run(jfk, "UPDATE public.c SET boss = 3 WHERE id = 1")
+    run(hq, "DELETE FROM public.p WHERE id IN (1, 2)")
+    done = pull(jfk)
+    assert (done["p"].deleted, done["p"].held_back) == (1, 1)
+    assert (done["c"].deleted, done["c"].held_back) == (1, 1)
+    assert rows(jfk, "SELECT boss FROM public.c WHERE id = 1") == [(3,)]
+
+
+def test_new_child_of_a_user_keeps_its_parent(hq, jfk):
+    run(hq, "DELETE FROM public.p WHERE id = 1")
+    with jfk.begin() as user:
+        user.exec_driver_sql("INSERT INTO public.c VALUES (20, 1, NULL)")
+        done = pull(jfk)
+        assert done["p"].held_back == 1
+    assert pull(jfk)["p"].held_back == 1
+    snapshots.refresh(jfk, "g")
+    assert equal(hq, jfk)
+
+
+def test_parent_that_a_user_is_about_to_delete(hq, jfk):
+    run(hq, "INSERT INTO public.c VALUES (21, 5, NULL), (22, 6, 21), (23, 7, NULL)")
+    with jfk.begin() as user:
+        user.exec_driver_sql("DELETE FROM public.p WHERE id = 5")
+        done = pull(jfk)
+        # 21 has no parent, 22 no boss.
+        assert (done["c"].inserted, done["c"].held_back) == (1, 2)
+    snapshots.refresh(jfk, "g")
+    snapshots.refresh(jfk, "g")
+    assert rows(hq, "SELECT count(*) FROM public.p WHERE id = 5") == rows(
+        jfk, "SELECT count(*) FROM public.p WHERE id = 5"
+    )
+    assert equal(hq, jfk)
