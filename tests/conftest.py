@@ -7,10 +7,12 @@ import pytest
 
 pytest_plugins = (
     "tests.fix_db",
+    "tests.fix_moments",
     "tests.fix_proxy",
     "tests.fix_redis",
     "tests.fix_sites",
     "tests.fix_spark",
+    "tests.fix_worker",
 )
 
 # A test gets the mark of each fixture that it uses, directly or not.

@@ -1,0 +1,240 @@
+"""A commit is pushed, schedules run, and both outlive the loss of Redis or a worker."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from redis import Redis
+from sqlalchemy import text
+
+import masters
+import snapshots
+from deferred import schedule as schedules
+from sites import Directory, Site
+from snaptide.embedded import RedisServer
+from tests.fix_worker import Services, WriteSettings, eventually
+
+
+def run(site: Site, *statements: str) -> None:
+    with site.begin() as connection:
+        for statement in statements:
+            connection.execute(text(statement))
+
+
+def ask(site: Site, query: str) -> Any:
+    with site.connect() as connection:
+        return connection.scalar(text(query))
+
+
+@pytest.fixture
+def seats(sites: Directory, spark: object) -> Directory:
+    """An updatable snapshot `seats` at jfk, loaded."""
+    hq, jfk = sites["hq"], sites["jfk"]
+    run(
+        hq,
+        "CREATE TABLE public.seats (id int PRIMARY KEY, free int NOT NULL)",
+        "INSERT INTO public.seats SELECT i, 100 FROM generate_series(1, 20) i",
+    )
+    masters.create_snapshot_log(hq, "seats")
+    snapshots.create(jfk, "seats", master="hq", updatable=True)
+    snapshots.refresh(jfk, "seats", push_deferred_rpc=False)
+    return sites
+
+
+def free_at_hq(sites: Directory, number: int) -> int:
+    return int(ask(sites["hq"], f"SELECT free FROM public.seats WHERE id = {number}"))  # noqa: S608
+
+
+def take(sites: Directory, number: int) -> None:
+    run(sites["jfk"], f"UPDATE public.seats SET free = 7 WHERE id = {number}")  # noqa: S608
+
+
+def _is_taken(sites: Directory, number: int) -> bool:
+    return free_at_hq(sites, number) == 7
+
+
+def test_a_commit_is_pushed_without_a_schedule(
+    seats: Directory, services: Services
+) -> None:
+    services.worker()
+    services.beat()
+    for number in (1, 2, 3):
+        take(seats, number)
+        eventually(partial(_is_taken, seats, number))
+    # Two commits at once: the second is not announced, and goes all the same.
+    take(seats, 4)
+    take(seats, 5)
+    eventually(lambda: free_at_hq(seats, 5) == 7, seconds=5)
+
+
+def test_what_was_committed_before_beat_is_pushed_when_it_comes(
+    seats: Directory, services: Services
+) -> None:
+    services.worker()
+    take(seats, 1)
+    services.beat()
+    eventually(lambda: free_at_hq(seats, 1) == 7)
+
+
+def test_listener_comes_back_after_its_line_is_cut(
+    seats: Directory, services: Services
+) -> None:
+    services.worker()
+    services.beat()
+    jfk = seats["jfk"]
+    here = "FROM pg_stat_activity WHERE application_name = 'snaptide-listener'"
+    mine = f"{here} AND datname = '{jfk.url.database}'"
+    first = eventually(lambda: ask(jfk, f"SELECT pid {mine}"))
+    run(jfk, f"SELECT pg_terminate_backend(pid) {mine}")
+    eventually(lambda: ask(jfk, f"SELECT pid {mine}") not in (None, first))
+    take(seats, 1)
+    eventually(lambda: free_at_hq(seats, 1) == 7)
+
+
+def test_schedules_take_effect_without_a_restart(
+    seats: Directory, sites: Directory, broker: str, write_settings: WriteSettings
+) -> None:
+    services = Services(write_settings(sites, broker, "[beat]\nlisten = false\n"))
+    try:
+        services.worker()
+        services.beat()
+        jfk = seats["jfk"]
+        take(seats, 1)
+        schedules.schedule(jfk, "push", "hq", every="1s")
+        eventually(lambda: free_at_hq(seats, 1) == 7)
+        schedules.enable_schedule(jfk, "push", "hq", enabled=False)
+        run(seats["hq"], "UPDATE public.seats SET free = 55 WHERE id = 9")
+        schedules.schedule(jfk, "refresh", "seats", every="2s")
+        mine = "SELECT free FROM public.seats WHERE id = 9"
+        eventually(lambda: ask(jfk, mine) == 55, seconds=60)
+        schedules.schedule(jfk, "purge", every="1s")
+        last = "SELECT last_at FROM snaptide.schedule WHERE kind = 'purge'"
+        eventually(lambda: ask(jfk, last))
+        errors = "SELECT count(*) FROM snaptide.schedule WHERE last_error IS NOT NULL"
+        assert ask(jfk, errors) == 0
+    finally:
+        services.stop()
+
+
+def test_two_beats_run_a_schedule_once(
+    seats: Directory, services: Services, broker: str
+) -> None:
+    services.beat()
+    services.beat()
+    schedules.schedule(seats["jfk"], "push", "hq", every="1h")
+    with Redis.from_url(broker) as client:
+        eventually(lambda: client.llen("snaptide.jfk"))
+        last = "SELECT last_at IS NOT NULL FROM snaptide.schedule"
+        eventually(lambda: ask(seats["jfk"], last))
+        # Nobody takes it out of the queue; a second one would stand beside it.
+        assert client.llen("snaptide.jfk") == 1
+
+
+def test_a_broker_that_forgets_loses_nothing(
+    seats: Directory, services: Services, broker: str
+) -> None:
+    services.beat()
+    take(seats, 1)
+    with Redis.from_url(broker) as client:
+        eventually(lambda: client.llen("snaptide.jfk"))
+        client.flushdb()
+    schedules.schedule(seats["jfk"], "push", "hq", every="2s")
+    services.worker()
+    eventually(lambda: free_at_hq(seats, 1) == 7)
+
+
+@pytest.fixture
+def own_redis(tmp_path: Path) -> Iterator[RedisServer]:
+    server = RedisServer(tmp_path / "redis")
+    server.start()
+    yield server
+    server.stop()
+
+
+def test_a_broker_that_goes_away_and_comes_back(
+    seats: Directory, own_redis: RedisServer, write_settings: WriteSettings
+) -> None:
+    services = Services(write_settings(seats, own_redis.url()))
+    try:
+        services.worker()
+        beat = services.beat()
+        own_redis.kill()
+        take(seats, 1)
+        beat.wait_for_line("Pushes of jfk: The broker does not answer.")
+        own_redis.start()
+        eventually(lambda: free_at_hq(seats, 1) == 7, seconds=60)
+    finally:
+        services.stop()
+
+
+def test_a_killed_worker_leaves_the_push_to_the_next_one(
+    seats: Directory, services: Services
+) -> None:
+    services.beat()
+    first = services.worker("--pool=threads", SNAPTIDE_FAULT="push.after_apply:kill")
+    take(seats, 1)
+    eventually(lambda: not _is_alive(first.pid))
+    assert free_at_hq(seats, 1) == 100
+    services.worker()
+    take(seats, 2)
+    eventually(lambda: free_at_hq(seats, 2) == 7)
+    assert free_at_hq(seats, 1) == 7
+
+
+def test_an_unreachable_site_does_not_keep_the_others_waiting(
+    seats: Directory, broker: str, write_settings: WriteSettings
+) -> None:
+    away = Directory(
+        {**{s.name: s.url for s in seats.values()}, "away": _nowhere(seats)}
+    )
+    services = Services(write_settings(away, broker))
+    try:
+        services.worker()
+        beat = services.beat()
+        take(seats, 1)
+        eventually(lambda: free_at_hq(seats, 1) == 7)
+        beat.wait_for_line("Schedules of away: Site away")
+        assert beat.printed().count("Schedules of away") == 1
+        assert str(away["away"].url.password) not in beat.printed()
+    finally:
+        services.stop()
+
+
+def test_a_domain_error_is_told_in_one_line_and_on_the_schedule(
+    seats: Directory, services: Services
+) -> None:
+    worker = services.worker()
+    services.beat()
+    schedules.schedule(seats["jfk"], "refresh", "nothing", every="1h")
+    noted = "SELECT last_error FROM snaptide.schedule WHERE subject = 'nothing'"
+    eventually(lambda: ask(seats["jfk"], noted))
+    worker.wait_for_line("raised expected")
+    assert "Traceback" not in worker.printed()
+
+
+def test_our_own_commands_run_worker_and_beat(
+    seats: Directory, services: Services
+) -> None:
+    worker = services.snaptide("worker", "--site", "jfk", "--pool", "solo")
+    worker.wait_for_line(" ready.")
+    assert "snaptide.hq" not in worker.printed()
+    services.snaptide("beat")
+    take(seats, 1)
+    eventually(lambda: free_at_hq(seats, 1) == 7)
+
+
+def _nowhere(sites: Directory) -> Any:
+    return sites["hq"].url.set(port=1)
+
+
+def _is_alive(pid: int) -> bool:
+    import psutil
+
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False

@@ -1,0 +1,172 @@
+"""Real worker and beat processes for tests, with a settings file of their own."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Protocol
+
+import psutil
+import pytest
+from redis import Redis
+
+from sites import Directory
+from snaptide.embedded import RedisServer
+
+ROOT = Path(__file__).resolve().parent.parent
+
+_numbers = itertools.count()
+
+
+class WriteSettings(Protocol):
+    """Write snaptide.toml for some sites and a broker, and return where it is."""
+
+    def __call__(
+        self, directory: Directory, broker: str = "", more: str = ""
+    ) -> Path: ...
+
+
+class Service:
+    """One process of the program; what it prints goes to a file."""
+
+    def __init__(
+        self, arguments: list[str], folder: Path, environment: dict[str, str]
+    ) -> None:
+        self.log = folder / f"{arguments[2]}-{next(_numbers)}.log"
+        with self.log.open("wb") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", *arguments],
+                cwd=folder,
+                env={**os.environ, **environment},
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+
+    @property
+    def pid(self) -> int:
+        """The number of the process."""
+        return self._process.pid
+
+    def wait_for_line(self, text: str, *, seconds: float = 60) -> None:
+        """Wait until the process has printed something."""
+        deadline = time.monotonic() + seconds
+        while text not in self.printed():
+            if self._process.poll() is not None or time.monotonic() > deadline:
+                raise AssertionError(f"no {text!r} in:\n{self.printed()}")
+            time.sleep(0.05)
+
+    def printed(self) -> str:
+        """All that the process has printed."""
+        return self.log.read_text(errors="replace")
+
+    def kill(self) -> None:
+        """End the process and its children at once, as `kill -9` does."""
+        with_children = [
+            psutil.Process(self.pid),
+            *psutil.Process(self.pid).children(recursive=True),
+        ]
+        for one in with_children:
+            one.kill()
+        self._process.wait(timeout=30)
+
+    def stop(self) -> None:
+        """End the process in good order."""
+        if self._process.poll() is None:
+            self._process.send_signal(signal.SIGTERM)
+            try:
+                self._process.wait(timeout=30)
+            except subprocess.TimeoutExpired:
+                self.kill()
+
+
+class Services:
+    """Starts workers and beats; all are stopped after the test."""
+
+    def __init__(self, config: Path) -> None:
+        self.config = config
+        self._made: list[Service] = []
+
+    def worker(self, *options: str, **environment: str) -> Service:
+        """A worker that is ready, through Celery's own command."""
+        arguments = ["celery", "-A", "snaptide", "worker", "--loglevel=info"]
+        made = self._start([*arguments, *(options or ("--pool=threads",))], environment)
+        made.wait_for_line(" ready.")
+        return made
+
+    def beat(self, **environment: str) -> Service:
+        """A beat that has begun to look, through Celery's own command."""
+        arguments = ["celery", "-A", "snaptide", "beat", "--loglevel=info"]
+        made = self._start(arguments, environment)
+        made.wait_for_line("beat: Starting...")
+        return made
+
+    def snaptide(self, *arguments: str, **environment: str) -> Service:
+        """Any command of the program, as a process."""
+        return self._start(["snaptide", "--debug", *arguments], environment)
+
+    def stop(self) -> None:
+        """Stop what still runs, the youngest first."""
+        for one in reversed(self._made):
+            one.stop()
+
+    def _start(self, arguments: list[str], environment: dict[str, str]) -> Service:
+        fixed = {"SNAPTIDE_CONFIG": str(self.config), "PYTHONPATH": str(ROOT)}
+        made = Service(arguments, self.config.parent, {**fixed, **environment})
+        self._made.append(made)
+        return made
+
+
+@pytest.fixture
+def broker(redis_server: RedisServer) -> str:
+    """The URL of an empty Redis database."""
+    url = redis_server.url(next(_numbers) % 16)
+    with Redis.from_url(url) as client:
+        client.flushdb()
+    return url
+
+
+@pytest.fixture
+def write_settings(tmp_path: Path) -> WriteSettings:
+    """A function that writes snaptide.toml."""
+
+    def write(directory: Directory, broker: str = "", more: str = "") -> Path:
+        parts = [f'[broker]\nurl = "{broker}"\n'] if broker else []
+        for site in directory.values():
+            url = site.url.set(drivername="postgresql")
+            text = url.render_as_string(hide_password=False)
+            parts.append(f'[sites.{site.name}]\nurl = "{text}"\n')
+        path = tmp_path / "snaptide.toml"
+        path.write_text("\n".join([*parts, more]))
+        return path
+
+    return write
+
+
+@pytest.fixture
+def services(
+    sites: Directory, broker: str, write_settings: WriteSettings
+) -> Iterator[Services]:
+    """Starts workers and beats for the two sites."""
+    started = Services(write_settings(sites, broker))
+    yield started
+    started.stop()
+
+
+def eventually(
+    holds: Callable[[], Any], *, seconds: float = 30, what: str = "it"
+) -> Any:
+    """Wait until something is true, and return it."""
+    deadline = time.monotonic() + seconds
+    while not (found := holds()):
+        if time.monotonic() > deadline:
+            raise AssertionError(f"{what} did not become true in {seconds:g} seconds")
+        time.sleep(0.05)
+    return found

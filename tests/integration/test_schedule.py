@@ -1,0 +1,152 @@
+"""Schedules in a site's catalog: what may stand there, and who takes what is due."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+import pytest
+from sqlalchemy import text
+
+from deferred import schedule as schedules
+from deferred.interval import BadInterval
+from deferred.schedule import BadSchedule, NoSuchSchedule
+from sites import Directory, Site
+from sites.errors import SiteUnreachable
+
+
+@pytest.fixture
+def jfk(sites: Directory) -> Site:
+    return sites["jfk"]
+
+
+def run(site: Site, statement: str) -> None:
+    with site.begin() as connection:
+        connection.execute(text(statement))
+
+
+def ask(site: Site, query: str) -> Any:
+    with site.connect() as connection:
+        return connection.scalar(text(query))
+
+
+def test_a_schedule_in_seconds_is_due_at_once(jfk: Site) -> None:
+    made = schedules.schedule(jfk, "push", "hq", every="10s", transaction_count=5)
+    assert made.options == {"transaction_count": 5}
+    with jfk.begin() as connection:
+        assert [s.subject for s in schedules.claim(connection)] == ["hq"]
+    with jfk.begin() as connection:
+        assert schedules.claim(connection) == []
+    (after,) = schedules.list_schedules(jfk)
+    assert after.last_at is not None
+    assert after.next_at > after.last_at
+
+
+def test_a_schedule_by_cron_waits_for_its_time(jfk: Site) -> None:
+    made = schedules.schedule(jfk, "purge", every="0 3 * * 0")
+    assert made.next_at > ask(jfk, "SELECT now()")
+    assert (made.next_at.hour, made.next_at.isoweekday()) == (3, 7)
+    with jfk.begin() as connection:
+        assert schedules.claim(connection) == []
+
+
+def test_a_second_schedule_replaces_the_first(jfk: Site) -> None:
+    schedules.schedule(jfk, "refresh", "g", every="1h", method="c")
+    schedules.schedule(jfk, "refresh", "g", every="2h")
+    (only,) = schedules.list_schedules(jfk)
+    assert (only.interval, only.options) == ("2h", {})
+
+
+def test_two_beats_do_not_claim_the_same(jfk: Site) -> None:
+    schedules.schedule(jfk, "push", "hq", every="10s")
+    with jfk.begin() as first, jfk.begin() as second:
+        assert len(schedules.claim(first)) == 1
+        # Passed by at once, not waited for.
+        assert schedules.claim(second) == []
+    with jfk.begin() as third:
+        assert schedules.claim(third) == []
+
+
+def test_a_claim_that_is_rolled_back_stays_due(jfk: Site) -> None:
+    schedules.schedule(jfk, "push", "hq", every="10s")
+    with jfk.connect() as connection:
+        assert schedules.claim(connection)
+        connection.rollback()
+    with jfk.begin() as connection:
+        assert schedules.claim(connection)
+
+
+def test_a_paused_schedule_is_not_due(jfk: Site) -> None:
+    schedules.schedule(jfk, "push", "hq", every="10s")
+    schedules.enable_schedule(jfk, "push", "hq", enabled=False)
+    with jfk.begin() as connection:
+        assert schedules.claim(connection) == []
+    schedules.enable_schedule(jfk, "push", "hq")
+    run(jfk, "UPDATE snaptide.schedule SET next_at = now()")
+    with jfk.begin() as connection:
+        assert schedules.claim(connection)
+
+
+def test_what_was_missed_in_a_pause_is_not_made_up_for(jfk: Site) -> None:
+    schedules.schedule(jfk, "push", "hq", every="1h")
+    schedules.enable_schedule(jfk, "push", "hq", enabled=False)
+    run(jfk, "UPDATE snaptide.schedule SET next_at = now() - interval '3 days'")
+    enabled = schedules.enable_schedule(jfk, "push", "hq")
+    now: datetime = ask(jfk, "SELECT now()")
+    assert enabled.next_at > now
+
+
+@pytest.mark.parametrize(
+    ("kind", "subject", "options"),
+    [
+        ("dance", "*", {}),
+        ("refresh", "*", {}),
+        ("push", "hq", {"metod": "c"}),
+        ("purge", "*", {"method": "c"}),
+    ],
+)
+def test_what_could_never_run_is_refused(
+    jfk: Site, kind: str, subject: str, options: dict[str, Any]
+) -> None:
+    with pytest.raises(BadSchedule):
+        schedules.schedule(jfk, kind, subject, every="1h", **options)
+
+
+def test_an_interval_that_means_nothing_is_refused(jfk: Site) -> None:
+    with pytest.raises(BadInterval, match="'soon' is neither"):
+        schedules.schedule(jfk, "push", every="soon")
+
+
+def test_what_is_not_there(jfk: Site) -> None:
+    with pytest.raises(NoSuchSchedule):
+        schedules.unschedule(jfk, "push", "hq")
+    with pytest.raises(NoSuchSchedule):
+        schedules.enable_schedule(jfk, "push", "hq")
+
+
+def test_nonsense_written_by_hand_is_said_and_left_alone(jfk: Site) -> None:
+    run(
+        jfk,
+        "INSERT INTO snaptide.schedule (kind, subject, interval) VALUES"
+        " ('push', 'a', 'soon'), ('push', 'b', '1h')",
+    )
+    with jfk.begin() as connection:
+        assert [s.subject for s in schedules.claim(connection)] == ["b"]
+    bad = next(s for s in schedules.list_schedules(jfk) if s.subject == "a")
+    assert bad.last_error is not None
+    assert "soon" in bad.last_error
+    with jfk.begin() as connection:
+        assert schedules.claim(connection) == []
+
+
+def test_the_outcome_is_noted(jfk: Site) -> None:
+    schedules.schedule(jfk, "push", "hq", every="10s")
+    with (
+        pytest.raises(SiteUnreachable),
+        schedules.outcome(jfk, "push", "hq"),
+    ):
+        raise SiteUnreachable("hq is away.")
+    assert schedules.list_schedules(jfk)[0].last_error == "hq is away."
+    with schedules.outcome(jfk, "push", "hq"):
+        pass
+    assert schedules.list_schedules(jfk)[0].last_error is None

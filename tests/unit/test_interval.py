@@ -1,0 +1,75 @@
+"""When something is due again."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from deferred.interval import BadInterval, check_interval, next_time, seconds_of
+
+NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("10s", 10),
+        ("0.5s", 0.5),
+        ("5m", 300),
+        ("2 h", 7200),
+        ("1d", 86400),
+        ("1w", 604800),
+    ],
+)
+def test_durations(text: str, seconds: float) -> None:
+    assert seconds_of(text) == seconds
+    check_interval(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "10",
+        "s",
+        "-1s",
+        "0s",
+        "0.1s",
+        "10s 5m",
+        "* * * *",
+        "* * * * * *",
+        "61 * * * *",
+        "@daily",
+        "1e3s",
+    ],
+)
+def test_neither_duration_nor_cron(text: str) -> None:
+    with pytest.raises(BadInterval):
+        check_interval(text)
+
+
+def test_cron_is_in_utc() -> None:
+    check_interval("0 6 * * *")
+    assert next_time("0 6 * * *", NOON, NOON) == NOON.replace(day=22, hour=6)
+    elsewhere = NOON.astimezone(datetime.now().astimezone().tzinfo)
+    assert next_time("0 6 * * *", elsewhere, elsewhere) == NOON.replace(day=22, hour=6)
+
+
+def test_sundays() -> None:
+    assert next_time("0 3 * * 0", NOON, NOON) == NOON.replace(day=22, hour=3)
+
+
+def test_the_rhythm_is_kept() -> None:
+    late = NOON + timedelta(seconds=3)
+    assert next_time("10s", NOON, late) == NOON + timedelta(seconds=10)
+
+
+@given(
+    every=st.integers(1, 10_000),
+    late=st.floats(0, 1e6, allow_nan=False),
+)
+def test_missed_runs_are_not_made_up_for(every: int, late: float) -> None:
+    now = NOON + timedelta(seconds=late)
+    due = next_time(f"{every}s", NOON, now)
+    assert now < due <= now + timedelta(seconds=every)
