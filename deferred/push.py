@@ -101,11 +101,11 @@ class _Run:
         if self.progress:
             self.progress(self.transactions, None, "transactions")
 
-    def over(self) -> bool:
+    def over(self, uncommitted: int = 0) -> bool:
         options = self.options
         return (
             (options.stop_on_error and bool(self.error_ids))
-            or 0 < options.transaction_count <= self.transactions
+            or 0 < options.transaction_count <= self.transactions + uncommitted
             or 0 < options.execution_seconds <= time.monotonic() - self.began
         )
 
@@ -215,8 +215,9 @@ def _push_batch(origin: Connection, target: Connection, who: Origin, run: _Run) 
             origin, target, batch, at.order_no if at.batch_id == batch.id else -1
         )
     finally:
-        origin.rollback()
-        origin.execution_options(isolation_level="READ COMMITTED")
+        if not origin.invalidated:
+            origin.rollback()
+            origin.execution_options(isolation_level="READ COMMITTED")
     faults.point("push.after_ship")
     _deliver_all(target, who, batch, transactions, staged, run)
     faults.point("push.before_mark")
@@ -292,7 +293,7 @@ def _deliver_all(
         if open_calls > run.options.batch_size or delivered.error_id is not None:
             commit()
             open_calls = 0
-        if run.over():
+        if run.over(sum(delivered.fresh for _, delivered in open_work)):
             break
     commit()
 

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
+from masters.errors import UnknownColumn
 from sites import QualifiedName, triggers
 from sites.table import Table, describe
 from sites.types import NativeType
@@ -31,9 +32,10 @@ def stage(
         columns: what is carried, by the master's names.
 
     Raises:
-        UnknownTable: the master table is gone.
+        UnknownTable, UnknownColumn: the master table, or one of its columns, is gone.
     """
     table = describe(connection, target)
+    _require(table, columns)
     name = f"snaptide_work_{number}"
     _create(connection, name, table, columns)
     staged_columns: list[sa.ColumnClause[object]] = [
@@ -80,6 +82,16 @@ def counts(
         }
         for one in staged
     ]
+
+
+def _require(table: Table, columns: Sequence[str]) -> None:
+    gone = [name for name in columns if name not in table.names]
+    if gone:
+        raise UnknownColumn(
+            f"Table {table.qualified} has no column {', '.join(gone)} any more.",
+            table=str(table.qualified),
+            columns=gone,
+        )
 
 
 def _create(

@@ -7,13 +7,15 @@ ends print and read alike).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import cast
 
 import psycopg
 from psycopg import sql
 from sqlalchemy import Connection, Select, TableClause
 from sqlalchemy.dialects import postgresql
+from sqlalchemy.exc import DBAPIError
 
 _DIALECT = postgresql.dialect(paramstyle="pyformat")  # type: ignore[no-untyped-call]
 
@@ -34,9 +36,16 @@ def copy(
 
     Returns:
         How many rows were written.
+
+    Raises:
+        sqlalchemy.exc.DBAPIError: as any statement would.
     """
     out = sql.SQL("COPY ({}) TO STDOUT").format(sql.SQL(literal_text(select)))
-    with raw(source).cursor() as reader, raw(target).cursor() as writer:
+    with (
+        _reported(source, target),
+        raw(source).cursor() as reader,
+        raw(target).cursor() as writer,
+    ):
         with reader.copy(out) as rows, writer.copy(copy_in(table, columns)) as sink:
             for block in rows:
                 sink.write(block)
@@ -53,8 +62,11 @@ def copy_rows(
 
     Returns:
         How many rows were written.
+
+    Raises:
+        sqlalchemy.exc.DBAPIError: as any statement would.
     """
-    with raw(target).cursor() as writer:
+    with _reported(target), raw(target).cursor() as writer:
         with writer.copy(copy_in(table, columns)) as sink:
             for row in rows:
                 sink.write_row(row)
@@ -65,6 +77,10 @@ def raw(connection: Connection) -> psycopg.Connection[tuple[object, ...]]:
     """The driver's connection below; its transaction is begun if it is not yet."""
     if not connection.in_transaction():
         connection.begin()
+    return _driver(connection)
+
+
+def _driver(connection: Connection) -> psycopg.Connection[tuple[object, ...]]:
     return cast(
         "psycopg.Connection[tuple[object, ...]]",
         connection.connection.driver_connection,
@@ -85,6 +101,25 @@ def copy_in(table: TableClause, columns: Sequence[str]) -> sql.Composed:
     return sql.SQL("COPY {} ({}) FROM STDIN").format(
         sql.Identifier(*name), sql.SQL(", ").join(map(sql.Identifier, columns))
     )
+
+
+@contextmanager
+def _reported(*connections: Connection) -> Iterator[None]:
+    """Raise the driver's errors as SQLAlchemy does, and give up broken connections."""
+    try:
+        yield
+    except psycopg.Error as error:
+        broken = [c for c in connections if _driver(c).closed]
+        for connection in broken:
+            connection.invalidate(error)
+        raise DBAPIError.instance(
+            "COPY",
+            None,
+            error,
+            psycopg.Error,
+            connection_invalidated=bool(broken),
+            dialect=_DIALECT,
+        ) from error
 
 
 def analyze(connection: Connection, table: TableClause) -> None:

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from random import Random
-from typing import Any
 
 import pytest
 import sqlalchemy as sa
@@ -67,9 +66,9 @@ def _fold(site: Site, queue: Queue, cases: Cases) -> dict[tuple[int, int], Net]:
         for unit, case in enumerate(cases, 1)
         for number, key, step in _numbered(unit, case)
     ]
-    units: sa.Select[Any] = sa.select(
-        sa.column("unit").label("order_no"),
-        sa.cast(sa.cast(sa.column("unit"), sa.Text), Xid8()).label("xid"),
+    unit = sa.column("unit", sa.BigInteger)
+    units = sa.select(
+        unit.label("order_no"), sa.cast(sa.cast(unit, sa.Text), Xid8()).label("xid")
     ).select_from(sa.func.generate_series(1, len(cases)).alias("unit"))
     with site.connect() as connection:
         columns = ["xid", "call_no", "kind", "moved", *_columns()]

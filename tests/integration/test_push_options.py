@@ -1,0 +1,227 @@
+"""The arguments of Oracle's DBMS_DEFER_SYS.EXECUTE, and acceptance A.14.12 to 14."""
+
+import threading
+import time
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+import deferred
+from deferred import batch as batches
+from deferred.errors import NoSuchError, RetryFailed
+from sites import Directory
+from tests.linked_table import application, as_refresh, link, parked, queued, rows, run
+
+CHANGE = "UPDATE orders SET qty = 7 WHERE id = {}"
+
+
+@pytest.fixture
+def orders(sites: Directory) -> Directory:
+    """Five orders at both sites; nothing is queued."""
+    link(sites)
+    for site in sites.values():
+        as_refresh(
+            site,
+            "INSERT INTO orders SELECT g, 'n' || g, 0 FROM generate_series(1, 5) g",
+        )
+    return sites
+
+
+def test_a14_12_transaction_count_delivers_the_first_two_in_commit_order(
+    orders: Directory,
+) -> None:
+    late = application(orders["jfk"])
+    late.execute("UPDATE orders SET qty = 1 WHERE id = 1")
+    for statement in _updates(2, 3, 4, 5):
+        run(orders["jfk"], statement)
+    # The first to write has to wait for nothing, but commits last.
+    late.execute("UPDATE orders SET qty = 2 WHERE id = 5")
+    late.commit()
+    late.close()
+    report = deferred.push(orders["jfk"], transaction_count=2)
+    assert report.transactions == 2
+    assert _changed(orders) == [2, 3]
+    assert queued(orders["jfk"]) == 3
+    assert deferred.push(orders["jfk"]).transactions == 3
+    assert rows(orders["hq"]) == rows(orders["jfk"])
+
+
+@pytest.mark.parametrize("batch_size", [1, 2, 1000])
+def test_transaction_count_holds_with_any_batch_size(
+    orders: Directory, batch_size: int
+) -> None:
+    for statement in _updates(1, 2, 3, 4, 5):
+        run(orders["jfk"], statement)
+    report = deferred.push(orders["jfk"], transaction_count=2, batch_size=batch_size)
+    assert report.transactions == 2
+    assert _changed(orders) == [1, 2]
+
+
+def test_a14_13_stop_on_error_leaves_what_follows_queued(orders: Directory) -> None:
+    as_refresh(orders["hq"], "UPDATE orders SET qty = 99 WHERE id = 2")
+    for statement in _updates(1, 2, 3):
+        run(orders["jfk"], statement)
+    report = deferred.push(orders["jfk"], stop_on_error=True)
+    assert (report.transactions, report.errors) == (2, 1)
+    assert _changed(orders) == [1, 2]
+    assert [row[2] for row in rows(orders["hq"])] == [7, 99, 0, 0, 0]
+    assert queued(orders["jfk"]) == 1
+    report = deferred.push(orders["jfk"], stop_on_error=True)
+    assert (report.transactions, report.errors) == (1, 0)
+
+
+def test_a14_14_retry_leaves_the_commit_to_the_caller(orders: Directory) -> None:
+    hq = orders["hq"]
+    as_refresh(hq, "UPDATE orders SET qty = 99 WHERE id = 2")
+    run(orders["jfk"], *_updates(2))
+    deferred.push(orders["jfk"])
+    [(error_id, *_)] = parked(hq)
+    as_refresh(hq, "UPDATE orders SET qty = 0 WHERE id = 2")
+    with hq.connect() as connection:
+        assert deferred.retry(connection, hq, error_id).applied
+        connection.rollback()
+    assert [row[0] for row in parked(hq)] == [error_id]
+    assert rows(hq)[1][2] == 0
+    with hq.connect() as connection:
+        assert deferred.retry(connection, hq, error_id).applied
+        connection.commit()
+    assert parked(hq) == []
+    assert rows(hq)[1][2] == 7
+    with hq.connect() as connection, pytest.raises(NoSuchError):
+        deferred.retry(connection, hq, error_id)
+
+
+def test_retry_that_fails_leaves_the_callers_transaction_usable(
+    orders: Directory,
+) -> None:
+    hq = orders["hq"]
+    as_refresh(hq, "UPDATE orders SET qty = 99 WHERE id = 2")
+    run(orders["jfk"], *_updates(2))
+    deferred.push(orders["jfk"])
+    [(error_id, *_)] = parked(hq)
+    with hq.connect() as connection:
+        with pytest.raises(RetryFailed, match="update conflict"):
+            deferred.retry(connection, hq, error_id)
+        connection.exec_driver_sql("UPDATE public.orders SET qty = 0 WHERE id = 2")
+        deferred.retry(connection, hq, error_id)
+        connection.commit()
+    assert rows(hq)[1][2] == 7
+
+
+def test_execution_seconds_ends_between_two_transactions(
+    orders: Directory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for statement in _updates(1, 2, 3):
+        run(orders["jfk"], statement)
+    monkeypatch.setenv("SNAPTIDE_FAULT", "push.after_apply:sleep=0.3")
+    report = deferred.push(orders["jfk"], execution_seconds=0.2)
+    assert report.transactions == 1
+    assert _changed(orders) == [1]
+    assert queued(orders["jfk"]) == 2
+
+
+def test_delay_seconds_waits_for_work(orders: Directory) -> None:
+    timer = threading.Timer(0.3, run, [orders["jfk"], *_updates(3)])
+    timer.start()
+    begun = time.monotonic()
+    report = deferred.push(orders["jfk"], delay_seconds=1.5, transaction_count=1)
+    timer.join()
+    assert report.transactions == 1
+    assert 0.2 < time.monotonic() - begun < 1.4
+    assert _changed(orders) == [3]
+
+
+def test_without_work_a_push_returns_at_once(orders: Directory) -> None:
+    report = deferred.push(orders["jfk"])
+    assert (report.transactions, report.calls, report.errors) == (0, 0, 0)
+    assert not report.another_pusher
+
+
+@pytest.mark.parametrize(("batch_size", "commits"), [(0, 3), (1, 2), (100, 1)])
+def test_batch_size_commits_several_transactions_together(
+    orders: Directory, batch_size: int, commits: int
+) -> None:
+    """Oracle: commit once more than batch_size calls have run."""
+    for statement in _updates(1, 2, 3):
+        run(orders["jfk"], statement)
+    assert deferred.push(orders["jfk"], batch_size=batch_size).transactions == 3
+    assert run(
+        orders["hq"],
+        "SELECT count(DISTINCT xid) FROM snaptide.\"mlog$_orders\" WHERE kind = 'U'",
+    ) == [(commits,)]
+
+
+def test_error_within_a_batch_size_parks_only_itself(orders: Directory) -> None:
+    as_refresh(orders["hq"], "UPDATE orders SET qty = 99 WHERE id = 2")
+    for statement in _updates(1, 2, 3):
+        run(orders["jfk"], statement)
+    report = deferred.push(orders["jfk"], batch_size=1000)
+    assert (report.transactions, report.errors) == (3, 1)
+    assert [row[2] for row in rows(orders["hq"])] == [7, 99, 7, 0, 0]
+
+
+@pytest.mark.parametrize("calls", [1, 2, 3, 100])
+def test_batches_are_cut_inside_a_window(
+    orders: Directory, monkeypatch: pytest.MonkeyPatch, calls: int
+) -> None:
+    monkeypatch.setattr(batches, "BATCH_CALLS", calls)
+    for statement in (*_updates(1, 2), "UPDATE orders SET qty = qty + 1"):
+        run(orders["jfk"], statement)
+    late = application(orders["jfk"])
+    late.execute("INSERT INTO orders (id) VALUES (6)")
+    report = deferred.push(orders["jfk"], transaction_count=1)
+    late.commit()
+    late.close()
+    run(orders["jfk"], "UPDATE orders SET qty = 100 WHERE id = 6")
+    report = deferred.push(orders["jfk"])
+    assert (report.transactions, report.errors) == (4, 0)
+    assert rows(orders["hq"]) == rows(orders["jfk"])
+    assert queued(orders["jfk"]) == 0
+
+
+def test_batches_are_numbered_without_a_gap(
+    orders: Directory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(batches, "BATCH_CALLS", 2)
+    for statement in _updates(1, 2, 3, 4, 5):
+        run(orders["jfk"], statement)
+    deferred.push(orders["jfk"])
+    assert run(
+        orders["jfk"],
+        "SELECT batch, count(*) FROM snaptide.delivery GROUP BY 1 ORDER BY 1",
+    ) == [(1, 2), (2, 2), (3, 1)]
+    assert run(orders["hq"], "SELECT batch_no FROM snaptide.push_marker") == [(3,)]
+
+
+@pytest.mark.parametrize(
+    "option",
+    ["transaction_count", "execution_seconds", "delay_seconds", "batch_size"],
+)
+def test_negative_options_are_refused(orders: Directory, option: str) -> None:
+    options: dict[str, Any] = {option: -1}
+    with pytest.raises(ValueError, match=option):
+        deferred.push(orders["jfk"], **options)
+
+
+def test_progress_is_told(orders: Directory) -> None:
+    told: list[tuple[int, int | None, str]] = []
+    for statement in _updates(1, 2):
+        run(orders["jfk"], statement)
+    deferred.push(orders["jfk"], progress=lambda *step: told.append(step))
+    assert [step[0] for step in told] == [1, 2]
+    assert {step[2] for step in told} == {"transactions"}
+
+
+def test_purge_keeps_what_is_not_delivered(orders: Directory) -> None:
+    run(orders["jfk"], *_updates(1))
+    deferred.purge(orders["jfk"], retention=timedelta(0), fold_after=timedelta(0))
+    assert deferred.push(orders["jfk"]).transactions == 1
+
+
+def _updates(*ids: int) -> list[str]:
+    return [CHANGE.format(number) for number in ids]
+
+
+def _changed(orders: Directory) -> list[int]:
+    return [row[0] for row in rows(orders["hq"]) if row[2] != 0]
