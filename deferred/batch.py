@@ -70,6 +70,7 @@ def next_batch(connection: Connection, name: str, marker: Marker) -> Batch | Non
         return Batch(
             destination=name, number=row.batch_no, id=row.batch_id, end=row.batch_end
         )
+    _note_missed(connection, name, marker)
     return _cut(connection, row) or (
         _cut(connection, row) if _open_window(connection, row) else None
     )
@@ -126,6 +127,18 @@ def note_delivered(connection: Connection, name: str, marker: Marker) -> int:
         .values(delivered_at=func.clock_timestamp())
     )
     return result.rowcount
+
+
+def _note_missed(connection: Connection, name: str, marker: Marker) -> None:
+    """Mark what a pusher delivered that died before it could do so itself."""
+    last = select(delivery.c.delivered_at).where(
+        delivery.c.destination == name,
+        delivery.c.batch == marker.batch_no,
+        delivery.c.order_no == marker.order_no,
+    )
+    found = connection.execute(last).one_or_none()
+    if found is not None and found.delivered_at is None:
+        note_delivered(connection, name, marker)
 
 
 def _done(row: Row[Any], marker: Marker) -> bool:

@@ -1,0 +1,28 @@
+"""The delivered mark of a pusher that died before it could set it."""
+
+import pytest
+
+import deferred
+from deferred import batch
+from sites import Directory
+from tests.linked_table import link, queued, rows, run
+
+
+def test_the_next_push_marks_what_a_dead_one_delivered(
+    sites: Directory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    link(sites)
+    run(sites["jfk"], "INSERT INTO orders VALUES (1, 'a', 1)")
+    with monkeypatch.context() as context:
+        context.setattr(batch, "note_delivered", _die)
+        with pytest.raises(KeyboardInterrupt):
+            deferred.push(sites["jfk"])
+    assert rows(sites["hq"]) == rows(sites["jfk"])
+    assert queued(sites["jfk"]) == 1
+    # There is nothing to push, but something to say.
+    assert deferred.push(sites["jfk"]).transactions == 0
+    assert queued(sites["jfk"]) == 0
+
+
+def _die(*_arguments: object) -> None:
+    raise KeyboardInterrupt
