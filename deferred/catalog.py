@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from sqlalchemy import (
+    JSON,
     BigInteger,
     Boolean,
     CheckConstraint,
@@ -145,6 +146,7 @@ error_transaction = Table(
 )
 
 #: The calls of a parked transaction; values are text as the database prints them.
+#: JSON, not JSONB, which would forget the order of the columns.
 error_call = Table(
     "error_call",
     metadata,
@@ -159,9 +161,9 @@ error_call = Table(
     Column("target_table", Text, nullable=False),
     Column("kind", Text, nullable=False),
     Column("identity_columns", ARRAY(Text), nullable=False),
-    Column("old_values", JSONB(none_as_null=True)),
-    Column("new_values", JSONB(none_as_null=True)),
-    Column("current_values", JSONB(none_as_null=True)),
+    Column("old_values", JSON(none_as_null=True)),
+    Column("new_values", JSON(none_as_null=True)),
+    Column("current_values", JSON(none_as_null=True)),
     Column("conflict", Text),
 )
 

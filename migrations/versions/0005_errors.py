@@ -81,23 +81,17 @@ def upgrade() -> None:
         sa.Column("identity_columns", postgresql.ARRAY(sa.Text()), nullable=False),
         sa.Column(
             "old_values",
-            postgresql.JSONB(
-                none_as_null=True,
-            ),
+            sa.JSON(none_as_null=True),
             nullable=True,
         ),
         sa.Column(
             "new_values",
-            postgresql.JSONB(
-                none_as_null=True,
-            ),
+            sa.JSON(none_as_null=True),
             nullable=True,
         ),
         sa.Column(
             "current_values",
-            postgresql.JSONB(
-                none_as_null=True,
-            ),
+            sa.JSON(none_as_null=True),
             nullable=True,
         ),
         sa.Column("conflict", sa.Text(), nullable=True),
