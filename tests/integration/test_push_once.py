@@ -1,0 +1,214 @@
+"""Exactly once, in order, whoever pushes and however often (design 3.3)."""
+
+import threading
+from collections.abc import Callable
+
+import pytest
+
+import deferred
+from deferred import PushReport, marker
+from deferred.batch import next_batch, waiting
+from deferred.delivery import Origin, deliver
+from deferred.errors import PositionMismatch
+from sites import Directory, identity
+from tests.linked_table import (
+    application,
+    as_refresh,
+    link,
+    parked,
+    queued,
+    rows,
+    run,
+)
+
+
+@pytest.fixture
+def orders(sites: Directory) -> Directory:
+    """Two orders at both sites; nothing is queued."""
+    link(sites)
+    for site in sites.values():
+        as_refresh(site, "INSERT INTO orders VALUES (1, 'a', 0), (2, 'b', 0)")
+    return sites
+
+
+def test_push_empties_the_queue_and_a_second_does_nothing(orders: Directory) -> None:
+    run(orders["jfk"], "UPDATE orders SET qty = qty + 1")
+    report = deferred.push(orders["jfk"])
+    assert (report.transactions, report.calls, report.errors) == (1, 2, 0)
+    assert queued(orders["jfk"]) == 0
+    assert deferred.push(orders["jfk"]).transactions == 0
+    assert [row[2] for row in rows(orders["hq"])] == [1, 1]
+
+
+def test_two_threads_push_at_once(orders: Directory) -> None:
+    for _ in range(20):
+        run(orders["jfk"], "UPDATE orders SET qty = qty + 1")
+    reports: list[PushReport] = []
+    threads = [
+        threading.Thread(target=lambda: reports.append(deferred.push(orders["jfk"])))
+        for _ in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sum(report.transactions for report in reports) == 20
+    assert [row[2] for row in rows(orders["hq"])] == [20, 20]
+    assert parked(orders["hq"]) == []
+
+
+def test_second_pusher_says_that_there_is_another(orders: Directory) -> None:
+    run(orders["jfk"], "UPDATE orders SET qty = 1")
+    blocker = application(orders["hq"])
+    blocker.execute("SELECT * FROM orders FOR UPDATE")
+    first = threading.Thread(target=deferred.push, args=[orders["jfk"]])
+    first.start()
+    _wait_until_blocked(orders)
+    report = deferred.push(orders["jfk"])
+    assert report.another_pusher
+    assert report.transactions == 0
+    blocker.rollback()
+    blocker.close()
+    first.join()
+    assert queued(orders["jfk"]) == 0
+
+
+def test_pusher_whose_lock_was_lost_applies_nothing_twice(orders: Directory) -> None:
+    """Two pushers hold the same batch; the marker lets one of them through."""
+    run(orders["jfk"], "UPDATE orders SET qty = qty + 1")
+    with orders["jfk"].begin() as origin:
+        origin_id = identity.read(origin).site_id
+        batch = next_batch(origin, "hq", marker.Marker())
+        assert batch is not None
+        [transaction] = waiting(origin, batch, marker.Marker())
+    deferred.push(orders["jfk"])
+    who = Origin(id=origin_id, name="jfk", master="hq")
+    with orders["hq"].begin() as target:
+        assert not deliver(target, who, batch, transaction, []).fresh
+    assert [row[2] for row in rows(orders["hq"])] == [1, 1]
+
+
+def test_writer_open_over_two_pushes_is_not_lost(orders: Directory) -> None:
+    """Its number is the lowest, its commit the last."""
+    writer = application(orders["jfk"])
+    writer.execute("UPDATE orders SET qty = 100 WHERE id = 1")
+    for _ in range(2):
+        run(orders["jfk"], "UPDATE orders SET qty = qty + 1 WHERE id = 2")
+        assert deferred.push(orders["jfk"]).transactions == 1
+    writer.execute("UPDATE orders SET name = 'late' WHERE id = 2")
+    writer.commit()
+    writer.close()
+    assert deferred.push(orders["jfk"]).transactions == 1
+    assert deferred.push(orders["jfk"]).transactions == 0
+    assert [row[:3] for row in rows(orders["hq"])] == [(1, "a", 100), (2, "late", 2)]
+
+
+def test_writers_and_pushers_side_by_side(orders: Directory) -> None:
+    """Every increment arrives once, in an order in which all old values match."""
+    stop = threading.Event()
+    errors: list[BaseException] = []
+
+    def write(number: int) -> None:
+        with application(orders["jfk"]) as user:
+            for _ in range(25):
+                user.execute("UPDATE orders SET qty = qty + 1 WHERE id = 1")
+                user.execute(
+                    "INSERT INTO orders (id) SELECT max(id) FILTER (WHERE id / 1000 ="
+                    " %(n)s) + 1 FROM (SELECT id FROM orders UNION ALL"
+                    " SELECT %(n)s * 1000) AS known (id)",
+                    {"n": number},
+                )
+                user.commit()
+
+    def push() -> None:
+        try:
+            while not stop.is_set():
+                deferred.push(orders["jfk"])
+        except BaseException as error:
+            errors.append(error)
+
+    writers = [threading.Thread(target=write, args=[n]) for n in (1, 2, 3)]
+    pusher = threading.Thread(target=push)
+    for thread in (*writers, pusher):
+        thread.start()
+    for thread in writers:
+        thread.join()
+    stop.set()
+    pusher.join()
+    deferred.push(orders["jfk"])
+    assert errors == []
+    assert parked(orders["hq"]) == []
+    assert rows(orders["hq"]) == rows(orders["jfk"])
+    assert rows(orders["hq"])[0][2] == 75
+
+
+def test_marker_that_went_back_stops_the_push(orders: Directory) -> None:
+    """The destination was restored to before batches that are delivered."""
+    for _ in range(3):
+        run(orders["jfk"], "UPDATE orders SET qty = qty + 1")
+        deferred.push(orders["jfk"])
+    run(orders["jfk"], "UPDATE orders SET qty = qty + 1")
+    run(orders["hq"], "UPDATE snaptide.push_marker SET batch_no = 1")
+    with pytest.raises(PositionMismatch) as caught:
+        deferred.push(orders["jfk"])
+    assert rows(orders["hq"])[0][2] == 3
+    assert queued(orders["jfk"]) == 1
+    [(last_error,)] = run(orders["jfk"], "SELECT last_error FROM snaptide.destination")
+    assert last_error == caught.value.message
+
+
+def test_marker_of_another_batch_stops_the_push(orders: Directory) -> None:
+    """The origin was restored, and cut another batch of the same number."""
+    run(orders["jfk"], "UPDATE orders SET qty = qty + 1")
+    deferred.push(orders["jfk"])
+    run(orders["jfk"], "UPDATE orders SET qty = qty + 1")
+    run(orders["hq"], "UPDATE snaptide.push_marker SET batch_id = gen_random_uuid()")
+    with pytest.raises(PositionMismatch):
+        deferred.push(orders["jfk"])
+    assert rows(orders["hq"])[0][2] == 1
+
+
+def test_marker_inside_the_batch_is_gone_on_from(orders: Directory) -> None:
+    """Restored to the middle of the newest batch: the rest is pushed again."""
+    for _ in range(3):
+        run(orders["jfk"], "UPDATE orders SET qty = qty + 1")
+    deferred.push(orders["jfk"], transaction_count=1)
+    run(orders["hq"], "CREATE TABLE kept AS SELECT order_no FROM snaptide.push_marker")
+    deferred.push(orders["jfk"])
+    as_refresh(
+        orders["hq"],
+        "UPDATE orders SET qty = 1",
+        "UPDATE snaptide.push_marker SET order_no = kept.order_no FROM kept",
+    )
+    deferred.push(orders["jfk"])
+    assert [row[2] for row in rows(orders["hq"])] == [3, 3]
+    assert parked(orders["hq"]) == []
+
+
+def test_two_origins_have_markers_of_their_own(
+    make_sites: Callable[..., Directory],
+) -> None:
+    sites = make_sites("hq", "jfk", "lga")
+    link({"hq": sites["hq"], "jfk": sites["jfk"]})
+    run(sites["hq"], "ALTER TABLE orders RENAME TO kept")
+    link(sites, origin="lga", with_log=False)
+    run(sites["hq"], "DROP TABLE orders", "ALTER TABLE kept RENAME TO orders")
+    run(sites["jfk"], "INSERT INTO orders (id) VALUES (1)")
+    run(sites["lga"], "INSERT INTO orders (id) VALUES (2)")
+    deferred.push(sites["jfk"])
+    deferred.push(sites["lga"])
+    assert [row[0] for row in rows(sites["hq"])] == [1, 2]
+    assert run(
+        sites["hq"], "SELECT origin, batch_no FROM snaptide.push_marker ORDER BY 1"
+    ) == [("jfk", 1), ("lga", 1)]
+
+
+def _wait_until_blocked(orders: Directory) -> None:
+    waiting_lock = (
+        "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
+        " AND wait_event_type = 'Lock'"
+    )
+    for _ in range(1000):
+        if run(orders["hq"], waiting_lock, "SELECT pg_sleep(0.01)", waiting_lock)[0][0]:
+            return
+    raise AssertionError("the first pusher never came to the row")
