@@ -1,5 +1,5 @@
 """The command line: one file a group of commands."""
 
-from snaptide.cli.app import app
+from snaptide.cli.commands import app
 
 __all__ = ["app"]

@@ -6,11 +6,16 @@ from dataclasses import dataclass
 from typing import Annotated
 
 import typer
+from sqlalchemy import select
 
 import masters
+from masters import registration
+from masters.catalog import registered_snapshot
+from sites import Site
 from snaptide.cli.arguments import Json, SiteName
 from snaptide.cli.output import facts, show, table
 from snaptide.cli.program import Program
+from snaptide.errors import BadArgument
 
 app = typer.Typer(help="Snapshot logs: what changed at a master.")
 
@@ -101,3 +106,38 @@ def purge(ctx: typer.Context, site: SiteName, json: Json = False) -> None:
     rows = [(r.table, r.emptied, r.busy, r.horizon) for r in reports]
     columns = ["table", "partitions emptied", "busy", "needed from transaction"]
     show(program, reports, lambda: table(columns, rows))
+
+
+@app.command()
+def unregister(
+    ctx: typer.Context,
+    site: SiteName,
+    owner: Annotated[
+        str, typer.Argument(metavar="SNAPSHOT_SITE", help="Where the snapshot was.")
+    ],
+    snapshot: Annotated[str, typer.Argument(metavar="SNAPSHOT")],
+    json: Json = False,
+) -> None:
+    """Forget a snapshot that is gone, so that the log need not wait for it.
+
+    One that is still there has to be refreshed completely afterwards.
+
+    Example: snaptide log unregister hq jfk flights
+    """
+    program = Program.of(ctx)
+    _forget(program.site(site), owner, snapshot)
+    report = Dropped(site=site, dropped=f"{owner}:{snapshot}")
+    show(program, report, lambda: facts(report))
+
+
+def _forget(master: Site, owner: str, snapshot: str) -> None:
+    at = registered_snapshot.c
+    wanted = select(at.site_id).where(at.site_name == owner, at.snapshot == snapshot)
+    with master.begin() as connection:
+        found = connection.scalars(wanted).all()
+        if not found:
+            raise BadArgument(
+                f"No snapshot {owner}:{snapshot} is registered at {master.name}."
+            )
+        for site_id in found:
+            registration.unregister(connection, site_id, [snapshot])

@@ -35,8 +35,13 @@ def show(program: Program, report: object, human: Callable[[], RenderableType]) 
 
 def console() -> Console:
     """Where people read; made anew, because tests exchange the output."""
-    width = None if sys.stdout.isatty() else WIDTH
-    return Console(file=sys.stdout, width=width, highlight=False)
+    seen = sys.stdout.isatty()
+    return Console(
+        file=sys.stdout,
+        width=None if seen else WIDTH,
+        soft_wrap=not seen,
+        highlight=False,
+    )
 
 
 def plain(value: Any) -> Any:

@@ -37,6 +37,12 @@ class Program:
         """The sites; the settings are those of this process from now on."""
         return self.settings.install()
 
+    def close(self) -> None:
+        """Close all connections."""
+        for site in vars(self).get("directory", {}).values():
+            if "engine" in vars(site):
+                site.engine.dispose()
+
     def site(self, name: str) -> Site:
         """A site by name.
 

@@ -58,6 +58,7 @@ def status(
 def screen(found: list[SiteStatus]) -> RenderableType:
     """What a person sees: sites, then what they hold, then what runs."""
     parts: list[RenderableType] = [_sites(found)]
+    parts += [Text(f"{one.site}: {one.error}") for one in found if one.error]
     for made in (_queues(found), _groups(found), _schedules(found), _running(found)):
         if made.row_count:
             parts += [Text(), made]
@@ -89,9 +90,9 @@ def _sites(found: list[SiteStatus]) -> Table:
 
 
 def _how(one: SiteStatus) -> Text:
-    if one.error:
-        return Text(one.error, style="yellow" if one.reachable else "red")
-    return Text("up", style="green")
+    if not one.reachable:
+        return Text("away", style="red")
+    return Text("not ready", "yellow") if one.error else Text("up", "green")
 
 
 def _queues(found: list[SiteStatus]) -> Table:

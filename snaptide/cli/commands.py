@@ -98,4 +98,6 @@ def begin(
     ] = False,
 ) -> None:
     """Updatable snapshots for PostgreSQL: work offline, push, resolve, refresh."""
-    ctx.obj = Program(config=config, debug=debug)
+    program = Program(config=config, debug=debug)
+    ctx.obj = program
+    ctx.call_on_close(program.close)

@@ -1,0 +1,319 @@
+"""The command line against real databases: what it prints, and what it ends with."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from sqlalchemy import text
+from typer.testing import CliRunner, Result
+
+from sites import Directory, Site
+from snaptide.cli import app
+from tests.fix_db import MakeDatabase
+from tests.fix_worker import WriteSettings
+
+Run = Callable[..., Result]
+
+
+@pytest.fixture
+def snaptide(sites: Directory, write_settings: WriteSettings) -> Run:
+    """Run a command with the settings of the two sites."""
+    config = write_settings(sites)
+
+    def run(*arguments: str, config: Any = config) -> Result:
+        return CliRunner().invoke(app, ["--config", str(config), *arguments])
+
+    return run
+
+
+def report(result: Result, code: int = 0) -> Any:
+    assert result.exit_code == code, result.output
+    return json.loads(result.stdout)
+
+
+def run(site: Site, *statements: str) -> None:
+    with site.begin() as connection:
+        for statement in statements:
+            connection.execute(text(statement))
+
+
+def ask(site: Site, query: str) -> Any:
+    with site.connect() as connection:
+        return connection.scalar(text(query))
+
+
+# --- sites -------------------------------------------------------------------
+
+
+def test_init_check_and_downgrade(
+    make_database: MakeDatabase, write_settings: WriteSettings
+) -> None:
+    directory = Directory({"hq": make_database(), "jfk": make_database()})
+    config = str(write_settings(directory))
+
+    def call(*arguments: str) -> Result:
+        return CliRunner().invoke(app, ["--config", config, *arguments, "--json"])
+
+    assert {f["subject"] for f in report(call("site", "check"), 3)} == {"schema"}
+    made = report(call("site", "init", "hq", "jfk"))
+    assert [one["before"] for one in made] == [None, None]
+    assert made[0]["now"] == made[1]["now"] != None  # noqa: E711
+    # The servers of tests run with fsync off, and are told so.
+    assert {f["subject"] for f in report(call("site", "check"), 3)} == {"fsync"}
+    again = report(call("site", "init", "hq"))
+    assert again[0]["before"] == again[0]["now"]
+    gone = report(call("site", "downgrade", "jfk", "base"))
+    assert gone["now"] is None
+    assert report(call("site", "check", "jfk"), 3)[0]["severity"] == "fatal"
+
+
+def test_sites_are_listed_without_passwords(snaptide: Run, sites: Directory) -> None:
+    listed = snaptide("site", "list")
+    assert "hq" in listed.output
+    assert "jfk" in listed.output
+    assert str(sites["hq"].url.password) not in listed.output
+
+
+# --- errors ------------------------------------------------------------------
+
+
+def test_an_error_is_told_and_not_traced(snaptide: Run) -> None:
+    result = snaptide("log", "list", "nowhere")
+    assert result.exit_code == 1
+    assert "SNP-001" in result.stderr
+    assert "known: hq, jfk" in result.stderr
+    assert "hint" in result.stderr
+    assert "Traceback" not in result.output
+
+
+def test_an_error_as_json(snaptide: Run) -> None:
+    result = snaptide("log", "drop", "hq", "nothing", "--json")
+    assert result.exit_code == 1
+    assert json.loads(result.stderr)["error"]["code"] == "SNP-101"
+    assert result.stdout == ""
+
+
+def test_debug_shows_where_it_comes_from(snaptide: Run) -> None:
+    result = snaptide("--debug", "log", "list", "nowhere")
+    assert type(result.exception).__name__ == "UnknownSite"
+
+
+def test_no_settings() -> None:
+    result = CliRunner().invoke(app, ["--config", "/no/such/file", "site", "list"])
+    assert result.exit_code == 1
+    assert "SNP-011" in result.stderr
+
+
+def test_the_command_line_is_wrong(snaptide: Run) -> None:
+    assert snaptide("dance").exit_code == 2
+    assert snaptide("push").exit_code == 2
+
+
+def test_a_site_that_is_away(
+    sites: Directory, write_settings: WriteSettings, snaptide: Run
+) -> None:
+    away = Directory({"hq": sites["hq"].url, "jfk": sites["jfk"].url.set(port=1)})
+    config = write_settings(away)
+    for command in (("push", "jfk"), ("status",), ("doctor",), ("site", "check")):
+        result = snaptide(*command, config=config)
+        assert result.exit_code == 4, result.output
+        assert "cannot be reached" in result.output
+
+
+def test_a_wrong_password_is_never_printed(
+    sites: Directory, write_settings: WriteSettings, snaptide: Run
+) -> None:
+    wrong = sites["jfk"].url.set(password="xyzzy-secret")
+    config = write_settings(Directory({"hq": sites["hq"].url, "jfk": wrong}))
+    for command in (("push", "jfk"), ("status",), ("doctor", "--json")):
+        result = snaptide(*command, config=config)
+        assert result.exit_code == 4, result.output
+        assert "password authentication failed" in result.output
+        assert "xyzzy" not in result.output
+
+
+def test_no_broker_to_enqueue_at(snaptide: Run) -> None:
+    result = snaptide("push", "jfk", "--enqueue")
+    assert result.exit_code == 4
+    assert "SNP-402" in result.stderr
+
+
+# --- help --------------------------------------------------------------------
+
+
+def commands(group: Any, path: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
+    inner = getattr(group, "commands", None)
+    if inner is None:
+        return [path]
+    return [found for name, c in inner.items() for found in commands(c, (*path, name))]
+
+
+def test_every_command_has_help_with_an_example() -> None:
+    from typer.main import get_command
+
+    found = commands(get_command(app))
+    assert len(found) > 25
+    for path in found:
+        result = CliRunner().invoke(app, [*path, "--help"])
+        assert result.exit_code == 0, path
+        assert f"Example: snaptide {' '.join(path)}" in result.output, path
+
+
+def test_help_and_version() -> None:
+    assert "Ends with 0" in CliRunner().invoke(app, ["--help"]).output
+    assert CliRunner().invoke(app, ["--version"]).output.startswith("snaptide ")
+
+
+def test_site_names_complete(sites: Directory, write_settings: WriteSettings) -> None:
+    config = str(write_settings(sites))
+    environment = {
+        "_SNAPTIDE_COMPLETE": "complete_bash",
+        "COMP_WORDS": "snaptide push j",
+        "COMP_CWORD": "2",
+        "SNAPTIDE_CONFIG": config,
+    }
+    result = CliRunner().invoke(app, [], env=environment, prog_name="snaptide")
+    assert result.output.split() == ["jfk"]
+
+
+# --- logs, snapshots, rules, schedules ---------------------------------------
+
+
+@pytest.fixture
+def seats(sites: Directory) -> Directory:
+    run(
+        sites["hq"],
+        "CREATE TABLE public.seats (id int PRIMARY KEY, free int, note text)",
+        "INSERT INTO public.seats SELECT i, 100, 'n' FROM generate_series(1, 9) i",
+    )
+    return sites
+
+
+def test_logs(snaptide: Run, seats: Directory) -> None:
+    made = report(snaptide("log", "create", "hq", "seats", "--json"))
+    assert made["identity_columns"] == ["id"]
+    assert "seats" in snaptide("log", "list", "hq").output
+    assert report(snaptide("log", "purge", "hq", "--json"))[0]["table"] == "seats"
+    assert report(snaptide("log", "drop", "hq", "seats", "--json"))
+    assert report(snaptide("log", "list", "hq", "--json")) == []
+
+
+def test_rules(snaptide: Run, seats: Directory) -> None:
+    assert snaptide("rules", "group", "hq", "seats", "count", "free").exit_code == 0
+    assert "none yet" in snaptide("rules", "list", "hq").output
+    added = snaptide("rules", "add", "hq", "seats", "count", "additive")
+    assert "additive" in added.output
+    wrong = snaptide("rules", "add", "hq", "seats", "count", "magic")
+    assert wrong.exit_code == 1
+    assert "there are" in wrong.stderr
+    removed = snaptide("rules", "remove", "hq", "seats", "count", "1", "--json")
+    assert report(removed)[0]["rules"] == []
+
+
+def test_schedules(snaptide: Run) -> None:
+    made = snaptide(
+        *("schedule", "set", "jfk", "push", "hq"),
+        *("--every", "10s", "-o", "transaction-count=5", "--json"),
+    )
+    assert report(made)[0]["options"] == {"transaction_count": 5}
+    assert "10s" in snaptide("schedule", "list", "jfk").output
+    paused = report(snaptide("schedule", "disable", "jfk", "push", "hq", "--json"))
+    assert paused[0]["disabled"] is True
+    assert snaptide("schedule", "enable", "jfk", "push", "hq").exit_code == 0
+    assert report(snaptide("schedule", "remove", "jfk", "push", "hq", "--json")) == []
+    wrong = snaptide("schedule", "set", "jfk", "push", "hq", "--every", "soon")
+    assert wrong.exit_code == 1
+    assert "SNP-340" in wrong.stderr
+
+
+# --- the main job ------------------------------------------------------------
+
+
+@pytest.fixture
+def flying(snaptide: Run, seats: Directory, spark: object) -> Directory:
+    """A loaded updatable snapshot at jfk, made by commands."""
+    for command in (
+        ("log", "create", "hq", "seats"),
+        ("snapshot", "create", "jfk", "seats", "--master", "hq", "--updatable"),
+        ("refresh", "jfk", "seats"),
+    ):
+        result = snaptide(*command)
+        assert result.exit_code == 0, result.output
+    return seats
+
+
+def test_a_change_goes_to_the_master_and_comes_back(
+    snaptide: Run, flying: Directory
+) -> None:
+    run(flying["jfk"], "UPDATE public.seats SET free = 7 WHERE id = 1")
+    run(flying["hq"], "UPDATE public.seats SET free = 8 WHERE id = 2")
+    before = report(snaptide("status", "jfk", "--json"))[0]
+    assert before["backlog"][0]["transactions"] == 1
+    assert before["groups"][0]["lag"] == {"rows": 1, "transactions": 1}
+    listed = report(snaptide("snapshot", "list", "jfk", "--json"))
+    assert listed[0]["undelivered_calls"] == 1
+    pushed = report(snaptide("push", "jfk", "--json"))
+    assert (pushed[0]["transactions"], pushed[0]["errors"]) == (1, 0)
+    assert ask(flying["hq"], "SELECT free FROM public.seats WHERE id = 1") == 7
+    refreshed = report(snaptide("refresh", "jfk", "seats", "--no-push", "--json"))
+    assert refreshed["snapshots"][0]["updated"] == 1
+    after = report(snaptide("status", "jfk", "--json"))[0]
+    assert after["backlog"][0]["transactions"] == 0
+    assert after["groups"][0]["lag"]["rows"] == 0
+    assert report(snaptide("purge", "jfk", "--json"))["queue"]
+    screen = snaptide("status")
+    assert screen.exit_code == 0
+    assert "jfk -> hq" in screen.output
+    assert "jfk <- hq" in screen.output
+
+
+def test_a_conflict_is_shown_and_retried_as_edited(
+    snaptide: Run, flying: Directory
+) -> None:
+    run(flying["jfk"], "UPDATE public.seats SET free = 7 WHERE id = 1")
+    run(flying["hq"], "UPDATE public.seats SET free = 8 WHERE id = 1")
+    pushed = report(snaptide("push", "jfk", "--json"), 3)
+    number = str(pushed[0]["error_ids"][0])
+    assert report(snaptide("errors", "list", "hq", "--json"), 3)[0]["origin"] == "jfk"
+    shown = snaptide("errors", "show", "hq", number)
+    assert "update seats" in shown.output
+    for value in ("100", "7", "8"):
+        assert value in shown.output
+    assert snaptide("status", "hq").exit_code == 3
+    assert snaptide("errors", "retry", "hq", number).exit_code == 3
+    assert snaptide("errors", "retry", "hq").exit_code == 1
+    edit = ("--edit", "seats.free=15", "--null", "seats.note")
+    retried = report(snaptide("errors", "retry", "hq", number, *edit, "--json"))
+    assert retried[0]["applied"] is True
+    row = "SELECT concat(free, note IS NULL) FROM public.seats WHERE id = 1"
+    assert ask(flying["hq"], row) == "15t"
+    assert report(snaptide("errors", "list", "hq", "--json")) == []
+
+
+def test_errors_are_deleted_only_when_named(snaptide: Run, flying: Directory) -> None:
+    run(flying["jfk"], "UPDATE public.seats SET free = 7 WHERE id = 1")
+    run(flying["hq"], "DELETE FROM public.seats WHERE id = 1")
+    assert snaptide("push", "jfk").exit_code == 3
+    assert snaptide("errors", "delete", "hq").exit_code == 1
+    deleted = report(snaptide("errors", "delete", "hq", "--all", "--json"))
+    assert deleted["deleted"] == 1
+
+
+def test_a_snapshot_that_is_gone_is_forgotten(snaptide: Run, flying: Directory) -> None:
+    run(flying["jfk"], "UPDATE snaptide.snapshot SET name = 'other'")
+    hint = report(snaptide("doctor", "hq", "--json"), 3)[-1]["todo"]
+    assert hint == "snaptide log unregister hq jfk seats"
+    assert snaptide(*hint.split()[1:]).exit_code == 0
+    assert snaptide(*hint.split()[1:]).exit_code == 1
+    assert report(snaptide("log", "list", "hq", "--json"))[0]["snapshots"] == []
+
+
+def test_drop(snaptide: Run, flying: Directory) -> None:
+    assert snaptide("snapshot", "show", "jfk", "seats").exit_code == 0
+    run(flying["jfk"], "UPDATE public.seats SET free = 7 WHERE id = 1")
+    assert snaptide("snapshot", "drop", "jfk", "seats").exit_code == 1
+    assert snaptide("snapshot", "drop", "jfk", "seats", "--force").exit_code == 0
+    assert report(snaptide("snapshot", "list", "jfk", "--json")) == []

@@ -1,0 +1,182 @@
+"""Doctor says nothing about a healthy site, and names each thing that is wrong."""
+
+from __future__ import annotations
+
+import pytest
+from sqlalchemy import text
+
+import deferred
+import masters
+import snapshots
+from deferred import schedule as schedules
+from sites import Directory, Site
+from snaptide import doctor
+from snaptide.doctor import Finding
+from tests.fix_db import MakeDatabase
+
+
+def run(site: Site, *statements: str) -> None:
+    with site.begin() as connection:
+        for statement in statements:
+            connection.execute(text(statement))
+
+
+def examine(site: Site) -> list[Finding]:
+    """The findings; the servers of tests run with fsync off, which is one."""
+    return [found for found in doctor.examine(site) if found.subject != "fsync"]
+
+
+def only(site: Site) -> Finding:
+    found = examine(site)
+    assert len(found) == 1, found
+    assert found[0].todo
+    return found[0]
+
+
+@pytest.fixture
+def pair(sites: Directory, spark: object) -> Directory:
+    """A partitioned master table at hq, and an updatable snapshot of it at jfk."""
+    hq, jfk = sites["hq"], sites["jfk"]
+    run(
+        hq,
+        "CREATE TABLE public.seats (id int PRIMARY KEY, free int)"
+        " PARTITION BY RANGE (id)",
+        "CREATE TABLE public.seats_low PARTITION OF public.seats"
+        " FOR VALUES FROM (0) TO (100)",
+        "INSERT INTO public.seats SELECT i, 100 FROM generate_series(1, 9) i",
+    )
+    masters.create_snapshot_log(hq, "seats")
+    snapshots.create(jfk, "seats", master="hq", updatable=True)
+    snapshots.refresh(jfk, "seats", push_deferred_rpc=False)
+    return sites
+
+
+def test_nothing_is_wrong(pair: Directory) -> None:
+    assert examine(pair["hq"]) == []
+    assert examine(pair["jfk"]) == []
+
+
+def test_no_schema(make_database: MakeDatabase) -> None:
+    site = Directory({"bare": make_database()})["bare"]
+    found = only(site)
+    assert (found.severity, found.subject) == ("fatal", "schema")
+    assert found.todo == "snaptide site init bare"
+    site.engine.dispose()
+
+
+def test_schema_not_at_head(sites: Directory) -> None:
+    jfk = sites["jfk"]
+    run(jfk, "UPDATE snaptide.alembic_version SET version_num = '0001'")
+    assert "is at 0001" in only(jfk).what
+    run(jfk, "UPDATE snaptide.alembic_version SET version_num = '9999'")
+    assert "newer Snaptide" in only(jfk).todo
+
+
+def test_another_database(sites: Directory) -> None:
+    jfk = sites["jfk"]
+    run(jfk, "UPDATE snaptide.site_identity SET database_oid = 1, timeline = 99")
+    found = examine(jfk)
+    assert [f.subject for f in found] == ["identity", "identity"]
+    run(jfk, "UPDATE snaptide.site_identity SET name = 'lga'")
+    assert "says that it is site lga" in examine(jfk)[0].what
+
+
+def test_a_partition_that_came_later(pair: Directory) -> None:
+    run(
+        pair["hq"],
+        "CREATE TABLE public.seats_high PARTITION OF public.seats"
+        " FOR VALUES FROM (100) TO (200)",
+    )
+    found = only(pair["hq"])
+    assert (found.severity, found.subject) == ("error", "seats_high")
+    assert "snaptide_mlog_insert" in found.what
+    commands, _, _ = found.todo.partition("; then ")
+    run(pair["hq"], *commands.split("; "))
+    assert examine(pair["hq"]) == []
+
+
+def test_a_trigger_that_is_off(pair: Directory) -> None:
+    run(
+        pair["hq"],
+        "ALTER TABLE public.seats_low DISABLE TRIGGER snaptide_mlog_update",
+        "ALTER TABLE public.seats ENABLE TRIGGER snaptide_mlog_delete",
+    )
+    what = [found.what for found in examine(pair["hq"])]
+    assert len(what) == 2
+    assert "snaptide_mlog_delete is not always on" in what[0]
+    assert "snaptide_mlog_update is disabled" in what[1]
+
+
+def test_a_queue_that_is_off(pair: Directory) -> None:
+    run(
+        pair["jfk"],
+        'ALTER TABLE public."snap$_seats" DISABLE TRIGGER snaptide_def_insert',
+        "ALTER TABLE snaptide.deferred_transaction DISABLE TRIGGER snaptide_order_last",
+    )
+    assert [found.subject for found in examine(pair["jfk"])] == [
+        "snap$_seats",
+        "snaptide.deferred_transaction",
+    ]
+
+
+def test_columns_that_changed(pair: Directory) -> None:
+    run(pair["hq"], "ALTER TABLE public.seats ADD COLUMN colour text")
+    assert "colour came after" in only(pair["hq"]).what
+    run(pair["hq"], "ALTER TABLE public.seats RENAME COLUMN id TO number")
+    assert any("every write" in found.what for found in examine(pair["hq"]))
+
+
+def test_a_snapshot_that_nobody_refreshes(pair: Directory) -> None:
+    run(
+        pair["hq"],
+        "UPDATE snaptide.registered_snapshot"
+        " SET refreshed_at = now() - interval '30 days'",
+    )
+    found = only(pair["hq"])
+    assert found.subject == "jfk:seats"
+    assert "snaptide log unregister hq jfk seats" in found.todo
+
+
+def test_a_registration_that_nobody_knows(pair: Directory) -> None:
+    run(pair["jfk"], "UPDATE snaptide.snapshot SET name = 'other'")
+    assert "no such snapshot" in only(pair["hq"]).what
+    assert "does not know it" in only(pair["jfk"]).what
+
+
+def test_a_snapshot_without_its_log(pair: Directory) -> None:
+    masters.drop_snapshot_log(pair["hq"], "seats", force=True)
+    assert "no snapshot log of seats" in only(pair["jfk"]).what
+
+
+def test_a_master_that_is_away(pair: Directory) -> None:
+    jfk = pair["jfk"]
+    apart = Directory({"jfk": jfk.url, "hq": pair["hq"].url.set(port=1)})["jfk"]
+    found = only(apart)
+    assert found.subject == "master hq"
+    assert str(jfk.url.password) not in found.what
+    apart.engine.dispose()
+
+
+def test_what_stopped(pair: Directory) -> None:
+    jfk = pair["jfk"]
+    schedules.schedule(jfk, "push", "hq", every="1h")
+    run(
+        jfk,
+        "UPDATE snaptide.destination SET disabled = true",
+        "UPDATE snaptide.schedule SET last_error = 'no'",
+        "UPDATE snaptide.refresh_group SET last_error = 'no'",
+        'CREATE UNLOGGED TABLE snaptide."stage$_1" (a int)',
+    )
+    assert [found.subject for found in examine(jfk)] == [
+        "snaptide.stage$_1",
+        "destination hq",
+        "schedule push hq",
+        "refresh group seats",
+    ]
+
+
+def test_parked_errors(pair: Directory) -> None:
+    run(pair["jfk"], "UPDATE public.seats SET free = 7 WHERE id = 1")
+    run(pair["hq"], "DELETE FROM public.seats WHERE id = 1")
+    deferred.push(pair["jfk"], "hq")
+    assert only(pair["hq"]).subject == "error queue"
