@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
 import sqlalchemy as sa
 from psycopg import errors as pg
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection, select
 from sqlalchemy.dialects import postgresql
 
 from deferred import queue
@@ -15,8 +19,10 @@ from sites.ddl import NewColumn
 from sites.names import QualifiedName
 from sites.table import Column, ForeignKey, Table, describe
 from sites.triggers import numbered
+from snapshots import stage
 from snapshots.definition import Definition
 from snapshots.snapshot import Snapshot, carried
+from snapshots.window import Member
 
 READ_ONLY = "This snapshot is read-only"
 NO_TRUNCATE = "A snapshot cannot be truncated"
@@ -92,31 +98,38 @@ def open_to_users(
     )
 
 
-def link(
-    connection: Connection, members: list[Snapshot], definitions: dict[str, Definition]
-) -> list[str]:
-    """Add the foreign keys between the loaded snapshots of a group that are missing.
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """A foreign key of a master table that its snapshot should have too."""
+
+    child: Member
+    parent: Member
+    key: ForeignKey
+
+
+def missing_references(members: Sequence[Member]) -> list[Reference]:
+    """The foreign keys between the snapshots of a group that are not there yet.
 
     A key is taken over when its parent is in the group as a whole: where a
     condition leaves out rows of the parent, children would be refused.
-
-    Returns:
-        Keys that rows at the site violate now; they are checked for new rows.
     """
-    invalid = []
-    parents = {s.master: s for s in members if s.loaded and s.condition is None}
-    for child in members:
-        made = definitions.get(child.key)
-        if made is None or not child.loaded:
-            continue
-        have = {f.name for f in describe(connection, child.base).foreign_keys}
-        for key in made.table.foreign_keys:
-            parent = parents.get(key.parent)
-            if key.name in have or parent is None or not _fits(key, child, parent):
-                continue
-            if not _add(connection, child, parent, key):
-                invalid.append(f"{child.key}: {key.name}")
-    return invalid
+    parents = {m.snapshot.master: m for m in members if m.snapshot.condition is None}
+    return [
+        Reference(child, parents[key.parent], key)
+        for child in members
+        for key in child.master.foreign_keys
+        if key.parent in parents
+        and key.name not in {f.name for f in child.base.foreign_keys}
+        and _fits(key, child.snapshot, parents[key.parent].snapshot)
+    ]
+
+
+def add_reference(connection: Connection, reference: Reference) -> None:
+    """Add a foreign key; rows that users changed meanwhile may violate it already."""
+    child, parent = reference.child.snapshot.base, reference.parent.snapshot.base
+    ddl.add_foreign_key(connection, child, parent, reference.key)
+    with suppress(pg.ForeignKeyViolation), connection.begin_nested():
+        ddl.validate_constraint(connection, child, reference.key.name)
 
 
 def drop(connection: Connection, snapshot: Snapshot, *, force: bool) -> None:
@@ -131,6 +144,7 @@ def drop(connection: Connection, snapshot: Snapshot, *, force: bool) -> None:
     ddl.drop_table(connection, snapshot.base)
     triggers.remove(connection, _guard_function(snapshot))
     ddl.drop_table(connection, QualifiedName(SCHEMA, snapshot.extra_table))
+    stage.drop(connection, snapshot)
 
 
 def _new(column: Column, definition: Definition) -> NewColumn:
@@ -200,21 +214,3 @@ def _fits(key: ForeignKey, child: Snapshot, parent: Snapshot) -> bool:
     return set(key.columns) <= set(child.columns) and set(key.parent_columns) <= set(
         parent.columns
     )
-
-
-def _add(
-    connection: Connection, child: Snapshot, parent: Snapshot, key: ForeignKey
-) -> bool:
-    ddl.add_foreign_key(connection, child.base, parent.base, key)
-    try:
-        with connection.begin_nested():
-            ddl.validate_constraint(connection, child.base, key.name)
-    except pg.ForeignKeyViolation:
-        return False
-    return True
-
-
-def count(connection: Connection, snapshot: Snapshot) -> int:
-    """How many rows the base table holds."""
-    base = sa.table(snapshot.base_table, schema=snapshot.schema)
-    return connection.scalar(select(func.count()).select_from(base)) or 0

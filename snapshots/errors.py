@@ -94,11 +94,11 @@ class CannotMerge(RefreshError):
     hint = "A trigger or constraint at the site refuses them; the message names it."
 
 
-class LoadIncomplete(RefreshError):
-    """Rows were lost on the way from the master; nothing was changed."""
+class StageLost(RefreshError):
+    """The staged rows are not those that were written; nothing was changed."""
 
     code = "SNP-213"
-    hint = "Refresh again; if it happens again, look at the log of the Spark executors."
+    hint = "The site's server may have crashed in between: refresh again."
 
 
 # Creation and definition: SNP-220 to SNP-249.

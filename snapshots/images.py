@@ -26,6 +26,10 @@ CHUNK = 10_000
 
 Keys = Sequence[Sequence[str]]
 
+#: One of so many parts of a window, divided by a hash of the key.
+Part = tuple[int, int]
+WHOLE: Part = (0, 1)
+
 
 def schema(member: Member) -> pa.Schema:
     """The Arrow schema of a member's images."""
@@ -58,9 +62,16 @@ def rows_of(member: Member, part: Range) -> Select[Any]:
     return part.restrict(query.where(where.clause(member.snapshot.condition)), table)
 
 
-def of_changed(member: Member, since: str) -> Select[Any]:
+def present(member: Member, part: Range) -> Select[Any]:
+    """Images of the rows in a range of the base table."""
+    table = _source(member.base, part)
+    return part.restrict(select(*_images(member, table)), table)
+
+
+def of_changed(member: Member, since: str, part: Part = WHOLE) -> Select[Any]:
     """Images of the rows that changed at the master, as they are now."""
-    return _joined(member, changed_keys(member, since).subquery("changed"))
+    changed = changed_keys(member, since).subquery("changed")
+    return _joined(member, changed).where(_in_part(member, changed, part))
 
 
 def of_keys(member: Member, keys: Keys) -> Select[Any]:
@@ -77,22 +88,22 @@ def of_keys(member: Member, keys: Keys) -> Select[Any]:
     return _joined(member, rows.render_derived())
 
 
-def at_site(member: Member, keys: sa.TableClause | None) -> Select[Any]:
-    """Images of the rows that the snapshot holds now: all, or those of some keys."""
+def at_site(
+    member: Member, keys: Sequence[Select[Any]], part: Part = WHOLE
+) -> Select[Any]:
+    """Images of the rows that the snapshot holds now, of the keys in these queries."""
     base = member.base.sql()
-    images = select(*_images(member, base))
-    if keys is None:
-        return images
-    wanted = (
-        select(*(keys.c[n] for n in member.snapshot.key_names)).distinct().subquery()
-    )
+    wanted = select(*sa.union_all(*keys).subquery().c).distinct().subquery("wanted")
     same = [
         base.c[name] == wanted.c[k]
         for name, k in zip(
             member.snapshot.identity_columns, member.snapshot.key_names, strict=True
         )
     ]
-    return images.select_from(base.join(wanted, sa.and_(*same)))
+    query = select(*_images(member, base)).select_from(
+        base.join(wanted, sa.and_(*same))
+    )
+    return query.where(_in_part(member, wanted, part))
 
 
 def fetch(connection: Connection, query: Select[Any], shape: pa.Schema) -> pa.Table:
@@ -108,6 +119,15 @@ def fetch(connection: Connection, query: Select[Any], shape: pa.Schema) -> pa.Ta
 def as_text(columns: Sequence[sa.ColumnElement[Any]]) -> list[sa.ColumnElement[Any]]:
     """Columns as the database prints them."""
     return [cast(column, Text).label(column.key) for column in columns]
+
+
+def _in_part(member: Member, keys: sa.FromClause, part: Part) -> sa.ColumnElement[bool]:
+    number, parts = part
+    if parts == 1:
+        return sa.true()
+    texts = [cast(keys.c[name], Text) for name in member.snapshot.key_names]
+    key_hash = func.hashtext(func.concat_ws(",", *texts)).op("&")(0x7FFFFFFF)
+    return func.mod(key_hash, parts) == number
 
 
 def _source(table: Table, part: Range) -> sa.TableClause:

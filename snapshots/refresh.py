@@ -4,43 +4,53 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
+from psycopg.errors import LockNotAvailable
 from sqlalchemy import Connection, func, select
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt
 
 import deferred
 from deferred import PushReport, error_queue, queue
 from masters import registration
+from masters.snapshot_log import find_log
 from sites import faults, identity, names, position
 from sites.activity import Progress
+from sites.errors import SnaptideError
 from sites.identity import Identity
 from sites.site import Site
 from snapshots import (
     base_table,
     comparison,
     first_load,
+    large,
     merge,
     refresh_group,
     snapshot,
+    stage,
     window,
     work,
 )
 from snapshots.comparison import Compared
 from snapshots.definition import Definition, define
 from snapshots.errors import (
+    CannotMerge,
     DifferentGroups,
     ErrorsAtMaster,
     PositionMoved,
+    StageLost,
     UnknownSnapshot,
     WrongMethod,
 )
+from snapshots.large import Sides
 from snapshots.merge import Merged, Rules
 from snapshots.refresh_group import RefreshGroup
 from snapshots.reports import RefreshReport, SnapshotReport
 from snapshots.snapshot import Snapshot
-from snapshots.window import LOAD, Window
+from snapshots.stage import Stage
+from snapshots.window import LOAD, Member, Window
 
 ATTEMPTS = 3
 
@@ -104,7 +114,7 @@ def refresh(
         allow_mass_delete=allow_mass_delete,
         mass_delete_share=mass_delete_share,
     )
-    with refresh_group.exclusively(site, group.name):
+    with refresh_group.exclusively(site, group.name), _noted(site, group.name):
         for attempt in _again():
             with attempt:
                 task = _task(site, group.name, named, method, rules)
@@ -119,6 +129,17 @@ def refresh(
         seconds=time.monotonic() - started,
         pushed=pushed,
     )
+
+
+@contextmanager
+def _noted(site: Site, group: str) -> Iterator[None]:
+    """Leave the reason of a failure where status finds it."""
+    try:
+        yield
+    except SnaptideError as error:
+        with suppress(SnaptideError, SQLAlchemyError), site.begin() as connection:
+            refresh_group.note_error(connection, group, f"{error.code} {error.message}")
+        raise
 
 
 def _split(what: str | Sequence[str]) -> list[str]:
@@ -152,7 +173,7 @@ def _push(site: Site, master: str) -> PushReport | None:
 
 def _again() -> Retrying:
     return Retrying(
-        retry=retry_if_exception_type(PositionMoved),
+        retry=retry_if_exception_type((PositionMoved, StageLost)),
         stop=stop_after_attempt(ATTEMPTS),
         reraise=True,
     )
@@ -203,37 +224,113 @@ def _once(
     task: _Task, told: Progress | None
 ) -> tuple[Window, tuple[SnapshotReport, ...]]:
     """Read, compare and merge once; commits at the site, then at the master."""
-    _register_new(task)
+    known = _register_new(task)
     with _moment(task.master) as master, _moment(task.site) as site:
         with task.site.connect() as plain:
             seen = window.read(
-                master, plain, task.who, task.group, task.members, task.methods
+                master, plain, task.who, task.group, task.members, task.methods, known
             )
         faults.point("refresh.after_window")
+        prepared = {
+            m.snapshot.key: large.prepare(task.site, master, seen, m)
+            for m in seen.members
+            if m.method != LOAD and comparison.is_large(master, seen, m)
+        }
         # Only now does the site's own moment begin.
         here = position.current(site)
         loaded = _load(task, master, seen, told)
+        sides = Sides(
+            master=task.master, site=task.site, at_master=master, at_site=site
+        )
         compared = [
-            comparison.compare(master, site, seen, member, number)
+            _compare(sides, seen, member, number, prepared)
             for number, member in enumerate(seen.members)
             if member.method != LOAD
         ]
     faults.point("refresh.after_stage")
     merged = _merge(task, seen, compared, here)
     faults.point("refresh.after_merge")
+    _sweep(task, compared)
+    _link(task, seen)
     with task.master.begin() as connection:
         keys = [m.key for m in task.members]
         registration.advance(connection, task.who.site_id, keys, seen.position)
     return seen, _reports(seen, compared, merged, loaded)
 
 
-def _register_new(task: _Task) -> None:
-    """Have the master keep its log for snapshots that are about to be loaded."""
-    new = [m.key for m in task.members if not m.loaded or task.group.position is None]
-    if new:
-        with task.master.begin() as connection:
-            here = position.current(connection)
-            registration.advance(connection, task.who.site_id, new, here)
+def _compare(
+    sides: Sides,
+    seen: Window,
+    member: Member,
+    number: int,
+    prepared: Mapping[str, large.Prepared],
+) -> Compared:
+    ready = prepared.get(member.snapshot.key)
+    if ready is not None:
+        return large.compare(sides, seen, member, ready)
+    return comparison.compare(sides.at_master, sides.at_site, seen, member, number)
+
+
+def _sweep(task: _Task, compared: Sequence[Compared]) -> None:
+    """Drop the stages; what a crash leaves goes with the next large refresh."""
+    staged = [c for c in compared if isinstance(c.difference, Stage)]
+    if not staged:
+        return
+    with task.site.begin() as connection:
+        for found in staged:
+            assert isinstance(found.difference, Stage)
+            stage.forget(connection, found.difference)
+            stage.drop(connection, found.member.snapshot)
+
+
+def _link(task: _Task, seen: Window) -> None:
+    """Add the foreign keys whose snapshots are both there now.
+
+    Each in a transaction of its own: users write to the tables, and who cannot
+    be locked for a moment gets his key with a later refresh.
+    """
+    for reference in base_table.missing_references(seen.members):
+        with suppress(LockNotAvailable), task.site.begin() as connection:
+            connection.execute(select(func.set_config("lock_timeout", "500ms", True)))
+            base_table.add_reference(connection, reference)
+
+
+def _register_new(task: _Task) -> set[str]:
+    """Have the master keep its log for snapshots that it keeps nothing for yet.
+
+    These are about to be loaded; or the master forgot them, and they will be
+    compared completely.
+
+    Returns:
+        Those that it kept its log for already.
+    """
+    keys = [m.key for m in task.members]
+    with task.master.begin() as connection:
+        known = registration.registered(connection, task.who.site_id, keys)
+        for member in task.members:
+            if member.key not in known:
+                _register(connection, task, member)
+        new = [m.key for m in task.members if not (m.loaded and m.key in known)]
+        here = position.current(connection)
+        registration.advance(connection, task.who.site_id, new, here)
+    return known
+
+
+def _register(connection: Connection, task: _Task, member: Snapshot) -> None:
+    log = find_log(connection, member.master)
+    if log is None:
+        return
+    registration.register(
+        connection,
+        site_id=task.who.site_id,
+        site_name=task.site.name,
+        snapshot=member.key,
+        refresh_group=task.group.name,
+        log_id=log.id,
+        table=member.master,
+        condition=member.condition,
+        updatable=member.updatable,
+    )
 
 
 @contextmanager
@@ -266,19 +363,26 @@ def _merge(
         group = []
         for number, found in enumerate(compared):
             changes = work.create(connection, found.member, number)
-            work.fill(connection, changes, found.difference)
+            work.take(connection, changes, found.difference)
             group.append(changes)
-        merged = merge.merge(connection, group, seen, here, task.rules)
+        with _refused_by_the_site():
+            merged = merge.merge(connection, group, seen, here, task.rules)
         for member in seen.members:
             if member.method == LOAD:
                 definition = definitions[member.snapshot.key]
                 first_load.finish(connection, member, definition, task.master.name)
         merge.settle(connection, task.group, seen, methods)
-        if definitions:
-            members = snapshot.members(connection, task.group.name)
-            base_table.link(connection, members, definitions)
         faults.point("refresh.before_merge_commit")
     return merged
+
+
+@contextmanager
+def _refused_by_the_site() -> Iterator[None]:
+    """Name the trigger or constraint of a user that refuses the master's rows."""
+    try:
+        yield
+    except DBAPIError as error:
+        raise CannotMerge(f"The site refuses the rows: {error.orig}") from error
 
 
 def _definitions(task: _Task, seen: Window) -> dict[str, Definition]:

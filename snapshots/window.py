@@ -8,7 +8,7 @@ not cover is pending, whatever happens to it meanwhile.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +18,6 @@ from sqlalchemy.sql.selectable import FromClause
 
 from deferred import marker
 from deferred.marker import Marker
-from masters import registration
 from masters.errors import NoSnapshotLog
 from masters.snapshot_log import find_log, reaches_back_to
 from sites import identity, position
@@ -86,6 +85,7 @@ def read(
     group: RefreshGroup,
     snapshots: Sequence[Snapshot],
     methods: Mapping[str, str],
+    known: Collection[str],
 ) -> Window:
     """Read the window of a group.
 
@@ -93,14 +93,15 @@ def read(
         master: in a REPEATABLE READ transaction, whose moment the group will show.
         site: for the description of the base tables alone.
         methods: the character asked for, by name of snapshot; `?` for the others.
+        known: snapshots that the master kept its log for all the time.
 
     Raises:
         MasterChanged: the database is not the one that the position belongs to.
         NoSnapshotLog, SnapshotLogTooYoung: fast was asked for and cannot be done.
     """
     here = position.current(master)
-    _confirm(master, group)
-    known = registration.registered(master, who.site_id, [s.key for s in snapshots])
+    complete = all(methods.get(s.key) == "c" for s in snapshots)
+    _confirm(master, group, complete=complete)
     members = [
         _member(master, site, group, s, methods.get(s.key, "?"), s.key in known)
         for s in snapshots
@@ -132,13 +133,13 @@ def site_keys(snapshot: Snapshot) -> Select[Any]:
     return select(*(view.c[name] for name in snapshot.key_names)).distinct()
 
 
-def _confirm(master: Connection, group: RefreshGroup) -> None:
+def _confirm(master: Connection, group: RefreshGroup, *, complete: bool) -> None:
     who = identity.confirm(master, group.master)
     if who.site_id != group.master_id:
         raise MasterChanged(
             f"Site {group.master} is another site now.", group=group.name
         )
-    if group.position is not None:
+    if group.position is not None and not complete:
         ahead = func.pg_snapshot_xmax(
             func.pg_current_snapshot()
         ) >= func.pg_snapshot_xmax(sa.cast(literal(group.position), PgSnapshot()))

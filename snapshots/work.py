@@ -12,10 +12,11 @@ from sqlalchemy import Connection, TableClause, func, select, update
 
 from sites import ddl, transport
 from sites.ddl import NewColumn
-from sites.names import QualifiedName
 from sites.triggers import numbered
 from sites.types import NativeType
 from sites.write import Staged
+from snapshots import stage
+from snapshots.stage import Stage
 from snapshots.window import Member
 
 #: Work tables of this size are worth statistics.
@@ -89,33 +90,37 @@ def create(connection: Connection, member: Member, number: int) -> Work:
     return Work(member=member, staged=staged)
 
 
-def fill(connection: Connection, work: Work, difference: pa.Table) -> None:
-    """Take over a difference that this process holds."""
-    columns = ["kind", *numbered("n", work.member.carried)]
-    if difference.num_rows:
-        transport.copy_rows(connection, work.table, columns, _rows(difference))
-    _settle(connection, work, difference.num_rows)
+def take(connection: Connection, work: Work, difference: pa.Table | Stage) -> None:
+    """Fill a work table with a difference, wherever that is.
 
-
-def fill_from_stage(
-    connection: Connection, work: Work, stage: TableClause, attempts: list[str]
-) -> int:
-    """Take over a difference that executors have written to a stage table.
-
-    Returns:
-        How many rows it had; the caller compares with what was written.
+    Raises:
+        StageLost: the stage does not hold what was written to it.
     """
-    numbers = numbered("n", work.member.carried)
+    if isinstance(difference, Stage):
+        rows = _from_stage(connection, work, difference)
+        difference.expect(rows)
+    else:
+        rows = difference.num_rows
+        columns = ["kind", *numbered("n", work.member.carried)]
+        if rows:
+            transport.copy_rows(connection, work.table, columns, _rows(difference))
+    if rows:
+        _pair_equal_keys(connection, work)
+    if rows >= _WORTH_ANALYZING:
+        transport.analyze(connection, work.table)
+
+
+def _from_stage(connection: Connection, work: Work, staged: Stage) -> int:
+    table = stage.rows_of(work.member, staged)
     values = [
-        sa.cast(stage.c[f"c{n}"], NativeType(work.member.base.column(c).type))
+        sa.cast(table.c[f"c{n}"], NativeType(work.member.base.column(c).type))
         for n, c in enumerate(work.member.carried, 1)
     ]
-    kind = sa.cast(stage.c.op, NativeType('"char"'))
-    rows = select(kind, *values).where(stage.c.attempt.in_(attempts))
-    statement = sa.insert(work.table).from_select(["kind", *numbers], rows)
-    count = connection.execute(statement).rowcount
-    _settle(connection, work, count)
-    return count
+    kind = sa.cast(table.c.op, NativeType('"char"'))
+    rows = select(kind, *values).where(table.c.attempt.in_(staged.attempts))
+    columns = ["kind", *numbered("n", work.member.carried)]
+    statement = sa.insert(work.table).from_select(columns, rows)
+    return connection.execute(statement).rowcount
 
 
 def counts(connection: Connection, work: Work) -> dict[str, int]:
@@ -137,12 +142,6 @@ def hold(connection: Connection, work: Work, condition: sa.ColumnElement[bool]) 
     """Hold back the free rows that fulfil a condition; says how many."""
     statement = update(work.table).where(work.free, condition).values(held=True)
     return connection.execute(statement).rowcount
-
-
-def _settle(connection: Connection, work: Work, rows: int) -> None:
-    _pair_equal_keys(connection, work)
-    if rows >= _WORTH_ANALYZING:
-        ddl.analyze(connection, QualifiedName("pg_temp", work.table.name))
 
 
 def _pair_equal_keys(connection: Connection, work: Work) -> None:

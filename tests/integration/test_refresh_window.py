@@ -47,8 +47,11 @@ def test_writer_open_over_two_refreshes(hq, jfk):
     with hq.begin() as writer, jfk.begin() as user:
         writer.exec_driver_sql("UPDATE public.t SET v = 'late' WHERE id = 1")
         user.exec_driver_sql("UPDATE public.t SET v = 'mine' WHERE id = 2")
-        for number in ("3", "4"):
-            run(hq, "UPDATE public.t SET v = 'soon' WHERE id = " + number)
+        for statement in (
+            "UPDATE public.t SET v = 'soon' WHERE id = 3",
+            "UPDATE public.t SET v = 'soon' WHERE id = 4",
+        ):
+            run(hq, statement)
             assert one(jfk).updated == 1
     assert one(jfk).updated == 1
     assert rows(jfk, ALL) == rows(hq, ALL)
@@ -125,16 +128,31 @@ def test_methods_by_position(hq, sites, jfk):
 @pytest.mark.parametrize(
     ("key", "values"),
     [
-        ("a int, b text, PRIMARY KEY (b, a)", "(1, 'x'), (1, 'y'), (2, 'a,b\"c\\')"),
-        ("a text PRIMARY KEY, b text", "('it''s %', 'x'), ('', NULL), ('ü\n\t', 'x')"),
-        ("a numeric PRIMARY KEY, b text", "(1.0, 'x'), (2.50, NULL), ('NaN', 'x')"),
-        ("a uuid PRIMARY KEY, b text", "(gen_random_uuid(), 'x')"),
-        ("a timestamptz PRIMARY KEY, b json", "('infinity', '{}'), (now(), '[1]')"),
+        (
+            "a int, b text, PRIMARY KEY (b, a)",
+            "INSERT INTO public.t VALUES (1, 'x'), (1, 'y'), (2, 'a,b\"c\\')",
+        ),
+        (
+            "a text PRIMARY KEY, b text",
+            "INSERT INTO public.t VALUES ('it''s %', 'x'), ('', NULL), ('ü\n\t', 'x')",
+        ),
+        (
+            "a numeric PRIMARY KEY, b text",
+            "INSERT INTO public.t VALUES (1.0, 'x'), (2.50, NULL), ('NaN', 'x')",
+        ),
+        (
+            "a uuid PRIMARY KEY, b text",
+            "INSERT INTO public.t VALUES (gen_random_uuid(), 'x')",
+        ),
+        (
+            "a timestamptz PRIMARY KEY, b json",
+            "INSERT INTO public.t VALUES ('infinity', '{}'), (now(), '[1]')",
+        ),
     ],
 )
 def test_keys_of_any_type(sites, key, values):
     hq, jfk = sites["hq"], sites["jfk"]
-    run(hq, f"CREATE TABLE public.t ({key})", "INSERT INTO public.t VALUES " + values)
+    run(hq, f"CREATE TABLE public.t ({key})", values)
     log(hq, "t")
     snapshots.create(jfk, "t", master="hq", updatable=True)
     snapshots.refresh(jfk, "t")

@@ -1,0 +1,101 @@
+"""Tables that one large refresh passes its rows through; unlogged, and ours alone.
+
+A crash of the server empties them, and Spark may run a task twice: what counts
+are the attempts that the writers' commit messages name, and only if all their
+rows are there (design 3.5).
+"""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass
+
+import sqlalchemy as sa
+from sqlalchemy import Connection, TableClause, delete
+
+from sites import arrow, ddl, names
+from sites.catalog import SCHEMA
+from sites.ddl import NewColumn
+from sites.names import QualifiedName
+from snapshots.errors import StageLost
+from snapshots.snapshot import Snapshot, key_types
+from snapshots.window import Member
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stage:
+    """A difference that executors have written at the site."""
+
+    table: QualifiedName
+    load_id: uuid.UUID
+    #: the runs of tasks whose rows count
+    attempts: tuple[str, ...]
+    rows: int
+
+    def expect(self, rows: int) -> None:
+        """See that all rows are there.
+
+        Raises:
+            StageLost: there are fewer or more than were written.
+        """
+        if rows != self.rows:
+            raise StageLost(f"The stage holds {rows} rows of {self.rows}.")
+
+
+def create(connection: Connection, member: Member) -> QualifiedName:
+    """Create the empty stage of a snapshot; one that was left over goes first."""
+    name = _name("stage$_", member.snapshot)
+    ddl.drop_table(connection, name)
+    columns = [
+        NewColumn(name=f"c{n}", type=_type(member, column))
+        for n, column in enumerate(member.carried, 1)
+    ]
+    ends = [NewColumn(name="op", type="text"), NewColumn(name="attempt", type="text")]
+    ddl.create_table(connection, name, [*ends, *columns], unlogged=True)
+    return name
+
+
+def create_keys(connection: Connection, member: Member) -> TableClause:
+    """Create the table of a window's keys, where executors can see it."""
+    name, keys = _name("keys$_", member.snapshot), member.snapshot.key_names
+    kinds = key_types(member.base, member.snapshot)
+    ddl.drop_table(connection, name)
+    columns = [NewColumn(name=k, type=t.name) for k, t in zip(keys, kinds, strict=True)]
+    ddl.create_table(connection, name, columns, unlogged=True)
+    return sa.table(
+        name.name,
+        *(sa.column(k, t) for k, t in zip(keys, kinds, strict=True)),
+        schema=name.schema,
+    )
+
+
+def rows_of(member: Member, stage: Stage) -> TableClause:
+    """The stage table for use in statements."""
+    names = ["op", "attempt", *(f"c{n}" for n, _ in enumerate(member.carried, 1))]
+    return sa.table(stage.table.name, *map(sa.column, names), schema=stage.table.schema)
+
+
+def drop(connection: Connection, snapshot: Snapshot) -> None:
+    """Drop what a large refresh of a snapshot has made, if it has."""
+    for prefix in ("stage$_", "keys$_"):
+        ddl.drop_table(connection, _name(prefix, snapshot))
+
+
+def forget(connection: Connection, stage: Stage) -> None:
+    """Forget which attempts counted."""
+    from snapshots.spark.catalog import stage_attempt
+
+    connection.execute(
+        delete(stage_attempt).where(stage_attempt.c.load_id == stage.load_id)
+    )
+
+
+def _name(prefix: str, snapshot: Snapshot) -> QualifiedName:
+    return QualifiedName(SCHEMA, names.derived(prefix, snapshot.qualified))
+
+
+def _type(member: Member, column: str) -> str:
+    kind = member.base.column(column).type
+    if arrow.carrier(kind) == "text" or kind.startswith("character varying"):
+        return "text"
+    return kind

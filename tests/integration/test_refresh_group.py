@@ -1,0 +1,140 @@
+"""A refresh group: one moment, one refresh at a time, errors that are named."""
+
+import threading
+
+import pytest
+
+import snapshots
+from masters import registration
+from sites import Directory
+from snapshots import refresh_group
+from snapshots.errors import CannotMerge, ErrorsAtMaster, MasterChanged, RefreshRunning
+from tests.fix_sites import log, rows, run
+
+pytestmark = pytest.mark.usefixtures("spark")
+
+
+@pytest.fixture
+def hq(sites: Directory):
+    for name in ("a", "b"):
+        run(
+            sites["hq"],
+            f"CREATE TABLE public.{name} (id int PRIMARY KEY, money int DEFAULT 100)",
+        )
+    run(
+        sites["hq"],
+        "INSERT INTO public.a SELECT generate_series(1, 5)",
+        "INSERT INTO public.b SELECT id FROM public.a",
+    )
+    log(sites["hq"], "a", "b")
+    return sites["hq"]
+
+
+@pytest.fixture
+def jfk(sites: Directory, hq):
+    for name in ("a", "b"):
+        snapshots.create(sites["jfk"], name, master="hq", group="bank", updatable=True)
+    snapshots.refresh(sites["jfk"], "bank")
+    return sites["jfk"]
+
+
+def test_one_moment(hq, jfk):
+    over = threading.Event()
+
+    def move():
+        with hq.connect() as connection:
+            while not over.is_set():
+                for statement in (
+                    "UPDATE public.a SET money = money - 1 WHERE id = 1",
+                    "UPDATE public.b SET money = money + 1 WHERE id = 1",
+                ):
+                    connection.exec_driver_sql(statement)
+                connection.commit()
+
+    mover = threading.Thread(target=move)
+    mover.start()
+    try:
+        for _ in range(4):
+            snapshots.refresh(jfk, "bank", push_deferred_rpc=False)
+            found = rows(
+                jfk,
+                "SELECT (SELECT sum(money) FROM public.a)"
+                " + (SELECT sum(money) FROM public.b)",
+            )
+            assert found == [(1000,)]
+    finally:
+        over.set()
+        mover.join()
+
+
+def test_one_refresh_at_a_time(jfk):
+    with refresh_group.exclusively(jfk, "bank"), pytest.raises(RefreshRunning):
+        snapshots.refresh(jfk, "bank")
+    snapshots.refresh(jfk, "bank")
+
+
+def test_position_that_moved_starts_over(hq, jfk, monkeypatch):
+    run(hq, "UPDATE public.a SET money = 7 WHERE id = 1")
+    advance, moved = refresh_group.lock_at, []
+
+    def once(connection, group):
+        if not moved:
+            moved.append(True)
+            group = refresh_group.RefreshGroup(
+                name=group.name,
+                master=group.master,
+                master_id=group.master_id,
+                position="1:1:",
+            )
+        advance(connection, group)
+
+    monkeypatch.setattr(refresh_group, "lock_at", once)
+    snapshots.refresh(jfk, "bank")
+    assert moved
+    assert rows(jfk, "SELECT money FROM public.a WHERE id = 1") == [(7,)]
+
+
+def test_errors_at_the_master(hq, jfk):
+    run(jfk, "UPDATE public.a SET money = 1 WHERE id = 1")
+    run(hq, "UPDATE public.a SET money = 2 WHERE id = 1")
+    with pytest.raises(ErrorsAtMaster):
+        snapshots.refresh(jfk, "bank", refresh_after_errors=False)
+    assert rows(jfk, "SELECT money FROM public.a WHERE id = 1") == [(1,)]
+    errors = rows(jfk, "SELECT last_error FROM snaptide.refresh_group")
+    assert "SNP-208" in str(errors)
+    snapshots.refresh(jfk, "bank")
+    assert rows(jfk, "SELECT money FROM public.a WHERE id = 1") == [(2,)]
+
+
+def test_trigger_at_the_site_that_refuses(hq, jfk):
+    run(
+        jfk,
+        "CREATE FUNCTION public.no() RETURNS trigger LANGUAGE plpgsql AS"
+        " 'BEGIN RAISE EXCEPTION ''not here''; END'",
+        'CREATE TRIGGER no BEFORE UPDATE ON public."snap$_a"'
+        " FOR EACH ROW EXECUTE FUNCTION public.no()",
+    )
+    run(hq, "UPDATE public.a SET money = 7", "UPDATE public.b SET money = 7")
+    with pytest.raises(CannotMerge, match="not here"):
+        snapshots.refresh(jfk, "bank")
+    assert rows(jfk, "SELECT sum(money) FROM public.b") == [(500,)]
+
+
+def test_master_that_forgot_us(hq, jfk):
+    run(hq, "DELETE FROM snaptide.registered_snapshot")
+    run(hq, "UPDATE public.a SET money = 7")
+    report = snapshots.refresh(jfk, "bank")
+    assert {s.method for s in report.snapshots} == {"complete"}
+    report = snapshots.refresh(jfk, "bank")
+    assert {s.method for s in report.snapshots} == {"fast"}
+    with hq.connect() as connection:
+        assert registration.horizon(connection, 1) is not None
+
+
+def test_master_that_went_back(hq, jfk):
+    run(jfk, "UPDATE snaptide.refresh_group SET position = '900000:900000:'")
+    with pytest.raises(MasterChanged):
+        snapshots.refresh(jfk, "bank")
+    snapshots.refresh(jfk, "a,b", method="cc")
+    report = snapshots.refresh(jfk, "bank")
+    assert {s.method for s in report.snapshots} == {"fast"}
