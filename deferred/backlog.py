@@ -13,7 +13,8 @@ import sqlalchemy as sa
 from sqlalchemy import ColumnElement, Connection, Row, func, select
 
 from deferred.catalog import deferred_transaction, delivery, destination
-from sites import position
+from deferred.errors import NoSuchDestination
+from sites import Site, identity, position
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +48,24 @@ def waiting_destinations(connection: Connection) -> list[str]:
 def backlogs(connection: Connection) -> list[Backlog]:
     """What waits for each destination, by name."""
     return [_backlog(connection, row) for row in _destinations(connection)]
+
+
+def set_disabled(site: Site, name: str, *, disabled: bool) -> Backlog:
+    """Pause the pushes to a destination, or let them go on (Oracle: SET_DISABLED).
+
+    Raises:
+        NoSuchDestination: nothing here is queued for it.
+    """
+    with site.begin() as connection:
+        identity.read(connection)
+        changed = connection.execute(
+            sa.update(destination)
+            .where(destination.c.name == name)
+            .values(disabled=disabled)
+        )
+        if not changed.rowcount:
+            raise NoSuchDestination(f"Nothing is queued here for {name!r}.")
+        return next(b for b in backlogs(connection) if b.destination == name)
 
 
 def _destinations(connection: Connection) -> list[Row[Any]]:

@@ -77,6 +77,10 @@ class Service:
             one.kill()
         self._process.wait(timeout=30)
 
+    def wait_killed(self, *, seconds: float = 60) -> None:
+        """Wait until the process has died of SIGKILL."""
+        assert self._process.wait(timeout=seconds) == -signal.SIGKILL, self.printed()
+
     def stop(self) -> None:
         """End the process in good order."""
         if self._process.poll() is None:
@@ -97,7 +101,7 @@ class Services:
     def worker(self, *options: str, **environment: str) -> Service:
         """A worker that is ready, through Celery's own command."""
         arguments = ["celery", "-A", "snaptide", "worker", "--loglevel=info"]
-        made = self._start([*arguments, *(options or ("--pool=threads",))], environment)
+        made = self._start([*arguments, *options], environment)
         made.wait_for_line(" ready.")
         return made
 

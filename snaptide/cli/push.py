@@ -7,13 +7,15 @@ from typing import Annotated, Any
 import typer
 
 import deferred
+from deferred.backlog import set_disabled
 from deferred.push import destinations
 from snaptide.cli.arguments import Json, SiteName, complete_site
 from snaptide.cli.failures import ExitCode
-from snaptide.cli.output import show, table
+from snaptide.cli.output import facts, show, table
 from snaptide.cli.program import Program
 from snaptide.cli.progress import working
 from snaptide.cli.queued import hand_over
+from snaptide.errors import BadArgument
 
 COLUMNS = ["to", "transactions", "calls", "resolved", "parked", "seconds", ""]
 
@@ -45,6 +47,12 @@ def push(
     batch_size: Annotated[
         int, typer.Option(min=0, help="Calls per commit at the destination.")
     ] = 0,
+    enable: Annotated[
+        bool | None,
+        typer.Option(
+            "--enable/--disable", help="Only let pushes go on, or pause them."
+        ),
+    ] = None,
     enqueue: Annotated[
         bool, typer.Option("--enqueue", help="Let a worker do it.")
     ] = False,
@@ -55,6 +63,9 @@ def push(
     Example: snaptide push jfk hq --transaction-count 1000
     """
     program = Program.of(ctx)
+    if enable is not None:
+        _switch(program, site, destination, enabled=enable)
+        return
     options: dict[str, Any] = {
         "stop_on_error": stop_on_error,
         "transaction_count": transaction_count,
@@ -74,6 +85,15 @@ def push(
     show(program, reports, lambda: table(COLUMNS, map(_row, reports)))
     if any(report.errors for report in reports):
         raise typer.Exit(ExitCode.ATTENTION)
+
+
+def _switch(
+    program: Program, site: str, destination: str | None, *, enabled: bool
+) -> None:
+    if destination is None:
+        raise BadArgument("Say which destination.")
+    changed = set_disabled(program.site(site), destination, disabled=not enabled)
+    show(program, changed, lambda: facts(changed))
 
 
 def _row(report: deferred.PushReport) -> tuple[object, ...]:

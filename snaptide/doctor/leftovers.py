@@ -45,7 +45,7 @@ def _destinations(connection: Connection, site: str) -> Iterator[Finding]:
                 site,
                 f"destination {row.name}",
                 "Propagation is disabled: changes stay in the queue.",
-                f"Set disabled to false for {row.name} in snaptide.destination.",
+                f"snaptide push {site} {row.name} --enable",
             )
         elif row.last_error:
             yield _warning(

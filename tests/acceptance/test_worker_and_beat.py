@@ -110,7 +110,7 @@ def test_schedules_take_effect_without_a_restart(
         run(seats["hq"], "UPDATE public.seats SET free = 55 WHERE id = 9")
         schedules.schedule(jfk, "refresh", "seats", every="2s")
         mine = "SELECT free FROM public.seats WHERE id = 9"
-        eventually(lambda: ask(jfk, mine) == 55, seconds=60)
+        eventually(lambda: ask(jfk, mine) == 55, seconds=120)
         schedules.schedule(jfk, "purge", every="1s")
         last = "SELECT last_at FROM snaptide.schedule WHERE kind = 'purge'"
         eventually(lambda: ask(jfk, last))
@@ -175,7 +175,7 @@ def test_a_killed_worker_leaves_the_push_to_the_next_one(
     seats: Directory, services: Services
 ) -> None:
     services.beat()
-    first = services.worker("--pool=threads", SNAPTIDE_FAULT="push.after_apply:kill")
+    first = services.worker(SNAPTIDE_FAULT="push.after_apply:kill")
     take(seats, 1)
     eventually(lambda: not _is_alive(first.pid))
     assert free_at_hq(seats, 1) == 100
@@ -208,6 +208,7 @@ def test_a_domain_error_is_told_in_one_line_and_on_the_schedule(
     seats: Directory, services: Services
 ) -> None:
     worker = services.worker()
+    assert "(thread)" in worker.printed()
     services.beat()
     schedules.schedule(seats["jfk"], "refresh", "nothing", every="1h")
     noted = "SELECT last_error FROM snaptide.schedule WHERE subject = 'nothing'"

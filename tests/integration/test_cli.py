@@ -302,6 +302,17 @@ def test_errors_are_deleted_only_when_named(snaptide: Run, flying: Directory) ->
     assert deleted["deleted"] == 1
 
 
+def test_pushes_are_paused(snaptide: Run, flying: Directory) -> None:
+    paused = report(snaptide("push", "jfk", "hq", "--disable", "--json"))
+    assert paused["disabled"] is True
+    assert "SNP-303" in snaptide("push", "jfk", "hq").stderr
+    assert "paused" in snaptide("status", "jfk").output
+    assert report(snaptide("push", "jfk", "hq", "--enable", "--json"))
+    assert snaptide("push", "jfk", "hq").exit_code == 0
+    assert snaptide("push", "jfk", "lga", "--enable").exit_code == 1
+    assert snaptide("push", "jfk", "--enable").exit_code == 1
+
+
 def test_a_snapshot_that_is_gone_is_forgotten(snaptide: Run, flying: Directory) -> None:
     run(flying["jfk"], "UPDATE snaptide.snapshot SET name = 'other'")
     hint = report(snaptide("doctor", "hq", "--json"), 3)[-1]["todo"]
