@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import uuid
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Any
 
 import pyarrow as pa
 
 from sites.configured import NotConfigured, configured
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
+def session() -> Any:
+    """The Spark session of this process, as it was configured.
 
-def session() -> SparkSession:
-    """The Spark session of this process, as it was configured."""
+    Its type is known to `snapshots.spark` alone.
+    """
     # Imported late: most commands of the program need neither Spark nor its seconds.
     from snapshots.spark.session import session as start
 

@@ -35,7 +35,8 @@ def pull(site, **options):
 
 
 def value(site, number):
-    return dict(rows(site, "SELECT id, v FROM public.t")).get(number)
+    found = rows(site, "SELECT id, v FROM public.t")
+    return {row[0]: row[1] for row in found}.get(number)
 
 
 def test_pending_rows_are_kept(hq, jfk):

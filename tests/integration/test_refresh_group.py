@@ -75,7 +75,8 @@ def test_one_refresh_at_a_time(jfk):
 
 def test_position_that_moved_starts_over(hq, jfk, monkeypatch):
     run(hq, "UPDATE public.a SET money = 7 WHERE id = 1")
-    advance, moved = refresh_group.lock_at, []
+    advance = refresh_group.lock_at
+    moved: list[bool] = []
 
     def once(connection, group):
         if not moved:

@@ -76,7 +76,8 @@ def test_large(hq, jfk, method):
 
 def test_stage_that_was_lost(hq, jfk, monkeypatch):
     change(hq, jfk)
-    compare, losses = large.compare, []
+    compare = large.compare
+    losses: list[object] = []
 
     def lose(*args):
         found = compare(*args)
