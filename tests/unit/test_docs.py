@@ -1,0 +1,100 @@
+"""The pages of the documentation, held against the code."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+import sqlglot
+from sqlglot import exp
+
+from docs import generate
+from docs.generator import api, errors, fault_points, settings
+from sites.faults import InjectedFault, point
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+
+
+def reference(name: str) -> str:
+    return (DOCS / "reference" / name).read_text("utf-8")
+
+
+def test_generated_pages_are_what_the_code_says():
+    assert generate.outdated() == [], "run: make docs"
+
+
+def test_every_error_has_its_section():
+    page = reference("errors.md")
+    for error in errors.error_classes():
+        assert f"### {error.code} {error.__name__} " in page
+
+
+def test_every_error_says_what_to_do():
+    without = [error.__name__ for error in errors.error_classes() if not error.hint]
+    assert without in ([], ["SnaptideError"])
+
+
+@pytest.mark.xfail(
+    strict=True, reason="sites.where and snaptide.errors both use SNP-012 and SNP-013"
+)
+def test_no_two_errors_share_a_code():
+    codes = Counter(error.code for error in errors.error_classes())
+    assert [code for code, count in codes.items() if count > 1] == []
+
+
+def test_every_public_name_is_in_the_reference():
+    page = reference("api.md")
+    for package, names in api.public_names().items():
+        for name in names:
+            assert f"### {package}.{name}\n" in page
+
+
+def test_every_setting_is_explained():
+    page = reference("settings.md")
+    for name in settings.setting_names():
+        row = re.search(rf"^\| `{name.partition('.')[2]}` \|.*\| (.*) \|$", page, re.M)
+        assert row, name
+        assert row[1].strip(), name
+
+
+def test_fault_points_are_found(monkeypatch: pytest.MonkeyPatch):
+    names = {name for name, _, _ in fault_points.calls()}
+    assert "push.after_apply" in names
+    monkeypatch.setenv("SNAPTIDE_FAULT", "docs.example:error")
+    with pytest.raises(InjectedFault):
+        point("docs.example")
+
+
+def test_every_dictionary_view_is_explained_column_by_column():
+    page = reference("views.md")
+    sections = dict(re.findall(r"^## (\w+)\n(.*?)(?=^## |\Z)", page, re.M | re.S))
+    script = (ROOT / "migrations" / "sql" / "views.sql").read_text("utf-8")
+    for statement in sqlglot.parse(script, read="postgres"):
+        assert isinstance(statement, exp.Create)
+        view = statement.this.name
+        explained = re.findall(r"^\| `(\w+)` \|", sections[view], re.M)
+        assert explained == statement.expression.named_selects, view
+
+
+@pytest.mark.parametrize(
+    "page", sorted(DOCS.rglob("*.md")), ids=lambda page: str(page.relative_to(DOCS))
+)
+def test_commands_in_the_pages_exist(page: Path):
+    known = set(re.findall(r"^#+ snaptide (.+)$", reference("cli.md"), re.M))
+    text = page.read_text("utf-8")
+    for line in re.findall(r"(?:^\$ |`)snaptide ((?:[a-z]+ ?)+)", text, re.M):
+        words = line.split()
+        assert {words[0], " ".join(words[:2])} & known, f"snaptide {line}"
+
+
+@pytest.mark.parametrize(
+    "page",
+    sorted(ROOT.glob("*.md")),
+    ids=lambda p: p.name,
+)
+def test_links_of_the_pages_at_the_top_resolve(page: Path):
+    for link in re.findall(r"\]\(([^)#]+)", page.read_text("utf-8")):
+        assert (ROOT / link).exists(), link
