@@ -72,7 +72,7 @@ def refresh(
     site: Site,
     what: str | Sequence[str],
     *,
-    method: str = "",
+    method: str = "?",
     push_deferred_rpc: bool = True,
     refresh_after_errors: bool = True,
     keep_pending: bool = True,
