@@ -24,7 +24,7 @@ _NOT_IMMUTABLE = "42P17"
 class BadCondition(SnaptideError):
     """The condition is not one that a snapshot can have."""
 
-    code: ClassVar[str] = "SNP-012"
+    code: ClassVar[str] = "SNP-015"
     hint: ClassVar[str] = (
         "A condition is an expression over the columns of the one master table, "
         "without subqueries and aggregates."
@@ -34,7 +34,7 @@ class BadCondition(SnaptideError):
 class ConditionNotImmutable(BadCondition):
     """The condition does not depend on the row alone."""
 
-    code: ClassVar[str] = "SNP-013"
+    code: ClassVar[str] = "SNP-016"
     hint: ClassVar[str] = (
         "now(), current_user, random() and casts that depend on the time zone change "
         "their answer while the row stays: rows would enter and leave the snapshot "
