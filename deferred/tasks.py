@@ -9,7 +9,7 @@ from sqlalchemy.exc import OperationalError
 
 import deferred
 import masters
-from deferred import schedule
+from deferred import schedules
 from deferred.errors import DestinationDisabled, PushInterrupted
 from deferred.push import destinations
 from sites import Site, activity, configured
@@ -28,22 +28,22 @@ RETRYING: dict[str, Any] = {
 
 
 @shared_task(name="deferred.tasks.push", **RETRYING)
-def push(site: str, destination: str = schedule.EVERYTHING, **options: Any) -> None:
+def push(site: str, destination: str = schedules.EVERYTHING, **options: Any) -> None:
     """Push a site's queue to a destination; `*` is each of them."""
     home = configured.site(site)
-    with schedule.outcome(home, "push", destination):
-        if destination == schedule.EVERYTHING:
+    with schedules.outcome(home, "push", destination):
+        if destination == schedules.EVERYTHING:
             _push_to_all(home, options)
         else:
             _push(home, destination, options)
 
 
 @shared_task(name="deferred.tasks.purge", **RETRYING)
-def purge(site: str, subject: str = schedule.EVERYTHING) -> None:
+def purge(site: str, subject: str = schedules.EVERYTHING) -> None:
     """Purge a site's queue of what is covered, and its snapshot logs."""
     home = configured.site(site)
     with (
-        schedule.outcome(home, "purge", subject),
+        schedules.outcome(home, "purge", subject),
         activity.report(home, "purge", subject),
     ):
         deferred.purge(home)

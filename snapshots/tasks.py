@@ -7,7 +7,7 @@ from typing import Any
 from celery import shared_task
 
 import snapshots
-from deferred import schedule
+from deferred import schedules
 from deferred.tasks import RETRYING
 from sites import configured
 
@@ -16,5 +16,5 @@ from sites import configured
 def refresh(site: str, group: str, **options: Any) -> None:
     """Refresh a group of snapshots to one moment of its master."""
     home = configured.site(site)
-    with schedule.outcome(home, "refresh", group):
+    with schedules.outcome(home, "refresh", group):
         snapshots.refresh(home, group, **options)

@@ -15,9 +15,9 @@ from celery import Celery
 from celery.beat import Scheduler
 from sqlalchemy.exc import SQLAlchemyError
 
-from deferred import schedule
+from deferred import schedules
 from deferred.interval import seconds_of
-from deferred.schedule import Schedule
+from deferred.schedules import Schedule
 from sites import Site
 from sites.configured import configured
 from sites.errors import SnaptideError
@@ -93,7 +93,7 @@ class Look:
         try:
             # What could not be sent stays due: the claim is not committed.
             with self._site.begin() as connection:
-                for due in schedule.claim(connection):
+                for due in schedules.claim(connection):
                     self._send(due)
         except (SnaptideError, SQLAlchemyError) as error:
             self._trouble.failed(error)

@@ -11,10 +11,10 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import Connection, Row, func, select
 
-from deferred import schedule as schedules
+from deferred import schedules
 from deferred.backlog import Backlog, backlogs
 from deferred.catalog import error_transaction
-from deferred.schedule import Schedule
+from deferred.schedules import Schedule
 from sites import Site
 from sites.activity import running
 from sites.catalog import activity

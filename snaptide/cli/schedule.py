@@ -9,8 +9,8 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from deferred import schedule as schedules
-from deferred.schedule import Schedule
+from deferred import schedules
+from deferred.schedules import Schedule
 from snaptide.cli.arguments import Json, SiteName
 from snaptide.cli.output import show, table
 from snaptide.cli.program import Program

@@ -13,7 +13,7 @@ from sqlalchemy import text
 
 import masters
 import snapshots
-from deferred import schedule as schedules
+from deferred import schedules
 from sites import Directory, Site
 from snaptide.embedded import RedisServer
 from tests.fix_worker import Services, WriteSettings, eventually

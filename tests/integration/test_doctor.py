@@ -8,7 +8,7 @@ from sqlalchemy import text
 import deferred
 import masters
 import snapshots
-from deferred import schedule as schedules
+from deferred import schedules
 from sites import Directory, Site
 from snaptide import doctor
 from snaptide.doctor import Finding

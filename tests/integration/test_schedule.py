@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
-from deferred import schedule as schedules
+from deferred import schedules
 from deferred.interval import BadInterval
-from deferred.schedule import BadSchedule, NoSuchSchedule
+from deferred.schedules import BadSchedule, NoSuchSchedule
 from sites import Directory, Site
 from sites.errors import SiteUnreachable
 
