@@ -37,9 +37,6 @@ def test_every_error_says_what_to_do():
     assert without in ([], ["SnaptideError"])
 
 
-@pytest.mark.xfail(
-    strict=True, reason="sites.where and snaptide.errors both use SNP-012 and SNP-013"
-)
 def test_no_two_errors_share_a_code():
     codes = Counter(error.code for error in errors.error_classes())
     assert [code for code, count in codes.items() if count > 1] == []
