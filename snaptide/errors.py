@@ -1,4 +1,4 @@
-"""Errors of the program itself: settings (SNP-03x) and commands (SNP-4xx)."""
+"""Errors of the program itself: settings (SNP-01x) and commands (SNP-4xx)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from sites.errors import SnaptideError
 class SettingsNotFound(SnaptideError):
     """There is no snaptide.toml."""
 
-    code = "SNP-030"
+    code = "SNP-011"
     hint = (
         "Write one ([sites.NAME] url = ...), or say where it is with --config or "
         "SNAPTIDE_CONFIG."
@@ -18,21 +18,21 @@ class SettingsNotFound(SnaptideError):
 class BadSettings(SnaptideError):
     """The settings are not right."""
 
-    code = "SNP-031"
+    code = "SNP-012"
     hint = "docs/reference/settings.md lists all settings."
 
 
 class UnsetVariable(SnaptideError):
     """The settings name an environment variable that is not set."""
 
-    code = "SNP-032"
+    code = "SNP-013"
     hint = "Set it, or write $${NAME} where the text itself is meant."
 
 
 class UnreadableSecret(SnaptideError):
     """A password file cannot be read."""
 
-    code = "SNP-033"
+    code = "SNP-014"
     hint = "Relative paths begin at the folder of snaptide.toml."
 
 

@@ -104,7 +104,7 @@ def test_debug_shows_where_it_comes_from(snaptide: Run) -> None:
 def test_no_settings() -> None:
     result = CliRunner().invoke(app, ["--config", "/no/such/file", "site", "list"])
     assert result.exit_code == 1
-    assert "SNP-030" in result.stderr
+    assert "SNP-011" in result.stderr
 
 
 def test_the_command_line_is_wrong(snaptide: Run) -> None:
