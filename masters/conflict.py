@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from enum import Enum, StrEnum
 
 #: One row: column names and Python values, as psycopg gives them. Infinite
@@ -35,7 +36,7 @@ class Decision(Enum):
     SITE_WINS = 1
     #: the same, and the change is now the master's: everyone receives the row
     SITE_WINS_ORIGIN_CHANGED = 2
-    #: the master's values stay
+    #: the master's values stay; of a delete conflict everyone receives its row again
     MASTER_WINS = 3
     #: the call is dropped for the whole row
     IGNORE = 5
@@ -72,6 +73,12 @@ class Conflict:
     origin: str
     #: name of the master that decides
     master: str
+    #: when the change was made at the site, where the method asks for it
+    changed_at: datetime | None = None
+    #: when the master deleted the row that is gone, where that is recorded
+    deleted_at: datetime | None = None
+    #: a number that this master has given to no other conflict, for append sequence
+    number: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -118,7 +118,8 @@ class RowResolution:
     columns: Mapping[str, Source] = field(default_factory=dict)
     #: the call is dropped: nothing of it is written in this row
     ignored: bool = False
-    #: the master is the origin of what is written, so that everyone receives it
+    #: the master is the origin of the row, written or left alone, so that everyone
+    #: receives it, also the site where the change was made
     origin_changed: bool = False
     #: every conflict that was settled, in the order given, also of an unresolved row
     records: tuple[ResolutionRecord, ...] = ()
@@ -148,7 +149,9 @@ def resolve(conflicts: Sequence[Conflict], rules: Sequence[Rule]) -> RowResoluti
     if unresolved:
         return RowResolution(records=records, unresolved=unresolved)
     if any(_drops_row(record) for record in records):
-        return RowResolution(ignored=True, records=records)
+        return RowResolution(
+            ignored=True, origin_changed=_restores(records), records=records
+        )
     return RowResolution(
         columns=_columns(records),
         origin_changed=any(
@@ -187,6 +190,15 @@ def _drops_row(record: ResolutionRecord) -> bool:
     decision = record.resolution.decision
     return decision is Decision.IGNORE or (
         decision is Decision.MASTER_WINS and record.conflict.kind is not Kind.UPDATE
+    )
+
+
+def _restores(records: Sequence[ResolutionRecord]) -> bool:
+    """A master that wins a delete conflict gives its row back to the site."""
+    return any(
+        record.conflict.kind is Kind.DELETE
+        and record.resolution.decision is Decision.MASTER_WINS
+        for record in records
     )
 
 

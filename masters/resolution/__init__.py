@@ -10,22 +10,49 @@ from collections.abc import Mapping, Sequence
 from masters.conflict import Kind
 from masters.errors import MethodDoesNotFit, UnknownMethod
 from masters.resolution.additive import Additive
+from masters.resolution.append_sequence import AppendSequence
+from masters.resolution.append_site_name import AppendSiteName
+from masters.resolution.average import Average
 from masters.resolution.custom import Custom
 from masters.resolution.discard import Discard
+from masters.resolution.earliest_timestamp import EarliestTimestamp
+from masters.resolution.ignore import Ignore
+from masters.resolution.informix_always import InformixAlways
+from masters.resolution.informix_delete_wins import InformixDeleteWins
+from masters.resolution.informix_ignore import InformixIgnore
+from masters.resolution.informix_timestamp import InformixTimestamp
 from masters.resolution.latest_timestamp import LatestTimestamp
+from masters.resolution.maximum import Maximum
 from masters.resolution.method import Method
+from masters.resolution.minimum import Minimum
 from masters.resolution.overwrite import Overwrite
+from masters.resolution.priority_group import PriorityGroup
+from masters.resolution.restore import Restore
 from masters.resolution.routines import Routine, register
 from masters.resolution.site_priority import SitePriority
+from masters.resolution.virtuoso_classes import virtuoso
 
 METHODS: Mapping[str, type[Method]] = {
     method.name: method
     for method in (
         Additive,
+        AppendSequence,
+        AppendSiteName,
+        Average,
         Custom,
         Discard,
+        EarliestTimestamp,
+        Ignore,
+        InformixAlways,
+        InformixDeleteWins,
+        InformixIgnore,
+        InformixTimestamp,
         LatestTimestamp,
+        Maximum,
+        Minimum,
         Overwrite,
+        PriorityGroup,
+        Restore,
         SitePriority,
     )
 }
@@ -63,4 +90,4 @@ def build(
     return method.build(parameters, columns)
 
 
-__all__ = ["METHODS", "Method", "Routine", "build", "register"]
+__all__ = ["METHODS", "Method", "Routine", "build", "register", "virtuoso"]

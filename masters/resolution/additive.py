@@ -5,16 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from decimal import Context, Decimal, DecimalException, Inexact, InvalidOperation
+from decimal import Decimal, DecimalException
 from typing import ClassVar, Self
 
 from masters.conflict import Conflict, Decision, Kind, Resolution, undecided
-from masters.errors import WrongColumnCount
 from masters.resolution.method import check_names, null_side, value_of
-
-#: Holds any sum of PostgreSQL's numeric (131,072 digits before the point and
-#: 16,383 after it), and raises rather than round.
-_EXACT = Context(prec=150_000, traps=[Inexact, InvalidOperation])
+from masters.resolution.numbers import EXACT, Number, single_column
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,14 +32,7 @@ class Additive:
     @classmethod
     def build(cls, parameters: Mapping[str, object], columns: Sequence[str]) -> Self:
         check_names(cls.name, parameters)
-        if len(columns) != 1:
-            raise WrongColumnCount(
-                f"{cls.name} decides a group of one numeric column, not of "
-                f"{len(columns)}: {', '.join(columns)}.",
-                method=cls.name,
-                columns=tuple(columns),
-            )
-        return cls(column=columns[0])
+        return cls(column=single_column(cls.name, columns))
 
     def __call__(self, conflict: Conflict) -> Resolution:
         if reason := null_side(conflict, self.column, "old", "new", "current"):
@@ -64,7 +53,7 @@ class Additive:
         )
 
 
-def _total(old: object, new: object, current: object) -> int | float | Decimal | None:
+def _total(old: object, new: object, current: object) -> Number | None:
     """current + (new - old) in the type of the column, None when there is none."""
     match old, new, current:
         case (bool(), _, _) | (_, bool(), _) | (_, _, bool()):
@@ -83,6 +72,6 @@ def _exact(old: Decimal, new: Decimal, current: Decimal) -> Decimal | None:
     if not (old.is_finite() and new.is_finite() and current.is_finite()):
         return None
     try:
-        return _EXACT.add(current, _EXACT.subtract(new, old))
+        return EXACT.add(current, EXACT.subtract(new, old))
     except DecimalException:
         return None

@@ -4,17 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
 from typing import ClassVar, Self
 
-from masters.conflict import Conflict, Kind, Resolution, undecided
-from masters.resolution.method import (
-    check_names,
-    deciding_column,
-    higher_wins,
-    null_side,
-    value_of,
-)
+from masters.conflict import Conflict, Kind, Resolution
+from masters.resolution.method import Tie, check_names, deciding_column, tie_of
+from masters.resolution.order import decide, moment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,43 +20,22 @@ class LatestTimestamp:
 
     Parameters:
         column: a date or timestamp column of the group.
+        tie: undecided (the default, Oracle's rule), site or master.
     """
 
     name: ClassVar[str] = "latest_timestamp"
     kinds: ClassVar[frozenset[Kind]] = frozenset({Kind.UPDATE})
 
     column: str
+    tie: Tie
 
     @classmethod
     def build(cls, parameters: Mapping[str, object], columns: Sequence[str]) -> Self:
-        check_names(cls.name, parameters, required=["column"])
-        return cls(column=deciding_column(cls.name, parameters["column"], columns))
+        check_names(cls.name, parameters, required=["column"], optional=["tie"])
+        return cls(
+            column=deciding_column(cls.name, parameters["column"], columns),
+            tie=tie_of(cls.name, parameters),
+        )
 
     def __call__(self, conflict: Conflict) -> Resolution:
-        if reason := null_side(conflict, self.column, "new", "current"):
-            return undecided(reason)
-        new = value_of(conflict.new, self.column)
-        current = value_of(conflict.current, self.column)
-        if not (isinstance(new, date) and isinstance(current, date)):
-            return undecided(f"{self.column} holds no date or timestamp")
-        reason = f"{self.column}: {new} against {current}"
-        try:
-            return higher_wins(_moment(new), _moment(current), reason)
-        except (TypeError, OverflowError):
-            return undecided(f"{self.column}: {new} and {current} do not compare")
-
-
-def _moment(value: date) -> tuple[int] | tuple[int, date]:
-    """A rank: -infinity, then real moments, then infinity, with a zone or without.
-
-    Moments with a zone are compared in UTC: Python compares two of one zone by
-    the clock on the wall, which is wrong in the hour that daylight saving repeats.
-    """
-    bare = value.replace(tzinfo=None) if isinstance(value, datetime) else value
-    if bare == type(bare).max:
-        return (1,)
-    if bare == type(bare).min:
-        return (-1,)
-    if isinstance(value, datetime) and value.tzinfo is not None:
-        return 0, value.astimezone(UTC)
-    return 0, value
+        return decide(conflict, self.column, moment, tie=self.tie)

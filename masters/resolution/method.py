@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from enum import StrEnum
 from typing import Any, ClassVar, Protocol, Self
 
 from masters.conflict import Conflict, Decision, Kind, Resolution, Row, undecided
@@ -93,10 +94,47 @@ def null_side(conflict: Conflict, column: str, *sides: str) -> str | None:
     return None
 
 
-def higher_wins(new: Any, current: Any, reason: str) -> Resolution:
-    """The greater of two ranks wins; equal ranks decide nothing (Oracle's rule)."""
+class Tie(StrEnum):
+    """Who wins when the deciding values are equal: there the systems differ."""
+
+    #: Oracle: the next rule in sequence is asked
+    UNDECIDED = "undecided"
+    #: Virtuoso: the subscriber
+    SITE = "site"
+    MASTER = "master"
+
+
+def tie_of(method: str, parameters: Mapping[str, object]) -> Tie:
+    """The parameter `tie`, Oracle's rule when it is not given.
+
+    Raises:
+        InvalidParameter: there is no such outcome.
+    """
+    value = parameters.get("tie")
+    if value is None:
+        return Tie.UNDECIDED
+    for tie in Tie:
+        if value == tie:
+            return tie
+    raise InvalidParameter(
+        f"{method}: tie is {', '.join(Tie)}, not {value!r}.",
+        method=method,
+        parameter="tie",
+        value=value,
+    )
+
+
+def higher_wins(
+    new: Any, current: Any, reason: str, tie: Tie = Tie.UNDECIDED
+) -> Resolution:
+    """The greater of two ranks wins, of equal ranks the one that the tie names."""
     if new > current:
         return Resolution(decision=Decision.SITE_WINS, reason=reason)
     if new < current:
         return Resolution(decision=Decision.MASTER_WINS, reason=reason)
-    return undecided(f"{reason}: equal")
+    if tie is Tie.UNDECIDED:
+        return undecided(f"{reason}: equal")
+    return Resolution(
+        decision=Decision.SITE_WINS if tie is Tie.SITE else Decision.MASTER_WINS,
+        reason=f"{reason}: equal, the {tie} wins",
+    )

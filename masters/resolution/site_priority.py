@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from decimal import Decimal
 from typing import ClassVar, Self
 
 from masters.conflict import Conflict, Kind, Resolution, undecided
-from masters.errors import InvalidParameter
 from masters.resolution.method import (
     check_names,
     deciding_column,
@@ -17,8 +14,7 @@ from masters.resolution.method import (
     null_side,
     value_of,
 )
-
-Number = int | float | Decimal
+from masters.resolution.numbers import Number, numbered
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +42,7 @@ class SitePriority:
         check_names(cls.name, parameters, required=["priorities"], optional=["column"])
         column = parameters.get("column")
         return cls(
-            priorities=_priorities(parameters["priorities"]),
+            priorities=numbered(cls.name, "priorities", parameters["priorities"]),
             column=(
                 None if column is None else deciding_column(cls.name, column, columns)
             ),
@@ -70,34 +66,3 @@ class SitePriority:
 
     def _priority(self, site: object) -> Number | None:
         return self.priorities.get(site) if isinstance(site, str) else None
-
-
-def _priorities(value: object) -> dict[str, Number]:
-    """A copy of the priorities, once each is a name and a number.
-
-    Raises:
-        InvalidParameter: it is anything else.
-    """
-    if not isinstance(value, Mapping) or not value:
-        raise InvalidParameter(
-            "site_priority: priorities are a mapping of site names to numbers.",
-            method=SitePriority.name,
-            parameter="priorities",
-            value=value,
-        )
-    for site, number in value.items():
-        if not isinstance(site, str) or not _is_number(number):
-            raise InvalidParameter(
-                f"site_priority: {site!r}: {number!r} is no site name with a number.",
-                method=SitePriority.name,
-                parameter="priorities",
-                value=value,
-            )
-    return dict(value)
-
-
-def _is_number(value: object) -> bool:
-    """A number that compares with every other: no bool, no NaN."""
-    if isinstance(value, bool) or not isinstance(value, Number):
-        return False
-    return not math.isnan(value)

@@ -34,6 +34,8 @@ def uniqueness_conflict(
     constraint: str = "products_code_key",
     new: Row | None = None,
     current: Row | None = None,
+    origin: str = "jfk",
+    number: int | None = None,
 ) -> Conflict:
     return Conflict(
         kind=Kind.UNIQUENESS,
@@ -43,8 +45,9 @@ def uniqueness_conflict(
         old=None,
         new=new if new is not None else {"id": 2, "code": "X"},
         current=current if current is not None else {"id": 1, "code": "X"},
-        origin="jfk",
+        origin=origin,
         master="hq",
+        number=number,
     )
 
 

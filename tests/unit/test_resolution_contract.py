@@ -6,6 +6,7 @@ A new method needs an example here, or the first test fails.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -17,6 +18,7 @@ import pytest
 from masters import resolution
 from masters.conflict import Conflict, Decision, Kind, Resolution, rubbish
 from masters.errors import (
+    InvalidParameter,
     MethodDoesNotFit,
     MissingParameter,
     RuleError,
@@ -24,7 +26,7 @@ from masters.errors import (
     UnknownParameter,
 )
 from masters.resolution import METHODS, routines
-from tests.unit.conflicts import delete_conflict, uniqueness_conflict, update_conflict
+from tests.unit.conflicts import update_conflict
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,6 +42,8 @@ class Example:
     #: the rows in which NULL in the column leaves the conflict undecided
     null_undecided: tuple[str, ...] = ()
     equal_undecided: bool = False
+    #: whether a row that is gone can leave the conflict undecided
+    gone_undecided: bool = False
 
 
 STAMPS = (
@@ -49,11 +53,32 @@ STAMPS = (
     datetime.min.replace(tzinfo=UTC),
 )
 
+MAGNITUDES = (Decimal("1"), Decimal("1.5"), Decimal("Infinity"), Decimal("NaN"), 2)
+
 EXAMPLES = {
     "additive": Example(
         column="stock",
         values=(Decimal("10"), Decimal("15"), Decimal("7.50"), Decimal("NaN")),
         null_undecided=("old", "new", "current"),
+    ),
+    "append_sequence": Example(
+        column="code",
+        values=("X", "Y", 7),
+        parameters={"column": "code"},
+        required=("column",),
+        null_undecided=("new",),
+    ),
+    "append_site_name": Example(
+        column="code",
+        values=("X", "Y", 7),
+        parameters={"column": "code"},
+        required=("column",),
+        null_undecided=("new",),
+    ),
+    "average": Example(
+        column="price",
+        values=(Decimal("10"), Decimal("15"), Decimal("7.50"), Decimal("NaN")),
+        null_undecided=("new", "current"),
     ),
     "custom": Example(
         column="notes",
@@ -62,6 +87,31 @@ EXAMPLES = {
         required=("routine",),
     ),
     "discard": Example(column="price", values=(1, 2)),
+    "earliest_timestamp": Example(
+        column="updated",
+        values=STAMPS,
+        parameters={"column": "updated"},
+        required=("column",),
+        null_undecided=("new", "current"),
+        equal_undecided=True,
+    ),
+    "ignore": Example(column="price", values=(1, 2)),
+    "informix_always": Example(column="price", values=(1, 2)),
+    "informix_delete_wins": Example(
+        column="updated",
+        values=STAMPS,
+        parameters={"column": "updated", "servers": {"hq": 1, "jfk": 2}},
+        required=("column",),
+        null_undecided=("new", "current"),
+    ),
+    "informix_ignore": Example(column="price", values=(1, 2)),
+    "informix_timestamp": Example(
+        column="updated",
+        values=STAMPS,
+        parameters={"column": "updated", "servers": {"hq": 1, "jfk": 2}},
+        required=("column",),
+        null_undecided=("new", "current"),
+    ),
     "latest_timestamp": Example(
         column="updated",
         values=STAMPS,
@@ -70,7 +120,35 @@ EXAMPLES = {
         null_undecided=("new", "current"),
         equal_undecided=True,
     ),
+    "maximum": Example(
+        column="price",
+        values=MAGNITUDES,
+        parameters={"column": "price"},
+        required=("column",),
+        null_undecided=("new", "current"),
+        equal_undecided=True,
+    ),
+    "minimum": Example(
+        column="price",
+        values=MAGNITUDES,
+        parameters={"column": "price"},
+        required=("column",),
+        null_undecided=("new", "current"),
+        equal_undecided=True,
+    ),
     "overwrite": Example(column="price", values=(1, 2)),
+    "priority_group": Example(
+        column="status",
+        values=("new", "sold", "lost", "unheard of"),
+        parameters={
+            "column": "status",
+            "priorities": {"new": 1, "sold": 2, "lost": 2},
+        },
+        required=("column", "priorities"),
+        null_undecided=("new", "current"),
+        equal_undecided=True,
+    ),
+    "restore": Example(column="price", values=(1, 2), gone_undecided=True),
     "site_priority": Example(
         column="site",
         values=("hq", "jfk", "ewr", "nowhere"),
@@ -104,25 +182,36 @@ def built(name: str) -> resolution.Method:
     return resolution.build(name, kind, example.parameters, [example.column])
 
 
-def update_conflicts(name: str) -> Iterator[Conflict]:
+def images(name: str, kind: Kind) -> Iterator[Conflict]:
     """Every combination of values, NULL and absent rows in the three images."""
     column = EXAMPLES[name].column
     rows = [{column: value} for value in (*EXAMPLES[name].values, None)]
     for old, new, current in product([*rows, None, {}], repeat=3):
-        yield update_conflict(
-            (column,), old=deepcopy(old), new=deepcopy(new), current=deepcopy(current)
+        yield Conflict(
+            kind=kind,
+            table=("public", "products"),
+            column_group="sale" if kind is Kind.UPDATE else None,
+            constraint="products_code_key" if kind is Kind.UNIQUENESS else None,
+            columns=(column,),
+            old=deepcopy(old),
+            new=deepcopy(new),
+            current=deepcopy(current),
+            origin="jfk",
+            master="hq",
+            number=7,
         )
+
+
+def first_kind(name: str) -> Kind:
+    """The kind for which the examples say what becomes of NULL and equal values."""
+    kinds = METHODS[name].kinds
+    return Kind.UPDATE if Kind.UPDATE in kinds else min(kinds)
 
 
 def conflicts(name: str) -> Iterator[Conflict]:
     """Conflicts of every kind that the method settles."""
-    kinds = METHODS[name].kinds
-    if Kind.UPDATE in kinds:
-        yield from update_conflicts(name)
-    if Kind.UNIQUENESS in kinds:
-        yield uniqueness_conflict()
-    if Kind.DELETE in kinds:
-        yield delete_conflict()
+    for kind in METHODS[name].kinds:
+        yield from images(name, kind)
 
 
 def test_every_method_has_an_example():
@@ -163,7 +252,7 @@ def test_the_answer_is_one_of_the_decisions_and_touches_only_the_group(name):
 @every_method
 def test_null_in_a_deciding_value_is_undecided_where_the_rule_says_so(name):
     example = EXAMPLES[name]
-    for conflict in update_conflicts(name):
+    for conflict in images(name, first_kind(name)):
         nulls = [
             side
             for side in example.null_undecided
@@ -186,7 +275,9 @@ def test_equal_values_are_undecided_where_the_rule_says_so(name):
 @every_method
 def test_a_method_that_ignores_null_and_equality_always_decides(name):
     example = EXAMPLES[name]
-    if not example.null_undecided and not example.equal_undecided:
+    if not (
+        example.null_undecided or example.equal_undecided or example.gone_undecided
+    ):
         for conflict in conflicts(name):
             assert built(name)(conflict).decision is not Decision.UNDECIDED
 
@@ -231,7 +322,7 @@ def test_parameters_are_taken_when_the_rule_is_built(name):
         if isinstance(value, dict):
             value.clear()
     parameters.clear()
-    for conflict in update_conflicts(name):
+    for conflict in conflicts(name):
         assert repr(method(conflict)) == repr(built(name)(conflict))
 
 
@@ -243,8 +334,76 @@ def test_kinds_that_a_method_does_not_settle_are_refused(name):
             resolution.build(name, kind, example.parameters, [example.column])
 
 
-def test_only_a_routine_settles_delete_conflicts():
-    assert [n for n, m in METHODS.items() if Kind.DELETE in m.kinds] == ["custom"]
+TIES = {
+    "undecided": Decision.UNDECIDED,
+    "site": Decision.SITE_WINS,
+    "master": Decision.MASTER_WINS,
+}
+
+
+def with_tie() -> list[str]:
+    """The methods that take the parameter, by their own word."""
+    found = []
+    for name, method in METHODS.items():
+        example = EXAMPLES[name]
+        with suppress(UnknownParameter):
+            method.build({**example.parameters, "tie": "site"}, [example.column])
+            found.append(name)
+    return found
+
+
+def test_these_take_a_tie():
+    assert with_tie() == [
+        "earliest_timestamp",
+        "latest_timestamp",
+        "maximum",
+        "minimum",
+    ]
+
+
+@pytest.mark.parametrize("tie", TIES)
+def test_equal_values_are_decided_by_the_tie_where_systems_differ(tie):
+    for name in with_tie():
+        example = EXAMPLES[name]
+        parameters = {**example.parameters, "tie": tie}
+        method = METHODS[name].build(parameters, [example.column])
+        for value in example.values:
+            row = {example.column: value}
+            conflict = update_conflict((example.column,), old=row, new=row, current=row)
+            assert method(conflict).decision is TIES[tie]
+
+
+@pytest.mark.parametrize("tie", ["nobody", "SITE", 7, [], {}, True])
+def test_there_is_no_other_tie(tie):
+    for name in with_tie():
+        example = EXAMPLES[name]
+        with pytest.raises(InvalidParameter, match="undecided, site, master"):
+            METHODS[name].build({**example.parameters, "tie": tie}, [example.column])
+
+
+def test_these_settle_delete_conflicts():
+    assert [n for n, m in METHODS.items() if Kind.DELETE in m.kinds] == [
+        "custom",
+        "ignore",
+        "informix_always",
+        "informix_delete_wins",
+        "informix_ignore",
+        "informix_timestamp",
+        "restore",
+    ]
+
+
+def test_these_settle_uniqueness_conflicts():
+    assert [n for n, m in METHODS.items() if Kind.UNIQUENESS in m.kinds] == [
+        "append_sequence",
+        "append_site_name",
+        "custom",
+        "discard",
+        "informix_always",
+        "informix_delete_wins",
+        "informix_ignore",
+        "informix_timestamp",
+    ]
 
 
 def test_an_unknown_method_is_refused_and_the_known_ones_are_named():

@@ -1,0 +1,53 @@
+"""Append sequence."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Self
+
+from masters.conflict import Conflict, Kind, Resolution, undecided
+from masters.resolution import suffix
+from masters.resolution.method import null_side
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AppendSequence:
+    """Oracle, APPEND SEQUENCE: the text gets a number of the master behind it.
+
+    The text is cut so that both fit the column; a number that alone is too long,
+    NULL, and a column that is no text decide nothing. The number comes with the
+    conflict (`Conflict.number`), drawn by who applies, so that a method has no
+    memory of its own and the record shows what it was given.
+
+    Parameters:
+        column: a text column of the constraint.
+        length: how many characters the column holds, without limit when not given.
+    """
+
+    name: ClassVar[str] = "append_sequence"
+    kinds: ClassVar[frozenset[Kind]] = frozenset({Kind.UNIQUENESS})
+
+    column: str
+    length: int | None
+
+    @classmethod
+    def build(cls, parameters: Mapping[str, object], columns: Sequence[str]) -> Self:
+        return cls(**suffix.checked(cls.name, parameters, columns))
+
+    def __call__(self, conflict: Conflict) -> Resolution:
+        if reason := null_side(conflict, self.column, "new"):
+            return undecided(reason)
+        base = suffix.base(conflict, self.column, self.length)
+        if base is None:
+            return undecided(f"{self.column} holds no text")
+        if conflict.number is None:
+            return undecided("no number was drawn for this conflict")
+        number = str(conflict.number)
+        if self.length is None:
+            return suffix.renamed(self.column, base + number)
+        if len(number) > self.length:
+            return undecided(
+                f"{self.column}: the number {number} alone is longer than {self.length}"
+            )
+        return suffix.renamed(self.column, base[: self.length - len(number)] + number)

@@ -1,0 +1,46 @@
+"""Append site name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Self
+
+from masters.conflict import Conflict, Kind, Resolution, undecided
+from masters.resolution import suffix
+from masters.resolution.method import null_side
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AppendSiteName:
+    """Oracle, APPEND SITE NAME: the text gets the origin's name behind it.
+
+    Of the name what stands before its first period: X from houston.world becomes
+    Xhouston. What does not fit the column, NULL, and a column that is no text
+    decide nothing. The site itself keeps X until it is refreshed.
+
+    Parameters:
+        column: a text column of the constraint.
+        length: how many characters the column holds, without limit when not given.
+    """
+
+    name: ClassVar[str] = "append_site_name"
+    kinds: ClassVar[frozenset[Kind]] = frozenset({Kind.UNIQUENESS})
+
+    column: str
+    length: int | None
+
+    @classmethod
+    def build(cls, parameters: Mapping[str, object], columns: Sequence[str]) -> Self:
+        return cls(**suffix.checked(cls.name, parameters, columns))
+
+    def __call__(self, conflict: Conflict) -> Resolution:
+        if reason := null_side(conflict, self.column, "new"):
+            return undecided(reason)
+        base = suffix.base(conflict, self.column, self.length)
+        if base is None:
+            return undecided(f"{self.column} holds no text")
+        value = base + conflict.origin.partition(".")[0]
+        if self.length is not None and len(value) > self.length:
+            return undecided(f"{self.column}: {value!r} is longer than {self.length}")
+        return suffix.renamed(self.column, value)

@@ -1,0 +1,37 @@
+"""Informix: always apply."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Self
+
+from masters.conflict import Conflict, Decision, Kind, Resolution
+from masters.resolution.method import check_names
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InformixAlways:
+    """Informix, --conflict=always: the master's row becomes what the site has.
+
+    An insert overwrites the row that is there, an update inserts the row that is
+    gone, a delete removes it or finds it gone already. Of update conflicts the same
+    as overwrite. Give it to the primary key; Informix has no rule for another
+    constraint.
+    """
+
+    name: ClassVar[str] = "informix_always"
+    kinds: ClassVar[frozenset[Kind]] = frozenset(Kind)
+
+    @classmethod
+    def build(cls, parameters: Mapping[str, object], columns: Sequence[str]) -> Self:
+        check_names(cls.name, parameters)
+        return cls()
+
+    def __call__(self, conflict: Conflict) -> Resolution:
+        gone = conflict.current is None and conflict.new is None
+        if conflict.kind is Kind.DELETE and gone:
+            return Resolution(
+                decision=Decision.IGNORE, reason="the row is gone already"
+            )
+        return Resolution(decision=Decision.SITE_WINS, reason="the site's row applies")

@@ -1,0 +1,35 @@
+"""Informix: ignore."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Self
+
+from masters.conflict import Conflict, Decision, Kind, Resolution
+from masters.resolution.method import check_names
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InformixIgnore:
+    """Informix, --conflict=ignore: what can be executed is, the rest is dropped.
+
+    The row is there: an update or delete is applied whatever the master changed, an
+    insert is dropped. The row is gone: an update or delete is dropped. Give it to
+    the primary key; Informix has no rule for another constraint.
+    """
+
+    name: ClassVar[str] = "informix_ignore"
+    kinds: ClassVar[frozenset[Kind]] = frozenset(Kind)
+
+    @classmethod
+    def build(cls, parameters: Mapping[str, object], columns: Sequence[str]) -> Self:
+        check_names(cls.name, parameters)
+        return cls()
+
+    def __call__(self, conflict: Conflict) -> Resolution:
+        if conflict.kind is Kind.UNIQUENESS:
+            return Resolution(decision=Decision.IGNORE, reason="the row is there")
+        if conflict.kind is Kind.DELETE and conflict.current is None:
+            return Resolution(decision=Decision.IGNORE, reason="the row is gone")
+        return Resolution(decision=Decision.SITE_WINS, reason="the call can be applied")

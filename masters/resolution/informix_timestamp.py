@@ -1,0 +1,127 @@
+"""Informix: timestamp."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, ClassVar, Self
+
+from masters.conflict import Conflict, Decision, Kind, Resolution, undecided
+from masters.resolution.method import check_names, deciding_column, value_of
+from masters.resolution.numbers import Number, numbered
+from masters.resolution.order import moment
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InformixTimestamp:
+    """Informix, --conflict=timestamp: the newer side wins, by whole seconds.
+
+    Of equal seconds the lower server number wins; without numbers they are
+    undecided. A row that is gone is inserted by an update, unless the master knows
+    that it was deleted later (`Conflict.deleted_at`). A delete is as old as its
+    transaction (`Conflict.changed_at`), and undecided when that is not known.
+    NULL is undecided too. Give it to the primary key; Informix has no rule for
+    another constraint.
+
+    Parameters:
+        column: a date or timestamp column of the group or row, Informix's cdrtime.
+        servers: optional, names of sites and their numbers; the lower one wins.
+        server_column: optional, the column that holds the name of the site that
+            last changed the row, Informix's cdrserver; the master when not given.
+    """
+
+    name: ClassVar[str] = "informix_timestamp"
+    kinds: ClassVar[frozenset[Kind]] = frozenset(Kind)
+
+    column: str
+    servers: Mapping[str, Number]
+    server_column: str | None
+
+    @classmethod
+    def build(cls, parameters: Mapping[str, object], columns: Sequence[str]) -> Self:
+        check_names(
+            cls.name,
+            parameters,
+            required=["column"],
+            optional=["servers", "server_column"],
+        )
+        servers = parameters.get("servers")
+        by = parameters.get("server_column")
+        return cls(
+            column=deciding_column(cls.name, parameters["column"], columns),
+            servers=({} if servers is None else numbered(cls.name, "servers", servers)),
+            server_column=None
+            if by is None
+            else deciding_column(cls.name, by, columns),
+        )
+
+    def __call__(self, conflict: Conflict) -> Resolution:
+        if conflict.kind is not Kind.DELETE:
+            return self.newer_wins(conflict, self._new(conflict), self._held(conflict))
+        if conflict.new is None:
+            return self._delete(conflict)
+        if conflict.current is not None:
+            return self.newer_wins(conflict, self._new(conflict), self._held(conflict))
+        if conflict.deleted_at is None:
+            return Resolution(
+                decision=Decision.SITE_WINS, reason="the row is gone and is inserted"
+            )
+        return self.newer_wins(conflict, self._new(conflict), conflict.deleted_at)
+
+    def newer_wins(self, conflict: Conflict, new: object, held: object) -> Resolution:
+        """Compare the moments of the two sides; a loser is dropped."""
+        if new is None or held is None:
+            side = "site" if new is None else "master"
+            return undecided(f"the moment of the {side}'s change is not known")
+        reason = f"{self.column}: {new} against {held}"
+        try:
+            theirs, ours = _second(new), _second(held)
+            if theirs != ours:
+                return _decided(conflict, theirs > ours, reason)
+        except (TypeError, OverflowError):
+            return undecided(f"{self.column}: {new} and {held} do not compare")
+        return self._lower_server_wins(conflict, f"{reason}: equal")
+
+    def _delete(self, conflict: Conflict) -> Resolution:
+        if conflict.current is None:
+            return Resolution(
+                decision=Decision.IGNORE, reason="the row is gone already"
+            )
+        return self.newer_wins(conflict, conflict.changed_at, self._held(conflict))
+
+    def _lower_server_wins(self, conflict: Conflict, reason: str) -> Resolution:
+        holder: object = conflict.master
+        if self.server_column is not None and conflict.current is not None:
+            holder = value_of(conflict.current, self.server_column)
+        theirs = self.servers.get(conflict.origin)
+        ours = self.servers.get(holder) if isinstance(holder, str) else None
+        if theirs is None or ours is None or theirs == ours:
+            return undecided(f"{reason}, and no server number decides")
+        return _decided(
+            conflict, theirs < ours, f"{reason}, server {theirs} against {ours}"
+        )
+
+    def _new(self, conflict: Conflict) -> object:
+        return value_of(conflict.new, self.column)
+
+    def _held(self, conflict: Conflict) -> object:
+        return value_of(conflict.current, self.column)
+
+
+def _decided(conflict: Conflict, site_wins: bool, reason: str) -> Resolution:
+    """A change that loses a column group leaves it, one that loses a row is dropped."""
+    if site_wins:
+        return Resolution(decision=Decision.SITE_WINS, reason=reason)
+    group = conflict.kind is Kind.UPDATE
+    return Resolution(
+        decision=Decision.MASTER_WINS if group else Decision.IGNORE, reason=reason
+    )
+
+
+def _second(value: object) -> tuple[Any, ...]:
+    """A moment without the fractions of a second, which Informix does not keep."""
+    place = moment(value)
+    if isinstance(value, datetime) and len(place) == 2:
+        return place[0], place[1].replace(microsecond=0)
+    return place

@@ -1,0 +1,81 @@
+"""Which of two column values is the greater: the order that methods decide by."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Decimal
+from typing import Any
+from uuid import UUID
+
+from masters.conflict import Conflict, Resolution, undecided
+from masters.resolution.method import Tie, higher_wins, null_side, value_of
+
+#: Gives a value its place; raises TypeError for what has none.
+Rank = Callable[[object], tuple[Any, ...]]
+
+_SCALARS = (int, float, Decimal, str, bytes, time, timedelta, UUID)
+
+
+def decide(
+    conflict: Conflict,
+    column: str,
+    rank: Rank,
+    *,
+    lower_wins: bool = False,
+    tie: Tie = Tie.UNDECIDED,
+) -> Resolution:
+    """Let the new or the current row win by the value of one column.
+
+    NULL on either side, and values that do not compare, decide nothing; equal
+    values as `tie` says.
+    """
+    if reason := null_side(conflict, column, "new", "current"):
+        return undecided(reason)
+    new, current = value_of(conflict.new, column), value_of(conflict.current, column)
+    try:
+        theirs, ours = rank(new), rank(current)
+        if lower_wins:
+            theirs, ours = ours, theirs
+        return higher_wins(theirs, ours, f"{column}: {new} against {current}", tie)
+    except (TypeError, OverflowError):
+        return undecided(f"{column}: {new} and {current} do not compare")
+
+
+def magnitude(value: object) -> tuple[Any, ...]:
+    """A rank as PostgreSQL sorts: NaN above all numbers, dates as by `moment`.
+
+    Text is ranked by code point (collation C), so that every master agrees.
+
+    Raises:
+        TypeError: the value is no number, text, bytes, time or uuid.
+    """
+    if isinstance(value, date):
+        return moment(value)
+    if not isinstance(value, _SCALARS):
+        raise TypeError(f"{type(value).__name__} has no order")
+    if isinstance(value, float | Decimal) and math.isnan(value):
+        return (1,)
+    return 0, value
+
+
+def moment(value: object) -> tuple[Any, ...]:
+    """A rank: -infinity, then real moments, then infinity, with a zone or without.
+
+    Moments with a zone are compared in UTC: Python compares two of one zone by
+    the clock on the wall, which is wrong in the hour that daylight saving repeats.
+
+    Raises:
+        TypeError: the value is no date or timestamp.
+    """
+    if not isinstance(value, date):
+        raise TypeError(f"{type(value).__name__} is no date or timestamp")
+    bare = value.replace(tzinfo=None) if isinstance(value, datetime) else value
+    if bare == type(bare).max:
+        return (1,)
+    if bare == type(bare).min:
+        return (-1,)
+    if isinstance(value, datetime) and value.tzinfo is not None:
+        return 0, value.astimezone(UTC)
+    return 0, value
