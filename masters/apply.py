@@ -138,7 +138,7 @@ def _rebase(
         elif (
             source is None
         ):  # in no conflict: changed by the call, or by nobody, or left
-            same = staged.table.column(name).same_as(old, new)
+            same = staged.table.column(name).unchanged(old, new)
             values[new] = sa.case((same, target.c[name]), else_=new)
     connection.execute(
         sa.update(staged.source)

@@ -139,7 +139,7 @@ def _changed(staged: Staged, columns: Sequence[str]) -> ColumnElement[bool]:
     return or_(
         *(
             sa.not_(
-                staged.table.column(name).same_as(staged.old(name), staged.new(name))
+                staged.table.column(name).unchanged(staged.old(name), staged.new(name))
             )
             for name in columns
         )

@@ -6,12 +6,34 @@ from dataclasses import dataclass
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy import ColumnElement, Connection, TableClause, Text, cast, text
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    TableClause,
+    Text,
+    cast,
+    func,
+    text,
+)
 
 from sites.errors import UnknownTable
 from sites.names import QualifiedName
 from sites.sql import load
 from sites.types import NativeType
+
+_EXACT = {
+    "smallint",
+    "integer",
+    "bigint",
+    "text",
+    "character varying",
+    "uuid",
+    "boolean",
+    "bytea",
+    "date",
+    "timestamp without time zone",
+    "timestamp with time zone",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +62,21 @@ class Column:
         if not self.comparable:
             left, right = cast(left, Text), cast(right, Text)
         return left.is_not_distinct_from(right)
+
+    def unchanged(
+        self, old: ColumnElement[Any], new: ColumnElement[Any]
+    ) -> ColumnElement[bool]:
+        """Whether a value was left alone: 1.0 made 1.00 is the same, but changed."""
+        if self.exact:
+            return old.is_not_distinct_from(new)
+        record = NativeType("record")
+        images = [cast(func.row(value), record) for value in (old, new)]
+        return images[0].bool_op("*=")(images[1])
+
+    @property
+    def exact(self) -> bool:
+        """Whether equal values of this type are one and the same."""
+        return self.collation is None and self.type.partition("(")[0] in _EXACT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -101,14 +101,40 @@ def parents_first(tables: Sequence[Table]) -> list[QualifiedName]:
 
 
 def movable(staged: Staged) -> list[Unique]:
-    """Unique keys whose values these changes can move from one row to another."""
+    """Unique keys whose values these changes can move from one row to another.
+
+    One that holds all of the identity has no other taker than the row itself.
+    """
     return [
         unique
         for unique in staged.table.uniques
         if set(unique.columns) <= set(staged.columns)
-        and set(unique.columns) != set(staged.identity)
+        and not set(unique.columns) >= set(staged.identity)
         and not unique.deferrable
     ]
+
+
+def pin(staged: Staged, unique: Unique, rows: Mapping[str, Any]) -> Update | None:
+    """Have an update write the column that parking overwrites, changed or not.
+
+    A unique key of several columns is parked in one that the change may leave
+    alone; the value to come back to is the one that the target has now.
+
+    Returns:
+        None where an update writes that column anyway.
+    """
+    if not staged.has_old or len(unique.columns) == 1:
+        return None
+    target = staged.table.sql()
+    spot = parking_column(staged.table, unique, staged.identity)
+    old, new = staged.old(spot.name), staged.new(spot.name)
+    return (
+        sa.update(staged.source)
+        .values({old: sa.null(), new: target.c[spot.name]})
+        .where(selected(staged.source, rows), staged.kind("U"))
+        .where(staged.same_row(target), spot.unchanged(old, new))
+        .where(target.c[spot.name].is_not(None))
+    )
 
 
 def park(staged: Staged, unique: Unique, rows: Mapping[str, Any]) -> Update:
@@ -123,9 +149,12 @@ def park(staged: Staged, unique: Unique, rows: Mapping[str, Any]) -> Update:
     target = staged.table.sql()
     giver, taker = staged.source.alias("giver"), staged.source.alias("taker")
     moved = or_(
-        *(staged.new(c, giver).is_distinct_from(target.c[c]) for c in unique.columns)
+        *(
+            _updated(staged, target, c, giver).is_distinct_from(target.c[c])
+            for c in unique.columns
+        )
     )
-    spot = parking_column(staged.table, unique)
+    spot = parking_column(staged.table, unique, staged.identity)
     return (
         sa.update(target)
         .values({target.c[spot.name]: _parked(spot)})
@@ -164,13 +193,13 @@ def insert(
 def update(staged: Staged, rows: Mapping[str, Any]) -> Update:
     """Update rows in place; what a change left alone keeps the target's value."""
     target = staged.table.sql()
-    fixed = set(staged.identity) | {
-        c.name for c in staged.table.columns if c.identity == "a"
-    }
+    columns = [staged.table.column(name) for name in staged.columns]
     values = {
-        target.c[name]: _updated(staged, target, name)
-        for name in staged.columns
-        if name not in fixed
+        target.c[column.name]: _updated(staged, target, column.name)
+        for column in columns
+        # Equal keys may yet differ; to name a key takes a stronger lock, though.
+        if column.identity != "a"
+        and (column.name not in staged.identity or not column.exact)
     }
     # A table whose columns are all key still has to be touched: the caller counts.
     first = target.c[staged.identity[0]]
@@ -209,10 +238,7 @@ def write(
         zip(changes, counts, strict=True),
         key=lambda p: order.index(p[0].table.qualified),
     )
-    for staged, count in paired:
-        if sum(count.values()) > 1:
-            for unique in movable(staged):
-                connection.execute(park(staged, unique, rows))
+    _park_all(connection, paired, rows)
     early = _children_of_replaced(paired)
     for staged, count in reversed(paired):
         if staged.table.qualified in early:
@@ -233,13 +259,22 @@ def selected(source: FromClause, rows: Mapping[str, Any]) -> ColumnElement[bool]
     return and_(sa.true(), *wanted)
 
 
-def parking_column(table: Table, unique: Unique) -> Column:
+def parking_column(table: Table, unique: Unique, identity: Sequence[str]) -> Column:
     """The column of a unique key that can be freed for a moment.
+
+    Parameters:
+        identity: the columns by which rows are found again; they stay.
 
     Raises:
         NoFreeValue: none is nullable or of a type with free values.
     """
-    columns = [table.column(name) for name in unique.columns]
+    columns = [
+        column
+        for column in map(table.column, unique.columns)
+        if column.name not in identity
+        and not column.generated
+        and column.identity != "a"
+    ]
     for column in columns:
         if column.nullable:
             return column
@@ -257,12 +292,15 @@ def _is(column: ColumnElement[Any], value: object) -> ColumnElement[bool]:
     return column == value
 
 
-def _updated(staged: Staged, target: TableClause, name: str) -> ColumnElement[Any]:
-    new = staged.new(name)
+def _updated(
+    staged: Staged, target: TableClause, name: str, source: FromClause | None = None
+) -> ColumnElement[Any]:
+    """What an update leaves in a column: the new value, if the change has one."""
+    new = staged.new(name, source)
     if not staged.has_old:
         return new
-    same = staged.table.column(name).same_as(staged.old(name), new)
-    return case((same, target.c[name]), else_=new)
+    unchanged = staged.table.column(name).unchanged(staged.old(name, source), new)
+    return case((unchanged, target.c[name]), else_=new)
 
 
 def _parked(column: Column) -> ColumnElement[Any]:
@@ -285,6 +323,21 @@ def _free_value(column: Column) -> ColumnElement[Any] | None:
 def _length(type_name: str) -> int:
     _, _, size = type_name.partition("(")
     return min(int(size.rstrip(")")), 32) if size else 32
+
+
+def _park_all(
+    connection: Connection,
+    paired: Sequence[tuple[Staged, Mapping[str, int]]],
+    rows: Mapping[str, Any],
+) -> None:
+    for staged, count in paired:
+        if sum(count.values()) < 2:
+            continue
+        for unique in movable(staged):
+            pinned = pin(staged, unique, rows)
+            if pinned is not None:
+                connection.execute(pinned)
+            connection.execute(park(staged, unique, rows))
 
 
 def _children_of_replaced(

@@ -214,9 +214,9 @@ def _refuse_unfillable(made: Definition, updatable: bool) -> None:
 
 def _refuse_unparkable(made: Definition) -> None:
     for unique in made.uniques():
-        if set(unique.columns) == set(made.identity):
+        if set(unique.columns) >= set(made.identity):
             continue
         try:
-            parking_column(made.table, unique)
+            parking_column(made.table, unique, made.identity)
         except NoFreeValue as error:
             raise CannotPark(error.message, unique=unique.name) from None
