@@ -20,6 +20,7 @@ from sqlalchemy import (
     literal,
     select,
     text,
+    update,
 )
 from sqlalchemy.exc import OperationalError
 from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_random
@@ -181,8 +182,9 @@ def _create(connection: Connection, name: QualifiedName, *, with_rowid: bool) ->
     triggers.install_log(
         connection, triggers.LogCapture(table=table, log=log, identity=keys)
     )
-    connection.execute(
-        insert(snapshot_log).values(
+    log_id = connection.execute(
+        insert(snapshot_log)
+        .values(
             table_schema=name.schema,
             table_name=name.name,
             log_table=log,
@@ -190,6 +192,16 @@ def _create(connection: Connection, name: QualifiedName, *, with_rowid: bool) ->
             identity_columns=list(keys),
             created_xid=func.pg_current_xact_id(),
         )
+        .returning(snapshot_log.c.id)
+    ).scalar_one()
+    # Snapshots that lost an older log of the table go on with this one.
+    connection.execute(
+        update(registered_snapshot)
+        .where(
+            registered_snapshot.c.table_schema == name.schema,
+            registered_snapshot.c.table_name == name.name,
+        )
+        .values(log_id=log_id)
     )
 
 

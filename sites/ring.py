@@ -22,7 +22,7 @@ LOCK_TIMEOUT_MS = 50
 def create(
     connection: Connection, log: str, table: Table, identity: tuple[str, ...]
 ) -> None:
-    """Create a snapshot log for a table: kind, changed columns, transaction, keys."""
+    """Create a snapshot log for a table: kind of change, transaction, keys."""
     keys = sql.SQL(", ").join(
         sql.SQL("{} {}").format(
             sql.Identifier(name),
@@ -32,7 +32,7 @@ def create(
     )
     raw(connection).execute(
         sql.SQL(
-            'CREATE TABLE {} (kind "char" NOT NULL, changed bigint NOT NULL,'
+            'CREATE TABLE {} (kind "char" NOT NULL,'
             " xid xid8 NOT NULL, slot smallint NOT NULL, {}) PARTITION BY LIST (slot)"
         ).format(sql.Identifier(SCHEMA, log), keys)
     )

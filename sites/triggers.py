@@ -26,9 +26,6 @@ from sites.transport import raw
 SLOTS = 8
 SLOT_SHIFT = 15
 
-#: More columns than this share the last bit of the vector of changed columns.
-LAST_BIT = 62
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogCapture:
@@ -68,7 +65,6 @@ def install_log(connection: Connection, capture: LogCapture) -> None:
         key=keys[0],
         either_keys=_comma(_either(key) for key in keys),
         same_key=_same_key(keys),
-        changed=_changed_vector(capture.table),
     )
     raw(connection).execute(body)
     _attach(connection, capture.table, capture.log, with_truncate=True)
@@ -144,11 +140,6 @@ def numbered(prefix: str, columns: Sequence[object]) -> tuple[str, ...]:
     return tuple(f"{prefix}{n}" for n in range(1, len(columns) + 1))
 
 
-def column_bit(number: int) -> int:
-    """The bit of a column, by catalog number, in the vector of changed columns."""
-    return 1 << min(number - 1, LAST_BIT - 1)
-
-
 def _attach(
     connection: Connection, table: Table, function: str, *, with_truncate: bool
 ) -> None:
@@ -208,19 +199,3 @@ def _either(key: sql.Identifier) -> sql.Composed:
 
 def _same_key(keys: Sequence[sql.Identifier]) -> sql.Composed:
     return sql.SQL(" AND ").join(sql.SQL("n.{0} = o.{0}").format(key) for key in keys)
-
-
-def _changed_vector(table: Table) -> sql.Composable:
-    parts = []
-    for column in table.columns:
-        value = sql.SQL("{0}.{1}" if column.comparable else "{0}.{1}::text")
-        old, new = (
-            value.format(sql.SQL(side), sql.Identifier(column.name))
-            for side in ("o", "n")
-        )
-        parts.append(
-            sql.SQL(
-                "CASE WHEN {} IS DISTINCT FROM {} THEN {}::bigint ELSE 0 END"
-            ).format(old, new, sql.Literal(column_bit(column.number)))
-        )
-    return sql.SQL(" | ").join(parts)

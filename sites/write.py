@@ -190,8 +190,12 @@ def insert(
     return inserted.on_conflict_do_nothing() if skip_existing else inserted
 
 
-def update(staged: Staged, rows: Mapping[str, Any]) -> Update:
-    """Update rows in place; what a change left alone keeps the target's value."""
+def update(staged: Staged, rows: Mapping[str, Any], *kinds: str) -> Update:
+    """Update rows in place; what a change left alone keeps the target's value.
+
+    Parameters:
+        kinds: 'U', and 'R' where a replaced row has to stay.
+    """
     target = staged.table.sql()
     columns = [staged.table.column(name) for name in staged.columns]
     values = {
@@ -206,7 +210,11 @@ def update(staged: Staged, rows: Mapping[str, Any]) -> Update:
     return (
         sa.update(target)
         .values(values or {first: first})
-        .where(selected(staged.source, rows), staged.kind("U"), staged.same_row(target))
+        .where(
+            selected(staged.source, rows),
+            staged.kind(*(kinds or ("U",))),
+            staged.same_row(target),
+        )
     )
 
 
@@ -239,15 +247,19 @@ def write(
         key=lambda p: order.index(p[0].table.qualified),
     )
     _park_all(connection, paired, rows)
-    early = _children_of_replaced(paired)
+    anew = {name for name in _replaced(paired) if not _moves_below(paired, name)}
+    early = _below(paired, anew)
     for staged, count in reversed(paired):
         if staged.table.qualified in early:
             _expect(connection, delete(staged, rows, "D"), staged, count, "D")
-        _expect(connection, delete(staged, rows, "R"), staged, count, "R")
+        if staged.table.qualified in anew:
+            _expect(connection, delete(staged, rows, "R"), staged, count, "R")
     for staged, count in paired:
-        _expect(connection, insert(staged, rows, "I", "R"), staged, count, "I", "R")
+        kinds = ("I", "R") if staged.table.qualified in anew else ("I",)
+        _expect(connection, insert(staged, rows, *kinds), staged, count, *kinds)
     for staged, count in paired:
-        _expect(connection, update(staged, rows), staged, count, "U")
+        kinds = ("U",) if staged.table.qualified in anew else ("U", "R")
+        _expect(connection, update(staged, rows, *kinds), staged, count, *kinds)
     for staged, count in reversed(paired):
         if staged.table.qualified not in early:
             _expect(connection, delete(staged, rows, "D"), staged, count, "D")
@@ -340,20 +352,38 @@ def _park_all(
             connection.execute(park(staged, unique, rows))
 
 
-def _children_of_replaced(
+def _replaced(
     paired: Sequence[tuple[Staged, Mapping[str, int]]],
 ) -> set[QualifiedName]:
-    """Tables below one in which a row is deleted and inserted again.
+    """Tables in which a row is deleted and inserted again."""
+    return {staged.table.qualified for staged, count in paired if count.get("R")}
 
-    Their deletes come before: the row that goes for a moment may not be
-    referred to by rows that go for good.
+
+def _moves_below(
+    paired: Sequence[tuple[Staged, Mapping[str, int]]], table: QualifiedName
+) -> bool:
+    """Whether rows are updated that may refer to rows of a table, or did so.
+
+    Its rows then are replaced in place: a delete would cascade to the child that
+    moves away, or be refused for its sake.
     """
-    below = {s.table.qualified for s, count in paired if count.get("R")}
-    replaced = set(below)
+    below = _below(paired, {table})
+    return any(c.get("U") for s, c in paired if s.table.qualified in below)
+
+
+def _below(
+    paired: Sequence[tuple[Staged, Mapping[str, int]]], tables: set[QualifiedName]
+) -> set[QualifiedName]:
+    """Tables that refer to some tables, directly or through others.
+
+    Where rows of those go for a moment, rows that refer to them and go for good
+    have to go before.
+    """
+    below: set[QualifiedName] = set()
     for staged, _ in paired:  # parents first, so one pass reaches grandchildren
-        if any(f.parent in below for f in staged.table.foreign_keys):
+        if any(f.parent in tables | below for f in staged.table.foreign_keys):
             below.add(staged.table.qualified)
-    return below if replaced else set()
+    return below
 
 
 def _expect(

@@ -2,6 +2,7 @@
 -- Fired once a statement (with transition tables) and once a TRUNCATE.
 -- The join of old and new rows is a FULL JOIN: PL/pgSQL plans an inner join for
 -- the size of the first call and keeps that plan for a thousand times as many.
+-- Only key columns are named: a user who drops another column goes on writing.
 -- Tables directly manipulated: the snapshot log.
 CREATE OR REPLACE FUNCTION {function}() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
@@ -11,19 +12,18 @@ DECLARE
     ring smallint := (xact::text::bigint >> {slot_shift}) % {slots};
 BEGIN
     IF TG_OP = 'INSERT' THEN
-        INSERT INTO {log} (kind, changed, xid, slot, {log_keys})
-        SELECT 'I', -1, xact, ring, {keys} FROM snaptide_new;
+        INSERT INTO {log} (kind, xid, slot, {log_keys})
+        SELECT 'I', xact, ring, {keys} FROM snaptide_new;
     ELSIF TG_OP = 'DELETE' THEN
-        INSERT INTO {log} (kind, changed, xid, slot, {log_keys})
-        SELECT 'D', -1, xact, ring, {keys} FROM snaptide_old;
+        INSERT INTO {log} (kind, xid, slot, {log_keys})
+        SELECT 'D', xact, ring, {keys} FROM snaptide_old;
     ELSIF TG_OP = 'UPDATE' THEN
-        INSERT INTO {log} (kind, changed, xid, slot, {log_keys})
+        INSERT INTO {log} (kind, xid, slot, {log_keys})
         SELECT CASE WHEN n.{key} IS NULL THEN 'D' WHEN o.{key} IS NULL THEN 'I' ELSE 'U' END,
-               CASE WHEN n.{key} IS NULL OR o.{key} IS NULL THEN -1 ELSE {changed} END,
                xact, ring, {either_keys}
         FROM snaptide_new n FULL JOIN snaptide_old o ON {same_key};
     ELSE
-        INSERT INTO {log} (kind, changed, xid, slot) VALUES ('T', -1, xact, ring);
+        INSERT INTO {log} (kind, xid, slot) VALUES ('T', xact, ring);
     END IF;
     RETURN NULL;
 END

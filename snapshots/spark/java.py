@@ -26,8 +26,16 @@ exec {java} "$@"
 
 
 def java_home() -> Path:
-    """Return the JAVA_HOME for Spark, making a launcher for our runtime if need be."""
-    return _named() or _on_path() or _launcher_home(_brought_along(), _cache_folder())
+    """Return a JAVA_HOME for Spark whose `java` leaves out what Spark need not have.
+
+    With the module a machine's own Java warns at each start; ours does not start.
+    """
+    cache = _cache_folder()
+    found = _named() or _on_path()
+    if found and found.parent == cache:
+        return found  # our launcher: the program that started us has set it
+    java = found / "bin" / "java" if found else _brought_along()
+    return _launcher_home(java, cache)
 
 
 def _named() -> Path | None:

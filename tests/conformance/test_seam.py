@@ -75,7 +75,7 @@ def test_rows_travel_unparsed(sites: Directory, site: Site) -> None:
         '1, E\'tab\\t, \\\\N, quote " and \\n\', 2.50, NULL, \'{"b": 1,  "a": null}\''
     )
     with site.begin() as here, sites["jfk"].begin() as there:
-        sql(here, f"INSERT INTO public.people VALUES ({values})")  # noqa: S608
+        sql(here, f"INSERT INTO public.people VALUES ({values})")
         sql(
             there,
             "CREATE TABLE public.copied"
@@ -126,15 +126,15 @@ def test_a_log_holds_keys_of_what_changed(connection: Connection) -> None:
     ]
 
 
-def test_a_log_says_which_columns_changed(connection: Connection) -> None:
-    table = log(connection)
+def test_a_writer_does_not_care_for_columns_that_went(connection: Connection) -> None:
+    log(connection)
     sql(connection, "INSERT INTO public.people (id) VALUES (1)")
 
-    sql(connection, "UPDATE public.people SET age = 7, note = '[]' WHERE id = 1")
+    sql(connection, "ALTER TABLE public.people DROP COLUMN age")
+    sql(connection, "ALTER TABLE public.people RENAME COLUMN name TO title")
+    sql(connection, "UPDATE public.people SET title = 'a' WHERE id = 1")
 
-    bits = sum(triggers.column_bit(table.column(c).number) for c in ("age", "note"))
-    query = "SELECT changed FROM snaptide.\"mlog$_people\" WHERE kind = 'U'"
-    assert sql(connection, query) == [(bits,)]
+    assert logged(connection) == [("I", 1), ("U", 1)]
 
 
 def test_what_is_rolled_back_is_not_logged(connection: Connection) -> None:
@@ -205,7 +205,7 @@ def staged(connection: Connection, *changes: str) -> tuple[Staged, dict[str, int
     )
     counts: dict[str, int] = {}
     for change in changes:
-        sql(connection, f"INSERT INTO work VALUES (1, {change})")  # noqa: S608
+        sql(connection, f"INSERT INTO work VALUES (1, {change})")
         counts[change[1]] = counts.get(change[1], 0) + 1
     columns: list[sa.ColumnClause[object]] = [
         sa.column(name) for name in ("unit", "kind", "o1", "o2", "n1", "n2")
