@@ -81,7 +81,7 @@ def retry(
     row = error_queue.get(connection, error_id)
     _refuse_before_its_turn(connection, row)
     calls = _edited(error_queue.calls_of(connection, [error_id]), edits)
-    staged = _stage(connection, calls, error_id)
+    staged = _staged(connection, calls, error_id)
     unit = Unit(
         number=error_id,
         staged=staged,
@@ -178,11 +178,7 @@ def _apply(connection: Connection, unit: Unit, error_id: int) -> int:
         if not sqlstate.caused_by_data(error):
             raise
         savepoint.rollback()
-        raise RetryFailed(
-            f"Error transaction {error_id}: {sqlstate.message(error)}",
-            error_id=error_id,
-            sqlstate=sqlstate.of(error),
-        ) from error
+        raise _failure(error, error_id) from error
     except (RowCountMismatch, InvalidNetChange) as error:
         savepoint.rollback()
         raise RetryFailed(f"Error transaction {error_id}: {error.message}") from error
@@ -192,6 +188,24 @@ def _apply(connection: Connection, unit: Unit, error_id: int) -> int:
         raise RetryFailed(f"Error transaction {error_id}: {reasons}", error_id=error_id)
     savepoint.commit()
     return outcome.resolved
+
+
+def _staged(connection: Connection, calls: list[Call], error_id: int) -> list[Staged]:
+    try:
+        with connection.begin_nested():
+            return _stage(connection, calls, error_id)
+    except DBAPIError as error:  # an edit that the column's type cannot read
+        if not sqlstate.caused_by_data(error):
+            raise
+        raise _failure(error, error_id) from error
+
+
+def _failure(error: DBAPIError, error_id: int) -> RetryFailed:
+    return RetryFailed(
+        f"Error transaction {error_id}: {sqlstate.message(error)}",
+        error_id=error_id,
+        sqlstate=sqlstate.of(error),
+    )
 
 
 def _stage(connection: Connection, calls: list[Call], unit: int) -> list[Staged]:

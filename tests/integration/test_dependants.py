@@ -1,0 +1,360 @@
+"""What waits behind a parked transaction, and what goes on (design 3.3)."""
+
+import pytest
+
+import deferred
+from deferred import Edit
+from deferred.errors import BadEdit, NoSuchError, WaitsForError
+from masters import rules
+from sites import Directory
+from tests.linked_table import as_refresh, link, parked, queued, rows, run
+
+CONFLICT = "UPDATE orders SET qty = 15 WHERE id = 1"
+
+
+@pytest.fixture
+def orders(sites: Directory) -> Directory:
+    """Three orders at both sites; the first has changed at the master."""
+    link(sites)
+    for site in sites.values():
+        as_refresh(
+            site,
+            "INSERT INTO orders SELECT g, 'n' || g, 10 FROM generate_series(1, 3) g",
+        )
+    as_refresh(sites["hq"], "UPDATE orders SET qty = 99 WHERE id = 1")
+    return sites
+
+
+@pytest.fixture
+def family(sites: Directory) -> Directory:
+    """Parents and children; a parent of the site's is refused by the master."""
+    link(sites, "parent", "id int PRIMARY KEY, name text UNIQUE")
+    link(sites, "child", "id int PRIMARY KEY, parent int REFERENCES parent (id), v int")
+    for site in sites.values():
+        as_refresh(
+            site,
+            "INSERT INTO parent VALUES (1, 'a'), (2, 'b')",
+            "INSERT INTO child VALUES (10, 1, 0)",
+        )
+    as_refresh(sites["hq"], "INSERT INTO parent VALUES (7, 'taken')")
+    return sites
+
+
+def push_each(sites: Directory, *statements: str) -> list[tuple[str, list[int]]]:
+    """Push, each statement a transaction; what is parked, and what it waits for."""
+    for statement in statements:
+        run(sites["jfk"], statement)
+    deferred.push(sites["jfk"])
+    assert queued(sites["jfk"]) == 0
+    found = parked(sites["hq"])
+    places = {error[0]: place for place, error in enumerate(found)}
+    return [(error[1], [places[other] for other in error[3]]) for error in found]
+
+
+def test_later_change_of_the_row_waits(orders: Directory) -> None:
+    assert push_each(orders, CONFLICT, "UPDATE orders SET qty = 16 WHERE id = 1") == [
+        ("conflict", []),
+        ("dependant", [0]),
+    ]
+
+
+def test_others_go_on(orders: Directory) -> None:
+    assert push_each(orders, CONFLICT, "UPDATE orders SET qty = 16 WHERE id = 2") == [
+        ("conflict", [])
+    ]
+    assert rows(orders["hq"])[1][2] == 16
+
+
+def test_chain_waits_for_all_before_it(orders: Directory) -> None:
+    assert push_each(
+        orders,
+        CONFLICT,
+        "UPDATE orders SET qty = qty + 1 WHERE id IN (1, 2)",
+        "UPDATE orders SET qty = qty + 1 WHERE id IN (2, 3)",
+    ) == [("conflict", []), ("dependant", [0]), ("dependant", [1])]
+    assert [row[2] for row in rows(orders["hq"])] == [99, 10, 10]
+
+
+def test_rules_do_not_settle_what_depends(orders: Directory) -> None:
+    """A method would write over the master what was made on a refused row."""
+    rules.set_column_group(orders["hq"], "orders", "name", ["name"])
+    rules.add_update_resolution(orders["hq"], "orders", "name", "overwrite")
+    assert push_each(
+        orders, CONFLICT, "UPDATE orders SET name = 'mine', qty = 17 WHERE id = 1"
+    ) == [("conflict", []), ("dependant", [0])]
+
+
+def test_change_made_on_the_refreshed_row_does_not_depend(orders: Directory) -> None:
+    assert push_each(orders, CONFLICT) == [("conflict", [])]
+    as_refresh(orders["jfk"], "UPDATE orders SET qty = 99 WHERE id = 1")
+    assert push_each(orders, "UPDATE orders SET qty = 100 WHERE id = 1") == [
+        ("conflict", [])
+    ]
+    assert rows(orders["hq"])[0][2] == 100
+
+
+def test_row_back_at_its_old_value_depends_all_the_same(orders: Directory) -> None:
+    """Its old values are a parked call's new ones: it was made on those."""
+    run(orders["jfk"], CONFLICT)
+    deferred.push(orders["jfk"])
+    as_refresh(orders["hq"], "UPDATE orders SET qty = 15 WHERE id = 1")
+    assert push_each(orders, "UPDATE orders SET qty = 16 WHERE id = 1") == [
+        ("conflict", []),
+        ("dependant", [0]),
+    ]
+
+
+def test_delete_of_a_refused_insert_waits(family: Directory) -> None:
+    assert push_each(
+        family,
+        "INSERT INTO parent VALUES (7, 'mine')",
+        "DELETE FROM parent WHERE id = 7",
+    ) == [("conflict", []), ("dependant", [0])]
+
+
+def test_child_of_a_refused_parent_waits(family: Directory) -> None:
+    assert push_each(
+        family,
+        "INSERT INTO parent VALUES (3, 'taken')",
+        "INSERT INTO child VALUES (30, 3, 0)",
+        "INSERT INTO child VALUES (11, 1, 0)",
+        "UPDATE child SET v = 1 WHERE id = 30",
+    ) == [("conflict", []), ("dependant", [0]), ("dependant", [1])]
+    assert [row[0] for row in rows(family["hq"], "child")] == [10, 11]
+
+
+def test_parent_of_a_refused_child_is_not_deleted(family: Directory) -> None:
+    """Its delete would make the child's retry impossible."""
+    run(family["hq"], "ALTER TABLE child ADD CHECK (v >= 0)")
+    reasons = push_each(
+        family,
+        "INSERT INTO child VALUES (20, 2, -1)",
+        "DELETE FROM child WHERE id = 20",
+        "DELETE FROM parent WHERE id = 2",
+    )
+    assert [reason for reason, _ in reasons] == ["error", "dependant", "dependant"]
+    assert [row[0] for row in rows(family["hq"], "parent")] == [1, 2, 7]
+
+
+def test_siblings_of_a_refused_child_go_on(family: Directory) -> None:
+    """Two references to one parent do not meet."""
+    run(family["hq"], "ALTER TABLE child ADD CHECK (v >= 0)")
+    assert push_each(
+        family,
+        "INSERT INTO child VALUES (20, 2, -1)",
+        "INSERT INTO child VALUES (21, 2, 1)",
+    ) == [("error", [])]
+    assert (21, 2, 1) in rows(family["hq"], "child")
+
+
+def test_unique_value_that_a_refused_call_gave_up_waits(family: Directory) -> None:
+    """The name is still taken at the master, because the first was refused."""
+    as_refresh(family["hq"], "UPDATE parent SET name = 'theirs' WHERE id = 2")
+    assert push_each(
+        family,
+        "UPDATE parent SET name = CASE id WHEN 1 THEN 'x' ELSE 'y' END",
+        "INSERT INTO parent VALUES (4, 'a')",
+    ) == [("conflict", []), ("dependant", [0])]
+
+
+def test_failure_of_its_own_waits_for_nobody(family: Directory) -> None:
+    """It shares a row, but a check of the data's own is why it failed."""
+    run(family["hq"], "ALTER TABLE child ADD CHECK (v >= 0)")
+    as_refresh(family["hq"], "UPDATE child SET v = 5")
+    run(family["jfk"], "UPDATE child SET v = 1")
+    deferred.push(family["jfk"])
+    as_refresh(family["jfk"], "UPDATE child SET v = 5")
+    assert push_each(family, "UPDATE child SET v = -1") == [
+        ("conflict", []),
+        ("error", []),
+    ]
+
+
+def test_transactions_of_other_origins_do_not_wait(orders: Directory) -> None:
+    assert push_each(orders, CONFLICT) == [("conflict", [])]
+    run(
+        orders["hq"],
+        "UPDATE snaptide.error_transaction SET origin_id = gen_random_uuid()",
+        "UPDATE snaptide.error_footprint SET origin_id = gen_random_uuid()",
+    )
+    assert push_each(orders, "UPDATE orders SET qty = 16 WHERE id = 1") == [
+        ("conflict", []),
+        ("conflict", []),
+    ]
+
+
+def test_retry_takes_dependants_along_in_order(orders: Directory) -> None:
+    hq = orders["hq"]
+    push_each(
+        orders,
+        CONFLICT,
+        "UPDATE orders SET qty = 16 WHERE id IN (1, 2)",
+        "UPDATE orders SET qty = 17 WHERE id IN (1, 2)",
+        "UPDATE orders SET qty = 18 WHERE id = 2",
+    )
+    ids = [error[0] for error in parked(hq)]
+    as_refresh(hq, "UPDATE orders SET qty = 10 WHERE id = 1")
+    reports = deferred.retry_errors(hq, [ids[0]], with_dependants=True)
+    assert [(report.error_id, report.applied) for report in reports] == [
+        (error_id, True) for error_id in ids
+    ]
+    assert rows(hq) == rows(orders["jfk"])
+    assert parked(hq) == []
+
+
+def test_retry_of_all_says_what_stays(orders: Directory) -> None:
+    hq = orders["hq"]
+    push_each(orders, CONFLICT, "UPDATE orders SET qty = 16 WHERE id = 1")
+    reports = deferred.retry_errors(hq)
+    assert [report.applied for report in reports] == [False, False]
+    assert "update conflict: no rule" in reports[0].reason
+    assert "waits for" in reports[1].reason
+    assert len(parked(hq)) == 2
+
+
+def test_dependant_waits_for_its_turn(orders: Directory) -> None:
+    hq = orders["hq"]
+    push_each(orders, CONFLICT, "UPDATE orders SET qty = 16 WHERE id = 1")
+    first, second = (error[0] for error in parked(hq))
+    with hq.begin() as connection, pytest.raises(WaitsForError) as caught:
+        deferred.retry(connection, hq, second)
+    assert caught.value.facts["waits_for"] == [first]
+    deferred.delete_errors(hq, [first])
+    # Nobody stands before it now; it has a conflict of its own.
+    [report] = deferred.retry_errors(hq, [second])
+    assert "update conflict" in report.reason
+
+
+def test_retry_follows_the_rules_of_now(orders: Directory) -> None:
+    hq = orders["hq"]
+    push_each(orders, CONFLICT)
+    rules.set_column_group(hq, "orders", "qty", ["qty"])
+    rules.add_update_resolution(hq, "orders", "qty", "additive")
+    [report] = deferred.retry_errors(hq)
+    assert (report.applied, report.conflicts_resolved) == (True, 1)
+    assert rows(hq)[0][2] == 104
+
+
+def test_edited_call_starts_from_the_row_that_was_shown(orders: Directory) -> None:
+    hq = orders["hq"]
+    push_each(orders, CONFLICT)
+    [(error_id, *_)] = parked(hq)
+    edits = [Edit.parse("orders.qty=60"), Edit.parse("orders.name=both")]
+    [report] = deferred.retry_errors(hq, [error_id], edits=edits)
+    assert report.applied
+    assert rows(hq)[0][1:3] == ("both", 60)
+
+
+def test_edit_of_a_row_that_changed_again_is_a_conflict(orders: Directory) -> None:
+    hq = orders["hq"]
+    push_each(orders, CONFLICT)
+    [(error_id, *_)] = parked(hq)
+    as_refresh(hq, "UPDATE orders SET qty = 98 WHERE id = 1")
+    [report] = deferred.retry_errors(
+        hq, [error_id], edits=[Edit.parse("orders.qty=60")]
+    )
+    assert not report.applied
+    assert rows(hq)[0][2] == 98
+
+
+def test_edit_brings_a_deleted_row_back(orders: Directory) -> None:
+    hq = orders["hq"]
+    as_refresh(hq, "DELETE FROM orders WHERE id = 1")
+    push_each(orders, CONFLICT)
+    [(error_id, *_)] = parked(hq)
+    edits = [Edit.parse("orders.qty=60")]
+    [report] = deferred.retry_errors(hq, [error_id], edits=edits)
+    assert report.applied, report.reason
+    assert rows(hq)[0][:3] == (1, "n1", 60)
+
+
+def test_edit_of_an_insert_whose_key_is_there_updates(family: Directory) -> None:
+    hq = family["hq"]
+    push_each(family, "INSERT INTO parent VALUES (7, 'mine')")
+    [(error_id, *_)] = parked(hq)
+    [report] = deferred.retry_errors(
+        hq, [error_id], edits=[Edit.parse("parent.name=ours")]
+    )
+    assert report.applied, report.reason
+    assert rows(hq, "parent")[2] == (7, "ours")
+
+
+def test_edit_of_the_key_of_an_insert(family: Directory) -> None:
+    hq = family["hq"]
+    push_each(family, "INSERT INTO parent VALUES (7, 'mine')")
+    [(error_id, *_)] = parked(hq)
+    [report] = deferred.retry_errors(hq, [error_id], edits=[Edit.parse("parent.id=8")])
+    assert report.applied, report.reason
+    assert rows(hq, "parent")[2:] == [(7, "taken"), (8, "mine")]
+
+
+@pytest.mark.parametrize(
+    ("edit", "said"),
+    [
+        ("orders.nothing=1", "no new value"),
+        ("others.qty=1", "no call"),
+        ("99.qty=1", "no call"),
+    ],
+)
+def test_edit_that_fits_nothing(orders: Directory, edit: str, said: str) -> None:
+    push_each(orders, CONFLICT)
+    [(error_id, *_)] = parked(orders["hq"])
+    with pytest.raises(BadEdit, match=said):
+        deferred.retry_errors(orders["hq"], [error_id], edits=[Edit.parse(edit)])
+    assert len(parked(orders["hq"])) == 1
+
+
+def test_edit_of_one_of_several_calls_needs_its_number(orders: Directory) -> None:
+    hq = orders["hq"]
+    push_each(orders, "UPDATE orders SET qty = 15")
+    [(error_id, *_)] = parked(hq)
+    with pytest.raises(BadEdit, match="3 calls"):
+        deferred.retry_errors(hq, [error_id], edits=[Edit.parse("orders.qty=1")])
+    first = deferred.show_error(hq, error_id).calls[0]
+    edit = Edit(call=first.call_no, column="qty", value="60")
+    assert deferred.retry_errors(hq, [error_id], edits=[edit])[0].applied
+    assert [row[2] for row in rows(hq)] == [60, 15, 15]
+
+
+def test_edit_that_the_type_cannot_read(orders: Directory) -> None:
+    push_each(orders, CONFLICT)
+    [(error_id, *_)] = parked(orders["hq"])
+    edits = [Edit.parse("orders.qty=many")]
+    [report] = deferred.retry_errors(orders["hq"], [error_id], edits=edits)
+    assert not report.applied
+    assert "many" in report.reason
+    assert len(parked(orders["hq"])) == 1
+
+
+def test_edits_go_with_one_transaction(orders: Directory) -> None:
+    with pytest.raises(BadEdit):
+        deferred.retry_errors(orders["hq"], edits=[Edit.parse("orders.qty=1")])
+
+
+def test_deleted_error_is_gone_with_all_that_it_had(orders: Directory) -> None:
+    hq = orders["hq"]
+    push_each(orders, CONFLICT, "UPDATE orders SET qty = 16 WHERE id = 1")
+    first, second = (error[0] for error in parked(hq))
+    assert deferred.delete_errors(hq, [first]) == 1
+    with pytest.raises(NoSuchError):
+        deferred.delete_errors(hq, [first])
+    with pytest.raises(NoSuchError):
+        deferred.show_error(hq, first)
+    with pytest.raises(NoSuchError):
+        deferred.retry_errors(hq, [first])
+    assert [error[0] for error in parked(hq)] == [second]
+    assert deferred.delete_errors(hq, origin="lga") == 0
+    assert deferred.delete_errors(hq, origin="jfk") == 1
+    for table in ("error_call", "error_footprint"):
+        assert run(hq, f"SELECT count(*) FROM snaptide.{table}") == [(0,)]
+
+
+def test_errors_are_listed_by_origin_in_their_order(orders: Directory) -> None:
+    hq = orders["hq"]
+    push_each(orders, CONFLICT, "UPDATE orders SET qty = 16 WHERE id = 1")
+    listed = deferred.list_errors(hq)
+    assert [error.order_no for error in listed] == sorted(
+        error.order_no for error in listed
+    )
+    assert deferred.list_errors(hq, origin="lga") == []
+    assert len(deferred.list_errors(hq, origin="jfk")) == 2
