@@ -119,7 +119,7 @@ def test_child_of_a_refused_parent_waits(family: Directory) -> None:
         "INSERT INTO child VALUES (30, 3, 0)",
         "INSERT INTO child VALUES (11, 1, 0)",
         "UPDATE child SET v = 1 WHERE id = 30",
-    ) == [("conflict", []), ("dependant", [0]), ("dependant", [1])]
+    ) == [("conflict", []), ("dependant", [0]), ("dependant", [0, 1])]
     assert [row[0] for row in rows(family["hq"], "child")] == [10, 11]
 
 

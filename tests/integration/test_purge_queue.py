@@ -1,0 +1,148 @@
+"""A site's queue keeps a call until it is delivered, covered and past retention."""
+
+from datetime import timedelta
+
+import pytest
+
+import deferred
+from deferred import queue
+from deferred.errors import PositionMismatch, QueueNotEmpty
+from sites import Directory, Site
+from tests.linked_table import as_refresh, link, queued, run
+
+NOW = timedelta(0)
+LONG = timedelta(days=1000)
+COUNT = 'SELECT count(*) FROM snaptide."def$_orders"'
+
+
+@pytest.fixture
+def jfk(sites: Directory) -> Site:
+    """A site with two delivered transactions, one of two calls on one row."""
+    link(sites)
+    run(sites["jfk"], "INSERT INTO orders (id) VALUES (1), (2)")
+    run(
+        sites["jfk"],
+        "UPDATE orders SET qty = 1 WHERE id = 1",
+        "UPDATE orders SET qty = 2 WHERE id = 1",
+    )
+    deferred.push(sites["jfk"])
+    return sites["jfk"]
+
+
+def cover(site: Site, batch: int, order: int) -> None:
+    """Note, as a refresh does, that the answer up to a marker is seen."""
+    with site.begin() as connection:
+        queue.cover(connection, ["orders"], batch, order)
+
+
+def test_covered_calls_go_after_retention(jfk: Site) -> None:
+    cover(jfk, *_marker(jfk))
+    report = deferred.purge(jfk, retention=LONG, fold_after=LONG)
+    assert (report.transactions, report.calls) == (0, 0)
+    report = deferred.purge(jfk, retention=NOW, fold_after=LONG)
+    assert (report.transactions, report.calls, report.folded) == (2, 4, 0)
+    assert run(jfk, COUNT) == [(0,)]
+    for table in ("deferred_transaction", "delivery"):
+        assert run(jfk, f"SELECT count(*) FROM snaptide.{table}") == [(0,)]
+
+
+def test_uncovered_calls_stay(jfk: Site) -> None:
+    report = deferred.purge(jfk, retention=NOW, fold_after=LONG)
+    assert (report.transactions, report.calls) == (0, 0)
+    assert run(jfk, COUNT) == [(4,)]
+
+
+def test_calls_are_covered_up_to_a_transaction_of_the_batch(jfk: Site) -> None:
+    batch, order = run(
+        jfk, "SELECT batch, order_no FROM snaptide.delivery ORDER BY order_no"
+    )[0]
+    cover(jfk, batch, order)
+    report = deferred.purge(jfk, retention=NOW, fold_after=LONG)
+    assert (report.transactions, report.calls) == (1, 2)
+
+
+def test_calls_that_no_refresh_covers_are_folded_into_keys(jfk: Site) -> None:
+    report = deferred.purge(jfk, retention=LONG, fold_after=NOW)
+    assert (report.calls, report.folded) == (4, 4)
+    assert run(jfk, COUNT) == [(0,)]
+    found = run(
+        jfk,
+        "SELECT DISTINCT e.k1, e.reason, e.batch_no, e.order_no = d.order_no"
+        ' FROM snaptide."extra$_orders" e JOIN snaptide.delivery d'
+        " ON d.batch = e.batch_no AND d.order_no = e.order_no ORDER BY 1",
+    )
+    assert found == [(1, "folded", 1, True), (2, "folded", 1, True)]
+
+
+def test_covered_calls_are_not_folded(jfk: Site) -> None:
+    cover(jfk, *_marker(jfk))
+    report = deferred.purge(jfk, retention=LONG, fold_after=NOW)
+    assert (report.calls, report.folded) == (0, 0)
+
+
+def test_calls_on_their_way_stay_whatever_is_covered(jfk: Site) -> None:
+    run(jfk, "UPDATE orders SET qty = 3")
+    cover(jfk, 99, 0)
+    deferred.purge(jfk, retention=NOW, fold_after=NOW)
+    assert queued(jfk) == 1
+    assert run(jfk, COUNT) == [(2,)]
+    assert deferred.push(jfk).transactions == 1
+
+
+def test_pending_keys_are_those_a_marker_does_not_cover(jfk: Site) -> None:
+    batch, order = _marker(jfk)
+    assert _pending(jfk, batch, order) == set()
+    assert _pending(jfk, batch, order - 1) == {1}
+    assert _pending(jfk, 0, 0) == {1, 2}
+    run(jfk, "DELETE FROM orders WHERE id = 2")
+    assert _pending(jfk, batch, order) == {2}
+
+
+def test_purged_batch_that_is_asked_for_again_stops_the_push(
+    jfk: Site, sites: Directory
+) -> None:
+    """The master was restored to before it: what is gone cannot be sent again."""
+    cover(jfk, *_marker(jfk))
+    deferred.purge(jfk, retention=NOW, fold_after=NOW)
+    run(sites["hq"], "DELETE FROM snaptide.push_marker")
+    with pytest.raises(PositionMismatch):
+        deferred.push(jfk)
+
+
+def test_calls_within_retention_are_pushed_to_a_restored_master(
+    jfk: Site, sites: Directory
+) -> None:
+    cover(jfk, *_marker(jfk))
+    deferred.purge(jfk)
+    as_refresh(sites["hq"], "DELETE FROM orders", "DELETE FROM snaptide.push_marker")
+    assert deferred.push(jfk).transactions == 2
+    assert run(sites["hq"], "SELECT id, qty FROM orders ORDER BY id") == [
+        (1, 2),
+        (2, None),
+    ]
+
+
+def test_queue_with_calls_on_their_way_is_not_dropped(jfk: Site) -> None:
+    run(jfk, "UPDATE orders SET qty = 3 WHERE id = 1")
+    with jfk.begin() as connection, pytest.raises(QueueNotEmpty, match="1 calls"):
+        queue.drop_queue(connection, "orders")
+    with jfk.begin() as connection:
+        queue.drop_queue(connection, "orders", force=True)
+    run(jfk, "UPDATE orders SET qty = 4")
+    assert run(jfk, "SELECT count(*) FROM snaptide.defcall") == [(0,)]
+    assert queued(jfk) == 0
+
+
+def _marker(site: Site) -> tuple[int, int]:
+    [(batch, order)] = run(
+        site, "SELECT max(batch), max(order_no) FROM snaptide.delivery"
+    )
+    return batch, order
+
+
+def _pending(site: Site, batch: int, order: int) -> set[int]:
+    with site.begin() as connection:
+        found = queue.find_queue(connection, "orders")
+        assert found is not None
+        keys = queue.pending_keys(found, batch, order)
+        return set(connection.scalars(keys))
