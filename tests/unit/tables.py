@@ -1,0 +1,106 @@
+"""Descriptions of tables for tests that need no database."""
+
+from collections.abc import Sequence
+
+import sqlalchemy as sa
+
+from deferred.queue import Queue
+from sites.table import Column, ForeignKey, Table, Unique
+from sites.types import NativeType
+from sites.write import Staged
+
+
+def column(name: str, number: int, kind: str, *, nullable: bool = True) -> Column:
+    """A plain column."""
+    return Column(
+        name=name,
+        number=number,
+        type=kind,
+        nullable=nullable,
+        default=None,
+        generated="",
+        identity="",
+        collation=None,
+        comparable=kind not in ("json", "point"),
+    )
+
+
+def unique(name: str, *columns: str, primary: bool = False) -> Unique:
+    """A constraint that is checked at once."""
+    return Unique(
+        name=name,
+        columns=columns,
+        primary=primary,
+        deferrable=False,
+        is_constraint=True,
+    )
+
+
+def table(name: str, *, parents: Sequence[str] = (), schema: str = "public") -> Table:
+    """A table of a key, a unique name, a number and a document, and its parents."""
+    return Table(
+        schema=schema,
+        name=name,
+        oid=1,
+        kind="r",
+        columns=(
+            column("id", 1, "integer", nullable=False),
+            column("name", 2, "text"),
+            column("price", 3, "numeric(10,2)"),
+            column("doc", 4, "json"),
+        ),
+        uniques=(
+            unique(f"{name}_pkey", "id", primary=True),
+            unique(f"{name}_name_key", "name"),
+        ),
+        foreign_keys=tuple(_key(parent) for parent in parents),
+    )
+
+
+def staged(of: Table) -> Staged:
+    """Changes of a table in a work table, as a push ships them."""
+    images = [
+        sa.column(f"{side}{n}", NativeType(c.type))
+        for side in ("o", "n")
+        for n, c in enumerate(of.columns, 1)
+    ]
+    fixed: list[sa.ColumnClause[object]] = [
+        sa.column(name) for name in ("unit", "call_no", "kind")
+    ]
+    return Staged(
+        table=of,
+        source=sa.table("snaptide_work_1", *fixed, *images),
+        columns=of.names,
+        identity=of.key,
+    )
+
+
+def queue(of: Table, *, partial: bool = False) -> Queue:
+    """The queue of a snapshot of a table."""
+    return Queue(
+        id=1,
+        snapshot=of.name,
+        base_schema=of.schema,
+        base_table=f"snap$_{of.name}",
+        queue_table=f"def$_{of.name}",
+        extra_table=f"extra$_{of.name}",
+        destination="hq",
+        target_schema=of.schema,
+        target_table=of.name,
+        columns=of.names,
+        identity_columns=of.key,
+        partial=partial,
+    )
+
+
+def _key(parent: str) -> ForeignKey:
+    return ForeignKey(
+        name=f"{parent}_fkey",
+        columns=("id",),
+        parent_schema="public",
+        parent_table=parent,
+        parent_columns=("id",),
+        on_delete="a",
+        on_update="a",
+        deferrable=False,
+    )
