@@ -18,14 +18,13 @@ from sqlalchemy.sql.selectable import FromClause
 
 from deferred import marker
 from deferred.marker import Marker
-from masters.errors import NoSnapshotLog
 from masters.snapshot_log import find_log, reaches_back_to
 from sites import identity, position
 from sites.catalog import SCHEMA
 from sites.identity import Identity
 from sites.table import Table, describe
 from sites.types import PgSnapshot, Xid8
-from snapshots.errors import MasterChanged, SnapshotLogTooYoung
+from snapshots.errors import MasterChanged, NoSnapshotLog, SnapshotLogTooYoung
 from snapshots.refresh_group import RefreshGroup
 from snapshots.snapshot import Snapshot, carried, key_types
 
