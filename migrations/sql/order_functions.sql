@@ -18,6 +18,10 @@ BEGIN
     END IF;
     UPDATE snaptide.deferred_transaction
     SET order_no = nextval('snaptide.order_no') WHERE xid = NEW.xid;
+    -- PREPARE TRANSACTION refuses transactions that notified.
+    IF current_setting('snaptide.coordinated', true) = 'on' THEN
+        RETURN NULL;
+    END IF;
     now_ms := extract(epoch FROM clock_timestamp()) * 1000;
     IF now_ms - (SELECT last_value FROM snaptide.notified_at) NOT BETWEEN 0 AND 99 THEN
         PERFORM setval('snaptide.notified_at', now_ms);

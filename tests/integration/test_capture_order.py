@@ -129,6 +129,18 @@ def test_rolled_back_transaction_notifies_nobody(sites: Directory) -> None:
     listener.close()
 
 
+def test_user_may_prepare_a_transaction(sites: Directory) -> None:
+    link(sites)
+    with application(sites["jfk"]) as user:
+        user.execute("SET LOCAL snaptide.coordinated = on")
+        user.execute("INSERT INTO orders (id) VALUES (1)")
+        user.execute("PREPARE TRANSACTION 'of the user'")
+        assert deferred.push(sites["jfk"]).transactions == 0
+        user.autocommit = True
+        user.execute("COMMIT PREPARED 'of the user'")
+    assert deferred.push(sites["jfk"]).transactions == 1
+
+
 def _parent_and_child(sites: Directory) -> None:
     link(sites, "parent", PARENT)
     link(sites, "child", CHILD)
