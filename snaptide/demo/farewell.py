@@ -2,50 +2,51 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from pathlib import Path
 
 from snaptide.demo.world import World
 from snaptide.embedded.account import server_account
 from snaptide.embedded.binaries import postgres_binaries
+from snaptide.embedded.ports import HOST
 from snaptide.embedded.postgres import USER
 from snaptide.settings import VARIABLE
 
 _TRY = """\
+export PATH={here}:"$PATH":{binaries}
 export {variable}={config}
-export PGPASSWORD="$(cat {password})"
-{snaptide} status
-{psql} jfk -c "UPDATE flights SET gate = 'B9' WHERE month = 1 AND day = 2"
-{snaptide} status                       # pushed within two seconds
-{snaptide} refresh lga airport          # lga sees nothing of it: WHERE origin = 'LGA'
-{psql} hq -c "UPDATE airlines SET name = upper(name)"
-{snaptide} refresh lga airport          # but this it sees
-{snaptide} schedule set lga refresh airport --every 10s
-{snaptide} rules list hq
-{snaptide} doctor
-"""
+export PGHOST={host} PGPORT={port} PGUSER={user} PGPASSWORD="$(cat {password})"
+snaptide status
+psql jfk -c "UPDATE flights SET gate = 'B9' WHERE month = 1 AND day = 1"
+snaptide status                       # pushed within two seconds
+snaptide refresh lga airport          # lga sees nothing of it: WHERE origin = 'LGA'
+psql hq -c "UPDATE airlines SET name = upper(name)"
+snaptide refresh lga airport          # but this it sees
+snaptide schedule set lga refresh airport --every 10s
+snaptide rules list hq
+snaptide doctor
+
+Logs and data are in {folder}. To stop it all and remove them:
+snaptide demo --stop --folder {folder}"""
 
 
 def next_steps(world: World) -> str:
     """Commands to copy, with the settings of the running demo, and how to end it."""
-    program = Path(sys.argv[0]).absolute()
-    snaptide = (
-        program if program.name == "snaptide" else f"{sys.executable} -m snaptide"
-    )
-    return _TRY.format(
-        variable=VARIABLE,
-        config=world.servers.config,
-        password=world.servers.postgres.folder / "password",
-        snaptide=snaptide,
-        psql=_psql(world),
-    ) + (
-        "\nLogs and data are in the folder of the settings. To stop it all:\n"
-        f"{snaptide} demo --stop --folder {world.folder}"
-    )
-
-
-def _psql(world: World) -> str:
     server = world.servers.postgres
     account = server_account(server.folder / "data")
-    psql = postgres_binaries(server.version, account) / "psql"
-    return f"{psql} -h 127.0.0.1 -p {server.port} -U {USER}"
+    return _TRY.format(
+        here=_quoted(Path(sys.executable).parent),
+        binaries=_quoted(postgres_binaries(server.version, account)),
+        variable=VARIABLE,
+        config=_quoted(world.servers.config),
+        host=HOST,
+        port=server.port,
+        user=USER,
+        password=_quoted(server.folder / "password"),
+        folder=_quoted(world.folder),
+    )
+
+
+def _quoted(path: Path) -> str:
+    return shlex.quote(str(path))

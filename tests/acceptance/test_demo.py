@@ -88,7 +88,7 @@ def _commands(printed: str) -> list[str]:
     return [
         f"{line} || test $? = 3" if line.endswith(("status", "doctor")) else line
         for line in lines
-        if re.match(r"export |/", line) and " refresh " not in line
+        if re.match("export |snaptide |psql ", line) and " refresh " not in line
     ]
 
 
