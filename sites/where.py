@@ -86,17 +86,19 @@ def _judge(
             sql.Identifier(table.name), sql.Identifier(table.schema, table.name)
         )
     )
-    # The line break ends a comment that the condition may end in.
+    # The line break ends a comment that the condition may end in. What is whole
+    # in brackets and without them has none that close what it did not open.
+    bare = sql.SQL("CASE WHEN {}\nTHEN true END").format(sql.SQL(condition))
     where = sql.SQL("({}\n)").format(sql.SQL(condition))
-    _parse(driver, sql.SQL("SELECT {} FROM {}").format(where, probe))
+    for form in (bare, where):
+        _parse(driver, sql.SQL("SELECT {} FROM {}").format(form, probe))
     _one_statement(
         driver, sql.SQL("CREATE INDEX ON {} ((1)) WHERE {}").format(probe, where)
     )
     driver.execute("SET LOCAL search_path = pg_catalog")
     row = driver.execute(_PRINTED, [table.name]).fetchone()
-    if row is None:
-        raise BadCondition("The condition is empty.", condition=condition)
-    printed, columns = row
+    # An index over all rows forgets that it was told so.
+    printed, columns = row or ("true", [])
     return Condition(text=str(printed), columns=tuple(columns))  # type: ignore[arg-type]
 
 
