@@ -44,6 +44,8 @@ class RefreshGroup:
 
 def find(connection: Connection, name: str) -> RefreshGroup | None:
     """The group of that name, or None."""
+    if "\0" in name:
+        return None
     row = connection.execute(_select(name)).one_or_none()
     return None if row is None else RefreshGroup(**row._mapping)
 
