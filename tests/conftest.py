@@ -5,6 +5,8 @@ from types import FrameType
 
 import pytest
 
+from sites import configured
+
 pytest_plugins = (
     "tests.fix_db",
     "tests.fix_moments",
@@ -31,6 +33,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         used = getattr(item, "fixturenames", ())
         for mark in sorted({MARKS[name] for name in used if name in MARKS}):
             item.add_marker(mark)
+
+
+@pytest.fixture(autouse=True)
+def not_configured(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let no test find the settings that another one installed."""
+    monkeypatch.setattr(configured, "_current", None)
 
 
 def pytest_sessionstart() -> None:

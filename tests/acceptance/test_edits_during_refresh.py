@@ -1,0 +1,255 @@
+"""A user edits in the middle of a refresh: what he wrote stays, whenever it was."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+
+import psycopg
+import pytest
+
+import deferred
+import snapshots
+from sites import Directory, Site
+from snapshots import held_back, writing
+from tests.fix_moments import Moments
+from tests.fix_sites import log, rows, run
+from tests.stories import (
+    assert_equal_to_master,
+    column_groups,
+    refresh,
+    settle,
+    user,
+)
+
+pytestmark = pytest.mark.usefixtures("spark")
+
+#: Rows of one case: what the master does to each, and what the site does meanwhile.
+BLOCK = 10
+
+AT_MASTER = (
+    "UPDATE public.t SET a = 'hq' WHERE id % 10 IN (1, 4)",
+    "DELETE FROM public.t WHERE id % 10 IN (2, 7)",
+    "INSERT INTO public.t SELECT i * 10 + 6, 'hq', 'hq' FROM generate_series(0, 8) i",
+)
+
+EDITS = {
+    1: "UPDATE public.t SET b = 'mine' WHERE id = %s",
+    2: "UPDATE public.t SET b = 'mine' WHERE id = %s",
+    3: "UPDATE public.t SET b = 'mine' WHERE id = %s",
+    4: "DELETE FROM public.t WHERE id = %s",
+    5: "DELETE FROM public.t WHERE id = %s",
+    6: "INSERT INTO public.t VALUES (%s, 'mine', 'mine')",
+    9: "INSERT INTO public.t VALUES (%s, 'mine', 'mine')",
+}
+
+#: What the rows are in the end, at both sites: columns a and b of row 1 were
+#: changed by one each. (What the site edited and the master changed meanwhile in
+#: the same columns is a conflict that no rule settles: the master's state stands.)
+SETTLED = {1: ("hq", "mine"), 3: ("old", "mine"), 9: ("mine", "mine")}
+
+
+@pytest.fixture
+def hq(sites: Directory) -> Site:
+    hq = sites["hq"]
+    run(
+        hq,
+        "CREATE TABLE public.t (id int PRIMARY KEY, a text, b text)",
+        "INSERT INTO public.t SELECT i, 'old', 'old'"
+        " FROM generate_series(0, 89) i WHERE i % 10 NOT IN (6, 9)",
+    )
+    log(hq, "t")
+    column_groups(hq, "t", {"a": "", "b": ""})
+    return hq
+
+
+@pytest.fixture
+def jfk(sites: Directory, hq: Site) -> Site:
+    snapshots.create(sites["jfk"], "t", master="hq", updatable=True)
+    refresh(sites["jfk"], "t")
+    return sites["jfk"]
+
+
+class Editor:
+    """Makes all edits of one block of rows, each in a transaction of its own.
+
+    In a thread: an edit of a row that the merge has locked waits for its commit.
+    """
+
+    def __init__(self, site: Site, block: int, *, push: bool) -> None:
+        self.site, self.block, self.push = site, block, push
+        self.made: set[int] = set()
+        self.surprise: BaseException | None = None
+        self._thread = threading.Thread(target=self._run)
+
+    def begin(self) -> None:
+        """Begin to edit; returns when all is done or something has to wait."""
+        self._thread.start()
+        self._thread.join(timeout=1)
+
+    def end(self) -> None:
+        """Wait until all is done."""
+        self._thread.join(timeout=30)
+        assert not self._thread.is_alive()
+        if self.surprise:
+            raise self.surprise
+
+    def _run(self) -> None:
+        try:
+            for number in EDITS:
+                self._edit(number)
+            if self.push:
+                deferred.push(self.site)
+        except BaseException as error:
+            self.surprise = error
+
+    def _edit(self, number: int) -> None:
+        with user(self.site) as session:
+            session.execute("SET lock_timeout = '10s'")
+            try:
+                done = session.execute(EDITS[number], [self.block + number])
+            except psycopg.errors.UniqueViolation:
+                return  # the refresh was there first
+            session.commit()
+            if done.rowcount:
+                self.made.add(number)
+
+    def assert_stands(self) -> None:
+        """What was edited is there as it was edited."""
+        for number in self.made:
+            row = rows(
+                self.site,
+                f"SELECT b FROM public.t WHERE id = {self.block + number}",
+            )
+            gone = EDITS[number].startswith("DELETE")
+            assert row == ([] if gone else [("mine",)]), (self.block, number)
+
+
+#: Where an edit can come between what a merge does.
+INSIDE = {
+    "before the locks": (held_back, "hold_locked"),
+    "before pending is read": (held_back, "hold_pending"),
+    "before the write": (writing, "write_free"),
+}
+POINTS = (
+    "refresh.after_window",
+    "refresh.after_stage",
+    "refresh.before_merge_commit",
+    "refresh.after_merge",
+)
+
+
+@pytest.fixture
+def at(
+    moments: Moments, monkeypatch: pytest.MonkeyPatch
+) -> Callable[[str, Callable[[], object]], None]:
+    """Have something done at a fault point, or before a step of the merge."""
+
+    def at(moment: str, do: Callable[[], object]) -> None:
+        if moment not in INSIDE:
+            moments.at(moment, do)
+            return
+        module, name = INSIDE[moment]
+        step, left = getattr(module, name), [do]
+
+        def edited(*args: object) -> object:
+            while left:
+                left.pop()()
+            return step(*args)
+
+        monkeypatch.setattr(module, name, edited)
+
+    return at
+
+
+@pytest.mark.parametrize("push", [False, True], ids=["edited", "pushed"])
+def test_edits_at_every_moment(hq: Site, jfk: Site, at, *, push: bool) -> None:
+    run(hq, *AT_MASTER)
+    editors = []
+    for n, moment in enumerate((*POINTS[:2], *INSIDE, *POINTS[2:])):
+        editor = Editor(jfk, n * BLOCK, push=push)
+        editors.append(editor)
+        at(moment, editor.begin)
+    refresh(jfk, "t")
+    for editor in editors:
+        editor.end()
+    for editor in editors:
+        editor.assert_stands()
+        # No edit but those of rows that had just gone or come found no row.
+        assert editor.made >= {1, 3, 5, 9}
+    _assert_settled(hq, jfk, len(editors))
+
+
+def _assert_settled(hq: Site, jfk: Site, blocks: int) -> None:
+    settle(jfk)
+    assert_equal_to_master(jfk)
+    found = {row[0]: row[1:] for row in rows(hq, "SELECT id, a, b FROM public.t")}
+    for block in range(0, blocks * BLOCK, BLOCK):
+        for number, row in SETTLED.items():
+            assert found[block + number] == row, (block, number)
+        assert not found.keys() & {block + 2, block + 5}
+        assert found[block + 6] == ("hq", "hq")
+        # Deleted where the site had seen what the master did to it.
+        assert found.get(block + 4, ("hq", "old")) == ("hq", "old")
+    assert found[4] == ("hq", "old")
+
+
+@contextmanager
+def open_edits(site: Site) -> Iterator[Callable[[], None]]:
+    """All edits of one block, made and not committed; the function commits them."""
+    with ExitStack() as stack:
+        sessions = [stack.enter_context(user(site)) for _ in EDITS]
+        for session, (number, statement) in zip(sessions, EDITS.items(), strict=True):
+            session.execute(statement, [number])
+
+        def commit() -> None:
+            for session in sessions:
+                session.commit()
+
+        yield commit
+
+
+def test_open_edits_are_not_waited_for(hq: Site, jfk: Site) -> None:
+    run(hq, *AT_MASTER)
+    with open_edits(jfk) as commit:
+        began = time.monotonic()
+        report = refresh(jfk, "t")["t"]
+        assert time.monotonic() - began < 10
+        # 1, 2 and 4 are locked, 6 is about to be there.
+        assert report.held_back == 4
+        # The rest of the window came, beside them.
+        assert rows(jfk, "SELECT a FROM public.t WHERE id = 11") == [("hq",)]
+        commit()
+    assert rows(jfk, "SELECT count(*) FROM public.t WHERE b = 'mine'") == [(5,)]
+    assert refresh(jfk, "t")["t"].held_back == len(EDITS)
+    assert rows(jfk, "SELECT count(*) FROM public.t WHERE b = 'mine'") == [(5,)]
+    _assert_settled(hq, jfk, 1)
+
+
+def test_open_edit_that_is_taken_back(hq: Site, jfk: Site) -> None:
+    run(hq, *AT_MASTER)
+    with open_edits(jfk):
+        refresh(jfk, "t")
+    # Nothing is queued, and the refresh that comes settles what was held back.
+    assert refresh(jfk, "t")["t"].held_back == 0
+    assert_equal_to_master(jfk)
+
+
+def test_edit_delivered_between_window_and_merge_is_not_reverted(
+    hq: Site, jfk: Site, moments: Moments
+) -> None:
+    """The master has it by then; the moment that the refresh shows has not."""
+
+    def edit_and_push() -> None:
+        run(jfk, "UPDATE public.t SET b = 'mine' WHERE id = 1")
+        assert deferred.push(jfk).errors == 0
+        deferred.purge(jfk)
+
+    run(hq, "UPDATE public.t SET a = 'hq' WHERE id = 1")
+    moments.at("refresh.after_window", edit_and_push)
+    report = refresh(jfk, "t")["t"]
+    assert report.held_back == 1
+    assert rows(jfk, "SELECT a, b FROM public.t WHERE id = 1") == [("old", "mine")]
+    refresh(jfk, "t")
+    assert rows(jfk, "SELECT a, b FROM public.t WHERE id = 1") == [("hq", "mine")]
+    assert_equal_to_master(jfk)

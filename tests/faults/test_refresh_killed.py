@@ -1,0 +1,163 @@
+"""A refresh dies of kill -9; the next one comes to the same end as without."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import snapshots
+from sites import Directory, Site
+from tests.fix_sites import log, rows, run
+from tests.stories import assert_equal_to_master, refresh, settle, user
+
+pytestmark = pytest.mark.usefixtures("spark")
+
+ROOT = Path(__file__).resolve().parents[2]
+
+#: What a victim runs. It is killed by a fault point, or, in a first load, as soon
+#: as rows have arrived.
+VICTIM = """
+import json, os, signal, sys
+import snapshots
+from sites import Directory
+
+def dies(done, total, unit):
+    if done:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+directory = Directory(json.loads(sys.stdin.read()))
+first_load = "SNAPTIDE_FAULT" not in os.environ
+snapshots.refresh(directory["jfk"], "g", progress=dies if first_load else None)
+"""
+
+
+def kill_refresh(sites: Directory, fault: str | None) -> None:
+    """Run a refresh in a process of its own, that has to die of SIGKILL."""
+    urls = {
+        s.name: s.url.set(drivername="postgresql").render_as_string(hide_password=False)
+        for s in sites.values()
+    }
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    if fault:
+        environment["SNAPTIDE_FAULT"] = f"{fault}:kill"
+    ended = subprocess.run(
+        [sys.executable, "-c", VICTIM],
+        input=json.dumps(urls),
+        env=environment,
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert ended.returncode == -signal.SIGKILL, ended.stderr
+
+
+def _tables(hq: Site) -> None:
+    run(
+        hq,
+        "CREATE TABLE public.p (id int PRIMARY KEY, v text, u int UNIQUE)",
+        "CREATE TABLE public.c (id int PRIMARY KEY, p int REFERENCES public.p, v text)",
+        "INSERT INTO public.p SELECT i, 'hq', i FROM generate_series(1, 20) i",
+        "INSERT INTO public.c SELECT i, i, 'hq' FROM generate_series(1, 10) i",
+    )
+    log(hq, "p", "c")
+
+
+@pytest.fixture
+def group(sites: Directory) -> Directory:
+    """Two updatable snapshots at jfk, loaded, and changes at both sides."""
+    hq, jfk = sites["hq"], sites["jfk"]
+    _tables(hq)
+    for name in ("p", "c"):
+        snapshots.create(jfk, name, master="hq", group="g", updatable=True)
+    refresh(jfk, "g")
+    run(
+        hq,
+        "UPDATE public.p SET v = 'theirs', u = NULL WHERE id = 1",
+        "UPDATE public.p SET u = 1 WHERE id = 2",
+        "UPDATE public.p SET u = 2 WHERE id = 1",
+        "DELETE FROM public.c WHERE id = 3",
+        "DELETE FROM public.p WHERE id = 3",
+        "INSERT INTO public.p VALUES (30, 'theirs', 30)",
+        "INSERT INTO public.c VALUES (30, 30, 'theirs')",
+    )
+    run(
+        jfk,
+        "UPDATE public.p SET v = 'mine' WHERE id = 5",
+        "DELETE FROM public.c WHERE id = 6",
+        "INSERT INTO public.c VALUES (40, 5, 'mine')",
+    )
+    return sites
+
+
+WANTED = (
+    [(30, 30, "theirs"), (40, 5, "mine")],
+    [(1, "theirs", 2), (2, "hq", 1), (5, "mine", 5), (30, "theirs", 30)],
+)
+
+
+def assert_end_state(sites: Directory) -> None:
+    for site in sites.values():
+        children = "SELECT * FROM public.c WHERE id IN (3, 6) OR id > 10 ORDER BY id"
+        parents = "SELECT * FROM public.p WHERE id IN (1, 2, 3, 5, 30) ORDER BY id"
+        assert (rows(site, children), rows(site, parents)) == WANTED
+    assert_equal_to_master(sites["jfk"])
+
+
+def test_without_a_kill(group: Directory) -> None:
+    settle(group["jfk"])
+    assert_end_state(group)
+
+
+@pytest.mark.parametrize(
+    "point",
+    [
+        "refresh.after_window",
+        "refresh.after_stage",
+        "refresh.before_merge_commit",
+        "refresh.after_merge",
+    ],
+)
+def test_killed_at(group: Directory, point: str) -> None:
+    hq, jfk = group["hq"], group["jfk"]
+    kill_refresh(group, point)
+    # A killed refresh shows all of its moment or nothing.
+    shown = len(rows(jfk, "SELECT 1 FROM public.p WHERE v = 'theirs'"))
+    assert shown == (2 if point == "refresh.after_merge" else 0)
+    run(jfk, "UPDATE public.p SET v = 'later' WHERE id = 7")
+    run(hq, "UPDATE public.p SET v = 'later' WHERE id = 8")
+    settle(jfk)
+    assert_end_state(group)
+    found = rows(jfk, "SELECT id FROM public.p WHERE v = 'later' ORDER BY id")
+    assert found == [(7,), (8,)]
+
+
+def test_killed_in_the_first_load(sites: Directory) -> None:
+    hq, jfk = sites["hq"], sites["jfk"]
+    _tables(hq)
+    run(
+        hq,
+        "INSERT INTO public.p SELECT i, repeat('x', 200), i"
+        " FROM generate_series(100, 200000) i",
+    )
+    for name in ("p", "c"):
+        snapshots.create(jfk, name, master="hq", group="g", updatable=True)
+    kill_refresh(sites, None)
+    # Nothing that users could see, before or after a change at the master.
+    assert rows(jfk, "SELECT to_regclass('public.p'), to_regclass('public.c')") == [
+        (None, None)
+    ]
+    run(hq, "DELETE FROM public.c WHERE id = 3", "DELETE FROM public.p WHERE id > 1000")
+    report = refresh(jfk, "g")
+    assert [report[name].method for name in ("p", "c")] == ["load", "load"]
+    with user(jfk) as session:
+        session.execute("INSERT INTO public.c VALUES (50, 999, 'mine')")
+        session.commit()
+    settle(jfk)
+    assert_equal_to_master(jfk)
+    assert rows(hq, "SELECT v FROM public.c WHERE id = 50") == [("mine",)]

@@ -1,0 +1,138 @@
+"""A real Celery worker dies of kill -9 in the middle of a push; a new one goes on."""
+
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext, suppress
+
+import pytest
+from redis import Redis
+
+import deferred
+import snapshots
+from deferred.errors import PushInterrupted
+from sites import Directory, Site
+from snaptide.application import PUSH, celery_app, enqueue
+from snaptide.settings import Settings
+from tests.fix_sites import log, rows, run
+from tests.fix_worker import Services, eventually
+from tests.stories import assert_equal_to_master, column_groups, queued, refresh, settle
+
+pytestmark = pytest.mark.usefixtures("spark")
+
+SUM = "SELECT sum(n)::int FROM public.t"
+
+
+@pytest.fixture
+def counters(sites: Directory) -> Directory:
+    """An updatable snapshot of numbers that add up: what comes twice would show."""
+    hq, jfk = sites["hq"], sites["jfk"]
+    run(
+        hq,
+        "CREATE TABLE public.t (id int PRIMARY KEY, n int NOT NULL)",
+        "INSERT INTO public.t SELECT i, 0 FROM generate_series(1, 20) i",
+    )
+    log(hq, "t")
+    column_groups(hq, "t", {"n": "additive"})
+    snapshots.create(jfk, "t", master="hq", updatable=True)
+    refresh(jfk, "t")
+    # So that every transaction is one that has to be resolved, by addition.
+    run(hq, "UPDATE public.t SET n = n + 100")
+    return sites
+
+
+def count_up(jfk: Site, times: int) -> None:
+    for _ in range(times):
+        run(jfk, "UPDATE public.t SET n = n + 1")
+
+
+@pytest.fixture
+def ask(services: Services) -> Iterator[Callable[[], object]]:
+    """Ask the workers for a push, as a listener does."""
+    app = celery_app(Settings.load(services.config))
+    yield lambda: enqueue(app, PUSH, "jfk", "hq")
+    app.close()
+
+
+def test_killed_in_mid_push(counters: Directory, services: Services, ask) -> None:
+    hq, jfk = counters["hq"], counters["jfk"]
+    count_up(jfk, 3)
+    for fault in (
+        "push.after_ship:kill",
+        "push.after_apply:kill:2",
+        "push.after_commit:kill",
+        "push.before_mark:kill",
+    ):
+        worker = services.worker(SNAPTIDE_FAULT=fault)
+        ask()
+        worker.wait_killed()
+        run(jfk, "UPDATE public.t SET n = n + 1")
+    assert queued(jfk) > 0
+    services.worker()
+    ask()
+    eventually(lambda: queued(jfk) == 0, what="the queue to be empty")
+    # 7 transactions of 20 rows, and what the master added itself.
+    assert rows(hq, SUM) == [(2000 + 7 * 20,)]
+    settle(jfk)
+    assert_equal_to_master(jfk)
+
+
+def test_task_of_a_killed_worker_is_given_to_another(
+    counters: Directory, services: Services, broker: str, ask
+) -> None:
+    hq, jfk = counters["hq"], counters["jfk"]
+    count_up(jfk, 2)
+    worker = services.worker(SNAPTIDE_FAULT="push.after_commit:kill")
+    ask()
+    worker.wait_killed()
+    with Redis.from_url(broker) as redis:
+        tasks = redis.zrange("unacked_index", 0, -1)
+        assert len(tasks) == 1
+        # As if the visibility timeout were over.
+        redis.zadd("unacked_index", {tasks[0]: 0})
+    # Nobody asks again: the task that nobody acknowledged is given to the next.
+    services.worker()
+    eventually(lambda: queued(jfk) == 0, what="the queue to be empty")
+    assert rows(hq, SUM) == [(2000 + 2 * 20,)]
+
+
+def test_task_delivered_twice_at_once(
+    counters: Directory, services: Services, ask
+) -> None:
+    hq, jfk = counters["hq"], counters["jfk"]
+    services.worker()
+    services.worker()
+    for _ in range(5):
+        count_up(jfk, 4)
+        ask()
+        ask()
+    ask()
+    eventually(lambda: queued(jfk) == 0, what="the queue to be empty")
+    assert rows(hq, SUM) == [(2000 + 20 * 20,)]
+    settle(jfk)
+    assert_equal_to_master(jfk)
+
+
+def test_pushers_that_do_not_know_of_each_other(
+    counters: Directory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without the lock that keeps them apart, the marker alone makes it once."""
+    hq, jfk = counters["hq"], counters["jfk"]
+    # By its module's name: the package shows the function of the same name.
+    pushing = sys.modules["deferred.push"]
+    monkeypatch.setattr(pushing, "_only_pusher", lambda *_: nullcontext(True))
+    count_up(jfk, 30)
+
+    def push() -> None:
+        # Where two want to cut a batch, one has to begin again.
+        with suppress(PushInterrupted):
+            deferred.push(jfk)
+
+    pushers = [threading.Thread(target=push) for _ in range(3)]
+    for pusher in pushers:
+        pusher.start()
+    for pusher in pushers:
+        pusher.join()
+    deferred.push(jfk)
+    assert rows(hq, SUM) == [(2000 + 30 * 20,)]
+    assert queued(jfk) == 0
