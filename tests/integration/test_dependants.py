@@ -84,6 +84,21 @@ def test_rules_do_not_settle_what_depends(orders: Directory) -> None:
     ) == [("conflict", []), ("dependant", [0])]
 
 
+def test_rules_do_not_settle_what_may_depend(orders: Directory) -> None:
+    """It was made on the row as refreshed, which is no longer the master's either."""
+    hq, jfk = orders["hq"], orders["jfk"]
+    assert push_each(orders, CONFLICT) == [("conflict", [])]
+    rules.set_column_group(hq, "orders", "qty", ["qty"])
+    rules.add_update_resolution(hq, "orders", "qty", "overwrite")
+    as_refresh(jfk, "UPDATE orders SET qty = 99 WHERE id = 1")
+    as_refresh(hq, "UPDATE orders SET qty = 98 WHERE id = 1")
+    assert push_each(orders, "UPDATE orders SET qty = 100 WHERE id = 1") == [
+        ("conflict", []),
+        ("dependant", [0]),
+    ]
+    assert rows(hq)[0][2] == 98
+
+
 def test_change_made_on_the_refreshed_row_does_not_depend(orders: Directory) -> None:
     assert push_each(orders, CONFLICT) == [("conflict", [])]
     as_refresh(orders["jfk"], "UPDATE orders SET qty = 99 WHERE id = 1")
