@@ -22,6 +22,7 @@ class Daemon:
         self.name = name
         self.log = folder / f"{name}.log"
         self._file = folder / f"{name}.pid"
+        self._child: subprocess.Popen[bytes] | None = None
 
     def process(self) -> psutil.Process | None:
         """Return the running process, whoever started it, or None."""
@@ -57,6 +58,7 @@ class Daemon:
                 **run_as,  # type: ignore[call-overload]
             )
         _children.append(child)
+        self._child = child
         born = psutil.Process(child.pid).create_time()
         self._file.write_text(f"{child.pid} {born}")
 
@@ -69,6 +71,19 @@ class Daemon:
             if time.monotonic() > deadline:
                 raise self._failure(f"did not answer within {seconds:g} seconds")
             time.sleep(0.02)
+
+    def status(self, *, seconds: float) -> int | None:
+        """Wait for the process that this object launched to end, and return its status.
+
+        Returns:
+            None when it still runs; minus the number of the signal that killed it.
+        """
+        if self._child is None:
+            return None
+        try:
+            return self._child.wait(timeout=seconds)
+        except subprocess.TimeoutExpired:
+            return None
 
     def end(self, signal: int, *, seconds: float) -> bool:
         """Send a signal, wait for the process to go, and tell whether it went."""
