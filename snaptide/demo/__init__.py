@@ -40,6 +40,10 @@ def run(*, keep: bool = False, folder: Path | None = None) -> int:
         world = World(home, screen)
         try:
             _tell(world)
+        except KeyboardInterrupt:
+            world.stop()
+            screen.say(f"Interrupted; everything is stopped. Logs: {home}")
+            raise
         except BaseException:
             world.stop()
             raise

@@ -10,8 +10,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-import psutil
-
 from snaptide.demo.errors import DemoFailed
 from snaptide.embedded.daemon import Daemon
 from snaptide.settings import VARIABLE
@@ -53,7 +51,10 @@ class Process:
             cwd=self._folder,
             run_as={"env": environment},
         )
-        return self._running().pid
+        process = self._daemon.process()
+        if process is None:
+            raise DemoFailed(f"{self.name} has ended, see {self.log}.")
+        return process.pid
 
     def is_running(self) -> bool:
         """Tell whether the process is there, whoever started it."""
@@ -65,23 +66,15 @@ class Process:
         Raises:
             DemoFailed: it ends in another way, or not in time.
         """
-        try:
-            status = self._running().wait(timeout=seconds)
-        except psutil.TimeoutExpired:
-            raise DemoFailed(f"{self.name} is still alive.", log=self.log) from None
+        status = self._daemon.status(seconds=seconds)
         if status != -signal.SIGKILL:
-            raise DemoFailed(f"{self.name} ended with {status}, see {self.log}.")
+            how = "still runs" if status is None else f"ended with {status}"
+            raise DemoFailed(f"{self.name} {how}, see {self.log}.")
 
     def stop(self) -> None:
         """Let it finish what it does, if that does not take long."""
         if not self._daemon.end(signal.SIGTERM, seconds=15):
             self._daemon.kill_tree()
-
-    def _running(self) -> psutil.Process:
-        process = self._daemon.process()
-        if process is None:
-            raise DemoFailed(f"{self.name} has ended, see {self.log}.")
-        return process
 
 
 class Processes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property
@@ -76,7 +77,16 @@ class World:
 
     def stop(self) -> None:
         """Stop everything, whoever started it."""
+        _stop_spark()
         self.processes.stop()
         if "sites" in self.__dict__:
             self.sites.close()
         self.servers.stop()
+
+
+def _stop_spark() -> None:
+    """Stop the session before its databases; it need not have begun."""
+    if "pyspark" in sys.modules:
+        from snapshots.spark.session import stop
+
+        stop()
