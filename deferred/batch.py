@@ -3,7 +3,8 @@
 A window holds what one database snapshot shows and the one before it did not;
 its transactions get their order once, and batches are cut from it in that
 order. A new window is opened only when the old one is used up, so a
-transaction that commits late is in a later window, never behind (design 3.2).
+transaction that commits late is in a later window, never behind
+(docs/explanation/positions.md).
 """
 
 from __future__ import annotations

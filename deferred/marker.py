@@ -1,8 +1,8 @@
 """The marker: how far a destination has come with an origin's queue.
 
-It is the truth (design 3.3). Every apply locks it first and moves it in the
-same transaction, so that two pushers, or one that comes back from the dead,
-cannot apply anything twice.
+It is the truth (docs/explanation/exactly-once.md). Every apply locks it first and
+moves it in the same transaction, so that two pushers, or one that comes back from
+the dead, cannot apply anything twice.
 """
 
 from __future__ import annotations

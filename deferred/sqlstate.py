@@ -1,4 +1,4 @@
-"""Which failures are the data's and which are the system's (design 3.3).
+"""Which failures are the data's and which are the system's.
 
 What the data causes is parked, because trying again cannot help. What
 connections, locks, resources, the schema or rights cause leaves the batch as

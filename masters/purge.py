@@ -32,7 +32,7 @@ def purge_snapshot_logs(site: Site) -> list[LogPurgeReport]:
     """Empty the partitions of all logs that no registered snapshot needs.
 
     A partition goes when every transaction in it is older than every
-    registered position and than every open transaction (design 3.5). Writers
+    registered position and than every open transaction. Writers
     wait at most 50 ms. (Oracle removes rows as soon as the slowest snapshot
     has them; here it is as soon as their whole partition is behind.)
     """

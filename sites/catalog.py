@@ -31,7 +31,8 @@ metadata = MetaData(
     },
 )
 
-#: Who this database is (design 3.2). One row, written by `site init`.
+#: Who this database is (docs/explanation/positions.md).
+#: One row, written by `site init`.
 site_identity = Table(
     "site_identity",
     metadata,

@@ -1,6 +1,6 @@
 """What this process was configured with, for code that nobody can hand it to.
 
-A Celery task arrives with the name of a site and nothing else (design 3.7). The
+A Celery task arrives with the name of a site and nothing else. The
 program reads its settings at the top of the stack and leaves here what the
 packages below need; a program that passes its own `Directory` around needs none
 of it.

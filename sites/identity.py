@@ -13,7 +13,7 @@ from sites.errors import SiteChanged, SiteNotInitialised, UnsupportedDatabase
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
-    """What makes a database itself (design 3.2).
+    """What makes a database itself (docs/explanation/positions.md).
 
     `pg_upgrade` changes the system identifier, a promotion the timeline, a
     restore into another database of the same cluster only the database's oid.

@@ -28,7 +28,7 @@ SETTINGS = {
     "lc_monetary": "C",
     "xmloption": "content",
     # A batch, a marker or a position that is forgotten by a crash after we
-    # told someone about it would be applied twice or lost (design 3.2).
+    # told someone about it would be applied twice or lost.
     "synchronous_commit": "on",
 }
 

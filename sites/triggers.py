@@ -1,6 +1,6 @@
 """Triggers, built and installed from a description of what is to be recorded.
 
-Statement level with transition tables (design 3.1): a 100,000-row UPDATE pays
+Statement level with transition tables: a 100,000-row UPDATE pays
 for one function call. The functions run as their owner with a fixed
 search_path, so that an application's role needs no right on Snaptide's tables.
 ENABLE ALWAYS, because with session_replication_role = replica nothing would

@@ -4,7 +4,7 @@ One source table holds the changes: `kind` (I insert, U update, D delete, R dele
 and insert of one key), `n1`.. the new and, where there are any, `o1`.. the old
 values. Unique values that move or go are parked first; then rows are inserted
 (parents first), updated, and last deleted, children first: a delete before the
-update would cascade to the child that moved away (design 3.3).
+update would cascade to the child that moved away.
 
 The builders only build; `write` executes. Used by the apply at a master and the
 merge at a snapshot.

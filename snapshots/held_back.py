@@ -2,7 +2,7 @@
 
 Held back are rows that are locked or pending, and then, until nothing is added,
 rows that the present unique values, foreign keys or children of a held-back row
-forbid (design 3.5). What is held back is read again by the next refresh.
+forbid (docs/explanation/held-back.md). The next refresh reads them again.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 A crash of the server empties them, and Spark may run a task twice: what counts
 are the attempts that the writers' commit messages name, and only if all their
-rows are there (design 3.5).
+rows are there.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 In one snapshot of the master: its position, how far this site's queue has been
 answered (the marker), and what its logs hold since the group's position. Only
-then the site's own log (design 3.5): a change of the site that the marker does
-not cover is pending, whatever happens to it meanwhile.
+then the site's own log: a change of the site that the marker does not cover is
+pending, whatever happens to it meanwhile (docs/explanation/held-back.md).
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Tasks carry names, never rows, credentials or code: JSON only. They are
 acknowledged when they are done, so that a task whose worker died is given to
 another one; every task can run twice. The queue of record is the site's own
-database: losing Redis loses no change, only time (design 3.7).
+database: losing Redis loses no change, only time.
 """
 
 from __future__ import annotations

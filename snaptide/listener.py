@@ -2,7 +2,7 @@
 
 The trigger notifies at most once in 100 ms, whoever commits, because NOTIFY takes
 a lock; so a listener looks at the queue once more after a short window, and at
-long intervals without being told (design 3.7). Nothing depends on it: what it
+long intervals without being told. Nothing depends on it: what it
 misses, a schedule or the next look finds.
 """
 

@@ -1,4 +1,4 @@
-"""The place of a transaction in the order, taken after its last check (design 3.2)."""
+"""The place of a transaction in the order, taken after its last check."""
 
 import time
 

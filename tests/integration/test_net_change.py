@@ -1,4 +1,4 @@
-"""A transaction reaches the master as one change a row (design 3.3)."""
+"""A transaction reaches the master as one change a row."""
 
 import pytest
 import sqlalchemy as sa

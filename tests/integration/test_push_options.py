@@ -1,4 +1,4 @@
-"""The arguments of Oracle's DBMS_DEFER_SYS.EXECUTE, and acceptance A.14.12 to 14."""
+"""The arguments of Oracle's DBMS_DEFER_SYS.EXECUTE, each as the manual says it."""
 
 import threading
 import time

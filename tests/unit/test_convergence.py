@@ -1,4 +1,4 @@
-"""Which methods keep the masters equal (the table of semantics A.8)."""
+"""Which methods keep the masters equal."""
 
 from __future__ import annotations
 

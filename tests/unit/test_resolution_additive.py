@@ -1,4 +1,4 @@
-"""Additive: current + (new - old), exactly (semantics A.8, A.14 9)."""
+"""Additive: current + (new - old), exactly."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Append site name and append sequence (semantics A.8, A.14 11)."""
+"""Append site name and append sequence."""
 
 from __future__ import annotations
 

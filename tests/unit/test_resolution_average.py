@@ -1,4 +1,4 @@
-"""Average: (current + new) / 2, exactly (semantics A.8, A.14 9, D.7 6)."""
+"""Average: (current + new) / 2, exactly."""
 
 from __future__ import annotations
 

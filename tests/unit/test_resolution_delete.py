@@ -1,4 +1,4 @@
-"""Delete conflicts by restore and ignore (semantics A.8, D.4, D.7 8 and 9)."""
+"""Delete conflicts by restore and ignore."""
 
 from __future__ import annotations
 

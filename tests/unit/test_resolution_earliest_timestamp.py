@@ -1,4 +1,4 @@
-"""Earliest timestamp: older wins, equal or NULL decides nothing (semantics A.8)."""
+"""Earliest timestamp: older wins, equal or NULL decides nothing."""
 
 from __future__ import annotations
 

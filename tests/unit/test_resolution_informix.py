@@ -1,4 +1,4 @@
-"""Informix's rules, as far as one row tells (semantics C.2, C.6 13 to 16 and 21)."""
+"""Informix's rules, as far as one row tells."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Latest timestamp: newer wins, equal or NULL decides nothing (semantics A.8)."""
+"""Latest timestamp: newer wins, equal or NULL decides nothing."""
 
 from __future__ import annotations
 

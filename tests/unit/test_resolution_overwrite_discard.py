@@ -1,4 +1,4 @@
-"""Overwrite takes the site's values, discard keeps the master's (semantics A.8)."""
+"""Overwrite takes the site's values, discard keeps the master's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Priority group: the value of higher priority wins (semantics A.8)."""
+"""Priority group: the value of higher priority wins."""
 
 from __future__ import annotations
 

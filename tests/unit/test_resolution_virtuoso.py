@@ -1,4 +1,4 @@
-"""Virtuoso's classes as our rules (semantics D.4, D.5, D.7)."""
+"""Virtuoso's classes as our rules."""
 
 from __future__ import annotations
 

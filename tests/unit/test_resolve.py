@@ -1,4 +1,4 @@
-"""The rules of a row: sequence, column groups, all or nothing (semantics A.8)."""
+"""The rules of a row: sequence, column groups, all or nothing."""
 
 from __future__ import annotations
 

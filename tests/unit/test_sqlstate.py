@@ -1,4 +1,4 @@
-"""Which failures are the data's, and which the system's (design 3.3)."""
+"""Which failures are the data's, and which the system's."""
 
 import psycopg
 import pytest
