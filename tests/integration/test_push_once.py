@@ -70,10 +70,12 @@ def test_second_pusher_says_that_there_is_another(orders: Directory) -> None:
     )
     second.start()
     second.join(timeout=20)
+    ended = not second.is_alive()
     blocker.rollback()
     blocker.close()
     first.join()
     second.join()
+    assert ended
     assert [(report.another_pusher, report.transactions) for report in reports] == [
         (True, 0)
     ]
@@ -93,6 +95,33 @@ def test_pusher_whose_lock_was_lost_applies_nothing_twice(orders: Directory) -> 
     with orders["hq"].begin() as target:
         assert not deliver(target, who, batch, transaction, []).fresh
     assert [row[2] for row in rows(orders["hq"])] == [1, 1]
+
+
+def test_two_pushers_without_the_lock_wait_for_the_marker(orders: Directory) -> None:
+    """The same transaction, delivered twice at once: the second finds it answered."""
+    run(orders["jfk"], "UPDATE orders SET qty = qty + 1")
+    deferred.push(orders["jfk"])
+    run(orders["jfk"], "UPDATE orders SET qty = qty + 1")
+    answers: list[bool] = []
+    with orders["jfk"].connect() as origin, orders["hq"].connect() as target:
+        who = Origin(id=identity.read(origin).site_id, name="jfk", master="hq")
+        at = marker.read(target, who.id)
+        batch = next_batch(origin, "hq", at)
+        assert batch is not None
+        [transaction] = waiting(origin, batch, at)
+        origin.commit()
+        assert deliver(target, who, batch, transaction, []).fresh
+
+        def deliver_again() -> None:
+            with orders["hq"].begin() as other:
+                answers.append(deliver(other, who, batch, transaction, []).fresh)
+
+        second = threading.Thread(target=deliver_again)
+        second.start()
+        _wait_until_blocked(orders)
+        target.commit()
+        second.join()
+    assert answers == [False]
 
 
 def test_writer_open_over_two_pushes_is_not_lost(orders: Directory) -> None:
