@@ -4,6 +4,7 @@ import threading
 from collections.abc import Callable
 
 import pytest
+from sqlalchemy.exc import OperationalError
 
 import deferred
 from deferred import PushReport, marker
@@ -122,6 +123,18 @@ def test_two_pushers_without_the_lock_wait_for_the_marker(orders: Directory) -> 
         target.commit()
         second.join()
     assert answers == [False]
+
+
+def test_marker_is_locked_before_anything_is_done(orders: Directory) -> None:
+    run(orders["jfk"], "UPDATE orders SET qty = 1")
+    deferred.push(orders["jfk"])
+    with orders["jfk"].begin() as origin:
+        origin_id = identity.read(origin).site_id
+    with orders["hq"].begin() as first, orders["hq"].connect() as second:
+        marker.lock(first, origin_id, "jfk")
+        second.exec_driver_sql("SET LOCAL lock_timeout = '100ms'")
+        with pytest.raises(OperationalError, match="lock timeout"):
+            marker.lock(second, origin_id, "jfk")
 
 
 def test_writer_open_over_two_pushes_is_not_lost(orders: Directory) -> None:
