@@ -68,6 +68,7 @@ def deliver(
         origin=origin.name,
         master=origin.master,
         transaction=transaction.xid,
+        changed_at=transaction.start_time,
     )
     delivered = _apply_or_park(connection, origin, batch, transaction, unit)
     faults.point("push.after_apply")

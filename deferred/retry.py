@@ -89,6 +89,7 @@ def retry(
         origin=row.origin,
         master=master.name,
         transaction=row.origin_transaction,
+        changed_at=row.start_time,
     )
     resolved = _apply(connection, unit, error_id)
     connection.execute(

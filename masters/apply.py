@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 
-import sqlalchemy as sa
 from sqlalchemy import Connection, func, select, text
 
-from masters import detect, record, rules
-from masters.detect import RowConflicts
+from masters import detect, rules
+from masters.detect import Parties
 from masters.errors import InvalidNetChange
-from masters.resolve import Explicit, RowResolution, Take, resolve
+from masters.settlement import Settlement
 from sites import write
 from sites.write import Staged
 
@@ -30,6 +29,8 @@ class Unit:
     master: str
     #: the transaction's id at the origin
     transaction: str
+    #: when it was made there, for methods that ask
+    changed_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,28 +62,40 @@ def apply(connection: Connection, unit: Unit, *, resolving: bool = True) -> Outc
     resolved, unresolved = 0, {}
     counts = [dict(count) for count in unit.counts]
     for staged, count in zip(unit.staged, counts, strict=True):
-        if not count:
-            continue
-        detect.lock(connection, staged, unit.number)
-        table_rules = rules.load(connection, staged.table.qualified)
-        for row in detect.detect(
-            connection,
-            staged,
-            unit.number,
-            table_rules,
-            origin=unit.origin,
-            master=unit.master,
-        ):
-            answer = resolve(row.conflicts, table_rules.rules if resolving else ())
-            if not answer.resolved:
-                unresolved[row.call_no] = _why(answer)
-                continue
-            _settle(connection, unit, staged, row, answer, count)
-            resolved += len(answer.records)
+        if count:
+            settlement = _settled(connection, unit, staged, count, resolving=resolving)
+            resolved += settlement.resolved
+            unresolved.update(settlement.unresolved)
     if not unresolved:
         write.write(connection, unit.staged, counts, {"unit": unit.number})
         connection.execute(text("SET CONSTRAINTS ALL IMMEDIATE"))
     return Outcome(resolved=resolved, unresolved=unresolved)
+
+
+def _settled(
+    connection: Connection,
+    unit: Unit,
+    staged: Staged,
+    count: dict[str, int],
+    *,
+    resolving: bool,
+) -> Settlement:
+    """Lock and compare the rows of one table, and settle what is in conflict."""
+    detect.lock(connection, staged, unit.number)
+    known = rules.load(connection, staged.table.qualified)
+    settlement = Settlement(
+        connection=connection,
+        staged=staged,
+        unit=unit.number,
+        transaction=unit.transaction,
+        rules=known if resolving else replace(known, rules=()),
+        parties=Parties(
+            origin=unit.origin, master=unit.master, changed_at=unit.changed_at
+        ),
+        count=count,
+    )
+    settlement.run()
+    return settlement
 
 
 def _refuse_invalid(unit: Unit) -> None:
@@ -93,73 +106,3 @@ def _refuse_invalid(unit: Unit) -> None:
                 " do not follow from one another.",
                 table=str(staged.table.qualified),
             )
-
-
-def _settle(
-    connection: Connection,
-    unit: Unit,
-    staged: Staged,
-    row: RowConflicts,
-    answer: RowResolution,
-    count: dict[str, int],
-) -> None:
-    """Make the staged row say what was decided, and keep a record of it."""
-    record.write(connection, answer, staged.identity, unit.transaction)
-    kind = connection.scalar(
-        select(staged.source.c.kind).where(_row(staged, unit, row.call_no))
-    )
-    if answer.ignored or row.conflicts[0].current is None or kind != "U":
-        connection.execute(
-            sa.delete(staged.source).where(_row(staged, unit, row.call_no))
-        )
-        count[str(kind)] -= 1
-        return
-    _rebase(connection, unit, staged, row, answer)
-
-
-def _rebase(
-    connection: Connection,
-    unit: Unit,
-    staged: Staged,
-    row: RowConflicts,
-    answer: RowResolution,
-) -> None:
-    """Let the change start from the master's row and end in what was decided."""
-    target = staged.table.sql()
-    values: dict[Any, Any] = {}
-    for n, name in enumerate(staged.columns, 1):
-        source = answer.columns.get(name)
-        old, new = staged.source.c[f"o{n}"], staged.source.c[f"n{n}"]
-        values[old] = target.c[name]
-        if isinstance(source, Explicit):
-            values[new] = sa.literal(source.value)
-        elif source is Take.CURRENT:
-            values[new] = target.c[name]
-        elif (
-            source is None
-        ):  # in no conflict: changed by the call, or by nobody, or left
-            same = staged.table.column(name).unchanged(old, new)
-            values[new] = sa.case((same, target.c[name]), else_=new)
-    connection.execute(
-        sa.update(staged.source)
-        .values(values)
-        .where(_row(staged, unit, row.call_no), staged.same_row(target))
-    )
-
-
-def _row(staged: Staged, unit: Unit, call_no: int) -> sa.ColumnElement[bool]:
-    source = staged.source
-    return sa.and_(source.c.unit == unit.number, source.c.call_no == call_no)
-
-
-def _why(answer: RowResolution) -> str:
-    return "; ".join(
-        f"{one.conflict.kind.value} conflict"
-        + (
-            f" in column group {one.conflict.column_group}"
-            if one.conflict.column_group
-            else ""
-        )
-        + f": {one.reason}"
-        for one in answer.unresolved
-    )

@@ -10,7 +10,9 @@ from sqlalchemy import (
     DateTime,
     ForeignKey,
     Identity,
+    Index,
     Integer,
+    Sequence,
     Table,
     Text,
     UniqueConstraint,
@@ -20,7 +22,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 
-from sites.catalog import metadata
+from sites.catalog import SCHEMA, metadata
 from sites.types import PgSnapshot, Xid8
 
 #: One row a master table that records its changes.
@@ -119,4 +121,51 @@ resolution_record = Table(
     Column("new_values", JSONB),
     Column("current_values", JSONB),
     Column("result_values", JSONB),
+    Column("master", Text),
+    Column("changed_at", DateTime(timezone=True)),
+    Column("columns", ARRAY(Text)),
+    # Which state of the rules decided, see rules_version.
+    Column("rules_version", BigInteger),
+    Column("reason", Text),
+    Column("number", BigInteger),
+    Index("resolution_record_resolved_at", "resolved_at"),
 )
+
+#: One row each time that column groups, rules or what is compared changed.
+rules_version = Table(
+    "rules_version",
+    metadata,
+    Column("id", BigInteger, Identity(), primary_key=True),
+    Column(
+        "changed_at", DateTime(timezone=True), server_default=func.clock_timestamp()
+    ),
+    Column("changed_by", Text, server_default=text("SESSION_USER"), nullable=False),
+    Column("what", Text, nullable=False),
+    # All rules of this master from then on, as `snaptide rules export` prints them.
+    Column("rules", JSONB, nullable=False),
+)
+
+#: What is compared to find conflicts, where it is not every column.
+comparison = Table(
+    "comparison",
+    metadata,
+    Column("table_schema", Text, primary_key=True),
+    Column("table_name", Text, primary_key=True),
+    # A column that is renewed at each change and compared instead of all others.
+    Column("row_version", Text),
+    Column(
+        "not_at_update",
+        ARRAY(Text),
+        nullable=False,
+        server_default=text("'{}'::text[]"),
+    ),
+    Column(
+        "not_at_delete",
+        ARRAY(Text),
+        nullable=False,
+        server_default=text("'{}'::text[]"),
+    ),
+)
+
+#: Numbers that append sequence gives; none is given twice.
+conflict_number = Sequence("conflict_number", metadata=metadata, schema=SCHEMA)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
@@ -13,12 +14,29 @@ from masters.conflict import Conflict, Kind
 from masters.rules import TableRules
 from sites.write import Staged
 
+#: Rows that are held as Python values at a time.
+CHUNK = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parties:
+    """Who disagrees: a transaction of a site and the master that decides."""
+
+    origin: str
+    master: str
+    #: when the transaction was made at the site
+    changed_at: datetime | None = None
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowConflicts:
-    """All conflicts of one row of a transaction."""
+    """Conflicts of one row of a transaction."""
 
     call_no: int
+    #: of change, as it is staged
+    kind: str
+    #: the master has a row of that key
+    present: bool
     conflicts: tuple[Conflict, ...]
 
 
@@ -43,10 +61,10 @@ def detect(
     staged: Staged,
     unit: int,
     rules: TableRules,
+    parties: Parties,
     *,
-    origin: str,
-    master: str,
-) -> list[RowConflicts]:
+    among: ColumnElement[bool] | None = None,
+) -> Iterator[list[RowConflicts]]:
     """The rows of a transaction that disagree with the master, as it stands now.
 
     Oracle's rule: any old value that differs from the current one is an update
@@ -55,17 +73,47 @@ def detect(
     there, a uniqueness conflict (also of a row that came and went, unless it is
     this one). A group in which the call changed nothing is
     not in conflict: its current values simply stay.
+
+    Parameters:
+        among: only these staged rows.
+
+    Returns:
+        The rows in the order of their calls, `CHUNK` at a time; what was staged for
+        one chunk may be changed before the next is asked for.
     """
     groups = rules.partition([c for c in staged.columns if c not in staged.identity])
-    target = staged.table.sql()
-    found = connection.execute(_disagreeing(staged, target, groups, unit)).all()
-    return [
-        RowConflicts(
-            call_no=row.call_no,
-            conflicts=tuple(_conflicts(staged, rules, groups, row, origin, master)),
-        )
-        for row in found
-    ]
+    wanted = _disagreeing(staged, staged.table.sql(), groups, unit)
+    if among is not None:
+        wanted = wanted.where(among)
+    for rows in chunks(connection, wanted, staged.source.c.call_no):
+        yield [
+            RowConflicts(
+                call_no=row.call_no,
+                kind=row.kind,
+                present=not row.missing,
+                conflicts=tuple(_conflicts(staged, groups, row, parties)),
+            )
+            for row in rows
+        ]
+
+
+def chunks(
+    connection: Connection, wanted: sa.Select[Any], number: ColumnElement[int]
+) -> Iterator[Sequence[Row[Any]]]:
+    """The rows of a query in the order of a number, `CHUNK` at a time.
+
+    Few rows, as nearly always, are one round trip; many come through a cursor.
+    """
+    rows = connection.execute(wanted.limit(CHUNK)).all()
+    if rows:
+        yield rows
+    if len(rows) < CHUNK:
+        return
+    rest = connection.execute(
+        wanted.where(number > rows[-1].call_no),
+        execution_options={"stream_results": True, "max_row_buffer": CHUNK},
+    )
+    yield from rest.partitions(CHUNK)
 
 
 Groups = Sequence[tuple[str | None, tuple[str, ...]]]
@@ -92,7 +140,7 @@ def _disagreeing(
             source.c.kind,
             missing.label("missing"),
             *(clause.label(f"g{n}") for n, clause in enumerate(in_conflict)),
-            *_values(staged, target),
+            *images(staged, target),
         )
         .select_from(source.outerjoin(target, staged.same_row(target)))
         .where(source.c.unit == unit, wrong)
@@ -100,14 +148,15 @@ def _disagreeing(
     )
 
 
-def _values(staged: Staged, target: TableClause) -> list[ColumnElement[Any]]:
+def images(staged: Staged, current: sa.FromClause) -> list[ColumnElement[Any]]:
+    """Old, new and current values of each column, labelled for `image`."""
     return [
         clause
         for n, name in enumerate(staged.columns)
         for clause in (
             staged.old(name).label(f"old{n}"),
             staged.new(name).label(f"new{n}"),
-            target.c[name].label(f"cur{n}"),
+            current.c[name].label(f"cur{n}"),
         )
     ]
 
@@ -147,30 +196,23 @@ def _changed(staged: Staged, columns: Sequence[str]) -> ColumnElement[bool]:
 
 
 def _conflicts(
-    staged: Staged,
-    rules: TableRules,
-    groups: Groups,
-    row: Row[Any],
-    origin: str,
-    master: str,
+    staged: Staged, groups: Groups, row: Row[Any], parties: Parties
 ) -> list[Conflict]:
     shared: dict[str, Any] = {
         "table": (staged.table.schema, staged.table.name),
-        "old": None if row.kind in ("I", "N") else _image(staged, row, "old"),
-        "new": None if row.kind == "D" else _image(staged, row, "new"),
-        "current": None if row.missing else _image(staged, row, "cur"),
-        "origin": origin,
-        "master": master,
+        "old": None if row.kind in ("I", "N") else image(staged, row, "old"),
+        "new": None if row.kind == "D" else image(staged, row, "new"),
+        "current": None if row.missing else image(staged, row, "cur"),
+        "origin": parties.origin,
+        "master": parties.master,
+        "changed_at": parties.changed_at,
     }
     if row.kind in ("I", "N"):
-        key = next(
-            (u.name for u in staged.table.uniques if u.columns == staged.identity), None
-        )
         return [
             Conflict(
                 kind=Kind.UNIQUENESS,
-                constraint=key or "identity",
-                columns=staged.columns,
+                constraint=_key_name(staged),
+                columns=staged.identity,
                 **shared,
             )
         ]
@@ -183,5 +225,12 @@ def _conflicts(
     ]
 
 
-def _image(staged: Staged, row: Row[Any], side: str) -> dict[str, object]:
+def _key_name(staged: Staged) -> str:
+    """The constraint that a row breaks whose key is there; a ROWID is none."""
+    keys = (u.name for u in staged.table.uniques if u.columns == staged.identity)
+    return next(keys, "identity")
+
+
+def image(staged: Staged, row: Row[Any], side: str) -> dict[str, object]:
+    """One image of a row: old, new or cur."""
     return {name: getattr(row, f"{side}{n}") for n, name in enumerate(staged.columns)}

@@ -150,3 +150,17 @@ class UnknownRule(RuleError):
 
     code = "SNP-134"
     hint = "List them with: snaptide rules list SITE"
+
+
+class UnknownConstraint(RuleError):
+    """The table has no such primary key, unique constraint or unique index."""
+
+    code = "SNP-135"
+    hint = "The error lists those that it has."
+
+
+class BadRulebook(RuleError):
+    """The file of rules cannot be read as one."""
+
+    code = "SNP-136"
+    hint = "Begin with what snaptide rules export SITE prints."

@@ -64,6 +64,17 @@ class Rule:
             )
         return resolution.build(self.method, self.kind, self.parameters, columns)
 
+    @property
+    def reference(self) -> str:
+        """Its column group or constraint; empty for delete conflicts."""
+        return self.column_group or self.constraint or ""
+
+    @property
+    def compares_rows(self) -> bool:
+        """Whether its method decides uniqueness conflicts by any column of the rows."""
+        method = resolution.METHODS.get(self.method)
+        return bool(getattr(method, "compares_rows", False))
+
     def covers(self, conflict: Conflict) -> bool:
         """Whether the rule is for this conflict."""
         return (self.kind, self.column_group, self.constraint) == (
@@ -132,7 +143,11 @@ class RowResolution:
         return not self.unresolved
 
 
-def resolve(conflicts: Sequence[Conflict], rules: Sequence[Rule]) -> RowResolution:
+def resolve(
+    conflicts: Sequence[Conflict],
+    rules: Sequence[Rule],
+    failed: Sequence[Attempt] = (),
+) -> RowResolution:
     """Settle all conflicts of one row, or none. Touches no database.
 
     A rule that cannot be used (its routine is not installed here) counts as
@@ -141,9 +156,11 @@ def resolve(conflicts: Sequence[Conflict], rules: Sequence[Rule]) -> RowResoluti
     Parameters:
         conflicts: of one row of one deferred call.
         rules: of the table; their order does not matter, the sequence does.
+        failed: rules whose answer for this row could not be followed; they count
+            as undecided.
     """
     ordered = sorted(rules, key=lambda rule: (rule.sequence_no, rule.method))
-    outcomes = [_settle(conflict, ordered) for conflict in conflicts]
+    outcomes = [_settle(conflict, ordered, failed) for conflict in conflicts]
     records = tuple(one for one in outcomes if isinstance(one, ResolutionRecord))
     unresolved = tuple(one for one in outcomes if isinstance(one, Unresolved))
     if unresolved:
@@ -162,11 +179,16 @@ def resolve(conflicts: Sequence[Conflict], rules: Sequence[Rule]) -> RowResoluti
     )
 
 
-def _settle(conflict: Conflict, rules: Sequence[Rule]) -> ResolutionRecord | Unresolved:
+def _settle(
+    conflict: Conflict, rules: Sequence[Rule], failed: Sequence[Attempt]
+) -> ResolutionRecord | Unresolved:
     """Try the rules of one conflict until one decides."""
     passed: list[Attempt] = []
     for rule in rules:
         if not rule.covers(conflict):
+            continue
+        if (before := next((f for f in failed if f.rule == rule), None)) is not None:
+            passed.append(before)
             continue
         answer = _ask(rule, conflict)
         if answer.decision is not Decision.UNDECIDED:
@@ -179,10 +201,17 @@ def _settle(conflict: Conflict, rules: Sequence[Rule]) -> ResolutionRecord | Unr
 
 def _ask(rule: Rule, conflict: Conflict) -> Resolution:
     try:
-        method = rule.build(conflict.columns)
+        method = rule.build(_decided_columns(rule, conflict))
     except RuleError as error:
         return Resolution(decision=Decision.UNDECIDED, reason=error.message)
     return method(conflict)
+
+
+def _decided_columns(rule: Rule, conflict: Conflict) -> Sequence[str]:
+    """Those of the conflict, or of the row for a method that compares whole rows."""
+    if conflict.kind is Kind.UNIQUENESS and rule.compares_rows:
+        return tuple(conflict.new or conflict.columns)
+    return conflict.columns
 
 
 def _drops_row(record: ResolutionRecord) -> bool:

@@ -1,65 +1,37 @@
-"""Column groups and resolution rules of a master table, kept in its catalog."""
+"""Administration of what settles conflicts: column groups and rules, one at a time.
+
+`masters.rulebook` does it from a file, all at once.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy import Connection, Row, select
+from sqlalchemy import Connection, select
 
-from masters.catalog import column_group, resolution_rule
+from masters import rulebook
+from masters.catalog import column_group, comparison, resolution_rule
 from masters.conflict import Kind
-from masters.errors import RuleExists, UnknownColumn, UnknownColumnGroup, UnknownRule
+from masters.errors import RuleExists, UnknownColumn, UnknownRule
 from masters.resolve import Rule
+from masters.rulebook import checked, insert
+from masters.table_rules import TableRules, load, named, of, rule_of
 from sites import QualifiedName, Site, identity, names
 from sites.table import Table, describe
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TableRules:
-    """The column groups and rules of one table."""
-
-    table: QualifiedName
-    #: name -> columns; a column is in at most one
-    groups: Mapping[str, tuple[str, ...]]
-    rules: tuple[Rule, ...]
-
-    def partition(
-        self, columns: Sequence[str]
-    ) -> list[tuple[str | None, tuple[str, ...]]]:
-        """Divide columns into their groups; the rest is the shadow group, None.
-
-        Oracle: every column is in exactly one column group, and the shadow
-        group has no methods.
-        """
-        parts: list[tuple[str | None, tuple[str, ...]]] = [
-            (name, tuple(c for c in members if c in columns))
-            for name, members in self.groups.items()
-        ]
-        grouped = {column for members in self.groups.values() for column in members}
-        parts.append((None, tuple(c for c in columns if c not in grouped)))
-        return [part for part in parts if part[1]]
-
-
-def load(connection: Connection, table: QualifiedName) -> TableRules:
-    """The rules of a table as the catalog holds them."""
-    groups = connection.execute(
-        select(column_group.c.name, column_group.c.columns)
-        .where(_of(column_group, table))
-        .order_by("id")
-    )
-    rules = connection.execute(
-        select(resolution_rule)
-        .where(_of(resolution_rule, table))
-        .order_by("sequence_no")
-    )
-    return TableRules(
-        table=table,
-        groups={row.name: tuple(row.columns) for row in groups},
-        rules=tuple(_rule(row) for row in rules),
-    )
+__all__ = [
+    "TableRules",
+    "add_delete_resolution",
+    "add_unique_resolution",
+    "add_update_resolution",
+    "drop_delete_resolution",
+    "drop_unique_resolution",
+    "drop_update_resolution",
+    "list_rules",
+    "load",
+    "set_column_group",
+]
 
 
 def set_column_group(
@@ -85,15 +57,16 @@ def set_column_group(
         }
         if columns:
             left[name] = list(columns)
-        connection.execute(sa.delete(column_group).where(_of(column_group, where)))
+        connection.execute(sa.delete(column_group).where(of(column_group, where)))
         for group, members in left.items():
             if members:
                 connection.execute(
                     sa.insert(column_group).values(
-                        **_named(where), name=group, columns=members
+                        **named(where), name=group, columns=members
                     )
                 )
         _drop_orphans(connection, where, [group for group, m in left.items() if m])
+        rulebook.note(connection, f"set column group {name} of {where}")
         return load(connection, where)
 
 
@@ -114,44 +87,62 @@ def add_update_resolution(
     Parameters:
         group: a column group; see `set_column_group`.
         sequence_no: its place; the next free one when not given.
-        parameters: what the method needs, as `snaptide rules add --help` lists.
+        parameters: what the method needs, as `docs/reference/methods.md` lists.
 
     Raises:
-        UnknownColumnGroup, RuleExists, RuleError: the method refuses it.
+        UnknownTable, UnknownColumnGroup, RuleExists.
+        RuleError: the method refuses it.
     """
-    where = names.parse(table)
-    with site.begin() as connection:
-        identity.read(connection)
-        known = load(connection, where)
-        if group not in known.groups:
-            raise UnknownColumnGroup(
-                f"Table {table} has no column group {group!r}.",
-                table=table,
-                group=group,
-            )
-        taken = [r.sequence_no for r in known.rules if r.column_group == group]
-        number = sequence_no if sequence_no is not None else max(taken, default=0) + 1
-        if number in taken:
-            raise RuleExists(f"Column group {group} has a rule {number}.")
-        rule = Rule(
-            kind=Kind.UPDATE,
-            column_group=group,
-            sequence_no=number,
-            method=method,
-            parameters=dict(parameters or {}),
-        )
-        rule.build(known.groups[group])
-        connection.execute(
-            sa.insert(resolution_rule).values(
-                **_named(where),
-                kind=rule.kind.value,
-                reference=group,
-                sequence_no=number,
-                method=method,
-                parameters=dict(rule.parameters),
-            )
-        )
-        return rule
+    return _add(site, table, Kind.UPDATE, group, method, sequence_no, parameters)
+
+
+def add_unique_resolution(
+    site: Site,
+    table: str,
+    constraint: str,
+    method: str,
+    *,
+    sequence_no: int | None = None,
+    parameters: Mapping[str, object] | None = None,
+) -> Rule:
+    """Decide uniqueness conflicts of a constraint by a method.
+
+    Oracle: ADD_UNIQUE_RESOLUTION. A method that appends to a text is told how long
+    the column is, unless the parameter `length` is given.
+
+    Parameters:
+        constraint: a primary key, unique constraint or unique index of the table.
+        sequence_no, parameters: as for `add_update_resolution`.
+
+    Raises:
+        UnknownTable, UnknownConstraint, RuleExists.
+        RuleError: the method refuses it.
+    """
+    return _add(
+        site, table, Kind.UNIQUENESS, constraint, method, sequence_no, parameters
+    )
+
+
+def add_delete_resolution(
+    site: Site,
+    table: str,
+    method: str,
+    *,
+    sequence_no: int | None = None,
+    parameters: Mapping[str, object] | None = None,
+) -> Rule:
+    """Decide delete conflicts of a table by a method.
+
+    Oracle: ADD_DELETE_RESOLUTION, which knows routines only; `ignore` is Virtuoso's.
+
+    Parameters:
+        sequence_no, parameters: as for `add_update_resolution`.
+
+    Raises:
+        UnknownTable, RuleExists.
+        RuleError: the method refuses it.
+    """
+    return _add(site, table, Kind.DELETE, "", method, sequence_no, parameters)
 
 
 def drop_update_resolution(
@@ -162,20 +153,27 @@ def drop_update_resolution(
     Raises:
         UnknownRule: there is none at that place.
     """
-    where = names.parse(table)
-    with site.begin() as connection:
-        gone = connection.execute(
-            sa.delete(resolution_rule).where(
-                _of(resolution_rule, where),
-                resolution_rule.c.kind == Kind.UPDATE.value,
-                resolution_rule.c.reference == group,
-                resolution_rule.c.sequence_no == sequence_no,
-            )
-        )
-        if not gone.rowcount:
-            raise UnknownRule(
-                f"Column group {group} of {table} has no rule {sequence_no}."
-            )
+    _drop(site, table, Kind.UPDATE, group, sequence_no)
+
+
+def drop_unique_resolution(
+    site: Site, table: str, constraint: str, sequence_no: int
+) -> None:
+    """Remove one rule of a constraint (Oracle: DROP_UNIQUE_RESOLUTION).
+
+    Raises:
+        UnknownRule: there is none at that place.
+    """
+    _drop(site, table, Kind.UNIQUENESS, constraint, sequence_no)
+
+
+def drop_delete_resolution(site: Site, table: str, sequence_no: int) -> None:
+    """Remove one rule for delete conflicts (Oracle: DROP_DELETE_RESOLUTION).
+
+    Raises:
+        UnknownRule: there is none at that place.
+    """
+    _drop(site, table, Kind.DELETE, "", sequence_no)
 
 
 def list_rules(site: Site) -> list[TableRules]:
@@ -186,22 +184,66 @@ def list_rules(site: Site) -> list[TableRules]:
             sa.union(
                 *(
                     select(t.c.table_schema, t.c.table_name)
-                    for t in (column_group, resolution_rule)
+                    for t in (column_group, resolution_rule, comparison)
                 )
             )
         ).all()
         return [load(connection, QualifiedName(*row)) for row in sorted(tables)]
 
 
-def _rule(row: Row[Any]) -> Rule:
-    return Rule(
-        kind=Kind(row.kind),
-        column_group=row.reference if row.kind == Kind.UPDATE else None,
-        constraint=row.reference if row.kind == Kind.UNIQUENESS else None,
-        sequence_no=row.sequence_no,
-        method=row.method,
-        parameters=row.parameters,
-    )
+def _add(
+    site: Site,
+    table: str,
+    kind: Kind,
+    reference: str,
+    method: str,
+    sequence_no: int | None,
+    parameters: Mapping[str, object] | None,
+) -> Rule:
+    where = names.parse(table)
+    with site.begin() as connection:
+        identity.read(connection)
+        known = load(connection, where)
+        taken = [
+            rule.sequence_no
+            for rule in known.rules
+            if (rule.kind, rule.reference) == (kind, reference)
+        ]
+        number = sequence_no if sequence_no is not None else max(taken, default=0) + 1
+        if number in taken:
+            raise RuleExists(
+                f"There is a rule {number} for {_subject(kind, reference)} of {table}."
+            )
+        rule = rule_of(kind, reference, number, method, parameters or {})
+        rule = checked(rule, describe(connection, where), known.groups)
+        insert(connection, where, rule)
+        rulebook.note(connection, f"add {method} for {kind} conflicts of {where}")
+        return rule
+
+
+def _drop(site: Site, table: str, kind: Kind, reference: str, sequence_no: int) -> None:
+    where = names.parse(table)
+    with site.begin() as connection:
+        identity.read(connection)
+        gone = connection.execute(
+            sa.delete(resolution_rule).where(
+                of(resolution_rule, where),
+                resolution_rule.c.kind == kind.value,
+                resolution_rule.c.reference == reference,
+                resolution_rule.c.sequence_no == sequence_no,
+            )
+        )
+        if not gone.rowcount:
+            raise UnknownRule(
+                f"{table} has no rule {sequence_no} for {_subject(kind, reference)}."
+            )
+        rulebook.note(connection, f"drop rule for {kind} conflicts of {where}")
+
+
+def _subject(kind: Kind, reference: str) -> str:
+    if kind is Kind.UPDATE:
+        return f"column group {reference}"
+    return f"constraint {reference}" if reference else "delete conflicts"
 
 
 def _require_columns(table: Table, columns: Sequence[str]) -> None:
@@ -218,18 +260,8 @@ def _drop_orphans(
 ) -> None:
     connection.execute(
         sa.delete(resolution_rule).where(
-            _of(resolution_rule, table),
+            of(resolution_rule, table),
             resolution_rule.c.kind == Kind.UPDATE.value,
             resolution_rule.c.reference.not_in(groups),
         )
     )
-
-
-def _of(catalog: sa.Table, table: QualifiedName) -> sa.ColumnElement[bool]:
-    return sa.and_(
-        catalog.c.table_schema == table.schema, catalog.c.table_name == table.name
-    )
-
-
-def _named(table: QualifiedName) -> dict[str, str]:
-    return {"table_schema": table.schema, "table_name": table.name}

@@ -7,13 +7,27 @@ partition would lock the parent under them. A fixed ring needs neither (design
 
 from __future__ import annotations
 
+from typing import Any
+
+import sqlalchemy as sa
 from psycopg import errors, sql
-from sqlalchemy import Connection
+from sqlalchemy import (
+    BigInteger,
+    Connection,
+    Insert,
+    Select,
+    Text,
+    cast,
+    func,
+    literal_column,
+    select,
+)
 
 from sites.catalog import SCHEMA
 from sites.table import Table
 from sites.transport import raw
-from sites.triggers import SLOTS, numbered
+from sites.triggers import SLOT_SHIFT, SLOTS, numbered
+from sites.types import Xid8
 
 #: How long writers may have to wait behind a purge that waits for one of them.
 LOCK_TIMEOUT_MS = 50
@@ -45,6 +59,26 @@ def create(
     raw(connection).execute(
         sql.SQL("CREATE INDEX ON {} (xid)").format(sql.Identifier(SCHEMA, log))
     )
+
+
+def noted(log: str, keys: Select[Any]) -> Insert:
+    """The statement that notes keys in a log, as an update of these rows would."""
+    count = len(keys.selected_columns)
+    xact = func.pg_current_xact_id(type_=Xid8())
+    number = cast(cast(xact, Text), BigInteger)
+    table = sa.table(
+        log,
+        *(sa.column(c) for c in ("kind", "xid", "slot", *numbered("k", range(count)))),
+        schema=SCHEMA,
+    )
+    source = keys.subquery()
+    values = select(
+        literal_column("'U'"),
+        xact,
+        func.mod(number.bitwise_rshift(literal_column(str(SLOT_SHIFT))), SLOTS),
+        *source.columns,
+    )
+    return sa.insert(table).from_select(list(table.columns), values)
 
 
 def drop(connection: Connection, log: str) -> None:

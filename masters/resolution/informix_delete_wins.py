@@ -29,6 +29,8 @@ class InformixDeleteWins:
 
     name: ClassVar[str] = "informix_delete_wins"
     kinds: ClassVar[frozenset[Kind]] = frozenset(Kind)
+    #: whose column need not be one of the constraint
+    compares_rows: ClassVar[bool] = True
 
     timestamp: InformixTimestamp
 

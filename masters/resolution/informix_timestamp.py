@@ -33,6 +33,8 @@ class InformixTimestamp:
 
     name: ClassVar[str] = "informix_timestamp"
     kinds: ClassVar[frozenset[Kind]] = frozenset(Kind)
+    #: whose column need not be one of the constraint
+    compares_rows: ClassVar[bool] = True
 
     column: str
     servers: Mapping[str, Number]

@@ -233,7 +233,7 @@ def test_value_kept_by_the_master_is_not_parked_away(sites: Directory) -> None:
         "UPDATE t SET v = 'z' WHERE id = 2",
     )
     deferred.push(sites["jfk"])
-    assert [error[1:3] for error in parked(sites["hq"])] == [("conflict", "23505")]
+    assert [error[1:3] for error in parked(sites["hq"])] == [("conflict", "SNP-314")]
     assert rows(sites["hq"], "t") == [(1, "z", 0), (2, "b", 0)]
 
 

@@ -1,0 +1,241 @@
+"""Settling the conflicts of one transaction in one table, until none is left.
+
+First the rows that disagree with the master's row of the same key, then, when their
+column groups are decided, what they would break by their new values. An answer that
+gives a new value is looked at again: it may be taken too.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+import sqlalchemy as sa
+from sqlalchemy import Connection
+
+from masters import detect, record, restage, uniqueness, verdict
+from masters.catalog import conflict_number
+from masters.conflict import Conflict, Kind, Row
+from masters.detect import Parties, RowConflicts
+from masters.resend import resend
+from masters.resolve import Attempt, ResolutionRecord, RowResolution, resolve
+from masters.rules import TableRules
+from masters.verdict import Verdict
+from sites.table import Unique
+from sites.write import Staged
+
+#: How many numbers append sequence may try for one row.
+DRAWS = 5
+
+_DRAWING = "append_sequence"
+
+
+@dataclass(slots=True, kw_only=True)
+class Settlement:
+    """The conflicts of one unit in one table, and what was decided about them."""
+
+    connection: Connection
+    staged: Staged
+    unit: int
+    #: the transaction's id at the origin, for the record
+    transaction: str
+    rules: TableRules
+    parties: Parties
+    #: how many staged rows there are of each kind; kept up to date
+    count: dict[str, int]
+    resolved: int = 0
+    #: call number -> why the row could not be settled
+    unresolved: dict[int, str] = field(default_factory=dict)
+    _records: record.Records = field(init=False)
+    #: what the site wrote where a method has put another value
+    _wanted: dict[int, dict[str, object]] = field(default_factory=dict)
+    _answered: dict[tuple[int, str], ResolutionRecord] = field(default_factory=dict)
+    _failed: dict[int, list[Attempt]] = field(default_factory=dict)
+    _refused: set[tuple[int, str | None]] = field(default_factory=set)
+    _draws: Counter[int] = field(default_factory=Counter)
+
+    def __post_init__(self) -> None:
+        self._records = record.Records(
+            connection=self.connection,
+            staged=self.staged,
+            rules=self.rules,
+            transaction=self.transaction,
+        )
+
+    def run(self) -> None:
+        """Settle all that rules settle. Writes the work table and the record."""
+        constraints = uniqueness.constraints(self.staged)
+        if not {"I", "U", "R"} & self.count.keys():
+            constraints = []
+        self._settle_rows(None, hold=bool(constraints))
+        while constraints and self._settle_values(constraints):
+            pass
+        self._records.write()
+        self.resolved = self._records.written
+
+    def _settle_rows(self, among: sa.ColumnElement[bool] | None, *, hold: bool) -> None:
+        """Conflicts with the row of the same key, again for keys that changed."""
+        moved: list[int] = []
+        for rows in detect.detect(
+            self.connection,
+            self.staged,
+            self.unit,
+            self.rules,
+            self.parties,
+            among=among,
+        ):
+            moved += self._settle(rows, by_key=True)
+            if not hold:
+                self._records.write(keep=moved)
+        if moved:
+            detect.lock(self.connection, self.staged, self.unit)
+            again = restage.chosen(self.staged, self.unit, moved)
+            self._settle_rows(again, hold=hold)
+
+    def _settle_values(self, constraints: Iterable[Unique]) -> bool:
+        """Conflicts with rows of other keys; whether to look again."""
+        settled = False
+        for unique in constraints:
+            moved: list[int] = []
+            for rows in uniqueness.detect(
+                self.connection, self.staged, unique, self.unit, self.parties
+            ):
+                new = [r for r in rows if (r.call_no, unique.name) not in self._refused]
+                moved += self._settle(new, by_key=False)
+                settled = settled or bool(new)
+            if moved:
+                detect.lock(self.connection, self.staged, self.unit)
+                self._settle_rows(
+                    restage.chosen(self.staged, self.unit, moved), hold=True
+                )
+        return settled
+
+    def _settle(self, rows: Sequence[RowConflicts], *, by_key: bool) -> list[int]:
+        """Decide a chunk of rows and stage it; calls that got another key."""
+        verdicts: list[Verdict] = []
+        for row in self._numbered([self._as_wanted(row) for row in rows]):
+            self._note_failure(row)
+            answer = resolve(
+                row.conflicts, self.rules.rules, self._failed.get(row.call_no, ())
+            )
+            decided = self._decide(row, answer, by_key=by_key)
+            if isinstance(decided, str):
+                self._refuse(row, decided)
+            else:
+                self._note(row, answer, decided)
+                verdicts.append(decided)
+        again = [one.call_no for one in verdicts if one.resend]
+        resend(self.connection, self.staged, self.unit, again)
+        restage.restage(self.connection, self.staged, self.unit, verdicts)
+        identity = set(self.staged.identity)
+        return [
+            one.call_no
+            for one in verdicts
+            if one.becomes == "I" and identity & one.explicit.keys()
+        ]
+
+    def _decide(
+        self, row: RowConflicts, answer: RowResolution, *, by_key: bool
+    ) -> Verdict | str:
+        if not answer.resolved:
+            return why(answer)
+        if by_key:
+            return verdict.of_row(row, answer, self.staged.identity)
+        return verdict.of_constraint(row, answer, self.staged.identity)
+
+    def _refuse(self, row: RowConflicts, reason: str) -> None:
+        self._refused |= {(row.call_no, one.constraint) for one in row.conflicts}
+        before = self.unresolved.get(row.call_no)
+        self.unresolved[row.call_no] = f"{before}; {reason}" if before else reason
+
+    def _note(self, row: RowConflicts, answer: RowResolution, decided: Verdict) -> None:
+        self.count[decided.kind] -= 1
+        if decided.becomes is not None:
+            self.count[decided.becomes] = self.count.get(decided.becomes, 0) + 1
+        new = row.conflicts[0].new or {}
+        wanted = self._wanted.setdefault(row.call_no, {}) if decided.explicit else {}
+        for name in decided.explicit:
+            wanted.setdefault(name, new.get(name))
+        for one in answer.records:
+            if one.conflict.constraint is not None:
+                self._answered[row.call_no, one.conflict.constraint] = one
+        self._records.add(row.call_no, answer, decided)
+
+    def _note_failure(self, row: RowConflicts) -> None:
+        """An answer was given before, and its value is taken too."""
+        for conflict in row.conflicts:
+            before = self._answered.pop((row.call_no, conflict.constraint or ""), None)
+            if before is None:
+                continue
+            self._draws[row.call_no] += 1
+            if before.rule.method == _DRAWING and self._draws[row.call_no] < DRAWS:
+                continue
+            self._failed.setdefault(row.call_no, []).append(
+                Attempt(
+                    rule=before.rule,
+                    reason=f"{before.resolution.reason}, which is taken too",
+                )
+            )
+
+    def _as_wanted(self, row: RowConflicts) -> RowConflicts:
+        """With the values that the site wrote, whatever was put in their place."""
+        wanted = self._wanted.get(row.call_no)
+        if not wanted:
+            return row
+        return replace(
+            row,
+            conflicts=tuple(
+                replace(one, new=_overlaid(one.new, wanted)) for one in row.conflicts
+            ),
+        )
+
+    def _numbered(self, rows: list[RowConflicts]) -> list[RowConflicts]:
+        """With a number of its own for each conflict that append sequence may need."""
+        drawing = [rule for rule in self.rules.rules if rule.method == _DRAWING]
+        needed = sum(_covered(one, drawing) for row in rows for one in row.conflicts)
+        if not needed:
+            return rows
+        numbers = iter(
+            self.connection.scalars(
+                sa.select(conflict_number.next_value()).select_from(
+                    sa.func.generate_series(1, needed)
+                )
+            ).all()
+        )
+        return [
+            replace(
+                row,
+                conflicts=tuple(
+                    replace(one, number=next(numbers))
+                    if _covered(one, drawing)
+                    else one
+                    for one in row.conflicts
+                ),
+            )
+            for row in rows
+        ]
+
+
+def why(answer: RowResolution) -> str:
+    """Why a row could not be settled, for the error queue."""
+    return "; ".join(
+        f"{one.conflict.kind.value} conflict{_of(one.conflict)}: {one.reason}"
+        for one in answer.unresolved
+    )
+
+
+def _of(conflict: Conflict) -> str:
+    if conflict.column_group:
+        return f" in column group {conflict.column_group}"
+    if conflict.kind is Kind.UNIQUENESS:
+        return f" of {conflict.constraint}"
+    return ""
+
+
+def _covered(conflict: Conflict, rules: Sequence[object]) -> bool:
+    return any(rule.covers(conflict) for rule in rules)  # type: ignore[attr-defined]
+
+
+def _overlaid(row: Row | None, values: Row) -> Row | None:
+    return None if row is None else {**row, **values}

@@ -1,0 +1,80 @@
+"""Python values back to text that the database reads, the reverse of loading them."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from datetime import date, datetime
+from typing import Any
+
+import sqlalchemy as sa
+from psycopg.adapt import PyFormat, Transformer
+from sqlalchemy import ColumnElement, Connection
+
+from sites.transport import raw
+from sites.types import NativeType
+
+_SIZE = re.compile(r"\(\d+(,-?\d+)?\)")
+#: Without a length these names mean a length of one.
+_UNSIZED = {"character": "bpchar", "bit": "varbit"}
+
+
+def as_text(connection: Connection, value: object) -> str | None:
+    """A value as the database would print it; None is NULL.
+
+    Dates and timestamps at the ends of what Python has stand for infinity, as
+    `sites.adapters` reads them.
+    """
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, date) and (infinite := _infinite(value)):
+        return infinite
+    if isinstance(value, Mapping) or (
+        isinstance(value, list) and any(isinstance(item, Mapping) for item in value)
+    ):
+        return json.dumps(value)
+    dumper = Transformer(raw(connection)).get_dumper(value, PyFormat.TEXT)
+    return bytes(dumper.dump(value) or b"").decode()
+
+
+def texts(connection: Connection, row: Mapping[str, object]) -> dict[str, str | None]:
+    """A row as text."""
+    return {name: as_text(connection, value) for name, value in row.items()}
+
+
+def from_text(value: ColumnElement[Any], type_name: str) -> ColumnElement[Any]:
+    """Text as a value of a type, without its length.
+
+    A cast to a length would cut what is too long; an assignment refuses it.
+    """
+    base = _SIZE.sub("", type_name)
+    plain, array, _ = base.partition("[]")
+    unsized = _UNSIZED.get(plain, plain) + base[len(plain) :] if array else None
+    return sa.cast(value, NativeType(unsized or _UNSIZED.get(base, base)))
+
+
+def unnested(
+    name: str, columns: Mapping[str, tuple[sa.types.TypeEngine[Any], Sequence[object]]]
+) -> sa.FromClause:
+    """Rows of values as a table of a statement: one array a column.
+
+    Parameters:
+        columns: name -> type and values, in the order of the rows.
+    """
+    arrays = [
+        sa.literal(list(values), sa.ARRAY(type_)) for type_, values in columns.values()
+    ]
+    table = sa.func.unnest(*arrays).table_valued(
+        *(sa.column(name, type_) for name, (type_, _) in columns.items()), name=name
+    )
+    return table.render_derived()
+
+
+def _infinite(value: date) -> str | None:
+    if isinstance(value, datetime):
+        value = value.replace(tzinfo=None)
+        ends: tuple[date, date] = (datetime.min, datetime.max)
+    else:
+        ends = (date.min, date.max)
+    return {ends[0]: "-infinity", ends[1]: "infinity"}.get(value)
