@@ -101,3 +101,13 @@ class RowCountMismatch(SnaptideError):
         "A trigger or a row-level security policy at the destination swallowed "
         "or multiplied rows. Look at the triggers of the table that is named."
     )
+
+
+class NotAMember(SnaptideError):
+    """The user that Snaptide connects as may not apply changes."""
+
+    code = "SNP-017"
+    hint = (
+        "Connect as the user who ran snaptide site init, or: GRANT snaptide_apply "
+        "TO USER. Without it a refresh would look like changes of the site's own."
+    )

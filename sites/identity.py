@@ -8,7 +8,12 @@ from dataclasses import dataclass
 from sqlalchemy import Connection, insert, inspect, select, text
 
 from sites.catalog import SCHEMA, site_identity
-from sites.errors import SiteChanged, SiteNotInitialised, UnsupportedDatabase
+from sites.errors import (
+    NotAMember,
+    SiteChanged,
+    SiteNotInitialised,
+    UnsupportedDatabase,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,10 +75,16 @@ def confirm(connection: Connection, name: str) -> Identity:
 
     Raises:
         SiteNotInitialised: there is none.
+        NotAMember: what we apply would be taken for changes of users.
         SiteChanged: the database was restored, cloned or promoted since, or
             the URL leads to another site.
     """
     recorded = read(connection)
+    if not connection.scalar(text(_MAY_APPLY)):
+        raise NotAMember(
+            f"The user of site {name} is no member of the role snaptide_apply.",
+            site=name,
+        )
     changed = differences(connection)
     if changed:
         what = ", ".join(f"{k.replace('_', ' ')}" for k in changed)
@@ -83,6 +94,12 @@ def confirm(connection: Connection, name: str) -> Identity:
             f"The database of site {name} says that it is {recorded.name}."
         )
     return recorded
+
+
+_MAY_APPLY = (
+    "SELECT COALESCE(pg_has_role(session_user, to_regrole('snaptide_apply'),"
+    " 'MEMBER'), false)"
+)
 
 
 def _now(connection: Connection) -> dict[str, int]:

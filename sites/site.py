@@ -19,6 +19,8 @@ from sites.errors import SiteUnreachable, UnknownSite, UnsupportedDatabase
 #: Every connection of ours reads and writes text the same way at both ends,
 #: so that a value passed through as text arrives as it left.
 SETTINGS = {
+    # Else each end speaks its database's own encoding, and bytes change meaning.
+    "client_encoding": "UTF8",
     "search_path": "pg_catalog",
     "timezone": "UTC",
     "datestyle": "ISO,YMD",
@@ -30,6 +32,9 @@ SETTINGS = {
     # A batch, a marker or a position that is forgotten by a crash after we
     # told someone about it would be applied twice or lost.
     "synchronous_commit": "on",
+    # Whatever a database has for its users: each statement of a merge must see
+    # what was committed before it, or it would overwrite a user's change.
+    "default_transaction_isolation": "read committed",
 }
 
 OLDEST_VERSION = 160000
@@ -164,7 +169,8 @@ class Site:
 
 def libpq_options() -> str:
     """Our settings as command-line options that a server takes at connection time."""
-    return " ".join(f"-c {name}={value}" for name, value in SETTINGS.items())
+    settings = ((name, value.replace(" ", r"\ ")) for name, value in SETTINGS.items())
+    return " ".join(f"-c {name}={value}" for name, value in settings)
 
 
 def _driver_url(url: str | URL) -> URL:
