@@ -7,7 +7,7 @@ it is, to be tried again.
 
 from __future__ import annotations
 
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import DataError, DBAPIError, ProgrammingError
 
 #: Classes of SQLSTATE of failures that do not come from the data.
 _SYSTEM = {"08", "0A", "25", "40", "42", "53", "55", "57", "58", "XX"}
@@ -15,13 +15,21 @@ _SYSTEM = {"08", "0A", "25", "40", "42", "53", "55", "57", "58", "XX"}
 #: Row-level security refuses a row with the state of a missing right.
 _ROW_SECURITY = "row-level security"
 
+#: What the driver raises without asking the database.
+_UNCARRIED = (DataError, ProgrammingError)
+
 UNIQUE_VIOLATION = "23505"
 FOREIGN_KEY_VIOLATION = "23503"
 
 
 def of(error: DBAPIError) -> str:
-    """The SQLSTATE of an error; 08000 when the connection broke without one."""
-    return getattr(error.orig, "sqlstate", None) or "08000"
+    """The SQLSTATE of an error.
+
+    Without one it is 22000 for a value that the driver cannot carry, and 08000
+    for a connection that broke.
+    """
+    state = getattr(error.orig, "sqlstate", None)
+    return state or ("22000" if isinstance(error, _UNCARRIED) else "08000")
 
 
 def caused_by_data(error: DBAPIError) -> bool:
