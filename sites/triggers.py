@@ -126,6 +126,25 @@ def install_guard(
     _enable_always(connection, table.qualified, "snaptide_guard")
 
 
+def are_there(connection: Connection, table: QualifiedName, log: str) -> bool:
+    """Whether all triggers of a log are on its table, and always on.
+
+    They are not where the table was dropped and made anew.
+    """
+    wanted = [_trigger_name(log, event) for event, _ in _TRIGGERS]
+    found = connection.scalar(
+        text(
+            "SELECT count(*) FROM pg_trigger t"
+            " JOIN pg_class c ON c.oid = t.tgrelid"
+            " JOIN pg_namespace n ON n.oid = c.relnamespace"
+            " WHERE n.nspname = :schema AND c.relname = :name"
+            " AND t.tgname = ANY (:wanted) AND t.tgenabled = 'A'"
+        ),
+        {"schema": table.schema, "name": table.name, "wanted": wanted},
+    )
+    return bool(found == len(wanted))
+
+
 def remove(connection: Connection, function: str) -> None:
     """Drop a trigger function of ours and with it the triggers that call it."""
     raw(connection).execute(
@@ -161,8 +180,7 @@ _TRIGGERS = (
 def _create_trigger(
     connection: Connection, table: QualifiedName, function: str, event: str, images: str
 ) -> None:
-    # The kind of record is part of the name: one table can have both.
-    name = f"snaptide_{function.partition('$')[0]}_{event.lower()}"
+    name = _trigger_name(function, event)
     statement = sql.SQL(
         "CREATE TRIGGER {name} AFTER {event} ON {table} {images}"
         " FOR EACH STATEMENT EXECUTE FUNCTION {function}()"
@@ -175,6 +193,11 @@ def _create_trigger(
     )
     raw(connection).execute(statement)
     _enable_always(connection, table, name)
+
+
+def _trigger_name(function: str, event: str) -> str:
+    # The kind of record is part of the name: one table can have both.
+    return f"snaptide_{function.partition('$')[0]}_{event.lower()}"
 
 
 def _enable_always(connection: Connection, table: QualifiedName, trigger: str) -> None:

@@ -269,3 +269,12 @@ def test_first_load_that_broke_off(hq, sites, monkeypatch):
     run(hq, "DELETE FROM public.t WHERE id = 5")
     assert one(jfk).inserted == 199
     assert rows(jfk, ALL) == rows(hq, ALL)
+
+
+def test_a_master_table_made_anew_is_compared_as_a_whole(hq, jfk):
+    run(hq, "DROP TABLE public.t", "CREATE TABLE public.t (id int PRIMARY KEY, v text)")
+    run(hq, "INSERT INTO public.t VALUES (1, 'new')")
+    with pytest.raises(SnapshotLogTooYoung):
+        one(jfk, method="f")
+    assert one(jfk, allow_mass_delete=True).method == "complete"
+    assert rows(jfk, ALL) == rows(hq, ALL)
