@@ -210,13 +210,22 @@ def _open_window(connection: Connection, row: Row[Any]) -> bool:
         taken = connection.execute(
             _deliveries(queues, row.name, row.window_end)
         ).rowcount
-    if taken:
+    if taken or _anything_since(connection, row):
         connection.execute(
             sa.update(destination)
             .where(destination.c.name == row.name)
             .values(window_end=cast(literal(now), PgSnapshot()))
         )
     return taken > 0
+
+
+def _anything_since(connection: Connection, row: Row[Any]) -> bool:
+    """Whether transactions were queued, though none for this destination.
+
+    They are for others, or their queue was dropped; they wait for nothing here.
+    """
+    new = sa.exists().where(position.since(deferred_transaction.c.xid, row.window_end))
+    return bool(connection.scalar(select(new)))
 
 
 def _deliveries(queues: Sequence[Queue], name: str, since: str) -> sa.Insert:

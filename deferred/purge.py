@@ -119,12 +119,14 @@ def _purge_transactions(connection: Connection, retention: timedelta) -> int:
     xids = [select(calls.c.xid) for calls in (q.sql() for q in list_queues(connection))]
     nothing = sa.select(sa.cast(sa.null(), NativeType("xid8"))).where(sa.false())
     left = sa.union_all(*(xids or [nothing])).subquery()
-    known = select(delivery.c.xid).where(
-        delivery.c.delivered_at
-        < func.clock_timestamp() - sa.cast(retention, sa.Interval)
+    cutoff = func.clock_timestamp() - sa.cast(retention, sa.Interval)
+    # In no window at all: its queue was dropped.
+    needed = sa.exists().where(
+        delivery.c.xid == deferred_transaction.c.xid,
+        sa.or_(delivery.c.delivered_at.is_(None), delivery.c.delivered_at >= cutoff),
     )
     done = and_(
-        deferred_transaction.c.xid.in_(known),
+        not_(needed),
         deferred_transaction.c.xid.not_in(select(next(iter(left.c)))),
     )
     xids_gone = connection.scalars(

@@ -1,0 +1,43 @@
+"""What waits at a site: nothing waits for a destination that it is not for."""
+
+from collections.abc import Callable
+from datetime import timedelta
+
+import deferred
+from deferred import backlog, queue
+from sites import Directory, Site
+from tests.linked_table import link, run
+
+
+def test_a_transaction_does_not_wait_for_another_destination(
+    make_sites: Callable[..., Directory],
+) -> None:
+    sites = make_sites("hq", "jfk", "lga")
+    link(sites)
+    run(
+        sites["jfk"],
+        "INSERT INTO snaptide.destination (name, window_end)"
+        " VALUES ('lga', pg_current_snapshot())",
+    )
+    run(sites["jfk"], "INSERT INTO orders (id) VALUES (1)")
+    assert deferred.push(sites["jfk"], "hq").transactions == 1
+    assert deferred.push(sites["jfk"], "lga").transactions == 0
+    assert _waiting(sites["jfk"]) == []
+
+
+def test_nothing_is_left_of_a_queue_that_was_dropped_full(sites: Directory) -> None:
+    link(sites)
+    run(sites["jfk"], "INSERT INTO orders (id) VALUES (1)")
+    assert _waiting(sites["jfk"]) == ["hq"]
+    with sites["jfk"].begin() as connection:
+        queue.drop_queue(connection, "orders", force=True)
+    assert deferred.push(sites["jfk"], "hq").transactions == 0
+    assert _waiting(sites["jfk"]) == []
+    deferred.purge(sites["jfk"], retention=timedelta(0))
+    left = run(sites["jfk"], "SELECT count(*) FROM snaptide.deferred_transaction")
+    assert left == [(0,)]
+
+
+def _waiting(site: Site) -> list[str]:
+    with site.begin() as connection:
+        return backlog.waiting_destinations(connection)
