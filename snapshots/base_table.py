@@ -125,9 +125,14 @@ def missing_references(members: Sequence[Member]) -> list[Reference]:
 
 
 def add_reference(connection: Connection, reference: Reference) -> None:
-    """Add a foreign key; rows that users changed meanwhile may violate it already."""
+    """Add a foreign key for rows written from now on; users wait for it."""
     child, parent = reference.child.snapshot.base, reference.parent.snapshot.base
     ddl.add_foreign_key(connection, child, parent, reference.key)
+
+
+def check_reference(connection: Connection, reference: Reference) -> None:
+    """Check the rows that are there; users may have changed some meanwhile."""
+    child = reference.child.snapshot.base
     with suppress(pg.ForeignKeyViolation), connection.begin_nested():
         ddl.validate_constraint(connection, child, reference.key.name)
 

@@ -287,12 +287,16 @@ def _link(task: _Task, seen: Window) -> None:
     """Add the foreign keys whose snapshots are both there now.
 
     Each in a transaction of its own: users write to the tables, and who cannot
-    be locked for a moment gets his key with a later refresh.
+    be locked for a moment gets his key with a later refresh. Rows are checked in
+    another one, in which users go on writing.
     """
     for reference in base_table.missing_references(seen.members):
-        with suppress(LockNotAvailable), task.site.begin() as connection:
-            connection.execute(select(func.set_config("lock_timeout", "500ms", True)))
-            base_table.add_reference(connection, reference)
+        with suppress(LockNotAvailable):
+            for step in (base_table.add_reference, base_table.check_reference):
+                with task.site.begin() as connection:
+                    brief = func.set_config("lock_timeout", "500ms", True)
+                    connection.execute(select(brief))
+                    step(connection, reference)
 
 
 def _register_new(task: _Task) -> set[str]:
