@@ -33,8 +33,11 @@ from snapshots.refresh_group import RefreshGroup
 from snapshots.window import Member, Window
 from snapshots.work import Work
 
-#: Below deadlock_timeout (1 s by default): the merge notices first.
-LOCK_TIMEOUT = "500ms"
+#: Far below deadlock_timeout (1 s by default). A user who waits for the merge is
+#: looked after when that time is over for him, not for the merge: all but these
+#: milliseconds of his wait the merge must not wait for him. Rows that it gives
+#: up so are held back.
+LOCK_TIMEOUT = "20ms"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

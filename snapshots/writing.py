@@ -23,7 +23,7 @@ from snapshots.errors import CannotMerge
 from snapshots.work import Work
 
 #: While looking for a row that somebody holds: he had his time already.
-SHORT_TIMEOUT = "100ms"
+SHORT_TIMEOUT = "10ms"
 
 #: Rounds of holding back; each but the last finds at least one row.
 ROUNDS = 20

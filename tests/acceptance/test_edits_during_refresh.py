@@ -253,3 +253,36 @@ def test_edit_delivered_between_window_and_merge_is_not_reverted(
     refresh(jfk, "t")
     assert rows(jfk, "SELECT a, b FROM public.t WHERE id = 1") == [("hq", "mine")]
     assert_equal_to_master(jfk)
+
+
+def test_user_is_not_the_victim_of_a_deadlock(hq: Site, jfk: Site, at) -> None:
+    """He has waited for the merge nearly as long as the database lets him."""
+    run(hq, *AT_MASTER)
+    with user(jfk) as writer:
+        # A key that the merge wants, and then a row that it has locked.
+        writer.execute("INSERT INTO public.t VALUES (6, 'mine', 'mine')")
+        waiting = threading.Thread(target=lambda: told.append(_execute(writer)))
+        told: list[str | None] = []
+
+        def wait() -> None:
+            waiting.start()
+            # The database looks for a deadlock when a wait has lasted a second.
+            waiting.join(timeout=0.8)
+            assert not told
+
+        at("before the write", wait)
+        refresh(jfk, "t")
+        waiting.join(timeout=30)
+        assert told == [None]
+        writer.commit()
+    assert rows(jfk, "SELECT a, b FROM public.t WHERE id = 1") == [("hq", "mine")]
+    settle(jfk)
+    assert_equal_to_master(jfk)
+
+
+def _execute(session: psycopg.Connection) -> str | None:
+    try:
+        session.execute("UPDATE public.t SET b = 'mine' WHERE id = 1")
+    except psycopg.Error as error:
+        return error.sqlstate
+    return None
