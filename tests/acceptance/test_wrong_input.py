@@ -2,7 +2,7 @@
 
 import json
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 from typer.testing import CliRunner, Result
@@ -104,14 +104,16 @@ def test_unknown_site(jfk: Site, sites: Directory, snaptide: Snaptide) -> None:
 
 
 @pytest.fixture(params=["wrong password", "no server", "no database"])
-def away(request: pytest.FixtureRequest, sites: Directory) -> Directory:
+def away(request: pytest.FixtureRequest, sites: Directory) -> Iterator[Directory]:
     """The two sites, and the master cannot be reached."""
     url = {
         "wrong password": sites["hq"].url.set(password=SECRET),
         "no server": sites["hq"].url.set(password=SECRET, port=free_port()),
         "no database": sites["hq"].url.set(database="nowhere"),
     }[request.param]
-    return Directory({"hq": url, "jfk": sites["jfk"].url})
+    directory = Directory({"hq": url, "jfk": sites["jfk"].url})
+    yield directory
+    directory.close()
 
 
 def test_unreachable_master(
@@ -265,6 +267,7 @@ def test_master_that_is_another_database(
     mixed = Directory({"hq": other.url, "jfk": jfk.url})
     with pytest.raises(MasterChanged):
         refresh(mixed["jfk"], "t")
+    mixed.close()
     assert rows(jfk, "SELECT count(*) FROM public.t") == [(9,)]
 
 
