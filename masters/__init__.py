@@ -1,6 +1,18 @@
 """What a master does: snapshot logs, apply, conflict detection and resolution."""
 
 from masters.purge import purge_snapshot_logs
+from masters.rules import (
+    add_delete_resolution,
+    add_unique_resolution,
+    add_update_resolution,
+    compare_old_values,
+    drop_delete_resolution,
+    drop_unique_resolution,
+    drop_update_resolution,
+    list_rules,
+    set_column_group,
+    set_row_version,
+)
 from masters.snapshot_log import (
     create_snapshot_log,
     drop_snapshot_log,
@@ -9,9 +21,19 @@ from masters.snapshot_log import (
 )
 
 __all__ = [
+    "add_delete_resolution",
+    "add_unique_resolution",
+    "add_update_resolution",
+    "compare_old_values",
     "create_snapshot_log",
+    "drop_delete_resolution",
     "drop_snapshot_log",
+    "drop_unique_resolution",
+    "drop_update_resolution",
+    "list_rules",
     "list_snapshot_logs",
     "purge_snapshot_logs",
+    "set_column_group",
+    "set_row_version",
     "show_snapshot_log",
 ]

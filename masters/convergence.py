@@ -16,7 +16,7 @@ from masters.conflict import Kind
 from masters.resolve import Rule
 
 if TYPE_CHECKING:
-    from masters.rules import TableRules
+    from masters.table_rules import TableRules
     from sites import QualifiedName
 
 #: Always converge, latest timestamp if clocks never go back and equal stamps have

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from sqlalchemy import ColumnElement, Connection, Row, TableClause, and_, or_, select
 
 from masters.conflict import Conflict, Kind
-from masters.rules import TableRules
+from masters.table_rules import EVERYTHING, Comparison, TableRules
 from sites.write import Staged
 
 #: Rows that are held as Python values at a time.
@@ -82,7 +82,7 @@ def detect(
         one chunk may be changed before the next is asked for.
     """
     groups = rules.partition([c for c in staged.columns if c not in staged.identity])
-    wanted = _disagreeing(staged, staged.table.sql(), groups, unit)
+    wanted = _disagreeing(staged, staged.table.sql(), groups, unit, rules.comparison)
     if among is not None:
         wanted = wanted.where(among)
     for rows in chunks(connection, wanted, staged.source.c.call_no):
@@ -120,11 +120,22 @@ Groups = Sequence[tuple[str | None, tuple[str, ...]]]
 
 
 def _disagreeing(
-    staged: Staged, target: TableClause, groups: Groups, unit: int
+    staged: Staged,
+    target: TableClause,
+    groups: Groups,
+    unit: int,
+    compared: Comparison = EVERYTHING,
 ) -> sa.Select[Any]:
-    source = staged.source
+    source, carried = staged.source, staged.columns
     missing = target.c[staged.identity[0]].is_(None)
-    differs = [_differs(staged, target, columns) for _, columns in groups]
+    differs = [
+        _differs(staged, target, compared.at_update(columns, carried))
+        for _, columns in groups
+    ]
+    others = [
+        _differs(staged, target, compared.at_delete(columns, carried))
+        for _, columns in groups
+    ]
     changed = [_changed(staged, columns) for _, columns in groups]
     in_conflict = [and_(d, c) for d, c in zip(differs, changed, strict=True)]
     wrong = or_(
@@ -132,7 +143,7 @@ def _disagreeing(
         and_(staged.kind("N"), sa.not_(missing), _is_not(staged, target)),
         and_(staged.kind("U", "D", "R"), missing),
         and_(staged.kind("U"), or_(sa.false(), *in_conflict)),
-        and_(staged.kind("D", "R"), or_(sa.false(), *differs)),
+        and_(staged.kind("D", "R"), or_(sa.false(), *others)),
     )
     return (
         select(
@@ -165,10 +176,11 @@ def _differs(
     staged: Staged, target: TableClause, columns: Sequence[str]
 ) -> ColumnElement[bool]:
     return or_(
+        sa.false(),
         *(
             sa.not_(staged.table.column(name).same_as(staged.old(name), target.c[name]))
             for name in columns
-        )
+        ),
     )
 
 

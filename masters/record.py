@@ -12,7 +12,7 @@ from sqlalchemy import Connection
 from masters.catalog import resolution_record
 from masters.conflict import Row
 from masters.resolve import Explicit, ResolutionRecord, RowResolution, Take
-from masters.rules import TableRules
+from masters.table_rules import TableRules
 from masters.verdict import Verdict
 from sites.values import texts
 from sites.write import Staged

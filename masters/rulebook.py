@@ -11,8 +11,9 @@ and what the catalog keeps of each version of the rules:
     method = "latest_timestamp"
     parameters = {column = "changed_at"}
 
-with `unique` (constraint) and `delete` beside `update`. Rules for one subject are
-tried in the order of the file, unless they have a `sequence`.
+with `unique` (constraint) and `delete` beside `update`, and `row_version` and
+`not_compared = {update = [...], delete = [...]}` beside `groups`. Rules for one
+subject are tried in the order of the file, unless they have a `sequence`.
 """
 
 from __future__ import annotations
@@ -33,7 +34,14 @@ from masters.errors import (
     UnknownConstraint,
 )
 from masters.resolve import Rule
-from masters.table_rules import TableRules, load, named, rule_of
+from masters.table_rules import (
+    EVERYTHING,
+    Comparison,
+    TableRules,
+    load,
+    named,
+    rule_of,
+)
 from sites import QualifiedName, Site, identity, names
 from sites.table import Table, describe
 
@@ -167,6 +175,40 @@ def checked(rule: Rule, table: Table, groups: Mapping[str, Sequence[str]]) -> Ru
     return rule
 
 
+def require_columns(table: Table, columns: Sequence[str]) -> None:
+    """Refuse names of columns that a table does not have.
+
+    Raises:
+        UnknownColumn.
+    """
+    if unknown := [name for name in columns if name not in table.names]:
+        raise UnknownColumn(
+            f"Table {table.qualified} has no column {', '.join(map(repr, unknown))}.",
+            columns=unknown,
+        )
+
+
+def write_comparison(
+    connection: Connection, table: QualifiedName, found: Comparison
+) -> None:
+    """Store what is compared in a table. Writes comparison."""
+    connection.execute(
+        sa.delete(comparison).where(
+            comparison.c.table_schema == table.schema,
+            comparison.c.table_name == table.name,
+        )
+    )
+    if found != EVERYTHING:
+        connection.execute(
+            sa.insert(comparison).values(
+                **named(table),
+                row_version=found.row_version,
+                not_at_update=list(found.not_at_update),
+                not_at_delete=list(found.not_at_delete),
+            )
+        )
+
+
 def _decided(
     rule: Rule, table: Table, groups: Mapping[str, Sequence[str]]
 ) -> Sequence[str]:
@@ -200,7 +242,12 @@ def _length(table: Table, column: object) -> dict[str, int]:
 
 
 def _parsed(table: Table, body: Mapping[str, Any]) -> TableRules:
-    known = {"groups", *(name for name, _ in _LISTS.values())}
+    known = {
+        "groups",
+        "row_version",
+        "not_compared",
+        *(name for name, _ in _LISTS.values()),
+    }
     if unknown := set(body) - known:
         raise BadRulebook(
             f"{table.qualified}: {', '.join(sorted(unknown))} is none of "
@@ -214,7 +261,24 @@ def _parsed(table: Table, body: Mapping[str, Any]) -> TableRules:
         for entry in body.get(name, []):
             rule = _rule(table, kind, subject, entry, places)
             rules.append(checked(rule, table, groups))
-    return TableRules(table=table.qualified, groups=groups, rules=tuple(rules))
+    return TableRules(
+        table=table.qualified,
+        groups=groups,
+        rules=tuple(rules),
+        comparison=_comparison(table, body),
+    )
+
+
+def _comparison(table: Table, body: Mapping[str, Any]) -> Comparison:
+    left_out = body.get("not_compared", {})
+    found = Comparison(
+        row_version=body.get("row_version"),
+        not_at_update=tuple(sorted(left_out.get("update", ()))),
+        not_at_delete=tuple(sorted(left_out.get("delete", ()))),
+    )
+    version = [found.row_version] if found.row_version is not None else []
+    require_columns(table, [*version, *found.not_at_update, *found.not_at_delete])
+    return found
 
 
 def _rule(
@@ -245,11 +309,7 @@ def _rule(
 
 def _check_groups(table: Table, groups: Mapping[str, Sequence[str]]) -> None:
     members = [column for columns in groups.values() for column in columns]
-    if unknown := [name for name in members if name not in table.names]:
-        raise UnknownColumn(
-            f"Table {table.qualified} has no column {', '.join(map(repr, unknown))}.",
-            columns=unknown,
-        )
+    require_columns(table, members)
     if len(set(members)) < len(members):
         raise BadRulebook(f"{table.qualified}: a column is in two column groups.")
 
@@ -258,6 +318,16 @@ def _document(one: TableRules) -> dict[str, Any]:
     body: dict[str, Any] = {}
     if one.groups:
         body["groups"] = {name: list(columns) for name, columns in one.groups.items()}
+    if one.comparison.row_version:
+        body["row_version"] = one.comparison.row_version
+    left_out = {
+        "update": list(one.comparison.not_at_update),
+        "delete": list(one.comparison.not_at_delete),
+    }
+    if any(left_out.values()):
+        body["not_compared"] = {
+            n: columns for n, columns in left_out.items() if columns
+        }
     for rule in sorted(one.rules, key=lambda r: (r.kind, r.reference, r.sequence_no)):
         name, subject = _LISTS[rule.kind]
         entry: dict[str, Any] = {subject: rule.reference} if subject else {}
@@ -281,6 +351,7 @@ def _write(connection: Connection, one: TableRules) -> None:
         )
     for rule in one.rules:
         insert(connection, one.table, rule)
+    write_comparison(connection, one.table, one.comparison)
 
 
 def _differences(now: Rulebook, wanted: Rulebook) -> list[str]:

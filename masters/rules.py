@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 import sqlalchemy as sa
 from sqlalchemy import Connection, select
@@ -13,24 +14,26 @@ from sqlalchemy import Connection, select
 from masters import rulebook
 from masters.catalog import column_group, comparison, resolution_rule
 from masters.conflict import Kind
-from masters.errors import RuleExists, UnknownColumn, UnknownRule
+from masters.errors import RuleError, RuleExists, UnknownRule
 from masters.resolve import Rule
-from masters.rulebook import checked, insert
-from masters.table_rules import TableRules, load, named, of, rule_of
+from masters.rulebook import checked, insert, require_columns
+from masters.table_rules import Comparison, TableRules, load, named, of, rule_of
 from sites import QualifiedName, Site, identity, names
-from sites.table import Table, describe
+from sites.table import describe
 
 __all__ = [
     "TableRules",
     "add_delete_resolution",
     "add_unique_resolution",
     "add_update_resolution",
+    "compare_old_values",
     "drop_delete_resolution",
     "drop_unique_resolution",
     "drop_update_resolution",
     "list_rules",
     "load",
     "set_column_group",
+    "set_row_version",
 ]
 
 
@@ -48,7 +51,7 @@ def set_column_group(
     where = names.parse(table)
     with site.begin() as connection:
         identity.read(connection)
-        _require_columns(describe(connection, where), columns)
+        require_columns(describe(connection, where), columns)
         before = load(connection, where)
         left = {
             group: [c for c in members if c not in columns]
@@ -176,6 +179,62 @@ def drop_delete_resolution(site: Site, table: str, sequence_no: int) -> None:
     _drop(site, table, Kind.DELETE, "", sequence_no)
 
 
+def compare_old_values(
+    site: Site,
+    table: str,
+    columns: Sequence[str],
+    *,
+    operation: str = "*",
+    compare: bool = True,
+) -> TableRules:
+    """Say whether old values of columns are compared (Oracle: COMPARE_OLD_VALUES).
+
+    A column that is not compared is in no conflict: what the site wrote is taken.
+    Old values are always sent, since a later change of this setting, the error
+    queue and replay need them: there is no counterpart of SEND_OLD_VALUES.
+
+    Parameters:
+        operation: update, delete or * for both.
+
+    Raises:
+        UnknownTable, UnknownColumn.
+        RuleError: there is no such operation.
+    """
+    if operation not in ("update", "delete", "*"):
+        raise RuleError(f"operation is update, delete or *, not {operation!r}.")
+
+    def changed(before: Comparison) -> Comparison:
+        left_out = {"update": before.not_at_update, "delete": before.not_at_delete}
+        for name, now in left_out.items():
+            if operation in (name, "*"):
+                kept = set(now) - set(columns) if compare else {*now, *columns}
+                left_out[name] = tuple(sorted(kept))
+        return replace(
+            before,
+            not_at_update=left_out["update"],
+            not_at_delete=left_out["delete"],
+        )
+
+    return _compare(site, table, columns, changed)
+
+
+def set_row_version(site: Site, table: str, column: str | None) -> TableRules:
+    """Compare one column instead of all old values (Virtuoso: ROWGUID).
+
+    The column is renewed at each change, at every site, by a trigger of yours or a
+    default that the application writes; every change of it is a change of the row,
+    in all column groups. None compares old values again.
+
+    Raises:
+        UnknownTable, UnknownColumn.
+    """
+
+    def changed(before: Comparison) -> Comparison:
+        return replace(before, row_version=column)
+
+    return _compare(site, table, [column] if column is not None else [], changed)
+
+
 def list_rules(site: Site) -> list[TableRules]:
     """Column groups and rules of all tables of a master that have any."""
     with site.begin() as connection:
@@ -221,6 +280,22 @@ def _add(
         return rule
 
 
+def _compare(
+    site: Site,
+    table: str,
+    columns: Sequence[str],
+    changed: Callable[[Comparison], Comparison],
+) -> TableRules:
+    where = names.parse(table)
+    with site.begin() as connection:
+        identity.read(connection)
+        require_columns(describe(connection, where), columns)
+        now = changed(load(connection, where).comparison)
+        rulebook.write_comparison(connection, where, now)
+        rulebook.note(connection, f"change what is compared in {where}")
+        return load(connection, where)
+
+
 def _drop(site: Site, table: str, kind: Kind, reference: str, sequence_no: int) -> None:
     where = names.parse(table)
     with site.begin() as connection:
@@ -244,15 +319,6 @@ def _subject(kind: Kind, reference: str) -> str:
     if kind is Kind.UPDATE:
         return f"column group {reference}"
     return f"constraint {reference}" if reference else "delete conflicts"
-
-
-def _require_columns(table: Table, columns: Sequence[str]) -> None:
-    unknown = [name for name in columns if name not in table.names]
-    if unknown:
-        raise UnknownColumn(
-            f"Table {table.qualified} has no column {', '.join(map(repr, unknown))}.",
-            columns=unknown,
-        )
 
 
 def _drop_orphans(

@@ -20,7 +20,7 @@ from masters.conflict import Conflict, Kind, Row
 from masters.detect import Parties, RowConflicts
 from masters.resend import resend
 from masters.resolve import Attempt, ResolutionRecord, RowResolution, resolve
-from masters.rules import TableRules
+from masters.table_rules import TableRules
 from masters.verdict import Verdict
 from sites.table import Unique
 from sites.write import Staged

@@ -4,19 +4,51 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection, Row, and_, func, or_, select
 
-from masters.catalog import column_group, resolution_rule, rules_version
+from masters.catalog import (
+    column_group,
+    comparison,
+    resolution_rule,
+    rules_version,
+)
 from masters.conflict import Kind
 from masters.resolve import Rule
 from sites import QualifiedName
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """Which old values are compared with the master's row to find conflicts."""
+
+    #: a column that is renewed at each change, compared instead of all others
+    row_version: str | None = None
+    not_at_update: tuple[str, ...] = ()
+    not_at_delete: tuple[str, ...] = ()
+
+    def at_update(self, columns: Sequence[str], carried: Sequence[str]) -> list[str]:
+        """The columns whose old values tell whether a group was changed."""
+        if self.row_version in carried:
+            return [str(self.row_version)]
+        return [name for name in columns if name not in self.not_at_update]
+
+    def at_delete(self, columns: Sequence[str], carried: Sequence[str]) -> list[str]:
+        """The same, of a row that is deleted."""
+        if self.row_version in carried:
+            return [str(self.row_version)]
+        return [name for name in columns if name not in self.not_at_delete]
+
+
+#: Every column, as in Oracle.
+EVERYTHING = Comparison()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TableRules:
-    """The column groups and rules of one table."""
+    """The column groups and rules of one table, and what is compared in it."""
 
     table: QualifiedName
     #: name -> columns; a column is in at most one
@@ -24,6 +56,7 @@ class TableRules:
     rules: tuple[Rule, ...]
     #: number of the last change of any rule of this master, 0 before the first
     version: int = 0
+    comparison: Comparison = EVERYTHING
 
     def partition(
         self, columns: Sequence[str]
@@ -31,8 +64,9 @@ class TableRules:
         """Divide columns into their groups; the rest is the shadow group, None.
 
         Oracle: every column is in exactly one column group, and the shadow
-        group has no methods.
+        group has no methods. A row version is in none: it only follows the others.
         """
+        columns = [name for name in columns if name != self.comparison.row_version]
         parts: list[tuple[str | None, tuple[str, ...]]] = [
             (name, tuple(c for c in members if c in columns))
             for name, members in self.groups.items()
@@ -49,13 +83,25 @@ _LAST_VERSION = (
 )
 
 
+_COMPARED = (
+    comparison.c.row_version,
+    comparison.c.not_at_update,
+    comparison.c.not_at_delete,
+)
+_SAME_TABLE = and_(
+    column_group.c.table_schema == comparison.c.table_schema,
+    column_group.c.table_name == comparison.c.table_name,
+)
+
+
 def load(connection: Connection, table: QualifiedName) -> TableRules:
     """The rules of a table as the catalog holds them."""
-    groups = connection.execute(
-        select(column_group.c.name, column_group.c.columns)
-        .where(of(column_group, table))
-        .order_by("id")
-    )
+    found = connection.execute(
+        select(column_group.c.name, column_group.c.columns, *_COMPARED)
+        .select_from(column_group.outerjoin(comparison, _SAME_TABLE, full=True))
+        .where(or_(of(column_group, table), of(comparison, table)))
+        .order_by(column_group.c.id)
+    ).all()
     rules = connection.execute(
         select(resolution_rule, _LAST_VERSION)
         .where(of(resolution_rule, table))
@@ -63,7 +109,7 @@ def load(connection: Connection, table: QualifiedName) -> TableRules:
     ).all()
     return TableRules(
         table=table,
-        groups={row.name: tuple(row.columns) for row in groups},
+        groups={row.name: tuple(row.columns) for row in found if row.name},
         rules=tuple(
             rule_of(
                 Kind(row.kind),
@@ -75,6 +121,15 @@ def load(connection: Connection, table: QualifiedName) -> TableRules:
             for row in rules
         ),
         version=rules[0].version if rules else 0,
+        comparison=_comparison(found[0]) if found else EVERYTHING,
+    )
+
+
+def _comparison(row: Row[*tuple[Any, ...]]) -> Comparison:
+    return Comparison(
+        row_version=row.row_version,
+        not_at_update=tuple(row.not_at_update or ()),
+        not_at_delete=tuple(row.not_at_delete or ()),
     )
 
 

@@ -19,8 +19,11 @@ from masters.conflict import (
     undecided,
 )
 from masters.errors import InvalidParameter
-from masters.resolution import routines
+from masters.resolution import patience, routines
 from masters.resolution.method import check_names
+
+#: How long a routine may take for one conflict.
+SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,10 +32,12 @@ class Custom:
 
     The routine gets a conflict of its own to read and returns a Resolution. One
     that raises, or returns anything else, leaves the conflict undecided with the
-    reason: it never stops the queue.
+    reason: it never stops the queue. So does one that has not answered in time;
+    see `masters.resolution.patience` for what a limit can do.
 
     Parameters:
         routine: the name under which the routine is registered.
+        seconds: how long it may take, 5 when not given.
     """
 
     name: ClassVar[str] = "custom"
@@ -40,10 +45,11 @@ class Custom:
 
     routine: str
     function: routines.Routine
+    seconds: float = SECONDS
 
     @classmethod
     def build(cls, parameters: Mapping[str, object], columns: Sequence[str]) -> Self:
-        check_names(cls.name, parameters, required=["routine"])
+        check_names(cls.name, parameters, required=["routine"], optional=["seconds"])
         routine = parameters["routine"]
         if not isinstance(routine, str):
             raise InvalidParameter(
@@ -52,12 +58,28 @@ class Custom:
                 parameter="routine",
                 value=routine,
             )
-        return cls(routine=routine, function=routines.find(routine))
+        seconds = parameters.get("seconds", SECONDS)
+        if isinstance(seconds, bool) or not (
+            isinstance(seconds, int | float) and 0 < seconds < float("inf")
+        ):
+            raise InvalidParameter(
+                f"custom: seconds is a positive number, not {seconds!r}.",
+                method=cls.name,
+                parameter="seconds",
+                value=seconds,
+            )
+        return cls(
+            routine=routine, function=routines.find(routine), seconds=float(seconds)
+        )
 
     def __call__(self, conflict: Conflict) -> Resolution:
         try:
-            answer = self.function(_copy(conflict))
+            answer = patience.call(
+                self.routine, self.function, _copy(conflict), self.seconds
+            )
             reason = rubbish(answer, conflict)
+        except patience.TooSlow as slow:
+            return undecided(f"routine {self.routine} {slow}")
         except Exception as error:  # whatever the user's code raises, it is no answer
             raised = "".join(traceback.format_exception_only(error)).strip()
             return undecided(f"routine {self.routine} raised {raised}")

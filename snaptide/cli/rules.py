@@ -1,24 +1,46 @@
-"""`snaptide rules`: how conflicts are settled at a master."""
+"""`snaptide rules`: how conflicts are found and settled at a master."""
 
 from __future__ import annotations
 
 import json as json_text
+import sys
+import tomllib
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from masters import rules
+from masters import rulebook, rules
+from masters.errors import BadRulebook
 from masters.resolution import METHODS
+from snaptide.cli import toml
 from snaptide.cli.arguments import Json, SiteName
-from snaptide.cli.output import show
+from snaptide.cli.failures import ExitCode
+from snaptide.cli.output import cell, show
 from snaptide.cli.output import table as table_of
 from snaptide.cli.program import Program
 from snaptide.errors import BadArgument
 
-app = typer.Typer(help="Rules that settle conflicts, per column group.")
+app = typer.Typer(help="Rules that find and settle conflicts.")
 
 TableName = Annotated[str, typer.Argument(metavar="TABLE")]
 GroupName = Annotated[str, typer.Argument(metavar="GROUP", help="A column group.")]
+
+
+Constraint = Annotated[
+    str, typer.Argument(metavar="CONSTRAINT", help="A primary key or unique index.")
+]
+MethodName = Annotated[str, typer.Argument(help=f"One of {', '.join(METHODS)}.")]
+Parameters = Annotated[
+    list[str] | None,
+    typer.Option("--parameter", "-p", metavar="NAME=VALUE", help="JSON, or else text."),
+]
+Place = Annotated[
+    int | None, typer.Option(min=1, help="Its place; else the next free one.")
+]
+RulesFile = Annotated[
+    Path, typer.Argument(metavar="FILE", help="TOML, as snaptide rules export prints.")
+]
 
 
 @app.command("list")
@@ -58,16 +80,9 @@ def add(
     site: SiteName,
     table: TableName,
     group: GroupName,
-    method: Annotated[str, typer.Argument(help=f"One of {', '.join(METHODS)}.")],
-    parameters: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--parameter", "-p", metavar="NAME=VALUE", help="JSON, or else text."
-        ),
-    ] = None,
-    sequence: Annotated[
-        int | None, typer.Option(min=1, help="Its place; else the next free one.")
-    ] = None,
+    method: MethodName,
+    parameters: Parameters = None,
+    sequence: Place = None,
     json: Json = False,
 ) -> None:
     """Settle update conflicts of a column group by a method.
@@ -108,6 +123,181 @@ def remove(
     _show(program, rules.list_rules(chosen))
 
 
+@app.command("add-unique")
+def add_unique(
+    ctx: typer.Context,
+    site: SiteName,
+    table: TableName,
+    constraint: Constraint,
+    method: MethodName,
+    parameters: Parameters = None,
+    sequence: Place = None,
+    json: Json = False,
+) -> None:
+    """Settle uniqueness conflicts of a constraint by a method.
+
+    Example: snaptide rules add-unique hq planes planes_name append_site_name -p
+    column=name
+    """
+    program = Program.of(ctx)
+    chosen = program.site(site)
+    rules.add_unique_resolution(
+        chosen,
+        table,
+        constraint,
+        method,
+        sequence_no=sequence,
+        parameters=dict(_parameter(text) for text in parameters or []),
+    )
+    _show(program, rules.list_rules(chosen))
+
+
+@app.command("add-delete")
+def add_delete(
+    ctx: typer.Context,
+    site: SiteName,
+    table: TableName,
+    method: MethodName,
+    parameters: Parameters = None,
+    sequence: Place = None,
+    json: Json = False,
+) -> None:
+    """Settle delete conflicts of a table by a method.
+
+    Example: snaptide rules add-delete hq flights restore
+    """
+    program = Program.of(ctx)
+    chosen = program.site(site)
+    rules.add_delete_resolution(
+        chosen,
+        table,
+        method,
+        sequence_no=sequence,
+        parameters=dict(_parameter(text) for text in parameters or []),
+    )
+    _show(program, rules.list_rules(chosen))
+
+
+@app.command("remove-unique")
+def remove_unique(
+    ctx: typer.Context,
+    site: SiteName,
+    table: TableName,
+    constraint: Constraint,
+    sequence: Annotated[int, typer.Argument(metavar="PLACE")],
+    json: Json = False,
+) -> None:
+    """Remove one rule of a constraint.
+
+    Example: snaptide rules remove-unique hq planes planes_name 1
+    """
+    program = Program.of(ctx)
+    chosen = program.site(site)
+    rules.drop_unique_resolution(chosen, table, constraint, sequence)
+    _show(program, rules.list_rules(chosen))
+
+
+@app.command("remove-delete")
+def remove_delete(
+    ctx: typer.Context,
+    site: SiteName,
+    table: TableName,
+    sequence: Annotated[int, typer.Argument(metavar="PLACE")],
+    json: Json = False,
+) -> None:
+    """Remove one rule for delete conflicts.
+
+    Example: snaptide rules remove-delete hq flights 1
+    """
+    program = Program.of(ctx)
+    chosen = program.site(site)
+    rules.drop_delete_resolution(chosen, table, sequence)
+    _show(program, rules.list_rules(chosen))
+
+
+@app.command()
+def compare(
+    ctx: typer.Context,
+    site: SiteName,
+    table: TableName,
+    columns: Annotated[list[str] | None, typer.Argument(metavar="[COLUMN]...")] = None,
+    operation: Annotated[str, typer.Option(help="update, delete or * for both.")] = "*",
+    off: Annotated[bool, typer.Option("--off", help="Do not compare them.")] = False,
+    row_version: Annotated[
+        str | None,
+        typer.Option(help="Compare this column instead of all; '' compares all again."),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Say which old values are compared to find conflicts.
+
+    Example: snaptide rules compare hq flights note --off
+    """
+    program = Program.of(ctx)
+    chosen = program.site(site)
+    if row_version is not None:
+        rules.set_row_version(chosen, table, row_version or None)
+    if columns:
+        rules.compare_old_values(
+            chosen, table, columns, operation=operation, compare=not off
+        )
+    _show(program, rules.list_rules(chosen))
+
+
+@app.command()
+def export(ctx: typer.Context, site: SiteName, json: Json = False) -> None:
+    """Print all rules of a master as a file, to be kept under version control.
+
+    Example: snaptide rules export hq > rules.toml
+    """
+    program = Program.of(ctx)
+    book = rulebook.export(program.site(site))
+    if program.json:
+        show(program, book, lambda: "")
+    else:
+        sys.stdout.write(toml.written(book))
+
+
+@app.command()
+def diff(
+    ctx: typer.Context, site: SiteName, file: RulesFile, json: Json = False
+) -> None:
+    """Show what a file of rules would change; ends with 3 if anything.
+
+    Example: snaptide rules diff hq rules.toml
+    """
+    program = Program.of(ctx)
+    changes = rulebook.diff(program.site(site), read_rules(file))
+    show(program, changes, lambda: "\n".join(map(cell, changes)) or "no change")
+    if changes:
+        raise typer.Exit(ExitCode.ATTENTION)
+
+
+@app.command()
+def apply(
+    ctx: typer.Context, site: SiteName, file: RulesFile, json: Json = False
+) -> None:
+    """Make the rules of a master those of a file, in one transaction.
+
+    Example: snaptide rules apply hq rules.toml
+    """
+    program = Program.of(ctx)
+    changes = rulebook.apply(program.site(site), read_rules(file), f"apply {file.name}")
+    show(program, changes, lambda: "\n".join(map(cell, changes)) or "no change")
+
+
+def read_rules(file: Path) -> dict[str, Any]:
+    """The document in a file of rules.
+
+    Raises:
+        BadRulebook: it cannot be read, or is no TOML.
+    """
+    try:
+        return tomllib.loads(file.read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        raise BadRulebook(f"{file}: {error}", file=str(file)) from error
+
+
 def _parameter(text: str) -> tuple[str, Any]:
     name, equals, value = text.partition("=")
     if not equals:
@@ -129,6 +319,17 @@ def _rows(found: list[rules.TableRules]) -> list[list[object]]:
     rows: list[list[object]] = []
     for one in found:
         where = str(one.table)
+        rows += [
+            [where, what, name, None, None, "not compared", None]
+            for what, left_out in (
+                ("update", one.comparison.not_at_update),
+                ("delete", one.comparison.not_at_delete),
+            )
+            for name in left_out
+        ]
+        if one.comparison.row_version:
+            version = one.comparison.row_version
+            rows.append([where, "any", version, None, None, "row version", None])
         ruled = {rule.column_group for rule in one.rules}
         rows += [
             [where, "update", name, columns, None, "none yet", None]

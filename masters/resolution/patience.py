@@ -1,0 +1,113 @@
+"""A time limit for routines: they run in a thread that may be left behind.
+
+Python cannot stop a thread. A routine that does not answer in time is left to run
+on in its own, which ends with the process; the push goes on without its answer.
+After `HANGING` such threads of one routine it is not called again until one of them
+ends, so that a routine that always hangs costs little more than its limit a few
+times. What the limit cannot do: interrupt code that keeps the interpreter's lock
+(a C function that never gives it back), or undo what a routine did elsewhere.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable
+from queue import Empty, SimpleQueue
+from typing import TypeVar
+
+Given = TypeVar("Given")
+Answer = TypeVar("Answer")
+
+#: Threads of one routine that are left behind before it is not called any more.
+HANGING = 3
+
+
+class TooSlow(Exception):
+    """The routine did not answer in time; the text says it of the routine."""
+
+
+class _Worker:
+    """One thread that calls what it is given, one call after the other."""
+
+    def __init__(self) -> None:
+        self._calls: SimpleQueue[tuple[Callable[[], object], SimpleQueue[object]]] = (
+            SimpleQueue()
+        )
+        threading.Thread(target=self._run, name="snaptide-routine", daemon=True).start()
+
+    def call(self, function: Callable[[], object], seconds: float) -> object:
+        """What a function returns.
+
+        Raises:
+            Empty: it did not in time.
+        """
+        answers: SimpleQueue[object] = SimpleQueue()
+        self._calls.put((function, answers))
+        return answers.get(timeout=seconds)
+
+    def stop(self) -> None:
+        """End the thread once its present call is over."""
+        self._calls.put((_stop, SimpleQueue()))
+
+    def _run(self) -> None:
+        while True:
+            function, answers = self._calls.get()
+            if function is _stop:
+                return
+            answers.put(function())
+
+
+def _stop() -> None:
+    """Sent instead of a call."""
+
+
+_mine = threading.local()
+_hanging: Counter[str] = Counter()
+_guard = threading.Lock()
+
+
+def call(
+    name: str, function: Callable[[Given], Answer], given: Given, seconds: float
+) -> Answer:
+    """What a routine returns, or raises.
+
+    Parameters:
+        name: under which the routine's hanging calls are counted.
+
+    Raises:
+        TooSlow: it did not answer in time, now or too often before.
+    """
+    with _guard:
+        if _hanging[name] >= HANGING:
+            raise TooSlow(f"still hangs in {_hanging[name]} earlier calls")
+    worker: _Worker | None = getattr(_mine, "worker", None)
+    if worker is None:
+        worker = _mine.worker = _Worker()
+    late = threading.Event()
+    found: list[Answer] = []
+    raised: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            found.append(function(given))
+        except BaseException as error:  # whatever the user's code raises
+            raised.append(error)
+        with _guard:
+            if late.is_set():
+                _hanging[name] -= 1
+
+    try:
+        worker.call(run, seconds)
+    except Empty:
+        with _guard:
+            if not (found or raised):
+                late.set()
+                _hanging[name] += 1
+        worker.stop()
+        _mine.worker = None
+        raise TooSlow(f"did not answer within {seconds:g} seconds") from None
+    if raised:
+        # An exit that a routine asks for is not the worker's.
+        raise raised[0] if isinstance(raised[0], Exception) else RuntimeError(raised[0])
+    return found[0]

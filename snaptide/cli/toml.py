@@ -1,0 +1,56 @@
+"""Writing a document as TOML: Python reads it only."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+_BARE = re.compile(r"[A-Za-z0-9_-]+")
+
+
+def written(document: Mapping[str, Any], path: tuple[str, ...] = ()) -> str:
+    """A document of tables, lists of tables and values, as TOML."""
+    values, below = [], []
+    for name, value in document.items():
+        if _is_table(value) and not path[1:]:
+            below.append(_table(value, (*path, name)))
+        elif _is_tables(value):
+            below += [
+                f"[[{_dotted((*path, name))}]]\n" + written(entry, ("", "", ""))
+                for entry in value
+            ]
+        else:
+            values.append(f"{_key(name)} = {_value(value)}\n")
+    return "".join(values) + "".join(f"\n{part}" for part in below)
+
+
+def _table(value: Mapping[str, Any], path: tuple[str, ...]) -> str:
+    head = f"[{_dotted(path)}]\n"
+    return written(value, path) if len(path) < 2 else head + written(value, path)
+
+
+def _is_table(value: object) -> bool:
+    return isinstance(value, Mapping)
+
+
+def _is_tables(value: object) -> bool:
+    return isinstance(value, list) and any(isinstance(item, Mapping) for item in value)
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, Mapping):
+        pairs = (f"{_key(name)} = {_value(item)}" for name, item in value.items())
+        return "{" + ", ".join(pairs) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(map(_value, value)) + "]"
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _dotted(path: tuple[str, ...]) -> str:
+    return ".".join(map(_key, path))
+
+
+def _key(name: str) -> str:
+    return name if _BARE.fullmatch(name) else json.dumps(name, ensure_ascii=False)

@@ -1,0 +1,99 @@
+"""Rules from a file: all at once, or not at all; each change is a version."""
+
+from typing import Any
+
+import pytest
+
+from masters import rulebook, rules
+from masters.errors import BadRulebook, RuleError, UnknownConstraint
+from sites import Directory, Site
+from tests.linked_table import link, run
+
+BOOK: dict[str, Any] = {
+    "tables": {
+        "public.orders": {
+            "groups": {"amounts": ["qty", "price"], "who": ["name"]},
+            "not_compared": {"update": ["at"]},
+            "update": [
+                {"group": "amounts", "method": "discard"},
+                {"group": "who", "method": "overwrite"},
+            ],
+            "unique": [{"constraint": "orders_name_key", "method": "discard"}],
+            "delete": [{"method": "restore"}, {"method": "ignore"}],
+        }
+    }
+}
+
+
+@pytest.fixture
+def hq(sites: Directory) -> Site:
+    link(sites)
+    return sites["hq"]
+
+
+def test_what_is_applied_is_what_is_exported(hq: Site) -> None:
+    changes = rulebook.apply(hq, BOOK)
+    assert len(changes) == 8
+    assert rulebook.diff(hq, BOOK) == []
+    assert rulebook.diff(hq, rulebook.export(hq)) == []
+    [one] = rules.list_rules(hq)
+    assert [rule.method for rule in one.rules if rule.reference == ""] == [
+        "restore",
+        "ignore",
+    ]
+    assert one.comparison.not_at_update == ("at",)
+
+
+def test_difference_is_shown_and_nothing_written(hq: Site) -> None:
+    rulebook.apply(hq, BOOK)
+    smaller = {"tables": {"public.orders": {"groups": {"who": ["name"]}}}}
+    changes = rulebook.diff(hq, smaller)
+    assert "- orders delete 1: restore()" in changes
+    assert all(line.startswith("-") for line in changes)
+    assert rulebook.diff(hq, BOOK) == []
+
+
+def test_each_change_is_a_version(hq: Site) -> None:
+    rules.set_column_group(hq, "orders", "g", ["qty"])
+    rules.add_update_resolution(hq, "orders", "g", "discard")
+    rulebook.apply(hq, BOOK)
+    rulebook.apply(hq, BOOK)
+    versions = run(hq, "SELECT id, what FROM snaptide.rules_version ORDER BY id")
+    assert [number for number, _ in versions] == [1, 2, 3]
+    assert rules.list_rules(hq)[0].version == 3
+    [(kept,)] = run(hq, "SELECT rules FROM snaptide.rules_version WHERE id = 3")
+    assert kept == rulebook.export(hq)
+
+
+@pytest.mark.parametrize(
+    ("body", "error"),
+    [
+        ({"update": [{"group": "none", "method": "discard"}]}, RuleError),
+        ({"unique": [{"constraint": "none", "method": "discard"}]}, UnknownConstraint),
+        ({"delete": [{"method": "latest_timestamp"}]}, RuleError),
+        ({"delete": [{"methods": "ignore"}]}, BadRulebook),
+        ({"groups": {"a": ["qty"], "b": ["qty"]}}, BadRulebook),
+        ({"groups": {"a": ["none"]}}, RuleError),
+        ({"row_version": "none"}, RuleError),
+        ({"rules": []}, BadRulebook),
+        (
+            {"delete": [{"method": "ignore", "sequence": 2}, {"method": "ignore"}]},
+            None,
+        ),
+        (
+            {"delete": [{"method": "ignore"}, {"method": "restore", "sequence": 1}]},
+            BadRulebook,
+        ),
+    ],
+)
+def test_file_that_is_wrong_changes_nothing(
+    hq: Site, body: dict[str, Any], error: type[Exception] | None
+) -> None:
+    rulebook.apply(hq, BOOK)
+    book = {"tables": {"public.orders": body}}
+    if error is None:
+        rulebook.apply(hq, book)
+        return
+    with pytest.raises(error):
+        rulebook.apply(hq, book)
+    assert rulebook.diff(hq, BOOK) == []

@@ -1,0 +1,66 @@
+"""The time limit of custom routines."""
+
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from masters.conflict import Conflict, Decision, Kind, Resolution
+from masters.errors import InvalidParameter
+from masters.resolution import build, patience, routines
+from tests.unit.conflicts import update_conflict
+
+
+@pytest.fixture
+def gate() -> Iterator[threading.Event]:
+    """Opens what hangs when the test is over."""
+    opened = threading.Event()
+    yield opened
+    opened.set()
+
+
+@pytest.fixture
+def hanging(gate: threading.Event) -> Iterator[str]:
+    def hang(conflict: Conflict) -> Resolution:
+        gate.wait(30)
+        return Resolution(decision=Decision.SITE_WINS)
+
+    routines.register("hanging", hang)
+    yield "hanging"
+    routines._registered.pop("hanging")
+
+
+def test_routine_that_hangs_is_undecided(hanging: str, gate: threading.Event) -> None:
+    method = build(
+        "custom", Kind.UPDATE, {"routine": hanging, "seconds": 0.05}, ["price"]
+    )
+    reasons = [method(update_conflict()).reason for _ in range(patience.HANGING + 1)]
+    assert reasons[:-1] == ["routine hanging did not answer within 0.05 seconds"] * 3
+    assert reasons[-1] == "routine hanging still hangs in 3 earlier calls"
+    gate.set()
+    until = time.monotonic() + 10
+    while patience._hanging[hanging] and time.monotonic() < until:
+        threading.Event().wait(0.01)
+    assert method(update_conflict()).decision is Decision.SITE_WINS
+
+
+def test_exit_of_a_routine_is_not_the_workers() -> None:
+    def leave(conflict: Conflict) -> Resolution:
+        raise SystemExit(1)
+
+    routines.register("leave", leave)
+    answer = build("custom", Kind.UPDATE, {"routine": "leave"}, ["price"])(
+        update_conflict()
+    )
+    routines._registered.pop("leave")
+    assert answer.decision is Decision.UNDECIDED
+    assert "SystemExit" in answer.reason or "RuntimeError" in answer.reason
+
+
+@pytest.mark.parametrize("seconds", [0, -1, "5", True, float("inf"), float("nan")])
+def test_limit_is_a_positive_number(hanging: str, seconds: object) -> None:
+    with pytest.raises(InvalidParameter):
+        build(
+            "custom", Kind.UPDATE, {"routine": hanging, "seconds": seconds}, ["price"]
+        )
