@@ -9,11 +9,12 @@ import sys
 import tempfile
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+import psutil
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark import SparkContext
 from pyspark.errors import PySparkException
@@ -141,7 +142,25 @@ def _launch(master: str, settings: dict[str, str]) -> SparkSession:
     for name, value in (_COMMON | settings).items():
         builder.config(name, value)
     with _environment(master):
-        return builder.getOrCreate()
+        try:
+            return builder.getOrCreate()
+        except BaseException:
+            _end_forgotten_jvm()
+            raise
+
+
+def _end_forgotten_jvm() -> None:
+    """End a JVM that PySpark was waiting for when it was interrupted.
+
+    PySpark takes away the file that such a JVM wants to announce itself in, and
+    keeps no hold of it; it would never end.
+    """
+    if SparkContext._gateway is not None:
+        return
+    for child in psutil.Process().children(recursive=True):
+        with suppress(psutil.Error):
+            if "pyspark-shell" in child.cmdline():
+                child.kill()
 
 
 @cache
