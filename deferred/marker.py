@@ -27,19 +27,30 @@ class Marker:
     order_no: int = 0
 
 
+#: Below deadlock_timeout (1 s by default). Behind a row that a user holds we give
+#: way, and let go of the rows that others then wait for.
+LOCK_TIMEOUT = "500ms"
+
+
 def read(connection: Connection, origin_id: uuid.UUID) -> Marker:
     """The marker as it stands at the destination; zeros before the first push."""
     return _read(connection, origin_id, lock=False)
 
 
 def lock(connection: Connection, origin_id: uuid.UUID, origin: str) -> Marker:
-    """Lock the marker of an origin, before anything else is touched."""
+    """Lock the marker of an origin, before anything else is touched.
+
+    From then on this transaction waits for no lock longer than `LOCK_TIMEOUT`.
+    """
     connection.execute(
         insert(push_marker)
         .values(origin_id=origin_id, origin=origin)
         .on_conflict_do_nothing()
     )
-    return _read(connection, origin_id, lock=True)
+    found = _read(connection, origin_id, lock=True)
+    # Not before: another pusher may take his time.
+    connection.execute(select(func.set_config("lock_timeout", LOCK_TIMEOUT, True)))
+    return found
 
 
 def move(connection: Connection, origin_id: uuid.UUID, to: Marker) -> None:

@@ -30,6 +30,10 @@ Progress = Callable[[int, int | None, str], None]
 POLL = 0.2
 
 
+#: How long users keep a row to themselves before a push begins again, in seconds.
+PAUSES = (0.1, 0.2, 0.4, 0.8, 1.6, 3.2)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
     """The arguments of Oracle's DBMS_DEFER_SYS.EXECUTE, with its defaults.
@@ -192,11 +196,29 @@ def _push(
         who = Origin(id=site_id, name=site.name, master=name)
         idle_until = time.monotonic() + run.options.delay_seconds
         while not run.over():
-            if _push_batch(origin, target, who, run):
+            if _push_patiently(origin, target, who, run):
                 continue
             if time.monotonic() >= idle_until:
                 return
             time.sleep(POLL)
+
+
+def _push_patiently(
+    origin: Connection, target: Connection, who: Origin, run: _Run
+) -> bool:
+    """Push a batch, and go on with it when a user held a row for a while."""
+    pauses, done = iter(PAUSES), run.transactions
+    while True:
+        try:
+            return _push_batch(origin, target, who, run)
+        except DBAPIError as error:
+            if run.transactions > done:
+                pauses, done = iter(PAUSES), run.transactions
+            pause = next(pauses, None)
+            if pause is None or not sqlstate.gave_way(error):
+                raise
+        target.rollback()
+        time.sleep(pause)
 
 
 def _push_batch(origin: Connection, target: Connection, who: Origin, run: _Run) -> bool:

@@ -176,7 +176,7 @@ def _apply(connection: Connection, unit: Unit, error_id: int) -> int:
     try:
         outcome = apply(connection, unit)
     except DBAPIError as error:
-        if not sqlstate.caused_by_data(error):
+        if not (sqlstate.caused_by_data(error) or sqlstate.gave_way(error)):
             raise
         savepoint.rollback()
         raise _failure(error, error_id) from error

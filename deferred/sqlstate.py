@@ -15,6 +15,9 @@ _SYSTEM = {"08", "0A", "25", "40", "42", "53", "55", "57", "58", "XX"}
 #: Row-level security refuses a row with the state of a missing right.
 _ROW_SECURITY = "row-level security"
 
+#: A lock was not to be had in time, or there was a deadlock.
+_GAVE_WAY = {"55P03", "40P01"}
+
 #: What the driver raises without asking the database.
 _UNCARRIED = (DataError, ProgrammingError)
 
@@ -38,6 +41,11 @@ def caused_by_data(error: DBAPIError) -> bool:
     if state == "42501":
         return _ROW_SECURITY in str(error.orig)
     return not error.connection_invalidated and state[:2] not in _SYSTEM
+
+
+def gave_way(error: DBAPIError) -> bool:
+    """Whether a user holds what was to be changed: a moment later he may not."""
+    return of(error) in _GAVE_WAY
 
 
 def message(error: DBAPIError) -> str:
