@@ -164,3 +164,10 @@ class BadRulebook(RuleError):
 
     code = "SNP-136"
     hint = "Begin with what snaptide rules export SITE prints."
+
+
+class NoSuchRecord(SnaptideError):
+    """There is no such record of a resolution."""
+
+    code = "SNP-137"
+    hint = "List them with: snaptide conflicts list SITE"

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from snaptide.cli import (
+    conflicts,
     demo,
     doctor,
     errors,
@@ -49,6 +50,7 @@ for group, part in {
     "snapshot": snapshot.app,
     "rules": rules.app,
     "errors": errors.app,
+    "conflicts": conflicts.app,
     "schedule": schedule.app,
 }.items():
     app.add_typer(part, name=group, no_args_is_help=True)

@@ -1,0 +1,182 @@
+"""Looking at the record of resolutions: list, show, statistics, purge."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from datetime import date, datetime, timedelta
+
+import sqlalchemy as sa
+from sqlalchemy import ColumnElement, func, select
+
+from masters.catalog import resolution_record, rules_version
+from masters.errors import NoSuchRecord
+from sites import Site, identity, names
+
+Image = Mapping[str, str | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resolved:
+    """One conflict that a rule settled."""
+
+    id: int
+    resolved_at: datetime
+    table_schema: str
+    table_name: str
+    row_key: Image
+    origin: str
+    master: str | None
+    origin_transaction: str
+    #: when the transaction was made at its origin
+    changed_at: datetime | None
+    kind: str
+    #: column group or constraint; empty for delete conflicts
+    reference: str
+    columns: tuple[str, ...] | None
+    sequence_no: int
+    method: str
+    #: which version of the rules decided
+    rules_version: int | None
+    decision: str
+    reason: str | None
+    #: the number that append sequence was given
+    number: int | None
+    old_values: Image | None
+    new_values: Image | None
+    current_values: Image | None
+    #: None where nothing of the call was written
+    result_values: Image | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Statistics:
+    """How often a method decided for one table, site and day."""
+
+    day: date
+    table: str
+    kind: str
+    method: str
+    decision: str
+    origin: str
+    conflicts: int
+
+
+def list_resolutions(
+    site: Site,
+    *,
+    table: str | None = None,
+    origin: str | None = None,
+    method: str | None = None,
+    limit: int = 100,
+) -> list[Resolved]:
+    """The last conflicts that rules settled at a master, the latest first.
+
+    Parameters:
+        table, origin, method: only those.
+        limit: at most so many.
+    """
+    wanted = select(resolution_record).order_by(resolution_record.c.id.desc())
+    with site.begin() as connection:
+        identity.read(connection)
+        rows = connection.execute(
+            wanted.where(*_chosen(table, origin, method)).limit(limit)
+        )
+        return [resolved(row) for row in rows]
+
+
+def show_resolution(site: Site, number: int) -> tuple[Resolved, Mapping[str, object]]:
+    """One settled conflict, and all rules of the version that settled it.
+
+    Raises:
+        NoSuchRecord: it was purged, or never was.
+    """
+    with site.begin() as connection:
+        identity.read(connection)
+        row = connection.execute(
+            select(resolution_record).where(resolution_record.c.id == number)
+        ).one_or_none()
+        if row is None:
+            raise NoSuchRecord(f"There is no resolution {number}.", number=number)
+        rules = connection.scalar(
+            select(rules_version.c.rules).where(rules_version.c.id == row.rules_version)
+        )
+        return resolved(row), rules or {}
+
+
+def resolution_statistics(
+    site: Site, *, table: str | None = None, origin: str | None = None
+) -> list[Statistics]:
+    """Settled conflicts by day, table, kind, method, decision and site of origin.
+
+    Oracle: RepResolution_Statistics.
+    """
+    record = resolution_record.c
+    day = func.date(record.resolved_at).label("day")
+    parts = (
+        day,
+        record.table_schema,
+        record.table_name,
+        record.kind,
+        record.method,
+        record.decision,
+        record.origin,
+    )
+    with site.begin() as connection:
+        identity.read(connection)
+        rows = connection.execute(
+            select(*parts, func.count().label("conflicts"))
+            .where(*_chosen(table, origin, None))
+            .group_by(*parts)
+            .order_by(*parts)
+        )
+        return [
+            Statistics(
+                day=row.day,
+                table=str(names.QualifiedName(row.table_schema, row.table_name)),
+                kind=row.kind,
+                method=row.method,
+                decision=row.decision,
+                origin=row.origin,
+                conflicts=row.conflicts,
+            )
+            for row in rows
+        ]
+
+
+def purge_resolutions(site: Site, older_than: timedelta) -> int:
+    """Remove records of resolutions; how many (Oracle: PURGE_STATISTICS).
+
+    Parameters:
+        older_than: what is younger stays.
+    """
+    with site.begin() as connection:
+        identity.read(connection)
+        gone = connection.execute(
+            sa.delete(resolution_record).where(
+                resolution_record.c.resolved_at < func.now() - older_than
+            )
+        )
+        return gone.rowcount
+
+
+def resolved(row: sa.Row[*tuple[object, ...]]) -> Resolved:
+    """A row of resolution_record."""
+    values = {one.name: getattr(row, one.name) for one in fields(Resolved)}
+    values["columns"] = tuple(values["columns"]) if values["columns"] else None
+    return Resolved(**values)
+
+
+def _chosen(
+    table: str | None, origin: str | None, method: str | None
+) -> list[ColumnElement[bool]]:
+    record = resolution_record.c
+    chosen: list[ColumnElement[bool]] = [sa.true()]
+    if table is not None:
+        where = names.parse(table)
+        chosen += [record.table_schema == where.schema, record.table_name == where.name]
+    if origin is not None:
+        chosen.append(record.origin == origin)
+    if method is not None:
+        chosen.append(record.method == method)
+    return chosen

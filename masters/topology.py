@@ -1,0 +1,36 @@
+"""Where the tables of a master are, for the check of convergence."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+from sqlalchemy import select
+
+from masters import convergence
+from masters.catalog import registered_snapshot
+from masters.convergence import Finding, Topology
+from masters.rules import list_rules
+from sites import QualifiedName, Site
+
+
+def check_site(site: Site, masters: int = 1) -> list[Finding]:
+    """Which tables may stay different for ever by the rules of a master, and why.
+
+    Parameters:
+        masters: how many masters the tables have; the catalog knows the snapshots.
+    """
+    snapshot = registered_snapshot.c
+    with site.begin() as connection:
+        rows = connection.execute(
+            select(snapshot.table_schema, snapshot.table_name, sa.func.count())
+            .where(snapshot.updatable)
+            .group_by(snapshot.table_schema, snapshot.table_name)
+        )
+        updatable = {QualifiedName(schema, name): count for schema, name, count in rows}
+    rules = list_rules(site)
+    return convergence.check(
+        rules,
+        {
+            one.table: Topology(masters=masters, snapshots=updatable.get(one.table, 0))
+            for one in rules
+        },
+    )

@@ -1,0 +1,247 @@
+"""`snaptide conflicts`: what rules decided, and what others would have."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Group
+
+from masters import convergence, records, replay, topology
+from masters.records import Resolved
+from sites import names
+from snaptide.cli.arguments import Json, SiteName, complete_site
+from snaptide.cli.failures import ExitCode
+from snaptide.cli.output import cell, facts, show
+from snaptide.cli.output import table as table_of
+from snaptide.cli.program import Program
+from snaptide.cli.rules import read_rules
+
+app = typer.Typer(help="The record of conflicts that rules settled at a master.")
+
+Table = Annotated[str | None, typer.Option(help="Only those of this table.")]
+Origin = Annotated[
+    str | None,
+    typer.Option(help="Only those of this site.", autocompletion=complete_site),
+]
+Limit = Annotated[int, typer.Option(min=1, help="At most so many, the latest.")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Purged:
+    """How many records were removed."""
+
+    site: str
+    purged: int
+
+
+@app.command("list")
+def list_(
+    ctx: typer.Context,
+    site: SiteName,
+    table: Table = None,
+    origin: Origin = None,
+    method: Annotated[str | None, typer.Option(help="Only those it settled.")] = None,
+    limit: Limit = 100,
+    json: Json = False,
+) -> None:
+    """List conflicts that rules settled, the latest first.
+
+    Example: snaptide conflicts list hq --table flights
+    """
+    program = Program.of(ctx)
+    found = records.list_resolutions(
+        program.site(site), table=table, origin=origin, method=method, limit=limit
+    )
+    columns = [
+        "id",
+        "settled",
+        "table",
+        "row",
+        "from",
+        "conflict",
+        "method",
+        "decision",
+    ]
+    rows = [
+        (
+            one.id,
+            one.resolved_at,
+            _table(one),
+            _key(one.row_key),
+            one.origin,
+            f"{one.kind} {one.reference}".strip(),
+            one.method,
+            one.decision,
+        )
+        for one in found
+    ]
+    show(program, found, lambda: table_of(columns, rows))
+
+
+@app.command("show")
+def show_(
+    ctx: typer.Context,
+    site: SiteName,
+    number: Annotated[int, typer.Argument(metavar="ID")],
+    json: Json = False,
+) -> None:
+    """Show a settled conflict: inputs, rule, result, and the rules of that time.
+
+    Example: snaptide conflicts show hq 7
+    """
+    program = Program.of(ctx)
+    one, rules = records.show_resolution(program.site(site), number)
+    show(program, {"resolution": one, "rules": rules}, lambda: _whole(one))
+
+
+@app.command()
+def stats(
+    ctx: typer.Context,
+    site: SiteName,
+    table: Table = None,
+    origin: Origin = None,
+    json: Json = False,
+) -> None:
+    """Count settled conflicts by day, table, method and site.
+
+    Example: snaptide conflicts stats hq
+    """
+    program = Program.of(ctx)
+    found = records.resolution_statistics(
+        program.site(site), table=table, origin=origin
+    )
+    columns = ["day", "table", "conflict", "method", "decision", "from", "conflicts"]
+    rows = [
+        (s.day, s.table, s.kind, s.method, s.decision, s.origin, s.conflicts)
+        for s in found
+    ]
+    show(program, found, lambda: table_of(columns, rows))
+
+
+@app.command()
+def purge(
+    ctx: typer.Context,
+    site: SiteName,
+    days: Annotated[
+        float, typer.Option("--older-than", min=0, metavar="DAYS", help="Age in days.")
+    ] = 90,
+    json: Json = False,
+) -> None:
+    """Remove old records of settled conflicts.
+
+    Example: snaptide conflicts purge hq --older-than 365
+    """
+    program = Program.of(ctx)
+    chosen = program.site(site)
+    gone = records.purge_resolutions(chosen, timedelta(days=days))
+    report = Purged(site=chosen.name, purged=gone)
+    show(program, report, lambda: facts(report))
+
+
+@app.command()
+def check(
+    ctx: typer.Context,
+    site: SiteName,
+    masters: Annotated[
+        int, typer.Option(min=1, help="How many masters the tables have.")
+    ] = 1,
+    json: Json = False,
+) -> None:
+    """Say which tables may stay different for ever, and why; ends with 3 if any.
+
+    Example: snaptide conflicts check hq --masters 2
+    """
+    program = Program.of(ctx)
+    found = topology.check_site(program.site(site), masters)
+    columns = ["table", "conflict", "of", "method", "severity", "why"]
+    rows = [
+        (
+            str(one.table),
+            one.rule.kind,
+            one.rule.reference,
+            one.rule.method,
+            one.severity,
+            one.reason,
+        )
+        for one in found
+    ]
+    show(program, found, lambda: table_of(columns, rows))
+    if any(one.severity is convergence.Severity.WARNING for one in found):
+        raise typer.Exit(ExitCode.ATTENTION)
+
+
+@app.command("replay")
+def replay_(
+    ctx: typer.Context,
+    site: SiteName,
+    rules: Annotated[
+        Path, typer.Option("--rules", metavar="FILE", help="The other rules, TOML.")
+    ],
+    everything: Annotated[
+        bool, typer.Option("--all", help="Also those that would end the same.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Show what other rules would have done with the recorded conflicts.
+
+    Example: snaptide conflicts replay hq --rules rules.toml
+    """
+    program = Program.of(ctx)
+    found = replay.replay(program.site(site), read_rules(rules))
+    told = [one for one in found if everything or one.differs]
+    columns = ["id", "table", "row", "conflict", "method", "result", "would", "result"]
+    rows = [
+        (
+            one.id,
+            one.table,
+            _key(one.row_key),
+            f"{one.kind} {one.reference}".strip(),
+            f"{one.method}: {one.decision}",
+            _key(one.result),
+            f"{one.would_method}: {one.would_decision}",
+            _key(one.would_result),
+        )
+        for one in told
+    ]
+    title = f"{sum(one.differs for one in found)} of {len(found)} would end otherwise"
+    show(program, told, lambda: table_of(columns, rows, title))
+
+
+def _whole(one: Resolved) -> Group:
+    images = (one.old_values, one.new_values, one.current_values, one.result_values)
+    names_of = list(dict.fromkeys(name for image in images for name in image or ()))
+    rows = [(name, *((image or {}).get(name) for image in images)) for name in names_of]
+    told = [
+        "id",
+        "resolved_at",
+        "origin",
+        "origin_transaction",
+        "changed_at",
+        "kind",
+        "reference",
+        "sequence_no",
+        "method",
+        "rules_version",
+        "decision",
+        "reason",
+    ]
+    return Group(
+        f"{cell(_table(one))} {cell(_key(one.row_key))}",
+        facts(one, told),
+        table_of(["column", "old", "new", "current", "result"], rows),
+    )
+
+
+def _table(one: Resolved) -> str:
+    return str(names.QualifiedName(one.table_schema, one.table_name))
+
+
+def _key(row: Mapping[str, str | None] | None) -> str:
+    if row is None:
+        return "-"
+    return ", ".join(f"{name}={value}" for name, value in row.items())
