@@ -27,9 +27,9 @@ class Marker:
     order_no: int = 0
 
 
-#: Below deadlock_timeout (1 s by default). Behind a row that a user holds we give
-#: way, and let go of the rows that others then wait for.
-LOCK_TIMEOUT = "500ms"
+#: Far below deadlock_timeout (1 s by default), so that in a deadlock it is us who give
+#: way; so do we behind a row that a user holds, and let go of those we hold.
+LOCK_TIMEOUT = "100ms"
 
 
 def read(connection: Connection, origin_id: uuid.UUID) -> Marker:

@@ -201,15 +201,6 @@ def create_view(connection: Connection, view: QualifiedName, query: str) -> None
     )
 
 
-def create_plain_index(
-    connection: Connection, table: QualifiedName, columns: Sequence[str]
-) -> None:
-    """Create a btree index."""
-    raw(connection).execute(
-        sql.SQL("CREATE INDEX ON {} ({})").format(_name(table), _names(columns))
-    )
-
-
 def drop_table(connection: Connection, name: QualifiedName) -> None:
     """Drop a table, with foreign keys and views that refer to it."""
     raw(connection).execute(
