@@ -1,8 +1,8 @@
 """A log kept in a fixed ring of partitions, so that old rows go by TRUNCATE.
 
 Row-by-row deletes would leave bloat behind and compete with the writers; a new
-partition would lock the parent under them. A fixed ring needs neither (design
-3.5, purge).
+partition would lock the parent under them. A fixed ring needs neither
+(docs/explanation/positions.md).
 """
 
 from __future__ import annotations

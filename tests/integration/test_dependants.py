@@ -1,4 +1,4 @@
-"""What waits behind a parked transaction, and what goes on (design 3.3)."""
+"""What waits behind a parked transaction, and what goes on."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Exactly once, in order, whoever pushes and however often (design 3.3)."""
+"""Exactly once, in order, whoever pushes and however often."""
 
 import threading
 from collections.abc import Callable
