@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import uuid
+
 from sqlalchemy import Connection
 
 from sites import ddl, ranges
@@ -11,6 +13,10 @@ from sites.transport import copy_in, literal_text
 from snapshots import base_table, difference, images
 from snapshots.definition import Definition
 from snapshots.window import Member
+
+#: A table is loaded by one load at a time, which is known by the table's name: what
+#: a load that died has left is found by the next.
+_LOADS = uuid.UUID("6f0c5d0e-5a0b-4b5e-9a43-6a6f61642424")
 
 
 def copy(
@@ -34,9 +40,12 @@ def copy(
     Raises:
         LoadFailed: a range could not be copied.
     """
-    from snapshots.spark.load import CopyJob, copy_ranges
+    from snapshots.spark.load import CopyJob, copy_ranges, forget
 
+    load_id = uuid.uuid5(_LOADS, str(member.snapshot.base))
     with site.begin() as connection:
+        # Tasks may have outlived the process whose load they were: wait for them.
+        forget(connection, load_id)
         ddl.truncate(connection, member.snapshot.base)
     parts = ranges.ctid_ranges(reader, member.snapshot.master)
     target = copy_in(member.base.sql(), member.carried).as_string()
@@ -51,6 +60,7 @@ def copy(
         jobs,
         moment,
         progress,
+        load_id=load_id,
     )
 
 

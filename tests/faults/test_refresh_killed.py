@@ -155,6 +155,7 @@ def test_killed_in_the_first_load(sites: Directory) -> None:
     run(hq, "DELETE FROM public.c WHERE id = 3", "DELETE FROM public.p WHERE id > 1000")
     report = refresh(jfk, "g")
     assert [report[name].method for name in ("p", "c")] == ["load", "load"]
+    assert rows(jfk, "SELECT 1 FROM snaptide.load_range") == []
     with user(jfk) as session:
         session.execute("INSERT INTO public.c VALUES (50, 999, 'mine')")
         session.commit()
