@@ -2,7 +2,7 @@
 
 import json
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 
 import pytest
 from typer.testing import CliRunner, Result
@@ -295,9 +295,16 @@ EVIL = (
 )
 
 
-@pytest.mark.parametrize("name", EVIL, ids=range(len(EVIL)))
-def test_names_are_not_executed(hq: Site, jfk: Site, name: str) -> None:
-    for attempt in (
+def test_names_are_not_executed(hq: Site, jfk: Site) -> None:
+    for name in EVIL:
+        for attempt in _attempts(hq, jfk, name):
+            with pytest.raises(SnaptideError):
+                attempt()
+        _assert_secret_stands(hq, jfk)
+
+
+def _attempts(hq: Site, jfk: Site, name: str) -> tuple[Callable[[], object], ...]:
+    return (
         lambda: masters.create_snapshot_log(hq, name),
         lambda: masters.drop_snapshot_log(hq, name),
         lambda: snapshots.create(jfk, "s", master="hq", table=name),
@@ -308,10 +315,7 @@ def test_names_are_not_executed(hq: Site, jfk: Site, name: str) -> None:
         lambda: snapshots.drop(jfk, name),
         lambda: snapshots.describe_snapshot(jfk, name),
         lambda: deferred.push(jfk, name),
-    ):
-        with pytest.raises(SnaptideError):
-            attempt()
-    _assert_secret_stands(hq, jfk)
+    )
 
 
 def _assert_secret_stands(*sites: Site) -> None:
@@ -361,23 +365,22 @@ def _quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        ("log", "create", "hq"),
-        ("snapshot", "create", "jfk", "s", "--master", "hq", "--table"),
-        ("snapshot", "create", "jfk", "s", "--master", "hq", "--columns"),
-        ("refresh", "jfk"),
-        ("snapshot", "show", "jfk"),
-        ("push", "jfk"),
-    ],
-    ids=" ".join,
+COMMANDS = (
+    ("log", "create", "hq"),
+    ("snapshot", "create", "jfk", "s", "--master", "hq", "--table"),
+    ("snapshot", "create", "jfk", "s", "--master", "hq", "--columns"),
+    ("refresh", "jfk"),
+    ("snapshot", "show", "jfk"),
+    ("push", "jfk"),
 )
+
+
 def test_names_are_not_executed_by_commands(
-    hq: Site, jfk: Site, snaptide: Snaptide, command: Sequence[str]
+    hq: Site, jfk: Site, snaptide: Snaptide
 ) -> None:
-    for name in EVIL[:5]:
-        told(snaptide(*command, name, "--json"))
+    for command in COMMANDS:
+        for name in EVIL[:3]:
+            told(snaptide(*command, name, "--json"))
     _assert_secret_stands(hq, jfk)
 
 
@@ -440,19 +443,25 @@ NOT_IMMUTABLE = (
 )
 
 
-@pytest.mark.parametrize("condition", BAD, ids=range(len(BAD)))
-def test_conditions_that_are_none(hq: Site, jfk: Site, condition: str) -> None:
-    with pytest.raises(BadCondition):
-        snapshots.create(jfk, "t", master="hq", where=condition)
+def test_conditions_that_are_none(hq: Site, jfk: Site) -> None:
+    assert [c for c in BAD if not _is_refused(jfk, c, BadCondition)] == []
     _assert_secret_stands(hq, jfk)
     assert snapshots.list_snapshots(jfk) == []
 
 
-@pytest.mark.parametrize("condition", NOT_IMMUTABLE)
-def test_conditions_that_are_not_immutable(hq: Site, jfk: Site, condition: str) -> None:
-    with pytest.raises(ConditionNotImmutable):
-        snapshots.create(jfk, "t", master="hq", where=condition)
+def test_conditions_that_are_not_immutable(hq: Site, jfk: Site) -> None:
+    taken = [c for c in NOT_IMMUTABLE if not _is_refused(jfk, c, ConditionNotImmutable)]
+    assert taken == []
     _assert_secret_stands(hq, jfk)
+
+
+def _is_refused(site: Site, condition: str, error: type[SnaptideError]) -> bool:
+    try:
+        made = snapshots.create(site, "t", master="hq", where=condition)
+    except error:
+        return True
+    snapshots.drop(site, made.snapshot)
+    return False
 
 
 def test_conditions_by_command(hq: Site, jfk: Site, snaptide: Snaptide) -> None:
@@ -469,29 +478,32 @@ def test_condition_is_only_parsed_when_it_is_judged(hq: Site, jfk: Site) -> None
     _assert_secret_stands(hq, jfk)
 
 
-@pytest.mark.parametrize(
-    ("condition", "ids"),
-    [
-        ("id = 1 -- and no more", [1]),
-        ("id = 1 /* and */ OR id = 2", [1, 2]),
-        ("(id = 1) OR (id = 2)", [1, 2]),
-        ("owner = 'it''s; DROP TABLE public.secret; --' OR id = 3", [3]),
-        ("owner LIKE '%S' OR owner LIKE '%gres' AND id < 3", [1, 2]),
-        ("id::text ~ '^[1:2]$'", [1, 2]),
-        ("t.id = 4", [4]),
-        ("at > '2020-01-01 00:00+00' AND id = 5", [5]),
-        ("local < '2999-01-01' AND date_part('year', local) > 2000 AND id = 5", [5]),
-        ("v % 4 = 0", [4, 8]),
-        ("true", list(range(1, 10))),
-    ],
+ALLOWED = (
+    ("id = 1 -- and no more", [1]),
+    ("id = 1 /* and */ OR id = 2", [1, 2]),
+    ("(id = 1) OR (id = 2)", [1, 2]),
+    ("owner = 'it''s; DROP TABLE public.secret; --' OR id = 3", [3]),
+    ("owner LIKE '%S' OR owner LIKE '%gres' AND id < 3", [1, 2]),
+    ("id::text ~ '^[1:2]$'", [1, 2]),
+    ("t.id = 4", [4]),
+    ("at > '2020-01-01 00:00+00' AND id = 5", [5]),
+    ("local < '2999-01-01' AND date_part('year', local) > 2000 AND id = 5", [5]),
+    ("v % 4 = 0", [4, 8]),
+    ("true", list(range(1, 10))),
 )
-def test_conditions_that_are_allowed(
-    hq: Site, jfk: Site, condition: str, ids: list[int]
-) -> None:
-    snapshots.create(jfk, "t", master="hq", where=condition, updatable=True)
-    refresh(jfk, "t")
-    assert [r[0] for r in rows(jfk, "SELECT id FROM public.t ORDER BY id")] == ids
+
+
+def test_conditions_that_are_allowed(hq: Site, jfk: Site) -> None:
+    names = [f"t{n}" for n in range(len(ALLOWED))]
+    for name, (condition, _) in zip(names, ALLOWED, strict=True):
+        snapshots.create(
+            jfk, name, master="hq", table="t", group="all", where=condition
+        )
+    refresh(jfk, "all")
+    for name, (condition, ids) in zip(names, ALLOWED, strict=True):
+        found = rows(jfk, f"SELECT id FROM public.{name} ORDER BY id")
+        assert [row[0] for row in found] == ids, condition
     run(hq, "UPDATE public.t SET v = v + 4")
-    refresh(jfk, "t")
+    refresh(jfk, "all")
     assert_equal_to_master(jfk)
     _assert_secret_stands(hq, jfk)
