@@ -165,14 +165,17 @@ def _done(row: Row[Any], marker: Marker) -> bool:
 
 def _cut(connection: Connection, row: Row[Any]) -> Batch | None:
     """Cut a batch from the transactions of the window that are in none yet."""
-    before = (
-        func.sum(delivery.c.calls).over(order_by=delivery.c.order_no) - delivery.c.calls
-    )
-    ahead = (
-        select(delivery.c.xid, before.label("before"))
+    # Each has a call at least: no more of them can be in a batch.
+    next_ones = (
+        select(delivery.c.xid, delivery.c.order_no, delivery.c.calls)
         .where(delivery.c.destination == row.name, delivery.c.batch.is_(None))
+        .order_by(delivery.c.order_no)
+        .limit(BATCH_CALLS)
         .subquery()
     )
+    calls = next_ones.c.calls
+    before = func.sum(calls).over(order_by=next_ones.c.order_no) - calls
+    ahead = select(next_ones.c.xid, before.label("before")).subquery()
     batch = Batch(destination=row.name, number=row.batch_no + 1, id=uuid.uuid4(), end=0)
     orders = connection.scalars(
         sa.update(delivery)

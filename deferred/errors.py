@@ -31,8 +31,8 @@ class PositionMismatch(SnaptideError):
 
     code = "SNP-304"
     hint = (
-        "One of the two databases was restored. Nothing was applied. Run "
-        "snaptide site check at both; calls delivered lately are still kept."
+        "One of the two databases was restored. Nothing was applied, and what is "
+        "queued stays. The page After a restore says what to do."
     )
 
 

@@ -15,7 +15,7 @@ from sites import Site, faults, identity
 from sites.catalog import SCHEMA
 from sites.types import NativeType
 
-#: Delivered calls stay this long, to be pushed again to a restored master.
+#: Delivered calls stay this long, for whoever has to look at what was sent.
 RETENTION = timedelta(days=1)
 
 #: A site that does not refresh for this long keeps the keys of its delivered
@@ -44,7 +44,7 @@ def purge(
     so that the next refresh still settles them.
 
     Parameters:
-        retention: how long delivered calls stay, for a master that is restored.
+        retention: how long delivered calls stay.
     """
     with site.begin() as connection:
         identity.read(connection)

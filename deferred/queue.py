@@ -240,7 +240,7 @@ def _create_table(
     connection: Connection, name: str, base: Table, columns: Sequence[str]
 ) -> None:
     images = [
-        sa.Column(recorded, NativeType(base.column(column).type))
+        sa.Column(recorded, NativeType(base.column(column).recorded))
         for side in ("o", "n")
         for recorded, column in zip(
             triggers.numbered(side, columns), columns, strict=True

@@ -46,7 +46,7 @@ def stage(
             triggers.numbered(side, columns), columns, strict=True
         ):
             staged_columns.append(
-                sa.column(recorded, NativeType(table.column(column).type))
+                sa.column(recorded, NativeType(table.column(column).recorded))
             )
     return Staged(
         table=table,
@@ -98,7 +98,7 @@ def _create(
     connection: Connection, name: str, table: Table, columns: Sequence[str]
 ) -> None:
     images = [
-        sa.Column(recorded, NativeType(table.column(column).type))
+        sa.Column(recorded, NativeType(table.column(column).recorded))
         for side in ("o", "n")
         for recorded, column in zip(
             triggers.numbered(side, columns), columns, strict=True

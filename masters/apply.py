@@ -13,6 +13,7 @@ from masters.detect import Parties
 from masters.errors import InvalidNetChange
 from masters.settlement import Settlement
 from sites import write
+from sites.triggered import users_search_path
 from sites.write import Staged
 
 
@@ -67,8 +68,9 @@ def apply(connection: Connection, unit: Unit, *, resolving: bool = True) -> Outc
             resolved += settlement.resolved
             unresolved.update(settlement.unresolved)
     if not unresolved:
-        write.write(connection, unit.staged, counts, {"unit": unit.number})
-        connection.execute(text("SET CONSTRAINTS ALL IMMEDIATE"))
+        with users_search_path(connection):
+            write.write(connection, unit.staged, counts, {"unit": unit.number})
+            connection.execute(text("SET CONSTRAINTS ALL IMMEDIATE"))
     return Outcome(resolved=resolved, unresolved=unresolved)
 
 

@@ -79,7 +79,7 @@ class SiteChanged(SnaptideError):
     code = "SNP-007"
     hint = (
         "It was restored, cloned or promoted. Run: snaptide site check NAME, "
-        "which says what changed and what repairs it."
+        "which says what changed; the page After a restore says what to do."
     )
 
 

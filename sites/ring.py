@@ -40,7 +40,7 @@ def create(
     keys = sql.SQL(", ").join(
         sql.SQL("{} {}").format(
             sql.Identifier(name),
-            sql.SQL(table.column(column).type),
+            sql.SQL(_wide(table.column(column).recorded)),
         )
         for name, column in zip(numbered("k", identity), identity, strict=True)
     )
@@ -144,3 +144,15 @@ def _look(connection: Connection, log: str, slot: int, horizon: str) -> str:
 def _partition(log: str, slot: int) -> sql.Identifier:
     base = log.encode()[:60].decode(errors="ignore")
     return sql.Identifier(SCHEMA, f"{base}~{slot}")
+
+
+def _wide(type_name: str) -> str:
+    """A type for recorded keys that still holds them when the column is widened.
+
+    Otherwise the first value that the old type cannot hold would fail the user.
+    """
+    base = type_name.partition("(")[0]
+    if base in ("smallint", "integer"):
+        return "bigint"
+    plain = ("numeric", "character varying", "bit varying")
+    return base if base in plain else "bpchar" if base == "character" else type_name

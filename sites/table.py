@@ -44,6 +44,8 @@ class Column:
     number: int
     #: As `format_type()` prints it, with schema where it is not pg_catalog's.
     type: str
+    #: The type below all domains: a domain may refuse the NULL of an absent image.
+    recorded: str
     nullable: bool
     default: str | None
     #: '' no, 's' stored, 'v' virtual

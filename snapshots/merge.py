@@ -26,6 +26,7 @@ from sqlalchemy import (
 from deferred import queue
 from deferred.marker import Marker
 from sites import position
+from sites.triggered import users_search_path
 from sites.types import PgSnapshot
 from snapshots import catalog, held_back, refresh_group, work, writing
 from snapshots.errors import MassDelete
@@ -105,7 +106,8 @@ def merge(
     if rules.keep_pending:
         for changes in ordered:
             held_back.hold_pending(connection, changes, window.marker)
-    writing.write_free(connection, ordered)
+    with users_search_path(connection):
+        writing.write_free(connection, ordered)
     merged = {w.member.snapshot.key: _count(connection, w) for w in group}
     for changes in group:
         _remember(connection, changes, window.marker, local_position)

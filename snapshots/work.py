@@ -63,7 +63,7 @@ def create(connection: Connection, member: Member, number: int) -> Work:
             *(
                 NewColumn(
                     name=n,
-                    type=member.base.column(c).type,
+                    type=member.base.column(c).recorded,
                     collation=member.base.column(c).collation,
                 )
                 for n, c in zip(columns, member.carried, strict=True)
@@ -76,7 +76,7 @@ def create(connection: Connection, member: Member, number: int) -> Work:
         sa.column("held", sa.Boolean),
         sa.column("no", sa.BigInteger),
         *(
-            sa.column(n, NativeType(member.base.column(c).type))
+            sa.column(n, NativeType(member.base.column(c).recorded))
             for n, c in zip(columns, member.carried, strict=True)
         ),
     )
@@ -113,7 +113,7 @@ def take(connection: Connection, work: Work, difference: pa.Table | Stage) -> No
 def _from_stage(connection: Connection, work: Work, staged: Stage) -> int:
     table = stage.rows_of(work.member, staged)
     values = [
-        sa.cast(table.c[f"c{n}"], NativeType(work.member.base.column(c).type))
+        sa.cast(table.c[f"c{n}"], NativeType(work.member.base.column(c).recorded))
         for n, c in enumerate(work.member.carried, 1)
     ]
     kind = sa.cast(table.c.op, NativeType('"char"'))

@@ -117,7 +117,8 @@ def _expiry(due: Schedule) -> float | None:
     """Seconds after which the next run makes this one needless.
 
     So that a worker that was away does not find an hour's pushes. Runs by cron
-    are rare and worth doing late.
+    are rare and worth doing late. At least a minute: it is the worker's clock
+    that decides, and it may differ from ours.
     """
     seconds = seconds_of(due.interval)
-    return None if seconds is None else max(seconds, 10.0)
+    return None if seconds is None else max(seconds, 60.0)

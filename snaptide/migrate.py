@@ -37,6 +37,7 @@ def upgrade(site: Site, revision: str = "head") -> None:
         _lock(connection)
         connection.execute(text("CREATE SCHEMA IF NOT EXISTS snaptide"))
         connection.execute(text(_CREATE_ROLE))
+        connection.execute(text(_JOIN_ROLE))
         command.upgrade(_config(connection), revision)
         if identity.find(connection) is None:
             identity.record(connection, site.name)
@@ -110,10 +111,16 @@ BEGIN
     IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = 'snaptide_apply') THEN
         CREATE ROLE snaptide_apply NOLOGIN;
     END IF;
+EXCEPTION WHEN duplicate_object OR unique_violation THEN
+    NULL;
+END $$
+"""
+
+_JOIN_ROLE = """
+DO $$
+BEGIN
     IF NOT pg_has_role(current_user, 'snaptide_apply', 'MEMBER') THEN
         EXECUTE format('GRANT snaptide_apply TO %I', current_user);
     END IF;
-EXCEPTION WHEN duplicate_object OR unique_violation THEN
-    NULL;
 END $$
 """

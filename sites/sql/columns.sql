@@ -1,17 +1,19 @@
 -- Columns of a table, in their order, with what Snaptide must know of each.
 -- "comparable": IS DISTINCT FROM works on the type, or on the domain's base type.
 WITH RECURSIVE base AS (
-    SELECT a.attnum, t.oid, t.typtype, t.typbasetype, t.typcategory, t.typelem
+    SELECT a.attnum, t.oid, t.typtype, t.typbasetype, t.typtypmod,
+           a.atttypmod AS modifier
     FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid
     WHERE a.attrelid = CAST(:oid AS oid) AND a.attnum > 0 AND NOT a.attisdropped
   UNION ALL
-    SELECT b.attnum, t.oid, t.typtype, t.typbasetype, t.typcategory, t.typelem
+    SELECT b.attnum, t.oid, t.typtype, t.typbasetype, t.typtypmod, b.typtypmod
     FROM base b JOIN pg_type t ON t.oid = b.typbasetype
     WHERE b.typtype = 'd'
 )
 SELECT a.attname AS name,
        a.attnum AS number,
        format_type(a.atttypid, a.atttypmod) AS type,
+       format_type(b.oid, b.modifier) AS recorded,
        NOT a.attnotnull AS nullable,
        pg_get_expr(d.adbin, d.adrelid) AS default,
        a.attgenerated AS generated,

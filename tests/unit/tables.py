@@ -16,6 +16,7 @@ def column(name: str, number: int, kind: str, *, nullable: bool = True) -> Colum
         name=name,
         number=number,
         type=kind,
+        recorded=kind,
         nullable=nullable,
         default=None,
         generated="",
