@@ -2,20 +2,43 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy import Connection
+from sqlalchemy import Connection, Text
 
 from masters.catalog import resolution_record
 from masters.conflict import Row
 from masters.resolve import Explicit, ResolutionRecord, RowResolution, Take
 from masters.table_rules import TableRules
 from masters.verdict import Verdict
-from sites.values import texts
+from sites.types import NativeType
+from sites.values import as_text, texts
 from sites.write import Staged
+
+_STORED = [
+    column.name
+    for column in resolution_record.columns
+    if column.name not in ("id", "resolved_at")
+]
+
+
+def _store() -> sa.Insert:
+    """All rows of a chunk as one value, which the database takes apart by itself."""
+    row_type = NativeType(f"{resolution_record.schema}.{resolution_record.name}")
+    rows = sa.func.jsonb_populate_recordset(
+        sa.cast(sa.null(), row_type),
+        sa.cast(sa.bindparam("rows", type_=Text), NativeType("jsonb")),
+    ).table_valued(*_STORED, name="stored")
+    return sa.insert(resolution_record).from_select(
+        _STORED, sa.select(*(rows.c[name] for name in _STORED))
+    )
+
+
+_STORE = _store()
 
 
 @dataclass(slots=True, kw_only=True)
@@ -61,7 +84,7 @@ class Records:
             for row in kinds.values()
         ]
         if rows:
-            self.connection.execute(sa.insert(resolution_record), rows)
+            self.connection.execute(_STORE, {"rows": json.dumps(rows)})
         self.written += len(rows)
         self._waiting = {n: rows for n, rows in self._waiting.items() if n in keep}
 
@@ -77,7 +100,7 @@ class Records:
             "origin": conflict.origin,
             "master": conflict.master,
             "origin_transaction": self.transaction,
-            "changed_at": conflict.changed_at,
+            "changed_at": as_text(self.connection, conflict.changed_at),
             "kind": conflict.kind.value,
             "reference": rule.column_group or rule.constraint or "",
             "columns": list(conflict.columns),
@@ -94,7 +117,7 @@ class Records:
         }
 
     def _shown(self, row: Row | None) -> dict[str, str | None] | None:
-        """A row for the record: for people and for replay, so as text."""
+        """A row for the record: for people and for replay, so its values as text."""
         return None if row is None else texts(self.connection, row)
 
 

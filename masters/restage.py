@@ -48,12 +48,12 @@ def chosen(
 def _shape(verdict: Verdict) -> tuple[str, str, bool, tuple[tuple[str, str], ...]]:
     """What a statement depends on; verdicts of one shape differ in values alone."""
     columns = (
-        (name, "explicit" if isinstance(source, Explicit) else source.value)
+        (name, "explicit" if isinstance(source, Explicit) else source)
         for name, source in verdict.columns.items()
     )
     return (
         verdict.becomes or "",
-        verdict.start.value,
+        verdict.start,
         verdict.rebased,
         tuple(sorted(columns)),
     )

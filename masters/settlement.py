@@ -53,6 +53,9 @@ class Settlement:
     _answered: dict[tuple[int, str], ResolutionRecord] = field(default_factory=dict)
     _failed: dict[int, list[Attempt]] = field(default_factory=dict)
     _refused: set[tuple[int, str | None]] = field(default_factory=set)
+    #: columns of unique constraints, and rows that got new values under one
+    _guarded: set[str] = field(default_factory=set)
+    _exposed: set[int] = field(default_factory=set)
     _draws: Counter[int] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
@@ -66,10 +69,12 @@ class Settlement:
     def run(self) -> None:
         """Settle all that rules settle. Writes the work table and the record."""
         constraints = uniqueness.constraints(self.staged)
-        if not {"I", "U", "R"} & self.count.keys():
-            constraints = []
-        self._settle_rows(None, hold=bool(constraints))
-        while constraints and self._settle_values(constraints):
+        self._guarded = {c for unique in constraints for c in unique.columns}
+        touched = uniqueness.touched(
+            self.connection, self.staged, constraints, self.unit
+        )
+        self._settle_rows(None, hold=touched)
+        while (touched or self._exposed) and self._settle_values(constraints):
             pass
         self._records.write()
         self.resolved = self._records.written
@@ -87,7 +92,7 @@ class Settlement:
         ):
             moved += self._settle(rows, by_key=True)
             if not hold:
-                self._records.write(keep=moved)
+                self._records.write(keep={*moved, *self._exposed})
         if moved:
             detect.lock(self.connection, self.staged, self.unit)
             again = restage.chosen(self.staged, self.unit, moved)
@@ -153,10 +158,12 @@ class Settlement:
         self.count[decided.kind] -= 1
         if decided.becomes is not None:
             self.count[decided.becomes] = self.count.get(decided.becomes, 0) + 1
-        new = row.conflicts[0].new or {}
-        wanted = self._wanted.setdefault(row.call_no, {}) if decided.explicit else {}
-        for name in decided.explicit:
-            wanted.setdefault(name, new.get(name))
+        explicit = decided.explicit
+        if decided.becomes == "I" or self._guarded & explicit.keys():
+            self._exposed.add(decided.call_no)
+            wanted = self._wanted.setdefault(row.call_no, {})
+            for name in explicit:
+                wanted.setdefault(name, (row.conflicts[0].new or {}).get(name))
         for one in answer.records:
             if one.conflict.constraint is not None:
                 self._answered[row.call_no, one.conflict.constraint] = one

@@ -7,7 +7,7 @@ decide what a row will hold.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -31,6 +31,18 @@ def constraints(staged: Staged) -> list[Unique]:
         if set(unique.columns) <= set(staged.columns)
         and not set(unique.columns) >= set(staged.identity)
     ]
+
+
+def touched(
+    connection: Connection, staged: Staged, constraints: Sequence[Unique], unit: int
+) -> bool:
+    """Whether a transaction writes new values under one of these constraints."""
+    columns = {column for unique in constraints for column in unique.columns}
+    wanted = select(sa.literal(1)).where(
+        staged.source.c.unit == unit,
+        or_(staged.kind("I", "R"), and_(staged.kind("U"), _changed(staged, columns))),
+    )
+    return bool(columns) and connection.scalar(wanted.limit(1)) is not None
 
 
 def detect(
@@ -59,12 +71,6 @@ def taken(staged: Staged, unique: Unique, unit: int) -> sa.Select[Any]:
     source = staged.source
     mine = staged.table.sql().alias("mine")
     other = staged.table.sql().alias("other")
-    changed = or_(
-        *(
-            sa.not_(staged.table.column(c).unchanged(staged.old(c), staged.new(c)))
-            for c in unique.columns
-        )
-    )
     return (
         select(source.c.call_no, source.c.kind, *images(staged, other))
         .select_from(
@@ -79,10 +85,25 @@ def taken(staged: Staged, unique: Unique, unit: int) -> sa.Select[Any]:
             )
         )
         .where(source.c.unit == unit)
-        .where(or_(staged.kind("I", "R"), and_(staged.kind("U"), changed)))
+        .where(
+            or_(
+                staged.kind("I", "R"),
+                and_(staged.kind("U"), _changed(staged, unique.columns)),
+            )
+        )
         .where(sa.not_(staged.same_row(other)))
         .where(sa.not_(_given_up(staged, unique, unit, other)))
         .order_by(source.c.call_no)
+    )
+
+
+def _changed(staged: Staged, columns: Iterable[str]) -> ColumnElement[bool]:
+    return or_(
+        sa.false(),
+        *(
+            sa.not_(staged.table.column(c).unchanged(staged.old(c), staged.new(c)))
+            for c in sorted(columns)
+        ),
     )
 
 

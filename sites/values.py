@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import date, datetime
+from decimal import Decimal
 from typing import Any
+from uuid import UUID
 
 import sqlalchemy as sa
 from psycopg.adapt import PyFormat, Transformer
@@ -20,6 +22,16 @@ _SIZE = re.compile(r"\(\d+(,-?\d+)?\)")
 _UNSIZED = {"character": "bpchar", "bit": "varbit"}
 
 
+#: Types whose own spelling the database reads; for all others its driver is asked.
+_PLAIN: Mapping[type, Callable[[Any], str]] = {
+    bool: lambda value: "t" if value else "f",
+    int: str,
+    float: repr,
+    Decimal: str,
+    UUID: str,
+}
+
+
 def as_text(connection: Connection, value: object) -> str | None:
     """A value as the database would print it; None is NULL.
 
@@ -28,8 +40,10 @@ def as_text(connection: Connection, value: object) -> str | None:
     """
     if value is None or isinstance(value, str):
         return value
-    if isinstance(value, date) and (infinite := _infinite(value)):
-        return infinite
+    if (plain := _PLAIN.get(type(value))) is not None:
+        return plain(value)
+    if isinstance(value, date):
+        return _infinite(value) or value.isoformat()
     if isinstance(value, Mapping) or (
         isinstance(value, list) and any(isinstance(item, Mapping) for item in value)
     ):
