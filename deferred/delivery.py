@@ -198,7 +198,7 @@ def _failure(error: DBAPIError) -> tuple[str, str, str]:
 
 def _explains(failed: tuple[str, str, str]) -> bool:
     """Whether a parked transaction before it can be why this one failed."""
-    return failed[0] == "conflict" or failed[1] == sqlstate.FOREIGN_KEY_VIOLATION
+    return failed[0] == "conflict" or failed[1] in sqlstate.FOREIGN_KEY_VIOLATIONS
 
 
 def _summary(outcome: Outcome) -> str:

@@ -22,7 +22,8 @@ _GAVE_WAY = {"55P03", "40P01"}
 _UNCARRIED = (DataError, ProgrammingError)
 
 UNIQUE_VIOLATION = "23505"
-FOREIGN_KEY_VIOLATION = "23503"
+#: The second one is RESTRICT's, from PostgreSQL 18 on.
+FOREIGN_KEY_VIOLATIONS = ("23503", "23001")
 
 
 def of(error: DBAPIError) -> str:

@@ -86,8 +86,16 @@ def texts(site: Site, query: str | sql.Composed) -> list[tuple[object, ...]]:
         return connection.execute(query).fetchall()
 
 
+def _values(type_: str, version: int) -> list[str]:
+    """What a server of this version knows; intervals are infinite from 17 on."""
+    old = version < 17 and type_ == "interval"
+    return [v for v in VALUES[type_] if not (old and v == "infinity")]
+
+
 @pytest.mark.parametrize("type_", VALUES)
-def test_every_type_comes_back_as_it_was(site: Site, type_: str) -> None:
+def test_every_type_comes_back_as_it_was(
+    site: Site, type_: str, pg_version: int
+) -> None:
     is_text = arrow.carrier(type_) == "text"
     names = {"type": sql.SQL(type_), "carried": sql.SQL("text" if is_text else type_)}
     execute(
@@ -99,7 +107,7 @@ def test_every_type_comes_back_as_it_was(site: Site, type_: str) -> None:
             sql.SQL("INSERT INTO app.source VALUES ({n}, {value}::{type})").format(
                 n=n, value=value, **names
             )
-            for n, value in enumerate([*VALUES[type_], None])
+            for n, value in enumerate([*_values(type_, pg_version), None])
         ),
     )
     query = sql.SQL("SELECT n AS c1, v::{carried} AS c2 FROM app.source").format(

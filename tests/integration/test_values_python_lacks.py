@@ -20,10 +20,10 @@ from tests.linked_table import link, run
     ],
 )
 def test_they_are_read_as_the_nearest_that_python_has(
-    sites: Directory, text: str, kind: str, nearest: object
+    sites: Directory, pg_version: int, text: str, kind: str, nearest: object
 ) -> None:
-    if "infinity" in text and _version(sites) < 17:
-        pytest.skip("PostgreSQL 16 has no infinite intervals")
+    if "infinity" in text and pg_version < 17:  # not an interval there yet
+        text = text.replace("infinity", "178000000 years")
     assert run(sites["hq"], f"SELECT '{text}'::{kind}") == [(nearest,)]
 
 
@@ -35,11 +35,3 @@ def test_a_row_with_such_a_value_is_parked_like_any_other(sites: Directory) -> N
     run(sites["jfk"], "UPDATE orders SET qty = 3")
     assert deferred.push(sites["jfk"]).errors == 1
     assert run(sites["hq"], "SELECT at::text, qty FROM orders") == [("24:00:00", 2)]
-
-
-def _version(sites: Directory) -> int:
-    with sites["hq"].connect() as connection:
-        return (
-            int(connection.exec_driver_sql("SHOW server_version_num").scalar_one())
-            // 10000
-        )
