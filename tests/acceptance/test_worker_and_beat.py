@@ -46,11 +46,11 @@ def seats(sites: Directory, spark: object) -> Directory:
 
 
 def free_at_hq(sites: Directory, number: int) -> int:
-    return int(ask(sites["hq"], f"SELECT free FROM public.seats WHERE id = {number}"))  # noqa: S608
+    return int(ask(sites["hq"], f"SELECT free FROM public.seats WHERE id = {number}"))
 
 
 def take(sites: Directory, number: int) -> None:
-    run(sites["jfk"], f"UPDATE public.seats SET free = 7 WHERE id = {number}")  # noqa: S608
+    run(sites["jfk"], f"UPDATE public.seats SET free = 7 WHERE id = {number}")
 
 
 def _is_taken(sites: Directory, number: int) -> bool:
