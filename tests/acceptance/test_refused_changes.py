@@ -41,6 +41,14 @@ def test_refused_insert_is_gone(hq: Site, jfk: Site) -> None:
 
 
 def test_refused_update_is_reverted(hq: Site, jfk: Site) -> None:
+    run(hq, "ALTER TABLE public.t ADD CHECK (v < 2)")
+    run(jfk, "UPDATE public.t SET v = 2 WHERE id = 1")
+    assert push_and_refresh(jfk, "t").errors == 1
+    assert rows(jfk, "SELECT v FROM public.t WHERE id = 1") == [(0,)]
+    assert_equal_to_master(jfk)
+
+
+def test_update_in_conflict_shows_the_masters_row(hq: Site, jfk: Site) -> None:
     run(hq, "UPDATE public.t SET v = 1 WHERE id = 1")
     run(jfk, "UPDATE public.t SET v = 2 WHERE id = 1")
     assert push_and_refresh(jfk, "t").errors == 1
@@ -49,10 +57,14 @@ def test_refused_update_is_reverted(hq: Site, jfk: Site) -> None:
 
 
 def test_refused_delete_comes_back(hq: Site, jfk: Site) -> None:
-    run(hq, "UPDATE public.t SET v = 1 WHERE id = 1")
+    run(
+        hq,
+        "CREATE TABLE public.c (id int PRIMARY KEY, t int REFERENCES public.t)",
+        "INSERT INTO public.c VALUES (1, 1)",
+    )
     run(jfk, "DELETE FROM public.t WHERE id = 1")
     assert push_and_refresh(jfk, "t").errors == 1
-    assert rows(jfk, "SELECT v FROM public.t WHERE id = 1") == [(1,)]
+    assert rows(jfk, "SELECT v FROM public.t WHERE id = 1") == [(0,)]
     assert_equal_to_master(jfk)
 
 

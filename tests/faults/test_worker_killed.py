@@ -1,19 +1,18 @@
 """A real Celery worker dies of kill -9 in the middle of a push; a new one goes on."""
 
 import sys
-import threading
 from collections.abc import Callable, Iterator
-from contextlib import nullcontext, suppress
+from contextlib import nullcontext
 
 import pytest
 from redis import Redis
 
 import deferred
 import snapshots
-from deferred.errors import PushInterrupted
 from sites import Directory, Site
 from snaptide.application import PUSH, celery_app, enqueue
 from snaptide.settings import Settings
+from tests.fix_moments import Moments
 from tests.fix_sites import log, rows, run
 from tests.fix_worker import Services, eventually
 from tests.stories import assert_equal_to_master, column_groups, queued, refresh, settle
@@ -114,25 +113,25 @@ def test_task_delivered_twice_at_once(
 
 
 def test_pushers_that_do_not_know_of_each_other(
-    counters: Directory, monkeypatch: pytest.MonkeyPatch
+    counters: Directory, moments: Moments, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without the lock that keeps them apart, the marker alone makes it once."""
     hq, jfk = counters["hq"], counters["jfk"]
     # By its module's name: the package shows the function of the same name.
     pushing = sys.modules["deferred.push"]
     monkeypatch.setattr(pushing, "_only_pusher", lambda *_: nullcontext(True))
-    count_up(jfk, 30)
-
-    def push() -> None:
-        # Where two want to cut a batch, one has to begin again.
-        with suppress(PushInterrupted):
-            deferred.push(jfk)
-
-    pushers = [threading.Thread(target=push) for _ in range(3)]
-    for pusher in pushers:
-        pusher.start()
-    for pusher in pushers:
-        pusher.join()
-    deferred.push(jfk)
-    assert rows(hq, SUM) == [(2000 + 30 * 20,)]
-    assert queued(jfk) == 0
+    for point in (
+        "push.after_cut",
+        "push.after_ship",
+        "push.after_commit",
+        "push.before_mark",
+    ):
+        count_up(jfk, 3)
+        # Another one delivers everything while the first is at this point.
+        moments.at(point, lambda: deferred.push(jfk))
+        deferred.push(jfk)
+        assert point in moments.reached
+        assert queued(jfk) == 0
+    assert rows(hq, SUM) == [(2000 + 4 * 3 * 20,)]
+    settle(jfk)
+    assert_equal_to_master(jfk)
