@@ -101,7 +101,7 @@ def test_what_was_missed_in_a_pause_is_not_made_up_for(jfk: Site) -> None:
     [
         ("dance", "*", {}),
         ("refresh", "*", {}),
-        ("push", "hq", {"metod": "c"}),
+        ("push", "hq", {"methods": "c"}),
         ("purge", "*", {"method": "c"}),
     ],
 )
