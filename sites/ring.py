@@ -24,7 +24,7 @@ from sqlalchemy import (
 )
 
 from sites.catalog import SCHEMA
-from sites.table import Table
+from sites.table import Column, Table
 from sites.transport import raw
 from sites.triggers import SLOT_SHIFT, SLOTS, numbered
 from sites.types import Xid8
@@ -40,7 +40,7 @@ def create(
     keys = sql.SQL(", ").join(
         sql.SQL("{} {}").format(
             sql.Identifier(name),
-            sql.SQL(_wide(table.column(column).recorded)),
+            sql.SQL(key_type(table.column(column))),
         )
         for name, column in zip(numbered("k", identity), identity, strict=True)
     )
@@ -146,13 +146,20 @@ def _partition(log: str, slot: int) -> sql.Identifier:
     return sql.Identifier(SCHEMA, f"{base}~{slot}")
 
 
-def _wide(type_name: str) -> str:
-    """A type for recorded keys that still holds them when the column is widened.
+def key_type(column: Column) -> str:
+    """The type that holds a recorded key, also when the column is widened later.
 
     Otherwise the first value that the old type cannot hold would fail the user.
     """
-    base = type_name.partition("(")[0]
-    if base in ("smallint", "integer"):
-        return "bigint"
-    plain = ("numeric", "character varying", "bit varying")
-    return base if base in plain else "bpchar" if base == "character" else type_name
+    base = column.recorded.partition("(")[0]
+    return _WIDE.get(base, column.recorded)
+
+
+_WIDE = {
+    "smallint": "bigint",
+    "integer": "bigint",
+    "numeric": "numeric",
+    "character varying": "text",
+    "character": "bpchar",
+    "bit varying": "bit varying",
+}

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from sqlalchemy import Connection, Row, select
 
 from deferred.queue import Queue, list_queues
 from masters.catalog import snapshot_log
-from sites import QualifiedName
+from sites import QualifiedName, ring
 from sites.catalog import SCHEMA
 from sites.errors import UnknownTable
-from sites.table import Table, describe
+from sites.table import Column, Table, describe
 from sites.triggers import numbered
 from snaptide.doctor.finding import Finding, Severity
 
@@ -54,7 +54,7 @@ def _of_log(
         zip(log.identity_columns, numbered("k", log.identity_columns), strict=True)
     )
     recorded = _described(connection, QualifiedName(SCHEMA, log.log_table))
-    yield from _changed(table, recorded, keys)
+    yield from _changed(table, recorded, keys, ring.key_type)
 
 
 def _of_queue(
@@ -66,13 +66,16 @@ def _of_queue(
         return
     recorded = _described(connection, QualifiedName(SCHEMA, queue.queue_table))
     images = dict(zip(queue.columns, numbered("n", queue.columns), strict=True))
-    yield from _changed(table, recorded, images)
+    yield from _changed(table, recorded, images, lambda column: column.recorded)
 
 
 def _changed(
-    table: Table, recorded: Table | None, into: dict[str, str]
+    table: Table,
+    recorded: Table | None,
+    into: dict[str, str],
+    type_of: Callable[[Column], str],
 ) -> Iterator[str]:
-    """Columns that are gone, or have another type than where they are recorded."""
+    """Columns that are gone, or would be recorded as another type today."""
     if recorded is None:
         yield "The table that its changes go to is gone: every write to it fails."
         return
@@ -80,9 +83,9 @@ def _changed(
         if name not in table.names:
             yield f"Column {name} is gone or renamed: every write to the table fails."
         elif place in recorded.names:
-            before, now = recorded.column(place).type, table.column(name).type
-            if before != now:
-                yield f"Column {name} was {before} and is {now}."
+            before, column = recorded.column(place).type, table.column(name)
+            if before != type_of(column):
+                yield f"Column {name} was {before} and is {column.type}."
 
 
 def _described(connection: Connection, name: QualifiedName) -> Table | None:
