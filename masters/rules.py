@@ -90,7 +90,7 @@ def add_update_resolution(
     Parameters:
         group: a column group; see `set_column_group`.
         sequence_no: its place; the next free one when not given.
-        parameters: what the method needs, as `docs/reference/methods.md` lists.
+        parameters: what the method needs; its docstring lists it.
 
     Raises:
         UnknownTable, UnknownColumnGroup, RuleExists.
