@@ -13,6 +13,7 @@ from deferred import call, error_queue, marker, sqlstate, work
 from deferred.batch import Batch, Waiting
 from deferred.call import Call
 from deferred.error_queue import Parked
+from deferred.errors import UnresolvedConflict, WaitsForError
 from deferred.marker import Marker
 from masters.apply import Outcome, Unit, apply
 from masters.errors import InvalidNetChange
@@ -96,7 +97,7 @@ def _apply_or_park(
 ) -> Delivered:
     waits_for, certain = _dependence(connection, origin, unit)
     if certain:
-        reason = ("dependant", "SNP-315", _waits(waits_for))
+        reason = ("dependant", WaitsForError.code, _waits(waits_for))
         return _park(
             connection, origin, batch, transaction, unit, reason, {}, waits_for
         )
@@ -119,9 +120,9 @@ def _apply_or_park(
             return Delivered(resolved=outcome.resolved)
         savepoint.rollback()
         conflicts = outcome.unresolved
-        failed = ("conflict", "SNP-314", _summary(outcome))
+        failed = ("conflict", UnresolvedConflict.code, _summary(outcome))
     if waits_for and _explains(failed):
-        failed = ("dependant", "SNP-315", f"{_waits(waits_for)} {failed[2]}")
+        failed = ("dependant", WaitsForError.code, f"{_waits(waits_for)} {failed[2]}")
     else:
         waits_for = ()
     return _park(

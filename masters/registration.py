@@ -7,7 +7,6 @@ from collections.abc import Sequence
 
 from sqlalchemy import (
     Connection,
-    Text,
     cast,
     delete,
     func,
@@ -101,15 +100,5 @@ def registered(
                 _at.snapshot.in_(snapshots),
                 _at.position.is_not(None),
             )
-        )
-    )
-
-
-def horizon(connection: Connection, log_id: int) -> str | None:
-    """The oldest transaction that a snapshot may not have seen; None without any."""
-    oldest = func.min(func.pg_snapshot_xmin(_at.position))
-    return connection.scalar(
-        select(cast(oldest, Text)).where(
-            _at.log_id == log_id, _at.position.is_not(None)
         )
     )
