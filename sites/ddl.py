@@ -218,11 +218,6 @@ def truncate(connection: Connection, name: QualifiedName) -> None:
     raw(connection).execute(sql.SQL("TRUNCATE TABLE {}").format(_name(name)))
 
 
-def analyze(connection: Connection, name: QualifiedName) -> None:
-    """Have the planner know how large a table is now."""
-    raw(connection).execute(sql.SQL("ANALYZE {}").format(_name(name)))
-
-
 _ACTIONS = {
     "a": "NO ACTION",
     "r": "RESTRICT",

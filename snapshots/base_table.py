@@ -13,7 +13,7 @@ from sqlalchemy.dialects import postgresql
 
 from deferred import queue
 from masters.snapshot_log import ROWID
-from sites import ddl, triggers
+from sites import ddl, transport, triggers
 from sites.catalog import SCHEMA
 from sites.ddl import NewColumn
 from sites.names import QualifiedName
@@ -66,7 +66,8 @@ def constrain(
             ddl.add_key(connection, snapshot.base, unique.columns, primary=False)
     for index in definition.indexes:
         ddl.create_index(connection, snapshot.base, index)
-    ddl.analyze(connection, snapshot.base)
+    base = snapshot.base
+    transport.analyze(connection, sa.table(base.name, schema=base.schema))
 
 
 def open_to_users(
