@@ -3,6 +3,8 @@
 PYTHON ?= python3
 BIN := .venv/bin
 PYTEST_ARGS ?=
+# Each process of the suite has servers and a Java runtime of its own.
+JOBS ?= 2
 
 # PG=16 runs the suite on another version of PostgreSQL.
 PG_OPTION := $(if $(PG),--pg $(PG))
@@ -30,8 +32,8 @@ help: ## list the targets
 demo: .venv ## run the main job on embedded servers (KEEP=1 leaves it running)
 	$(BIN)/snaptide demo $(KEEP_OPTION)
 
-test: .venv ## run every test (PG=16 for another PostgreSQL, PYTEST_ARGS for more)
-	$(BIN)/pytest $(PG_OPTION) $(PYTEST_ARGS)
+test: .venv ## run every test (PG=16 for another PostgreSQL, JOBS=4 on more cores, PYTEST_ARGS)
+	$(BIN)/pytest --numprocesses $(JOBS) --dist worksteal $(PG_OPTION) $(PYTEST_ARGS)
 
 test-unit: .venv ## run the tests that need no server
 	$(BIN)/pytest tests/unit $(PYTEST_ARGS)
