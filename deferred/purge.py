@@ -51,6 +51,7 @@ def purge(
         calls = folded = 0
         for queue in list_queues(connection):
             folded += _fold(connection, queue, fold_after)
+            faults.point("queue_purge.after_fold")
             calls += _purge_calls(connection, queue, retention)
         faults.point("queue_purge.before_commit")
         return QueuePurgeReport(

@@ -228,6 +228,7 @@ def _push_batch(origin: Connection, target: Connection, who: Origin, run: _Run) 
     origin.execution_options(isolation_level="REPEATABLE READ")
     try:
         batch = batches.next_batch(origin, who.master, at)
+        faults.point("push.before_cut_commit")
         origin.commit()
         if batch is None:
             return False
@@ -245,6 +246,7 @@ def _push_batch(origin: Connection, target: Connection, who: Origin, run: _Run) 
     faults.point("push.before_mark")
     with origin.begin():
         batches.note_delivered(origin, who.master, marker.read(target, who.id))
+        faults.point("push.before_mark_commit")
     target.rollback()
     return True
 
@@ -269,6 +271,7 @@ def _ship(
         )
         _ship_queue(origin, target, queue, one, transactions)
         staged.append(one)
+    faults.point("push.before_ship_commit")
     target.commit()
     return staged
 
@@ -302,6 +305,7 @@ def _deliver_all(
     open_calls, open_work = 0, list[tuple[Waiting, Delivered]]()
 
     def commit() -> None:
+        faults.point("push.before_commit")
         target.commit()
         faults.point("push.after_commit")
         for transaction, delivered in open_work:

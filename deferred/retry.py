@@ -16,7 +16,7 @@ from deferred.catalog import error_transaction
 from deferred.errors import BadEdit, RetryFailed, WaitsForError
 from masters.apply import Unit, apply
 from masters.errors import InvalidNetChange
-from sites import QualifiedName, Site, identity, names, transport
+from sites import QualifiedName, Site, faults, identity, names, transport
 from sites.errors import RowCountMismatch
 from sites.write import Staged
 
@@ -95,6 +95,7 @@ def retry(
     connection.execute(
         sa.delete(error_transaction).where(error_transaction.c.id == error_id)
     )
+    faults.point("retry.before_commit")
     return RetryReport(error_id=error_id, applied=True, conflicts_resolved=resolved)
 
 

@@ -56,6 +56,7 @@ def _purge(site: Site, log: Row[Any]) -> LogPurgeReport:
     with site.begin() as connection:
         limit = horizon(connection, log.id)
         slots = ring.full_slots(connection, log.log_table, limit)
+    faults.point("log_purge.after_look")
     emptied = sum(_empty(site, log, slot, limit) for slot in slots)
     return LogPurgeReport(
         table=str(QualifiedName(log.table_schema, log.table_name)),

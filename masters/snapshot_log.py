@@ -7,7 +7,6 @@ from datetime import datetime
 from typing import Any
 
 from psycopg import sql
-from psycopg.errors import LockNotAvailable
 from sqlalchemy import (
     Connection,
     Row,
@@ -22,8 +21,6 @@ from sqlalchemy import (
     text,
     update,
 )
-from sqlalchemy.exc import OperationalError
-from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_random
 
 from masters.catalog import registered_snapshot, snapshot_log
 from masters.errors import (
@@ -33,7 +30,17 @@ from masters.errors import (
     SnapshotLogExists,
     SnapshotLogInUse,
 )
-from sites import QualifiedName, Site, faults, identity, names, position, ring, triggers
+from sites import (
+    QualifiedName,
+    Site,
+    faults,
+    identity,
+    locks,
+    names,
+    position,
+    ring,
+    triggers,
+)
 from sites.table import Table, describe
 from sites.transport import raw
 from sites.types import PgSnapshot
@@ -73,13 +80,13 @@ def create_snapshot_log(
         UnknownTable, SnapshotLogExists, NoPrimaryKey, CannotLogTable.
     """
     name = names.parse(table)
-    for attempt in _patiently():
+    for attempt in locks.patiently():
         with attempt, site.begin() as connection:
-            # Writers wait behind us while we wait for one of them.
-            connection.execute(text("SET LOCAL lock_timeout = '2s'"))
+            locks.briefly(connection)
             identity.confirm(connection, site.name)
             _create(connection, name, with_rowid=with_rowid)
             faults.point("log_create.before_commit")
+    faults.point("log_create.after_commit")
     return show_snapshot_log(site, table)
 
 
@@ -93,9 +100,9 @@ def drop_snapshot_log(site: Site, table: str, *, force: bool = False) -> None:
     Raises:
         NoSnapshotLog, SnapshotLogInUse.
     """
-    for attempt in _patiently():
+    for attempt in locks.patiently():
         with attempt, site.begin() as connection:
-            connection.execute(text("SET LOCAL lock_timeout = '2s'"))
+            locks.briefly(connection)
             log = get_log(connection, names.parse(table))
             users = _users(connection, log.id)
             if users and not force:
@@ -107,6 +114,7 @@ def drop_snapshot_log(site: Site, table: str, *, force: bool = False) -> None:
             ring.drop(connection, log.log_table)
             connection.execute(delete(snapshot_log).where(snapshot_log.c.id == log.id))
             faults.point("log_drop.before_commit")
+    faults.point("log_drop.after_commit")
 
 
 def list_snapshot_logs(site: Site) -> list[SnapshotLog]:
@@ -260,21 +268,4 @@ def _users(connection: Connection, log_id: int) -> list[str]:
         connection.scalars(
             select(name).where(registered_snapshot.c.log_id == log_id).order_by(name)
         )
-    )
-
-
-def _patiently() -> Retrying:
-    """Try again when the table was locked by somebody all the while."""
-
-    def locked(error: BaseException) -> bool:
-        return isinstance(error, LockNotAvailable) or (
-            isinstance(error, OperationalError)
-            and isinstance(error.orig, LockNotAvailable)
-        )
-
-    return Retrying(
-        retry=retry_if_exception(locked),
-        stop=stop_after_attempt(10),
-        wait=wait_random(0.1, 0.5),
-        reraise=True,
     )

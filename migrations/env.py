@@ -11,6 +11,7 @@ from sqlalchemy.dialects.postgresql.base import ischema_names
 
 import snapshots.catalog
 import snapshots.spark.catalog  # noqa: F401
+from sites import faults
 from sites.catalog import SCHEMA, metadata
 from sites.types import PgSnapshot, Xid8
 
@@ -29,6 +30,11 @@ def only_ours(name: str | None, kind: str, parents: dict[str, str | None]) -> bo
     return kind != "table" or f"{SCHEMA}.{name}" in metadata.tables
 
 
+def revised(**_: object) -> None:
+    """Between two revisions, tests may want the upgrade to die."""
+    faults.point("site_upgrade.after_revision")
+
+
 context.configure(
     connection=context.config.attributes["connection"],
     target_metadata=metadata,
@@ -37,6 +43,7 @@ context.configure(
     include_name=only_ours,
     compare_type=False,
     transactional_ddl=True,
+    on_version_apply=revised,
 )
 with context.begin_transaction():
     context.run_migrations()

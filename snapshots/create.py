@@ -63,11 +63,13 @@ def create(
         who = identity.confirm(connection, site.name)
         _refuse_taken(connection, made)
     with _registered(home, made, who, definition), site.begin() as connection:
+        faults.point("snapshot_create.after_register")
         refresh_group.ensure(
             connection, made.refresh_group, home.name, definition.master_id
         )
         _build(connection, made, definition)
         faults.point("snapshot_create.before_commit")
+    faults.point("snapshot_create.after_commit")
     return _report(made, home.name, definition)
 
 

@@ -6,7 +6,7 @@ from sqlalchemy import Connection, delete
 
 from deferred import queue
 from masters import registration
-from sites import identity
+from sites import faults, identity, locks
 from sites.errors import SiteUnreachable
 from sites.site import Site
 from snapshots import base_table, catalog, refresh_group, snapshot
@@ -16,6 +16,10 @@ from snapshots.snapshot import Snapshot
 
 def drop(site: Site, name: str, *, force: bool = False) -> None:
     """Drop a snapshot with its queue; the master table is not touched.
+
+    The master is told first, while the snapshot is still in use: users of the
+    site wait for the drop alone. If that fails or never comes, the snapshot is
+    what it was, and its next refresh, which has to be complete, registers it.
 
     Parameters:
         force: drop it although changes are not delivered, which are then lost,
@@ -28,22 +32,37 @@ def drop(site: Site, name: str, *, force: bool = False) -> None:
     with site.connect() as connection:
         found = snapshot.read(connection, name)
         group = refresh_group.find(connection, found.refresh_group)
+        who = identity.read(connection)
         connection.rollback()
     assert group is not None
-    with refresh_group.exclusively(site, group.name), site.begin() as connection:
-        who = identity.read(connection)
-        if not force:
-            _refuse_undelivered(connection, found)
-        base_table.drop(connection, found, force=True)
-        connection.execute(
-            delete(catalog.snapshot).where(
-                catalog.snapshot.c.schema == found.schema,
-                catalog.snapshot.c.name == found.name,
-            )
-        )
-        refresh_group.drop_if_empty(connection, group.name)
-        # Last, so that a failure here leaves both sides as they were.
+    with refresh_group.exclusively(site, group.name):
+        _drop(site, found, force=force, rehearsal=True)
+        faults.point("snapshot_drop.before_unregister")
         _unregister(site.peer(group.master), who, found, force=force)
+        faults.point("snapshot_drop.after_unregister")
+        _drop(site, found, force=force)
+    faults.point("snapshot_drop.after_commit")
+
+
+def _drop(site: Site, found: Snapshot, *, force: bool, rehearsal: bool = False) -> None:
+    """Drop what the site has of a snapshot; commits, unless it is a rehearsal."""
+    for attempt in locks.patiently():
+        with attempt, site.begin() as connection:
+            locks.briefly(connection)
+            if not force:
+                _refuse_undelivered(connection, found)
+            base_table.drop(connection, found, force=force)
+            connection.execute(
+                delete(catalog.snapshot).where(
+                    catalog.snapshot.c.schema == found.schema,
+                    catalog.snapshot.c.name == found.name,
+                )
+            )
+            refresh_group.drop_if_empty(connection, found.refresh_group)
+            if rehearsal:
+                connection.rollback()
+            else:
+                faults.point("snapshot_drop.before_commit")
 
 
 def _refuse_undelivered(connection: Connection, found: Snapshot) -> None:

@@ -225,6 +225,7 @@ def _once(
 ) -> tuple[Window, tuple[SnapshotReport, ...]]:
     """Read, compare and merge once; commits at the site, then at the master."""
     known = _register_new(task)
+    faults.point("refresh.after_register")
     with _moment(task.master) as master, _moment(task.site) as site:
         with task.site.connect() as plain:
             seen = window.read(
@@ -239,6 +240,7 @@ def _once(
         # Only now does the site's own moment begin.
         here = position.current(site)
         loaded = _load(task, master, seen, told)
+        faults.point("refresh.after_load")
         sides = Sides(
             master=task.master, site=task.site, at_master=master, at_site=site
         )
@@ -251,7 +253,9 @@ def _once(
     merged = _merge(task, seen, compared, here)
     faults.point("refresh.after_merge")
     _sweep(task, compared)
+    faults.point("refresh.after_sweep")
     _link(task, seen)
+    faults.point("refresh.before_advance")
     with task.master.begin() as connection:
         keys = [m.key for m in task.members]
         registration.advance(connection, task.who.site_id, keys, seen.position)

@@ -11,7 +11,7 @@ from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, text
 
-from sites import identity
+from sites import faults, identity
 from sites.catalog import SCHEMA
 from sites.errors import SnaptideError
 from sites.site import Site
@@ -38,9 +38,11 @@ def upgrade(site: Site, revision: str = "head") -> None:
         connection.execute(text("CREATE SCHEMA IF NOT EXISTS snaptide"))
         connection.execute(text(_CREATE_ROLE))
         connection.execute(text(_JOIN_ROLE))
+        faults.point("site_upgrade.before_revisions")
         command.upgrade(_config(connection), revision)
         if identity.find(connection) is None:
             identity.record(connection, site.name)
+        faults.point("site_upgrade.before_commit")
 
 
 def downgrade(site: Site, revision: str) -> None:

@@ -1,0 +1,93 @@
+"""Dropping a snapshot that people use: they do not wait, and lose nothing."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+import snapshots
+from masters.snapshot_log import show_snapshot_log
+from sites import Directory, Site
+from snapshots.errors import UndeliveredCalls, UnknownSnapshot
+from tests.fix_moments import Moments
+from tests.fix_sites import log, rows, run
+from tests.fix_worker import eventually
+from tests.stories import assert_equal_to_master, refresh, settle, user
+
+pytestmark = pytest.mark.usefixtures("spark")
+
+WITHIN = "SET lock_timeout = '200ms'"
+
+
+@pytest.fixture
+def used(sites: Directory) -> Directory:
+    """An updatable snapshot of three rows at jfk."""
+    hq, jfk = sites["hq"], sites["jfk"]
+    run(
+        hq,
+        "CREATE TABLE public.t (id int PRIMARY KEY, v text)",
+        "INSERT INTO public.t SELECT i, 'hq' FROM generate_series(1, 3) i",
+    )
+    log(hq, "t")
+    snapshots.create(jfk, "t", master="hq", updatable=True)
+    refresh(jfk, "t")
+    return sites
+
+
+def test_nobody_waits_while_the_master_is_asked(used: Directory, moments: Moments):
+    jfk = used["jfk"]
+
+    def use() -> None:
+        with user(jfk) as session:
+            session.execute(WITHIN)
+            session.execute("UPDATE public.t SET v = v")
+            assert session.execute("SELECT count(*) FROM public.t").fetchone() == (3,)
+
+    for point in ("snapshot_drop.before_unregister", "snapshot_drop.after_unregister"):
+        moments.at(point, use)
+    snapshots.drop(jfk, "t")
+    assert "snapshot_drop.after_unregister" in moments.reached
+    with pytest.raises(UnknownSnapshot):
+        snapshots.drop(jfk, "t")
+
+
+def test_change_made_meanwhile_is_not_lost(used: Directory, moments: Moments):
+    """The master keeps no log for the snapshot any more; a refresh makes up for it."""
+    hq, jfk = used["hq"], used["jfk"]
+    moments.at(
+        "snapshot_drop.after_unregister",
+        lambda: run(jfk, "UPDATE public.t SET v = 'mine' WHERE id = 1"),
+    )
+    with pytest.raises(UndeliveredCalls):
+        snapshots.drop(jfk, "t")
+    run(hq, "UPDATE public.t SET v = 'theirs' WHERE id = 2")
+    settle(jfk)
+    assert rows(hq, "SELECT v FROM public.t ORDER BY id") == [
+        ("mine",),
+        ("theirs",),
+        ("hq",),
+    ]
+    assert_equal_to_master(jfk)
+    assert _registered(hq) == 1
+
+
+def test_drop_gives_way_to_a_long_transaction(used: Directory):
+    """Who keeps the table is waited for, but nobody else has to wait behind us."""
+    jfk = used["jfk"]
+    waiting = (
+        "SELECT 1 FROM pg_locks WHERE NOT granted AND mode = 'AccessExclusiveLock'"
+    )
+    with ThreadPoolExecutor() as pool, user(jfk) as session, user(jfk) as other:
+        session.execute("SELECT * FROM public.t")
+        dropped = pool.submit(snapshots.drop, jfk, "t")
+        eventually(lambda: rows(jfk, waiting), what="the drop to wait")
+        other.execute("SET lock_timeout = '5s'")
+        other.execute("SELECT * FROM public.t")
+        other.rollback()
+        assert not dropped.done()
+        session.rollback()
+        dropped.result()
+    assert _registered(used["hq"]) == 0
+
+
+def _registered(hq: Site) -> int:
+    return len(show_snapshot_log(hq, "t").snapshots)
