@@ -51,8 +51,8 @@ docs: .venv ## generate the reference, build the pages into site/
 	$(BIN)/python -m docs.generate
 	$(BIN)/mkdocs build --strict
 
-bench: .venv ## run the benchmarks (ONLY=push for one of them)
-	$(BIN)/python -m benchmarks $(if $(ONLY),--only $(ONLY))
+bench: .venv ## run the benchmarks (ONLY=push for one, AGAINST=FILE to compare with an earlier run)
+	$(BIN)/python -m benchmarks $(if $(ONLY),--only $(ONLY)) $(if $(AGAINST),--against $(AGAINST))
 
 clean: ## remove what was built, the environment too
 	rm -rf .venv build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis \

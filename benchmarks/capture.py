@@ -1,49 +1,118 @@
-"""What a writer at a master pays for its snapshot log."""
+"""What a writer pays for being captured, at a master and at a site."""
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable
+
 from sqlalchemy import text
 
+import deferred
 import masters
-from benchmarks.pairs import Result, Side, alternate
-from benchmarks.setting import create_orders, directory
-from sites import Site
+from benchmarks.pairs import Against, Result, Side, alternate
+from benchmarks.setting import create_orders, directory, tidy
+from sites import Directory, Site
+from snapshots import create, refresh
+
+#: Rows of the one big UPDATE, of however many the table has.
+UPDATED = 100_000
+
+#: Small transactions of each client.
+SINGLES = 300
+CLIENTS = 2
 
 
 def run(rows: int) -> list[Result]:
-    """An UPDATE of all rows, with a snapshot log and without."""
-    with directory("hq") as sites:
-        hq = sites["hq"]
-        with hq.begin() as connection:
+    """One UPDATE of many rows, and many of one row, with capture and without."""
+    with directory("hq", "jfk") as sites:
+        for site in sites.values():
+            with site.begin() as connection:
+                create_orders(connection, rows, "bare")
+        with sites["hq"].begin() as connection:
             create_orders(connection, rows)
-            create_orders(connection, rows, "bare")
-        masters.create_snapshot_log(hq, "orders")
+        masters.create_snapshot_log(sites["hq"], "orders")
+        create(sites["jfk"], "orders", master="hq", updatable=True)
+        refresh(sites["jfk"], "orders")
         return [
-            alternate(
-                f"capture: update of {rows:,} rows",
-                Side(
-                    label="with a snapshot log",
-                    run=lambda: _update(hq, "orders"),
-                    before=lambda: _tidy(hq),
-                ),
-                Side(
-                    label="without",
-                    run=lambda: _update(hq, "bare"),
-                    before=lambda: _tidy(hq),
-                ),
-            )
+            *_many(sites, "hq", "a snapshot log", bar=1.6),
+            *_many(sites, "jfk", "an updatable snapshot", bar=2.2),
+            *_single(sites, "hq", "a snapshot log"),
+            *_single(sites, "jfk", "an updatable snapshot"),
         ]
+
+
+def _many(sites: Directory, name: str, what: str, bar: float) -> list[Result]:
+    site = sites[name]
+    return alternate(
+        f"capture: UPDATE of {UPDATED:,} rows",
+        Side(
+            label=what,
+            run=lambda: _update(site, "orders"),
+            before=lambda: _tidy(sites, name),
+        ),
+        Against(
+            side=Side(
+                label="plain table",
+                run=lambda: _update(site, "bare"),
+                before=lambda: _tidy(sites, name),
+            ),
+            bar=bar,
+        ),
+        rounds=7,
+    )
+
+
+def _single(sites: Directory, name: str, what: str) -> list[Result]:
+    """93 of 100 transactions in the same time are 1.075 times the time of each."""
+    site = sites[name]
+    return alternate(
+        f"capture: {CLIENTS} clients, one row a transaction",
+        Side(
+            label=what,
+            run=lambda: _together(lambda client: _singles(site, "orders", client)),
+            before=lambda: _tidy(sites, name),
+        ),
+        Against(
+            side=Side(
+                label="plain table",
+                run=lambda: _together(lambda client: _singles(site, "bare", client)),
+                before=lambda: _tidy(sites, name),
+            ),
+            bar=1 / 0.93,
+        ),
+        rounds=9,
+    )
 
 
 def _update(site: Site, table: str) -> None:
     with site.begin() as connection:
-        connection.execute(text(f"UPDATE public.{table} SET qty = qty + 1"))  # noqa: S608
+        connection.execute(
+            text(f"UPDATE public.{table} SET qty = qty + 1 WHERE id <= {UPDATED}")
+        )
 
 
-def _tidy(site: Site) -> None:
-    masters.purge_snapshot_logs(site)
+def _singles(site: Site, table: str, client: int) -> None:
+    change = text(f"UPDATE public.{table} SET qty = qty + 1 WHERE id = :id")
     with site.connect() as connection:
-        autocommit = connection.execution_options(isolation_level="AUTOCOMMIT")
-        for table in ("orders", "bare"):
-            autocommit.execute(text(f"VACUUM public.{table}"))
-        autocommit.execute(text("CHECKPOINT"))
+        for n in range(SINGLES):
+            connection.execute(change, {"id": n * CLIENTS + client + 1})
+            connection.commit()
+
+
+def _together(work: Callable[[int], None]) -> None:
+    clients = [threading.Thread(target=work, args=(n,)) for n in range(CLIENTS)]
+    for client in clients:
+        client.start()
+    for client in clients:
+        client.join()
+
+
+def _tidy(sites: Directory, name: str) -> None:
+    if name == "jfk":
+        deferred.push(sites["jfk"])
+        refresh(sites["jfk"], "orders")
+        deferred.purge(sites["jfk"])
+        tidy(sites["jfk"], 'public."snap$_orders"', "public.bare")
+    else:
+        masters.purge_snapshot_logs(sites["hq"])
+        tidy(sites["hq"], "public.orders", "public.bare")

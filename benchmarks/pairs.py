@@ -1,13 +1,13 @@
-"""Alternating measurements of two things, and their ratio pair by pair."""
+"""Alternating measurements of two or more things, and their ratios round by round."""
 
 from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-#: A spread of the ratios beyond this makes a result doubtful.
+#: A spread of the middle half of the ratios beyond this makes a result doubtful.
 NOISY = 0.25
 
 
@@ -18,23 +18,28 @@ class Result:
     name: str
     measured: str
     against: str
-    #: median seconds
-    seconds: float
-    against_seconds: float
-    #: median, lowest and highest of measured / against, pair by pair
+    #: medians, in `unit`
+    value: float
+    against_value: float
+    #: median, lowest and highest of measured / against, round by round
     ratio: float
     lowest: float
     highest: float
+    #: the spread of the middle half of the ratios, as a share of the median
+    spread: float
+    #: the ratio should not be above it
+    bar: float | None = None
+    unit: str = "s"
 
     @property
     def noisy(self) -> bool:
         """Whether the ratios differ too much to be trusted."""
-        return self.highest - self.lowest > NOISY * self.ratio
+        return self.spread > NOISY
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Side:
-    """One of two things that are compared."""
+    """One of the things that are compared."""
 
     label: str
     run: Callable[[], object]
@@ -42,20 +47,63 @@ class Side:
     before: Callable[[], object] = lambda: None
 
 
-def alternate(name: str, measured: Side, against: Side, *, pairs: int = 5) -> Result:
-    """Run two things in turn, after one turn that is not counted."""
-    times = [(_seconds(measured), _seconds(against)) for _ in range(pairs + 1)][1:]
-    ratios = [a / b for a, b in times]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Against:
+    """What a side is measured against, and the bar for their ratio."""
+
+    side: Side
+    bar: float | None = None
+
+
+def alternate(
+    name: str, measured: Side, *against: Against, rounds: int = 5
+) -> list[Result]:
+    """Run all sides in turn, after one round that is not counted.
+
+    Returns:
+        One result for each of `against`, all from the same rounds.
+    """
+    sides = [measured, *(one.side for one in against)]
+    times = [[_seconds(side) for side in sides] for _ in range(rounds + 1)][1:]
+    columns = list(zip(*times, strict=True))
+    return [
+        compared(name, measured.label, one.side.label, columns[0], other, bar=one.bar)
+        for one, other in zip(against, columns[1:], strict=True)
+    ]
+
+
+def compared(
+    name: str,
+    measured: str,
+    against: str,
+    values: Sequence[float],
+    others: Sequence[float],
+    *,
+    bar: float | None = None,
+    unit: str = "s",
+) -> Result:
+    """The result of values that were measured round by round."""
+    ratios = [a / b for a, b in zip(values, others, strict=True)]
     return Result(
         name=name,
-        measured=measured.label,
-        against=against.label,
-        seconds=statistics.median(a for a, _ in times),
-        against_seconds=statistics.median(b for _, b in times),
+        measured=measured,
+        against=against,
+        value=statistics.median(values),
+        against_value=statistics.median(others),
         ratio=statistics.median(ratios),
         lowest=min(ratios),
         highest=max(ratios),
+        spread=_spread(ratios),
+        bar=bar,
+        unit=unit,
     )
+
+
+def _spread(ratios: Sequence[float]) -> float:
+    if len(ratios) < 2:
+        return 0.0
+    first, middle, third = statistics.quantiles(ratios, n=4, method="inclusive")
+    return (third - first) / middle
 
 
 def _seconds(side: Side) -> float:

@@ -1,69 +1,111 @@
-"""What a fast refresh costs beyond reading and writing the rows."""
+"""Fast refresh: against a bare Spark diff, and against the databases' share alone."""
 
 from __future__ import annotations
 
-import sqlalchemy as sa
-from sqlalchemy import select, text
+import itertools
+import time
 
 import masters
 import snapshots
-from benchmarks.pairs import Result, Side, alternate
-from benchmarks.setting import create_orders, directory
-from sites import Directory, QualifiedName, transport
-from sites.table import describe
+from benchmarks import by_hand
+from benchmarks.pairs import Against, Result, Side, alternate
+from benchmarks.setting import create_orders, directory, tidy
+from benchmarks.spark_floor import Floor
+from sites import Directory
 
-#: The same rows, for what is done by hand.
-BARE = QualifiedName("public", "bare")
+#: Changed rows: how many, measured against what, and the bar.
+SMALL = ((100, 1.8), (10_000, 2.5))
+LARGE = (100_000, 2.0)
+
+#: A refresh with nothing to do, in seconds.
+IDLE = 0.020
 
 
 def run(rows: int) -> list[Result]:
-    """A hundredth of the rows updated at the master: refreshed, and moved by hand."""
+    """A warm session; changes scattered over the table, a tenth of them deletes."""
     with directory("hq", "jfk") as sites:
-        with sites["hq"].begin() as connection:
-            create_orders(connection, rows)
-        for site in sites.values():
-            with site.begin() as connection:
-                create_orders(connection, rows, "bare")
-        masters.create_snapshot_log(sites["hq"], "orders")
-        snapshots.create(sites["jfk"], "orders", master="hq")
-        snapshots.refresh(sites["jfk"], "orders")
-        return [
-            alternate(
-                f"refresh: {rows // 100:,} of {rows:,} rows updated",
-                Side(
-                    label="fast refresh, warm",
-                    run=lambda: snapshots.refresh(sites["jfk"], "orders"),
-                    before=lambda: _change(sites, "orders"),
-                ),
-                Side(
-                    label="COPY out, COPY in, join-update",
-                    run=lambda: _by_hand(sites),
-                    before=lambda: _change(sites, "bare"),
-                ),
-                pairs=9,
-            )
-        ]
+        _prepare(sites, rows)
+        changes = itertools.count(1)
+        results = _idle(sites)
+        for changed, bar in SMALL:
+            results += _small(sites, rows, changed, bar, changes)
+        changed, bar = LARGE
+        if changed < rows:
+            results += _against_limit(sites, rows, changed, bar, changes)
+        return results
 
 
-def _change(sites: Directory, table: str) -> None:
-    changed = f"UPDATE public.{table} SET qty = qty + 1 WHERE id % 100 = 7"  # noqa: S608
+def _prepare(sites: Directory, rows: int) -> None:
     with sites["hq"].begin() as connection:
-        connection.execute(text(changed))
+        create_orders(connection, rows)
+    for site in sites.values():
+        with site.begin() as connection:
+            create_orders(connection, rows, "bare")
+    masters.create_snapshot_log(sites["hq"], "orders")
+    snapshots.create(sites["jfk"], "orders", master="hq")
+    snapshots.refresh(sites["jfk"], "orders")
+    by_hand.prepare(sites)
 
 
-def _by_hand(sites: Directory) -> None:
-    """The changed rows, known beforehand, written without looking at anything else."""
-    with sites["hq"].begin() as master, sites["jfk"].begin() as site:
-        table = describe(master, BARE).sql()
-        names = [c.name for c in table.columns]
-        work = sa.table("by_hand", *map(sa.column, names))
-        site.execute(
-            text("CREATE TEMPORARY TABLE by_hand (LIKE public.bare) ON COMMIT DROP")
-        )
-        changed = select(table).where(text("id % 100 = 7"))
-        transport.copy(master, changed, site, work, names)
-        site.execute(
-            sa.update(table)
-            .values({table.c[n]: work.c[n] for n in names[1:]})
-            .where(table.c.id == work.c.id)
-        )
+def _idle(sites: Directory) -> list[Result]:
+    """Against a pause as long as the bar: a ratio like the others."""
+    refresh = Side(label="fast refresh", run=lambda: _refresh(sites))
+    pause = Side(label=f"{IDLE * 1000:.0f} ms", run=lambda: time.sleep(IDLE))
+    return alternate(
+        "refresh: nothing changed", refresh, Against(side=pause, bar=1.0), rounds=15
+    )
+
+
+def _small(
+    sites: Directory, rows: int, changed: int, bar: float, changes: itertools.count[int]
+) -> list[Result]:
+    floor = Floor(changed)
+    return alternate(
+        f"refresh: {changed:,} of {rows:,} rows",
+        _measured(sites, rows, changed, changes),
+        Against(side=Side(label="bare Spark diff", run=floor.run), bar=bar),
+        Against(side=_limit(sites, rows, changed, changes)),
+        rounds=9,
+    )
+
+
+def _against_limit(
+    sites: Directory, rows: int, changed: int, bar: float, changes: itertools.count[int]
+) -> list[Result]:
+    return alternate(
+        f"refresh: {changed:,} of {rows:,} rows",
+        _measured(sites, rows, changed, changes),
+        Against(side=_limit(sites, rows, changed, changes), bar=bar),
+    )
+
+
+def _measured(
+    sites: Directory, rows: int, changed: int, changes: itertools.count[int]
+) -> Side:
+    def before() -> None:
+        by_hand.change(sites["hq"], "orders", rows, changed, next(changes))
+        _tidy(sites)
+
+    return Side(label="fast refresh, warm", run=lambda: _refresh(sites), before=before)
+
+
+def _limit(
+    sites: Directory, rows: int, changed: int, changes: itertools.count[int]
+) -> Side:
+    def before() -> None:
+        by_hand.change(sites["hq"], "bare", rows, changed, next(changes))
+        _tidy(sites)
+
+    return Side(
+        label="databases alone", run=lambda: by_hand.refresh(sites), before=before
+    )
+
+
+def _refresh(sites: Directory) -> None:
+    snapshots.refresh(sites["jfk"], "orders")
+
+
+def _tidy(sites: Directory) -> None:
+    masters.purge_snapshot_logs(sites["hq"])
+    tidy(sites["hq"], "public.orders", "public.bare")
+    tidy(sites["jfk"], 'public."snap$_orders"', "public.bare")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from sqlalchemy import Connection, text
 
-from sites import Directory
+from sites import Directory, Site
 from snaptide import migrate
 from snaptide.embedded import PostgresServer
 
@@ -18,10 +18,12 @@ COLUMNS = (
     "id int PRIMARY KEY, region text, customer int, qty int, price numeric(10,2),"
     " note text, updated_at timestamptz"
 )
-ROWS = (
-    "SELECT g, 'r' || g % 10, g % 1000, g % 50, g % 10000 / 100.0,"
+NAMES = ("id", "region", "customer", "qty", "price", "note", "updated_at")
+
+#: A row of that table for the number g.
+ROW = (
+    "g, 'r' || g % 10, g % 1000, g % 50, g % 10000 / 100.0,"
     " rpad(md5(g::text), 40, 'x'), timestamptz '2026-01-01' + g * interval '1 second'"
-    " FROM generate_series(1, :rows) g"
 )
 
 
@@ -45,5 +47,19 @@ def directory(*names: str) -> Iterator[Directory]:
 def create_orders(connection: Connection, rows: int, name: str = "orders") -> None:
     """Create the table of the benchmarks and fill it."""
     connection.execute(text(f"CREATE TABLE public.{name} ({COLUMNS})"))
-    connection.execute(text(f"INSERT INTO public.{name} {ROWS}"), {"rows": rows})
+    connection.execute(
+        text(
+            f"INSERT INTO public.{name} SELECT {ROW} FROM generate_series(1, :rows) g"
+        ),
+        {"rows": rows},
+    )
     connection.execute(text(f"ANALYZE public.{name}"))
+
+
+def tidy(site: Site, *tables: str) -> None:
+    """Leave no work of earlier rounds to the background: vacuum, write out."""
+    with site.connect() as connection:
+        autocommit = connection.execution_options(isolation_level="AUTOCOMMIT")
+        for table in tables:
+            autocommit.execute(text(f"VACUUM {table}"))
+        autocommit.execute(text("CHECKPOINT"))
