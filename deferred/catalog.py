@@ -52,6 +52,8 @@ queue = Table(
     # The target has columns that are not carried: a row deleted and inserted
     # again is then updated, which keeps them.
     Column("partial", Boolean, nullable=False),
+    # Its changes are applied at the master in the user's own transaction.
+    Column("synchronous", Boolean, nullable=False, server_default=text("false")),
     # The refresh has seen the master's answer to every call up to here.
     Column("covered_batch", BigInteger, nullable=False, server_default=text("0")),
     Column("covered_order", BigInteger, nullable=False, server_default=text("0")),
@@ -103,7 +105,33 @@ destination = Table(
     Column("last_error_at", DateTime(timezone=True)),
 )
 
+#: One row a coordinated transaction that is committed here and, for all that is
+#: known, not yet at all its masters. Without a row it was rolled back.
+decision = Table(
+    "decision",
+    metadata,
+    Column("xid", Xid8, primary_key=True),
+    Column("gid", Text, nullable=False),
+    # By number of the participant, as its gid counts them.
+    Column("masters", ARRAY(Text), nullable=False),
+    Column("decided_at", DateTime(timezone=True), server_default=func.now()),
+)
+
 # --- at the destination ------------------------------------------------------
+
+#: In-doubt transactions that a person ended here, before the deciding site could.
+heuristic_decision = Table(
+    "heuristic_decision",
+    metadata,
+    Column("gid", Text, primary_key=True),
+    Column("decision", Text, nullable=False),
+    Column("decided_by", Text, nullable=False),
+    Column("decided_at", DateTime(timezone=True), server_default=func.now()),
+    # What the deciding site said later, if it ever did.
+    Column("outcome", Text),
+    CheckConstraint("decision IN ('commit', 'rollback')", name="decision"),
+    CheckConstraint("outcome IN ('commit', 'rollback')", name="outcome"),
+)
 
 #: One row an origin and stream: the last transaction applied. This is the truth.
 push_marker = Table(

@@ -41,16 +41,19 @@ def columns_of(queue: Queue) -> list[str]:
     ]
 
 
-def net_changes(queue: Queue, transactions: sa.FromClause) -> Select[Any]:
+def net_changes(
+    queue: Queue, transactions: sa.FromClause, *, after: int | None = None
+) -> Select[Any]:
     """The net change of each transaction in one queue, as rows to be shipped.
 
     Parameters:
         transactions: has `xid` and `order_no`; the latter becomes `unit`.
+        after: only calls with a higher number than this one.
 
     Returns:
         unit, call_no, kind, o1, ..., n1, ... in the order of `columns_of`.
     """
-    calls = _calls(queue, transactions)
+    calls = _calls(queue, transactions, after)
     plain = select(
         calls.c.unit, calls.c.call_no, calls.c.kind, *_images(queue, calls)
     ).where(calls.c.steps == 1)
@@ -59,7 +62,7 @@ def net_changes(queue: Queue, transactions: sa.FromClause) -> Select[Any]:
     return select(*(both.c[name] for name in columns_of(queue)))
 
 
-def _calls(queue: Queue, transactions: sa.FromClause) -> CTE:
+def _calls(queue: Queue, transactions: sa.FromClause, after: int | None) -> CTE:
     call = queue.sql()
     keys = queue.keys(call)
     unit = transactions.c.order_no
@@ -76,6 +79,7 @@ def _calls(queue: Queue, transactions: sa.FromClause) -> CTE:
             .label("steps"),
         )
         .join_from(call, transactions, transactions.c.xid == call.c.xid)
+        .where(*([] if after is None else [call.c.call_no > after]))
         .cte("calls")
     )
 

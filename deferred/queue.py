@@ -14,7 +14,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import ColumnElement, Connection, Select, and_, func, or_, select
 
-from deferred import views
+from deferred import captured, views
 from deferred.catalog import delivery, destination
 from deferred.catalog import queue as queue_catalog
 from deferred.errors import QueueNotEmpty
@@ -41,6 +41,8 @@ class Queue:
     identity_columns: tuple[str, ...]
     #: the target has columns that are not carried
     partial: bool
+    #: its changes go to the master in the user's own transaction
+    synchronous: bool = False
 
     @property
     def target(self) -> QualifiedName:
@@ -81,16 +83,18 @@ def create_queue(
     partial: bool,
     extra_table: str,
     refuse_new_keys: bool,
+    synchronous: bool = False,
 ) -> Queue:
     """Queue the changes of a snapshot's base table from now on.
 
-    Writes the queue table, its triggers, the catalog and the view `defcall`.
+    Writes the queue table, its triggers, the catalog, and what shows calls.
 
     Parameters:
         columns: of the base table, to be carried; generated ones are not.
         identity: the columns among them that identify a row.
         partial: the master has columns that are not carried.
         refuse_new_keys: a change of key would lose what the master has in them.
+        synchronous: refuse changes outside coordinated transactions.
     """
     table = names.derived("def$_", names.parse(snapshot))
     _create_table(connection, table, base, columns)
@@ -103,6 +107,7 @@ def create_queue(
             identity=tuple(identity),
             columns=tuple(columns),
             refuse_new_keys=refuse_new_keys,
+            synchronous=synchronous,
         ),
     )
     connection.execute(
@@ -118,10 +123,11 @@ def create_queue(
             columns=list(columns),
             identity_columns=list(identity),
             partial=partial,
+            synchronous=synchronous,
         )
     )
     _know_destination(connection, destination)
-    views.replace_defcall(connection, list_queues(connection))
+    _show_calls(connection)
     created = find_queue(connection, snapshot)
     assert created is not None
     return created
@@ -144,7 +150,7 @@ def drop_queue(connection: Connection, snapshot: str, *, force: bool = False) ->
             calls=waiting,
         )
     connection.execute(sa.delete(queue_catalog).where(queue_catalog.c.id == found.id))
-    views.replace_defcall(connection, list_queues(connection))
+    _show_calls(connection)
     triggers.remove(connection, found.queue_table)
     connection.execute(
         sa.schema.DropTable(sa.Table(found.queue_table, sa.MetaData(), schema=SCHEMA))
@@ -256,6 +262,13 @@ def _create_table(
         *images,
         schema=SCHEMA,
     ).create(connection)
+
+
+def _show_calls(connection: Connection) -> None:
+    """Let people and coordinators see the calls of exactly the present queues."""
+    queues = list_queues(connection)
+    views.replace_defcall(connection, queues)
+    captured.replace_captured_calls(connection, queues)
 
 
 def _know_destination(connection: Connection, name: str) -> None:

@@ -50,6 +50,8 @@ class QueueCapture:
     columns: tuple[str, ...]
     #: the snapshot has columns left out, and no ROWID that would survive a new key
     refuse_new_keys: bool
+    #: changes outside a coordinated transaction are refused
+    synchronous: bool = False
 
 
 def install_log(connection: Connection, capture: LogCapture) -> None:
@@ -89,6 +91,7 @@ def install_queue(connection: Connection, capture: QueueCapture) -> None:
         old_images=_comma(_identifiers(numbered("o", columns))),
         new_images=_comma(_identifiers(numbered("n", columns))),
         refuse_moved=refuse if capture.refuse_new_keys else sql.SQL(""),
+        synchronous=sql.Literal(capture.synchronous),
     )
     raw(connection).execute(body)
     _attach(connection, capture.table, capture.queue, with_truncate=False)

@@ -49,6 +49,8 @@ _EXTRA_COLUMNS = [
     # Where the call stood that purge folded into this key; pending as it was.
     NewColumn(name="batch_no", type="bigint"),
     NewColumn(name="order_no", type="bigint"),
+    # Of a synchronous change: pending until a refresh sees this transaction there.
+    NewColumn(name="master_xid", type="xid8"),
 ]
 
 

@@ -29,6 +29,8 @@ refresh_group = Table(
     # The moment of the master that the group shows; NULL before the first load.
     Column("position", PgSnapshot),
     Column("refreshed_at", DateTime(timezone=True)),
+    # Changes go to the master in the user's own transaction, not by push.
+    Column("synchronous", Boolean, nullable=False, server_default=text("false")),
     Column("last_error", Text),
     Column("created_at", DateTime(timezone=True), server_default=func.now()),
 )

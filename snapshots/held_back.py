@@ -18,17 +18,20 @@ from sqlalchemy import (
     FromClause,
     TableClause,
     and_,
+    cast,
     exists,
+    literal,
     or_,
     select,
 )
 
 from deferred import queue
-from deferred.marker import Marker
-from sites import write
+from sites import position, write
 from sites.names import QualifiedName
 from sites.table import ForeignKey
+from sites.types import PgSnapshot
 from snapshots import work
+from snapshots.window import Window
 from snapshots.work import Work
 
 
@@ -56,14 +59,14 @@ def hold_locked(connection: Connection, changes: Work) -> int:
     return held
 
 
-def hold_pending(connection: Connection, changes: Work, marker: Marker) -> int:
-    """Hold back rows that the site changed and the master has not answered.
+def hold_pending(connection: Connection, changes: Work, window: Window) -> int:
+    """Hold back rows that the site changed and the window does not show yet.
 
     A statement of its own, after the locks: what was committed before they were
     taken is seen here, and nothing can be added behind them.
     """
     held = 0
-    for pending in _pending(connection, changes, marker):
+    for pending in _pending(connection, changes, window):
         rows = pending.subquery("pending")
         same = [
             key == rows.c[name]
@@ -75,9 +78,14 @@ def hold_pending(connection: Connection, changes: Work, marker: Marker) -> int:
     return held
 
 
-def covered_extras(extra: TableClause, marker: Marker) -> ColumnElement[bool]:
-    """Which extra keys hold no call that the master has not answered."""
-    return or_(
+def covered_extras(extra: TableClause, window: Window) -> ColumnElement[bool]:
+    """Which extra keys hold no change that the window does not show yet.
+
+    A call that was folded is answered up to the marker. A synchronous change is
+    there once its transaction at the master is over: the site commits before it.
+    """
+    marker, here = window.marker, cast(literal(window.position), PgSnapshot())
+    answered = or_(
         extra.c.batch_no.is_(None),
         extra.c.batch_no < marker.batch_no,
         and_(
@@ -85,6 +93,10 @@ def covered_extras(extra: TableClause, marker: Marker) -> ColumnElement[bool]:
             extra.c.order_no <= marker.order_no,
         ),
     )
+    shown = or_(
+        extra.c.master_xid.is_(None), position.visible(extra.c.master_xid, here)
+    )
+    return and_(answered, shown)
 
 
 def hold_unreferable(connection: Connection, group: Sequence[Work]) -> int:
@@ -117,17 +129,18 @@ def close(connection: Connection, group: Sequence[Work]) -> int:
 
 
 def _pending(
-    connection: Connection, changes: Work, marker: Marker
+    connection: Connection, changes: Work, window: Window
 ) -> list[sa.Select[Any]]:
     snapshot = changes.member.snapshot
     extra = snapshot.extra()
     queries = [
         select(*(extra.c[name] for name in snapshot.key_names)).where(
-            sa.not_(covered_extras(extra, marker))
+            sa.not_(covered_extras(extra, window))
         )
     ]
     calls = queue.find_queue(connection, snapshot.key)
     if calls is not None:
+        marker = window.marker
         queries.append(queue.pending_keys(calls, marker.batch_no, marker.order_no))
     return queries
 

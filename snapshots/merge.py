@@ -24,7 +24,6 @@ from sqlalchemy import (
 )
 
 from deferred import queue
-from deferred.marker import Marker
 from sites import position
 from sites.triggered import users_search_path
 from sites.types import PgSnapshot
@@ -105,12 +104,12 @@ def merge(
         held_back.hold_locked(connection, changes)
     if rules.keep_pending:
         for changes in ordered:
-            held_back.hold_pending(connection, changes, window.marker)
+            held_back.hold_pending(connection, changes, window)
     with users_search_path(connection):
         writing.write_free(connection, ordered)
     merged = {w.member.snapshot.key: _count(connection, w) for w in group}
     for changes in group:
-        _remember(connection, changes, window.marker, local_position)
+        _remember(connection, changes, window, local_position)
     return merged
 
 
@@ -158,13 +157,13 @@ def _count(connection: Connection, changes: Work) -> Merged:
 
 
 def _remember(
-    connection: Connection, changes: Work, marker: Marker, local_position: str
+    connection: Connection, changes: Work, window: Window, local_position: str
 ) -> None:
     """Clear the extra keys that were read and are covered, add those held back."""
     extra = changes.member.snapshot.extra()
     seen = position.visible(extra.c.xid, cast(literal(local_position), PgSnapshot()))
     connection.execute(
-        delete(extra).where(seen, held_back.covered_extras(extra, marker))
+        delete(extra).where(seen, held_back.covered_extras(extra, window))
     )
     names = changes.member.snapshot.key_names
     rows = select(*changes.keys, sa.literal("held")).where(changes.table.c.held)

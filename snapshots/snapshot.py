@@ -74,6 +74,7 @@ class Snapshot:
             sa.column("xid", Xid8()),
             sa.column("batch_no", sa.BigInteger),
             sa.column("order_no", sa.BigInteger),
+            sa.column("master_xid", Xid8()),
             schema=SCHEMA,
         )
 

@@ -175,7 +175,7 @@ def _create_extra(connection: Any, name: str, key_types: Sequence[str]) -> None:
         sql.SQL(
             "CREATE TABLE {} ({}, reason text NOT NULL DEFAULT 'trigger',"
             " xid xid8 NOT NULL DEFAULT pg_current_xact_id(),"
-            " batch_no bigint, order_no bigint)"
+            " batch_no bigint, order_no bigint, master_xid xid8)"
         ).format(sql.Identifier("snaptide", name), sql.SQL(", ").join(keys))
     )
 

@@ -36,6 +36,11 @@ BEGIN
         FROM snaptide_new n FULL JOIN snaptide_old o ON {same_key};
     END IF;
     IF FOUND THEN
+        IF {synchronous} AND current_setting('snaptide.coordinated', true) IS DISTINCT FROM 'on' THEN
+            RAISE EXCEPTION 'This snapshot is propagated synchronously: its rows can only be changed in a coordinated transaction'
+                USING HINT = 'with deferred.synchronous("SITE") as connection: ... changes site and master together.',
+                      ERRCODE = 'object_not_in_prerequisite_state';
+        END IF;
         INSERT INTO snaptide.deferred_transaction (xid, origin_user)
         VALUES (xact, session_user) ON CONFLICT DO NOTHING;
     END IF;
