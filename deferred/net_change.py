@@ -24,6 +24,7 @@ import sqlalchemy as sa
 from sqlalchemy import CTE, ColumnElement, Select, Text, and_, case, cast, func, select
 
 from deferred.queue import Queue
+from sites.types import as_record
 
 #: Kinds of net change; 'N' nothing, with the row that came and went; 'X' invalid.
 KINDS = ("I", "U", "D", "R", "N", "X")
@@ -92,7 +93,11 @@ def _folded(queue: Queue, calls: CTE) -> Select[Any]:
     end_no = func.coalesce(
         ends.c.end_no, case((ends.c.left_over.is_(None), rows.c.first_insert))
     )
-    same = [rows.c[name] == ends.c[name] for name in ("unit", *_key_names(queue))]
+    # As records: the type of a key may have an equality of its own.
+    same = [
+        rows.c.unit == ends.c.unit,
+        *(as_record(rows.c[k]) == as_record(ends.c[k]) for k in _key_names(queue)),
+    ]
     kind = _kind(queue, rows, ends, start, end)
     found = (
         select(

@@ -20,7 +20,7 @@ from deferred.catalog import queue as queue_catalog
 from deferred.errors import QueueNotEmpty
 from sites import QualifiedName, names, triggers
 from sites.catalog import SCHEMA
-from sites.table import Table
+from sites.table import Column, Table
 from sites.types import NativeType, Xid8
 
 
@@ -246,7 +246,7 @@ def _create_table(
     connection: Connection, name: str, base: Table, columns: Sequence[str]
 ) -> None:
     images = [
-        sa.Column(recorded, NativeType(base.column(column).recorded))
+        sa.Column(recorded, _image_type(base.column(column)))
         for side in ("o", "n")
         for recorded, column in zip(
             triggers.numbered(side, columns), columns, strict=True
@@ -269,6 +269,12 @@ def _show_calls(connection: Connection) -> None:
     queues = list_queues(connection)
     views.replace_defcall(connection, queues)
     captured.replace_captured_calls(connection, queues)
+
+
+def _image_type(column: Column) -> NativeType:
+    """The collation comes along: it may say which keys are equal."""
+    collated = f" COLLATE {column.collation}" if column.collation else ""
+    return NativeType(column.recorded + collated)
 
 
 def _know_destination(connection: Connection, name: str) -> None:

@@ -14,7 +14,6 @@ from sqlalchemy import Connection
 from masters.errors import UnknownColumn
 from sites import QualifiedName, triggers
 from sites.table import Table, describe
-from sites.types import NativeType
 from sites.write import Staged
 
 
@@ -46,7 +45,7 @@ def stage(
             triggers.numbered(side, columns), columns, strict=True
         ):
             staged_columns.append(
-                sa.column(recorded, NativeType(table.column(column).recorded))
+                sa.column(recorded, table.column(column).recorded_type)
             )
     return Staged(
         table=table,
@@ -98,7 +97,7 @@ def _create(
     connection: Connection, name: str, table: Table, columns: Sequence[str]
 ) -> None:
     images = [
-        sa.Column(recorded, NativeType(table.column(column).recorded))
+        sa.Column(recorded, table.column(column).recorded_type)
         for side in ("o", "n")
         for recorded, column in zip(
             triggers.numbered(side, columns), columns, strict=True

@@ -108,7 +108,10 @@ class CannotLogTable(SnaptideError):
     """Changes of this kind of table cannot be recorded."""
 
     code = "SNP-105"
-    hint = "Snapshot logs are for ordinary and partitioned tables of the user's."
+    hint = (
+        "Snapshot logs are for ordinary and partitioned tables of the user's, whose "
+        "key can be paired; any other key can have a log WITH ROWID (--with-rowid)."
+    )
 
 
 # Apply: SNP-11x.

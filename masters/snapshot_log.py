@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -191,10 +192,17 @@ def _create(connection: Connection, name: QualifiedName, *, with_rowid: bool) ->
     keys = (ROWID,) if with_rowid else table.key
     if not keys:
         raise NoPrimaryKey(f"Table {name} has no primary key.", table=str(name))
+    _refuse_unpairable(table, keys)
     log = names.derived("mlog$_", name)
     ring.create(connection, log, table, keys)
     triggers.install_log(
-        connection, triggers.LogCapture(table=table, log=log, identity=keys)
+        connection,
+        triggers.LogCapture(
+            table=table,
+            log=log,
+            identity=keys,
+            fitting=tuple(ring.fitting(table.column(name)) for name in keys),
+        ),
     )
     log_id = connection.execute(
         insert(snapshot_log)
@@ -226,6 +234,17 @@ def _refuse_unloggable(table: Table) -> None:
         )
     if table.schema in ("snaptide", "pg_catalog", "information_schema"):
         raise CannotLogTable(f"{table.qualified} is not a user's table.")
+
+
+def _refuse_unpairable(table: Table, keys: Sequence[str]) -> None:
+    for column in map(table.column, keys):
+        if not column.pairable:
+            raise CannotLogTable(
+                f"Rows of {table.qualified} cannot be told apart by {column.name}: "
+                f"rows cannot be paired by the operator = of type {column.type}.",
+                table=str(table.qualified),
+                column=column.name,
+            )
 
 
 def _add_rowid(connection: Connection, table: Table) -> None:

@@ -146,6 +146,12 @@ def _partition(log: str, slot: int) -> sql.Identifier:
     return sql.Identifier(SCHEMA, f"{base}~{slot}")
 
 
+def fitting(column: Column) -> tuple[str, ...]:
+    """The types, without length, whose values fit into the recorded key."""
+    narrow = {kind for kind, wide in _WIDE.items() if wide == key_type(column)}
+    return tuple(sorted({column.plain, key_type(column), *narrow}))
+
+
 def key_type(column: Column) -> str:
     """The type that holds a recorded key, also when the column is widened later.
 

@@ -12,14 +12,13 @@ from sqlalchemy import (
     TableClause,
     Text,
     cast,
-    func,
     text,
 )
 
 from sites.errors import UnknownTable
 from sites.names import QualifiedName
 from sites.sql import load
-from sites.types import NativeType
+from sites.types import NativeType, as_record
 
 _EXACT = {
     "smallint",
@@ -44,6 +43,8 @@ class Column:
     number: int
     #: As `format_type()` prints it, with schema where it is not pg_catalog's.
     type: str
+    #: The same without a length.
+    plain: str
     #: The type below all domains: a domain may refuse the NULL of an absent image.
     recorded: str
     nullable: bool
@@ -56,12 +57,26 @@ class Column:
     collation: str | None
     #: IS DISTINCT FROM works on values of this type (not so for json or point).
     comparable: bool
+    #: The operator that says when two values are equal, if it is not pg_catalog's `=`.
+    equality: str | None
+    #: Rows can be paired by values of this type.
+    pairable: bool
+
+    @property
+    def sql_type(self) -> NativeType:
+        """The type, for use in statements."""
+        return NativeType(self.type, self.equality)
+
+    @property
+    def recorded_type(self) -> NativeType:
+        """The type below all domains, for use in statements."""
+        return NativeType(self.recorded, self.equality)
 
     def same_as(
         self, left: ColumnElement[Any], right: ColumnElement[Any]
     ) -> ColumnElement[bool]:
         """Whether two values are the same, NULLs included, as the type sees it."""
-        if not self.comparable:
+        if not (self.comparable or self.equality):
             left, right = cast(left, Text), cast(right, Text)
         return left.is_not_distinct_from(right)
 
@@ -71,9 +86,7 @@ class Column:
         """Whether a value was left alone: 1.0 made 1.00 is the same, but changed."""
         if self.exact:
             return old.is_not_distinct_from(new)
-        record = NativeType("record")
-        images = [cast(func.row(value), record) for value in (old, new)]
-        return images[0].bool_op("*=")(images[1])
+        return as_record(old).bool_op("*=")(as_record(new))
 
     @property
     def exact(self) -> bool:
@@ -149,7 +162,7 @@ class Table:
     def sql(self) -> TableClause:
         """The table for use in SQLAlchemy statements; values pass as they are."""
         columns: list[sa.ColumnClause[Any]] = [
-            sa.column(c.name, NativeType(c.type)) for c in self.columns
+            sa.column(c.name, c.sql_type) for c in self.columns
         ]
         return sa.table(self.name, *columns, schema=self.schema)
 

@@ -18,7 +18,7 @@ from sqlalchemy import Connection, text
 from sites.catalog import SCHEMA
 from sites.names import QualifiedName
 from sites.sql import load
-from sites.table import Table
+from sites.table import Column, Table
 from sites.transport import raw
 
 #: A log's ring of partitions: which one a row goes to follows from its
@@ -36,6 +36,8 @@ class LogCapture:
     log: str
     #: columns that identify a row; recorded as k1, k2, ...
     identity: tuple[str, ...]
+    #: for each of them, the types (without length) whose values the log can hold
+    fitting: tuple[tuple[str, ...], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +59,11 @@ class QueueCapture:
 def install_log(connection: Connection, capture: LogCapture) -> None:
     """Record changes of a master table from now on; waits for open writers."""
     keys = _identifiers(capture.identity)
+    fitting = [
+        sql.SQL("({}, {})").format(sql.Literal(name), sql.Literal(kind))
+        for name, kinds in zip(capture.identity, capture.fitting, strict=True)
+        for kind in kinds
+    ]
     body = sql.SQL(load("log_function")).format(
         function=sql.Identifier(SCHEMA, capture.log),
         log=sql.Identifier(SCHEMA, capture.log),
@@ -65,18 +72,23 @@ def install_log(connection: Connection, capture: LogCapture) -> None:
         log_keys=_comma(_identifiers(numbered("k", capture.identity))),
         keys=_comma(keys),
         key=keys[0],
+        key_count=sql.Literal(len(keys)),
+        key_names=sql.Literal(list(capture.identity)),
+        key_types=_comma(fitting),
         either_keys=_comma(_either(key) for key in keys),
-        same_key=_same_key(keys),
+        row_old_keys=_comma(sql.SQL("OLD.{}").format(key) for key in keys),
+        row_new_keys=_comma(sql.SQL("NEW.{}").format(key) for key in keys),
+        same_key=_same_key(capture.table, capture.identity),
     )
     raw(connection).execute(body)
-    _attach(connection, capture.table, capture.log, with_truncate=True)
+    _attach(connection, capture.table, capture.log, for_log=True)
 
 
 def install_queue(connection: Connection, capture: QueueCapture) -> None:
     """Queue changes of an updatable snapshot's base table from now on."""
     keys = _identifiers(capture.identity)
     columns = _identifiers(capture.columns)
-    shared = {"key": keys[0], "same_key": _same_key(keys)}
+    shared = {"key": keys[0], "same_key": _same_key(capture.table, capture.identity)}
     refuse = sql.SQL(load("refuse_moved")).format(**shared)
     body = sql.SQL(load("queue_function")).format(
         **shared,
@@ -94,7 +106,7 @@ def install_queue(connection: Connection, capture: QueueCapture) -> None:
         synchronous=sql.Literal(capture.synchronous),
     )
     raw(connection).execute(body)
-    _attach(connection, capture.table, capture.queue, with_truncate=False)
+    _attach(connection, capture.table, capture.queue, for_log=False)
 
 
 def install_guard(
@@ -163,12 +175,15 @@ def numbered(prefix: str, columns: Sequence[object]) -> tuple[str, ...]:
 
 
 def _attach(
-    connection: Connection, table: Table, function: str, *, with_truncate: bool
+    connection: Connection, table: Table, function: str, *, for_log: bool
 ) -> None:
     rows = connection.execute(text(load("trigger_tree")), {"oid": table.oid}).all()
-    for schema, name, _ in rows:
-        for trigger in _TRIGGERS if with_truncate else _TRIGGERS[:3]:
-            _create_trigger(connection, QualifiedName(schema, name), function, *trigger)
+    for schema, name, cloned in rows:
+        one = QualifiedName(schema, name)
+        for trigger in _TRIGGERS if for_log else _TRIGGERS[:3]:
+            _create_trigger(connection, one, function, *trigger)
+        if for_log and not cloned:
+            _create_row_trigger(connection, one, function)
 
 
 _NEW, _OLD = "NEW TABLE AS snaptide_new", "OLD TABLE AS snaptide_old"
@@ -198,6 +213,25 @@ def _create_trigger(
     _enable_always(connection, table, name)
 
 
+def _create_row_trigger(
+    connection: Connection, table: QualifiedName, function: str
+) -> None:
+    """Record what a native subscription writes; nobody else fires this trigger."""
+    name = _trigger_name(function, "replica")
+    parts = {
+        "name": sql.Identifier(name),
+        "table": sql.Identifier(table.schema, table.name),
+        "function": sql.Identifier(SCHEMA, function),
+    }
+    create = sql.SQL(
+        "CREATE TRIGGER {name} AFTER INSERT OR UPDATE OR DELETE ON {table}"
+        " FOR EACH ROW EXECUTE FUNCTION {function}()"
+    )
+    raw(connection).execute(create.format(**parts))
+    enable = sql.SQL("ALTER TABLE {table} ENABLE REPLICA TRIGGER {name}")
+    raw(connection).execute(enable.format(**parts))
+
+
 def _trigger_name(function: str, event: str) -> str:
     # The kind of record is part of the name: one table can have both.
     return f"snaptide_{function.partition('$')[0]}_{event.lower()}"
@@ -223,5 +257,15 @@ def _either(key: sql.Identifier) -> sql.Composed:
     return sql.SQL("COALESCE(n.{0}, o.{0})").format(key)
 
 
-def _same_key(keys: Sequence[sql.Identifier]) -> sql.Composed:
-    return sql.SQL(" AND ").join(sql.SQL("n.{0} = o.{0}").format(key) for key in keys)
+def _same_key(table: Table, keys: Sequence[str]) -> sql.Composed:
+    return sql.SQL(" AND ").join(
+        sql.SQL("n.{0} {1} o.{0}").format(
+            sql.Identifier(key), _equals(table.column(key))
+        )
+        for key in keys
+    )
+
+
+def _equals(column: Column) -> sql.SQL:
+    """The operator of the column's type; `=` alone would be looked up by name."""
+    return sql.SQL(f"OPERATOR({column.equality or 'pg_catalog.='})")

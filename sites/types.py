@@ -4,7 +4,37 @@ from __future__ import annotations
 
 from typing import Any
 
+from sqlalchemy import ColumnElement, cast, func, not_
+from sqlalchemy.sql import operators
+from sqlalchemy.sql.operators import OperatorType
 from sqlalchemy.types import UserDefinedType
+
+
+class _Comparator(UserDefinedType.Comparator[Any]):
+    """Compares by the type's own operator, wherever that is.
+
+    Our sessions look up operators in pg_catalog alone: `=` would not find one of
+    an extension, or find that of a type to which the value can be cast.
+    """
+
+    def operate(
+        self, op: OperatorType, *other: Any, **kwargs: Any
+    ) -> ColumnElement[Any]:
+        equality = getattr(self.type, "equality", None)
+        if equality is None or op not in _OPERATORS:
+            return super().operate(op, *other, **kwargs)
+        if op is operators.eq:
+            return self.expr.bool_op(f"OPERATOR({equality})")(*other)
+        # There is no way to name the operator of IS DISTINCT FROM; records know it.
+        same = as_record(self.expr) == as_record(other[0])
+        return not_(same) if op is operators.is_distinct_from else same
+
+
+_OPERATORS = (
+    operators.eq,
+    operators.is_distinct_from,
+    operators.is_not_distinct_from,
+)
 
 
 class NativeType(UserDefinedType[object]):
@@ -12,12 +42,15 @@ class NativeType(UserDefinedType[object]):
 
     Parameters:
         name: as `format_type()` prints it, for example `numeric(10,2)`.
+        equality: the operator of the type's equality, if pg_catalog has it not.
     """
 
     cache_ok = True
+    comparator_factory = _Comparator
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, equality: str | None = None) -> None:
         self.name = name
+        self.equality = equality
 
     def get_col_spec(self, **_: Any) -> str:
         return self.name
@@ -39,3 +72,8 @@ class Xid8(NativeType):
 
     def __init__(self, *_: object) -> None:
         super().__init__("xid8")
+
+
+def as_record(value: ColumnElement[Any]) -> ColumnElement[Any]:
+    """A value as a row of one column: rows compare by what each type says itself."""
+    return cast(func.row(value), NativeType("record"))

@@ -131,7 +131,7 @@ def _in_part(member: Member, keys: sa.FromClause, part: Part) -> sa.ColumnElemen
 
 
 def _source(table: Table, part: Range) -> sa.TableClause:
-    columns = [sa.column(c.name, NativeType(c.type)) for c in table.columns]
+    columns = [sa.column(c.name, c.sql_type) for c in table.columns]
     return sa.table(part.table.name, *columns, schema=part.table.schema)
 
 

@@ -86,7 +86,7 @@ def carried(snapshot: Snapshot, base: Table) -> tuple[str, ...]:
 
 def key_types(table: Table, snapshot: Snapshot) -> list[NativeType]:
     """The types of the identity columns, in their order."""
-    return [NativeType(table.column(name).type) for name in snapshot.identity_columns]
+    return [table.column(name).sql_type for name in snapshot.identity_columns]
 
 
 def find(connection: Connection, name: QualifiedName) -> Snapshot | None:

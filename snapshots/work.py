@@ -76,7 +76,7 @@ def create(connection: Connection, member: Member, number: int) -> Work:
         sa.column("held", sa.Boolean),
         sa.column("no", sa.BigInteger),
         *(
-            sa.column(n, NativeType(member.base.column(c).recorded))
+            sa.column(n, member.base.column(c).recorded_type)
             for n, c in zip(columns, member.carried, strict=True)
         ),
     )

@@ -1,5 +1,7 @@
 -- Columns of a table, in their order, with what Snaptide must know of each.
--- "comparable": IS DISTINCT FROM works on the type, or on the domain's base type.
+-- All is about the base type of a domain. "comparable": IS DISTINCT FROM works on it;
+-- "equality": its operator, where that is an extension's or a user's; "pairable": rows
+-- can be paired by it in a FULL JOIN.
 WITH RECURSIVE base AS (
     SELECT a.attnum, t.oid, t.typtype, t.typbasetype, t.typtypmod,
            a.atttypmod AS modifier
@@ -13,6 +15,7 @@ WITH RECURSIVE base AS (
 SELECT a.attname AS name,
        a.attnum AS number,
        format_type(a.atttypid, a.atttypmod) AS type,
+       format_type(a.atttypid, NULL) AS plain,
        format_type(b.oid, b.modifier) AS recorded,
        NOT a.attnotnull AS nullable,
        pg_get_expr(d.adbin, d.adrelid) AS default,
@@ -20,13 +23,25 @@ SELECT a.attname AS name,
        a.attidentity AS identity,
        CASE WHEN co.collname IS NOT NULL AND a.attcollation <> ty.typcollation
             THEN quote_ident(cn.nspname) || '.' || quote_ident(co.collname) END AS collation,
-       b.typtype IN ('e', 'r', 'm')
-         OR EXISTS (SELECT FROM pg_opclass o
-                    WHERE o.opcintype = b.oid AND o.opcdefault AND o.opcmethod IN (403, 405))
-         OR format_type(b.oid, NULL) = 'character varying' AS comparable
+       COALESCE(e.nspname = 'pg_catalog', b.typtype IN ('e', 'r', 'm')
+                OR format_type(b.oid, NULL) = 'character varying') AS comparable,
+       CASE WHEN e.nspname <> 'pg_catalog'
+            THEN quote_ident(e.nspname) || '.' || e.oprname END AS equality,
+       COALESCE(e.pairable, true) AS pairable
 FROM pg_attribute a
 JOIN pg_type ty ON ty.oid = a.atttypid
 JOIN base b ON b.attnum = a.attnum AND b.typtype <> 'd'
+LEFT JOIN LATERAL (
+    SELECT n.nspname, o.oprname, o.oprcanmerge OR o.oprcanhash AS pairable
+    FROM pg_opclass c
+    JOIN pg_amop m ON m.amopfamily = c.opcfamily AND m.amoplefttype = c.opcintype
+         AND m.amoprighttype = c.opcintype
+         AND m.amopstrategy = CASE c.opcmethod WHEN 403 THEN 3 ELSE 1 END
+    JOIN pg_operator o ON o.oid = m.amopopr
+    JOIN pg_namespace n ON n.oid = o.oprnamespace
+    WHERE c.opcintype = b.oid AND c.opcdefault AND c.opcmethod IN (403, 405)
+    ORDER BY c.opcmethod LIMIT 1
+) e ON true
 LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
 LEFT JOIN pg_collation co ON co.oid = a.attcollation
 LEFT JOIN pg_namespace cn ON cn.oid = co.collnamespace

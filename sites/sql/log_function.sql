@@ -1,5 +1,8 @@
 -- Records the keys that a statement changed in a master table's snapshot log.
--- Fired once a statement (with transition tables) and once a TRUNCATE.
+-- Fired once a statement (with transition tables), once a TRUNCATE, and once a row
+-- that a native subscription writes, which fires no statement triggers.
+-- Where the table no longer has the key that the log was made for, a user goes on
+-- writing, and the mark of a TRUNCATE is left: the next refresh is complete.
 -- The join of old and new rows is a FULL JOIN: PL/pgSQL plans an inner join for
 -- the size of the first call and keeps that plan for a thousand times as many.
 -- Only key columns are named: a user who drops another column goes on writing.
@@ -11,19 +14,32 @@ DECLARE
     xact xid8 := pg_current_xact_id();
     ring smallint := (xact::text::bigint >> {slot_shift}) % {slots};
 BEGIN
-    IF TG_OP = 'INSERT' THEN
+    IF TG_OP = 'TRUNCATE' OR {key_count} > (
+        SELECT count(*) FROM pg_attribute a
+        WHERE a.attrelid = TG_RELID AND a.attname = ANY ({key_names})
+          AND (a.attname, format_type(a.atttypid, NULL)) IN ({key_types})
+    ) THEN
+        INSERT INTO {log} (kind, xid, slot) VALUES ('T', xact, ring);
+    ELSIF TG_LEVEL = 'ROW' THEN
+        IF TG_OP <> 'INSERT' THEN
+            INSERT INTO {log} (kind, xid, slot, {log_keys})
+            VALUES (left(TG_OP, 1)::"char", xact, ring, {row_old_keys});
+        END IF;
+        IF TG_OP <> 'DELETE' THEN
+            INSERT INTO {log} (kind, xid, slot, {log_keys})
+            VALUES (left(TG_OP, 1)::"char", xact, ring, {row_new_keys});
+        END IF;
+    ELSIF TG_OP = 'INSERT' THEN
         INSERT INTO {log} (kind, xid, slot, {log_keys})
         SELECT 'I', xact, ring, {keys} FROM snaptide_new;
     ELSIF TG_OP = 'DELETE' THEN
         INSERT INTO {log} (kind, xid, slot, {log_keys})
         SELECT 'D', xact, ring, {keys} FROM snaptide_old;
-    ELSIF TG_OP = 'UPDATE' THEN
+    ELSE
         INSERT INTO {log} (kind, xid, slot, {log_keys})
         SELECT CASE WHEN n.{key} IS NULL THEN 'D' WHEN o.{key} IS NULL THEN 'I' ELSE 'U' END,
                xact, ring, {either_keys}
         FROM snaptide_new n FULL JOIN snaptide_old o ON {same_key};
-    ELSE
-        INSERT INTO {log} (kind, xid, slot) VALUES ('T', xact, ring);
     END IF;
     RETURN NULL;
 END

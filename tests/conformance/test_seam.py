@@ -96,7 +96,12 @@ def log(connection: Connection) -> Table:
     ring.create(connection, "mlog$_people", table, ("id",))
     triggers.install_log(
         connection,
-        triggers.LogCapture(table=table, log="mlog$_people", identity=("id",)),
+        triggers.LogCapture(
+            table=table,
+            log="mlog$_people",
+            identity=("id",),
+            fitting=(ring.fitting(table.column("id")),),
+        ),
     )
     return table
 

@@ -45,5 +45,5 @@ WHERE calls.steps > 1 UNION ALL SELECT calls.unit AS unit,
     CASE WHEN (calls.kind != 'D') THEN CAST(row(calls.n1, calls.n2, calls.n3, calls.n4) AS TEXT) END AS image
 FROM calls
 WHERE calls.steps > 1) AS anon_6 GROUP BY anon_6.unit, anon_6.k1, anon_6.image
-HAVING sum(anon_6.weight) != 0) AS anon_5 GROUP BY anon_5.unit, anon_5.k1) AS anon_4 ON anon_3.unit = anon_4.unit AND anon_3.k1 = anon_4.k1 LEFT OUTER JOIN calls AS start_call ON start_call.call_no = anon_4.start_no LEFT OUTER JOIN calls AS end_call ON end_call.call_no = coalesce(anon_4.end_no, CASE WHEN (anon_4.left_over IS NULL) THEN anon_3.first_insert END)) AS anon_2
+HAVING sum(anon_6.weight) != 0) AS anon_5 GROUP BY anon_5.unit, anon_5.k1) AS anon_4 ON anon_3.unit = anon_4.unit AND CAST(row(anon_3.k1) AS record) = CAST(row(anon_4.k1) AS record) LEFT OUTER JOIN calls AS start_call ON start_call.call_no = anon_4.start_no LEFT OUTER JOIN calls AS end_call ON end_call.call_no = coalesce(anon_4.end_no, CASE WHEN (anon_4.left_over IS NULL) THEN anon_3.first_insert END)) AS anon_2
 WHERE anon_2.kind IS NOT NULL) AS anon_1

@@ -16,6 +16,7 @@ def column(name: str, number: int, kind: str, *, nullable: bool = True) -> Colum
         name=name,
         number=number,
         type=kind,
+        plain=kind.partition("(")[0],
         recorded=kind,
         nullable=nullable,
         default=None,
@@ -23,6 +24,8 @@ def column(name: str, number: int, kind: str, *, nullable: bool = True) -> Colum
         identity="",
         collation=None,
         comparable=kind not in ("json", "point"),
+        equality=None,
+        pairable=True,
     )
 
 
