@@ -41,8 +41,10 @@ BEGIN
                 USING HINT = 'with deferred.synchronous("SITE") as connection: ... changes site and master together.',
                       ERRCODE = 'object_not_in_prerequisite_state';
         END IF;
-        INSERT INTO snaptide.deferred_transaction (xid, origin_user)
-        VALUES (xact, session_user) ON CONFLICT DO NOTHING;
+        -- A place in the order that was drawn before this call is too early.
+        INSERT INTO snaptide.deferred_transaction AS known (xid, origin_user)
+        VALUES (xact, session_user) ON CONFLICT (xid)
+        DO UPDATE SET order_no = NULL WHERE known.order_no IS NOT NULL;
     END IF;
     RETURN NULL;
 END

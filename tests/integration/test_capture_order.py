@@ -100,6 +100,48 @@ def test_order_drawn_early_does_not_hide_later_calls(sites: Directory) -> None:
     assert rows(sites["hq"], "child") == [(1, 2)]
 
 
+@pytest.mark.parametrize("trigger", [False, True])
+def test_order_drawn_early_is_drawn_again(sites: Directory, trigger: bool) -> None:
+    """Constraints made immediate and deferred again: the last check decides."""
+    _parent_and_child(sites)
+    if trigger:
+        run(sites["jfk"], *CHANGES_AT_COMMIT)
+    child = application(sites["jfk"])
+    child.execute("INSERT INTO parent VALUES (1)")
+    child.execute("SET CONSTRAINTS ALL IMMEDIATE")
+    child.execute("SET CONSTRAINTS ALL DEFERRED")
+    child.execute("INSERT INTO child VALUES (1, 7)")
+    run(sites["jfk"], "INSERT INTO parent VALUES (7)")
+    child.commit()
+    child.close()
+    report = deferred.push(sites["jfk"])
+    assert (report.transactions, report.errors) == (2, 0)
+    assert rows(sites["hq"], "child") == rows(sites["jfk"], "child")
+    [(drawn, last)] = run(sites["jfk"], DRAWN)
+    assert drawn == last > 0
+
+
+#: A user's own trigger that changes rows among the last checks of a transaction.
+CHANGES_AT_COMMIT = [
+    """
+    CREATE FUNCTION late() RETURNS trigger LANGUAGE plpgsql AS $$
+    BEGIN
+        INSERT INTO child VALUES (NEW.id + 100, NEW.parent) ON CONFLICT DO NOTHING;
+        RETURN NULL;
+    END $$
+    """,
+    """
+    CREATE CONSTRAINT TRIGGER zz_late AFTER INSERT ON child
+    DEFERRABLE INITIALLY DEFERRED FOR EACH ROW
+    WHEN (NEW.id < 100) EXECUTE FUNCTION late()
+    """,
+]
+DRAWN = """
+SELECT max(t.order_no), s.last_value
+FROM snaptide.deferred_transaction t, snaptide.order_no s GROUP BY s.last_value
+"""
+
+
 def test_many_transactions_send_few_notifications(sites: Directory) -> None:
     """At most one a window of 100 ms, and one at once after a quiet time."""
     link(sites)
