@@ -12,7 +12,7 @@ PG_OPTION := $(if $(PG),--pg $(PG))
 KEEP_OPTION := $(if $(KEEP),--keep)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-unit check docs bench clean
+.PHONY: help demo test test-unit check docs campaign bench clean
 
 help: ## list the targets
 	@while IFS= read -r line; do \
@@ -50,6 +50,10 @@ check: .venv ## format, lint, types, imports, spelling, compose file, docs
 docs: .venv ## generate the reference, build the pages into site/
 	$(BIN)/python -m docs.generate
 	$(BIN)/mkdocs build --strict
+
+campaign: .venv ## crash by the thousand (KIND=async CRASHES=1000 SEED=1); goes on where it was
+	$(BIN)/python -m tests.campaign $(if $(KIND),--kind $(KIND)) \
+	  $(if $(CRASHES),--crashes $(CRASHES)) $(if $(SEED),--seed $(SEED))
 
 bench: .venv ## run the benchmarks (ONLY=push for one, AGAINST=FILE to compare with an earlier run)
 	$(BIN)/python -m benchmarks $(if $(ONLY),--only $(ONLY)) $(if $(AGAINST),--against $(AGAINST))

@@ -1,0 +1,212 @@
+"""What may be interrupted: each verb, what it needs, and the points on its way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+
+import deferred
+import masters
+import snapshots
+from masters.snapshot_log import find_log
+from sites import Directory, Site, names
+from snapshots import snapshot
+from snaptide import migrate
+from tests.fix_sites import run
+from tests.linked_table import parked
+from tests.stories import refresh
+
+
+def _nothing(_: Directory) -> None:
+    """Users write all the time: there is always something to push or refresh."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verb:
+    """Something to be interrupted, that can be asked for again until it is done."""
+
+    run: Callable[[Directory], object]
+    points: tuple[str, ...]
+    prepare: Callable[[Directory], object] = _nothing
+    #: whether it starts Spark
+    spark: bool = False
+
+
+def _push(sites: Directory) -> None:
+    deferred.push(sites["jfk"])
+
+
+def _refresh(sites: Directory) -> None:
+    refresh(sites["jfk"], "books", allow_mass_delete=True)
+
+
+def _has_snapshot(site: Site, name: str) -> bool:
+    with site.connect() as connection:
+        return snapshot.find(connection, names.parse(name)) is not None
+
+
+def _forget_copy(sites: Directory) -> None:
+    if _has_snapshot(sites["jfk"], "copy"):
+        snapshots.drop(sites["jfk"], "copy", force=True)
+
+
+def _create_copy(sites: Directory) -> None:
+    if not _has_snapshot(sites["jfk"], "copy"):
+        snapshots.create(
+            sites["jfk"], "copy", master="hq", table="note", group="copies"
+        )
+
+
+def _load_copy(sites: Directory) -> None:
+    _create_copy(sites)
+    refresh(sites["jfk"], "copies")
+
+
+def _have_copy(sites: Directory) -> None:
+    _forget_copy(sites)
+    _create_copy(sites)
+
+
+def _has_log(site: Site) -> bool:
+    with site.connect() as connection:
+        return find_log(connection, names.parse("spare")) is not None
+
+
+def _create_log(sites: Directory) -> None:
+    if not _has_log(sites["hq"]):
+        masters.create_snapshot_log(sites["hq"], "spare")
+
+
+def _drop_log(sites: Directory) -> None:
+    if _has_log(sites["hq"]):
+        masters.drop_snapshot_log(sites["hq"], "spare")
+
+
+def _leave_log_behind(sites: Directory) -> None:
+    """Have rows in a log that every snapshot has seen."""
+    _forget_copy(sites)
+    run(sites["hq"], "UPDATE public.note SET words = words || '.'")
+    refresh(sites["jfk"], "notes")
+    # The position of a group counts from the next refresh on.
+    refresh(sites["jfk"], "notes")
+
+
+def _purge_logs(sites: Directory) -> None:
+    masters.purge_snapshot_logs(sites["hq"])
+
+
+def _purge_queue(sites: Directory) -> None:
+    deferred.purge(
+        sites["jfk"], retention=timedelta(0), fold_after=timedelta(seconds=2)
+    )
+
+
+def _park_one(sites: Directory) -> None:
+    """Have a transaction parked that can be applied now."""
+    hq, jfk = sites["hq"], sites["jfk"]
+    deferred.push(jfk)
+    refresh(jfk, "disputes")
+    run(hq, "UPDATE public.dispute SET words = words || ' hq'")
+    run(jfk, "UPDATE public.dispute SET words = words || ' jfk'")
+    deferred.push(jfk)
+    assert len(parked(hq)) == 1
+    run(
+        hq,
+        "UPDATE public.dispute SET words = left(words, -3)",
+    )
+
+
+def _retry(sites: Directory) -> None:
+    deferred.retry_errors(sites["hq"])
+
+
+def _make_fresh(sites: Directory) -> None:
+    migrate.upgrade(sites["fresh"], "0001")
+
+
+def _upgrade(sites: Directory) -> None:
+    migrate.upgrade(sites["fresh"])
+
+
+VERBS: Mapping[str, Verb] = {
+    "push": Verb(
+        run=_push,
+        points=(
+            "push.before_cut_commit",
+            "push.after_cut",
+            "push.before_ship_commit",
+            "push.after_ship",
+            "push.before_apply",
+            "push.after_apply",
+            "push.before_commit",
+            "push.after_commit",
+            "push.before_mark",
+            "push.before_mark_commit",
+        ),
+    ),
+    "refresh": Verb(
+        run=_refresh,
+        points=(
+            "refresh.after_register",
+            "refresh.after_window",
+            "refresh.after_stage",
+            "refresh.before_merge_commit",
+            "refresh.after_merge",
+            "refresh.after_sweep",
+            "refresh.before_advance",
+        ),
+        spark=True,
+    ),
+    "load": Verb(
+        prepare=_have_copy, run=_load_copy, points=("refresh.after_load",), spark=True
+    ),
+    "create": Verb(
+        prepare=_forget_copy,
+        run=_create_copy,
+        points=(
+            "snapshot_create.after_register",
+            "snapshot_create.before_commit",
+            "snapshot_create.after_commit",
+        ),
+    ),
+    "drop": Verb(
+        prepare=_have_copy,
+        run=_forget_copy,
+        points=(
+            "snapshot_drop.before_unregister",
+            "snapshot_drop.after_unregister",
+            "snapshot_drop.before_commit",
+            "snapshot_drop.after_commit",
+        ),
+    ),
+    "create log": Verb(
+        prepare=_drop_log,
+        run=_create_log,
+        points=("log_create.before_commit", "log_create.after_commit"),
+    ),
+    "drop log": Verb(
+        prepare=_create_log,
+        run=_drop_log,
+        points=("log_drop.before_commit", "log_drop.after_commit"),
+    ),
+    "purge logs": Verb(
+        prepare=_leave_log_behind,
+        run=_purge_logs,
+        points=("log_purge.after_look", "log_purge.before_commit"),
+    ),
+    "purge queue": Verb(
+        run=_purge_queue,
+        points=("queue_purge.after_fold", "queue_purge.before_commit"),
+    ),
+    "retry": Verb(prepare=_park_one, run=_retry, points=("retry.before_commit",)),
+    "upgrade": Verb(
+        prepare=_make_fresh,
+        run=_upgrade,
+        points=(
+            "site_upgrade.before_revisions",
+            "site_upgrade.after_revision",
+            "site_upgrade.before_commit",
+        ),
+    ),
+}

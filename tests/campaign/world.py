@@ -1,0 +1,154 @@
+"""The two sites of a campaign, and the question that each episode ends with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import masters
+import snapshots
+from masters import rules
+from sites import Directory, Site
+from tests.campaign.servers import TEMPLATE, Lines, Servers
+from tests.campaign.writers import ACCOUNTS, Writer
+from tests.fix_sites import _name, log, rows, run
+from tests.linked_table import parked
+from tests.stories import assert_equal_to_master, settle
+
+TABLES = (
+    "CREATE TABLE public.account (id int PRIMARY KEY, balance bigint NOT NULL)",
+    """
+    CREATE TABLE public.booking (number text PRIMARY KEY,
+    account int NOT NULL REFERENCES public.account, amount int NOT NULL)
+    """,
+    "CREATE TABLE public.note (id int PRIMARY KEY, words text UNIQUE)",
+    "CREATE TABLE public.dispute (id int PRIMARY KEY, words text)",
+    "CREATE TABLE public.spare (id int PRIMARY KEY, words text)",
+    f"INSERT INTO public.account SELECT i, 0 FROM generate_series(0, {ACCOUNTS - 1}) i",
+    "INSERT INTO public.note SELECT i, 'note ' || i FROM generate_series(1, 50) i",
+    "INSERT INTO public.dispute VALUES (1, 'first')",
+    "INSERT INTO public.spare VALUES (1, 'first')",
+)
+
+#: What every site has, for the checks below.
+LEFT_OVER = """
+SELECT relname FROM pg_class
+WHERE relnamespace = 'snaptide'::regnamespace
+  AND (relname LIKE 'stage$%' OR relname LIKE 'keys$%')
+UNION ALL SELECT 'load_range' FROM snaptide.load_range
+UNION ALL SELECT 'stage_attempt' FROM snaptide.stage_attempt
+UNION ALL SELECT gid FROM pg_prepared_xacts WHERE database = current_database()
+"""
+
+
+class World:
+    """Tables at hq, updatable snapshots of them at jfk, and users at both."""
+
+    def __init__(self, servers: Servers) -> None:
+        self.servers = servers
+        self._urls = {
+            "hq": servers.hq.create_database("hq", template=TEMPLATE),
+            "jfk": servers.jfk.create_database("jfk", template=TEMPLATE),
+            "fresh": servers.jfk.url("fresh"),
+        }
+        self.sites = Directory(self._urls)
+        self.lines = Lines(self._urls)
+        #: the same sites, with a proxy before each
+        self.far = Directory(self.lines.urls)
+        self._build()
+        self._writers: list[Writer] = []
+
+    @property
+    def hq(self) -> Site:
+        """The master."""
+        return self.sites["hq"]
+
+    @property
+    def jfk(self) -> Site:
+        """The site of the snapshots."""
+        return self.sites["jfk"]
+
+    @property
+    def urls(self) -> dict[str, str]:
+        """Where the sites are, for other processes."""
+        return self._urls
+
+    def close(self) -> None:
+        """Let all lines go, and the servers."""
+        self.far.close()
+        self.lines.close()
+        self.sites.close()
+        self.servers.stop()
+
+    def make_fresh(self) -> None:
+        """Have a new, empty database at the site's server."""
+        for directory in (self.sites, self.far):
+            directory["fresh"].engine.dispose()
+        self.servers.jfk.drop_database("fresh")
+        self.servers.jfk.create_database("fresh")
+
+    @contextmanager
+    def users(self, number: int) -> Iterator[None]:
+        """Have users write at both sites while the block runs.
+
+        Parameters:
+            number: tells their bookings from those of other users.
+        """
+        writers = [
+            Writer(f"{name}-{number}", self._urls[name]) for name in ("hq", "jfk")
+        ]
+        self._writers += writers
+        for writer in writers:
+            writer.start()
+        try:
+            yield
+        finally:
+            for writer in writers:
+                writer.stop()
+
+    def assert_as_without_crashes(self) -> None:
+        """Let everything settle, and see that each booking counts once everywhere."""
+        settle(self.jfk)
+        self.assert_settled()
+
+    def assert_settled(self) -> None:
+        """See that nothing is missing, twice, waiting or left over."""
+        tried = set().union(*(w.tried for w in self._writers))
+        confirmed = set().union(*(w.confirmed for w in self._writers))
+        assert parked(self.hq) == []
+        for site in (self.hq, self.jfk):
+            there = {str(n) for (n,) in rows(site, "SELECT number FROM public.booking")}
+            assert confirmed <= there, sorted(confirmed - there)
+            assert there <= tried, sorted(there - tried)
+            assert rows(site, _WRONG_BALANCE) == []
+            assert rows(site, LEFT_OVER) == []
+        assert_equal_to_master(self.jfk)
+        registered = rows(self.hq, "SELECT snapshot FROM snaptide.registered_snapshot")
+        kept = {(one.name,) for one in snapshots.list_snapshots(self.jfk)}
+        assert set(registered) == kept
+
+    def _build(self) -> None:
+        for site in (self.hq, self.jfk):
+            _name(site)
+        run(self.hq, *TABLES)
+        log(self.hq, "account", "booking", "note", "dispute")
+        rules.set_column_group(self.hq, "account", "balance", ["balance"])
+        masters.add_update_resolution(self.hq, "account", "balance", "additive")
+        for table, group in (
+            ("account", "books"),
+            ("booking", "books"),
+            ("note", "notes"),
+            ("dispute", "disputes"),
+        ):
+            snapshots.create(
+                self.jfk, table, master="hq", group=group, updatable=table != "note"
+            )
+        for group in ("books", "notes", "disputes"):
+            snapshots.refresh(self.jfk, group, push_deferred_rpc=False)
+
+
+_WRONG_BALANCE = """
+SELECT a.id FROM public.account a
+WHERE a.balance <> COALESCE(
+    (SELECT sum(b.amount) FROM public.booking b WHERE b.account = a.id), 0)
+"""
