@@ -1,5 +1,6 @@
 """How a change travels: queue, push, error queue, schedules."""
 
+from deferred.coordinator.connection import coordinate, synchronous
 from deferred.error_queue import delete_errors, list_errors, show_error
 from deferred.purge import purge
 from deferred.push import PushReport, push
@@ -16,6 +17,7 @@ __all__ = [
     "Edit",
     "PushReport",
     "Schedule",
+    "coordinate",
     "delete_errors",
     "enable_schedule",
     "list_errors",
@@ -26,5 +28,6 @@ __all__ = [
     "retry_errors",
     "schedule",
     "show_error",
+    "synchronous",
     "unschedule",
 ]

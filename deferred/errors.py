@@ -76,3 +76,57 @@ class WaitsForError(SnaptideError):
 
     code = "SNP-315"
     hint = "Settle that one first, or retry both with --with-dependants."
+
+
+class SynchronousConflict(SnaptideError):
+    """The master's row is not what the site's was, and no rule settles that."""
+
+    code = "SNP-351"
+    hint = "Roll back, refresh, and try again; or choose a rule for this conflict."
+
+
+class RefusedByMaster(SnaptideError):
+    """The master refuses what the site has done."""
+
+    code = "SNP-352"
+    hint = (
+        "Roll back. Rows that others hold are free later; constraints say what to do."
+    )
+
+
+class PendingCalls(SnaptideError):
+    """The row has changes that wait for a push."""
+
+    code = "SNP-353"
+    hint = "Push first (snaptide push SITE), then change it synchronously."
+
+
+class TransactionControl(SnaptideError):
+    """A statement would end a coordinated transaction past its coordinator."""
+
+    code = "SNP-354"
+    hint = "Leave the block of deferred.synchronous, or use the session's commit."
+
+
+class NoTransaction(SnaptideError):
+    """A coordinated connection has no transaction."""
+
+    code = "SNP-355"
+    hint = "Choose an isolation level other than AUTOCOMMIT."
+
+
+class CommitFailed(SnaptideError):
+    """The transaction was rolled back at the site and all its masters."""
+
+    code = "SNP-356"
+    hint = "Nothing was changed anywhere; the transaction can be run again."
+
+
+class OutcomeUnknown(SnaptideError):
+    """The site was lost while it committed."""
+
+    code = "SNP-357"
+    hint = (
+        "Do not run it again before you know. Recovery finishes it when the site is "
+        "back; see snaptide indoubt list."
+    )

@@ -95,16 +95,25 @@ class Site:
     @cached_property
     def engine(self) -> Engine:
         """The pool of connections to this site; made at first use."""
+        return self.new_engine(pool_pre_ping=True, pool_size=4, max_overflow=20)
+
+    def new_engine(
+        self, *, prepare_threshold: int | None = None, **options: Any
+    ) -> Engine:
+        """Another pool of connections to this site, with our settings.
+
+        Parameters:
+            prepare_threshold: psycopg's; None prepares nothing.
+            options: those of SQLAlchemy's `create_engine`.
+        """
         engine = create_engine(
             self.url,
-            pool_pre_ping=True,
-            pool_size=4,
-            max_overflow=20,
+            **options,
             # Every write is held against the number of rows that it should meet.
             execution_options={"preserve_rowcount": True},
             connect_args={
                 "options": libpq_options(),
-                "prepare_threshold": None,
+                "prepare_threshold": prepare_threshold,
                 "connect_timeout": 10,
                 "application_name": "snaptide",
                 "keepalives_idle": 30,
@@ -116,14 +125,17 @@ class Site:
         return engine
 
     @contextmanager
-    def connect(self) -> Iterator[Connection]:
+    def connect(self, engine: Engine | None = None) -> Iterator[Connection]:
         """Open a connection; the caller commits.
+
+        Parameters:
+            engine: another pool of this site's than `engine`.
 
         Raises:
             SiteUnreachable: the server does not answer or refuses the login.
         """
         try:
-            connection = self.engine.connect()
+            connection = (engine or self.engine).connect()
         except OperationalError as error:
             raise SiteUnreachable(
                 f"Site {self.name} ({self.address}) cannot be reached: "

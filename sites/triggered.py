@@ -11,7 +11,7 @@ from sites.site import SETTINGS
 
 #: What a session has that says nothing else. Functions of PostgreSQL's own are
 #: found before those of users all the same.
-_USERS = '"$user", public'
+USERS_SEARCH_PATH = '"$user", public'
 
 
 @contextmanager
@@ -22,7 +22,7 @@ def users_search_path(connection: Connection) -> Iterator[None]:
     fires it. When a statement fails, the rollback of its savepoint or
     transaction takes the setting back.
     """
-    _set(connection, _USERS)
+    _set(connection, USERS_SEARCH_PATH)
     yield
     _set(connection, SETTINGS["search_path"])
 

@@ -36,6 +36,7 @@ def link(
     refuse_new_keys: bool = False,
     origin: str = "jfk",
     with_log: bool = True,
+    synchronous: bool = False,
 ) -> Queue:
     """Create a table at hq and at a site, and queue what changes at the site.
 
@@ -43,6 +44,7 @@ def link(
         columns: of both tables, as in CREATE TABLE.
         at_site: of the site's table, where it is another.
         carried: the columns that are queued; all when not given.
+        synchronous: changes at the site go to hq in coordinated transactions alone.
     """
     hq, site = sites["hq"], sites[origin]
     name = names.parse(table)
@@ -66,6 +68,7 @@ def link(
             partial=refuse_new_keys,
             extra_table=extra,
             refuse_new_keys=refuse_new_keys,
+            synchronous=synchronous,
         )
 
 

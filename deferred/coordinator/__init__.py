@@ -1,0 +1,1 @@
+"""Synchronous propagation: one transaction over a site and its masters."""

@@ -1,0 +1,73 @@
+"""What became of a coordinated transaction: its deciding site alone knows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import Enum
+
+import sqlalchemy as sa
+from psycopg import sql
+from sqlalchemy import Connection, select
+from sqlalchemy.exc import DBAPIError
+
+from deferred.catalog import decision
+from deferred.coordinator.gid import Gid
+from sites import identity
+
+
+class Answer(Enum):
+    """What the deciding site says."""
+
+    COMMITTED = "commit"
+    ROLLED_BACK = "rollback"
+    #: the coordinator may be alive, and may still decide
+    IN_PROGRESS = "in progress"
+    #: it is not the database any more that the name speaks of
+    ANOTHER_SITE = "another site"
+
+
+def ask(connection: Connection, gid: Gid) -> Answer:
+    """Ask the deciding site, in a READ COMMITTED transaction.
+
+    First whether the transaction is over; only then, in a later snapshot, for the
+    decision: looked for before, it could have been written in between.
+
+    Raises:
+        SiteNotInitialised.
+    """
+    known = identity.read(connection)
+    if not gid.decided_by(known) or identity.differences(connection):
+        return Answer.ANOTHER_SITE
+    if _in_progress(connection, gid.xid):
+        return Answer.IN_PROGRESS
+    found = connection.scalar(
+        select(sa.exists().where(decision.c.gid == gid.transaction))
+    )
+    return Answer.COMMITTED if found else Answer.ROLLED_BACK
+
+
+def written(xid: str, gid: Gid, masters: Sequence[str]) -> sql.Composed:
+    """Writes a decision; to be run in the deciding transaction itself."""
+    return sql.SQL(
+        "INSERT INTO snaptide.decision (xid, gid, masters) VALUES ({}, {}, {})"
+    ).format(sql.Literal(xid), sql.Literal(gid.transaction), sql.Literal(list(masters)))
+
+
+def forgotten(xids: Sequence[str]) -> sql.Composed:
+    """Removes decisions that every master has confirmed."""
+    return sql.SQL(
+        "DELETE FROM snaptide.decision WHERE xid = ANY ({}::text[]::xid8[])"
+    ).format(sql.Literal(list(xids)))
+
+
+def _in_progress(connection: Connection, xid: int) -> bool:
+    """Whether a transaction is still open; one that a crash undid is not."""
+    state = sa.func.pg_xact_status(sa.literal_column(f"'{xid}'::xid8"))
+    try:
+        with connection.begin_nested():
+            return connection.scalar(select(state)) == "in progress"
+    except DBAPIError as error:
+        if getattr(error.orig, "sqlstate", None) != "22023":
+            raise
+        # "in the future": never given again since the crash.
+        return False

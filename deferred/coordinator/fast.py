@@ -1,0 +1,115 @@
+"""One call applied at its master by one statement, where nothing is in conflict.
+
+The statement is the one that `sites.write` builds for every apply, with the call as
+its only row, and one condition more: that the master's row is the call's old image,
+value for value. Then no column group differs, so that no rule is asked, and the way
+over work tables would write the same. Where it meets no row, that way is taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql import psycopg
+
+from deferred.queue import Queue
+from sites import triggers, write
+from sites.table import Table
+from sites.types import NativeType
+from sites.values import from_text
+from sites.write import Staged
+
+_DIALECT = psycopg.dialect()  # type: ignore[no-untyped-call]
+
+#: Values as text, in the order of the queue's columns.
+Image = Sequence[str | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Statement:
+    """A statement that applies any call of one kind and table."""
+
+    text: str
+    constants: Mapping[str, object]
+    #: positions of columns; a call that changes one of them goes the other way
+    unique: tuple[int, ...]
+
+    def fits(self, old: Image, new: Image) -> bool:
+        """Whether no unique value moves: that could be a conflict for rules."""
+        return all(old[at] == new[at] for at in self.unique)
+
+    def parameters(self, old: Image, new: Image) -> dict[str, object]:
+        """What to bind for a call."""
+        named = zip(triggers.numbered("o", old), old, strict=True)
+        return {
+            **self.constants,
+            **dict(named),
+            **dict(zip(triggers.numbered("n", new), new, strict=True)),
+        }
+
+
+def build(queue: Queue, table: Table, kind: str) -> Statement | None:
+    """The statement for a kind of call; None where there is none.
+
+    Parameters:
+        table: the master's, as it is now.
+        kind: I, U or D.
+    """
+    if not set(queue.columns) <= set(table.names):
+        return None
+    staged = _staged(queue, table, kind)
+    statement: Any
+    if kind == "I":
+        if any(unique.deferrable for unique in table.uniques):
+            return None
+        statement = write.insert(staged, {}, "I", skip_existing=True)
+    elif kind == "U":
+        statement = _where_same(write.update(staged, {}, "U"), staged)
+    else:
+        statement = _where_same(write.delete(staged, {}, "D"), staged)
+    compiled = statement.compile(
+        dialect=_DIALECT, compile_kwargs={"render_postcompile": True}
+    )
+    return Statement(
+        text=str(compiled),
+        constants=dict(compiled.params),
+        unique=_unique(queue, table) if kind == "U" else (),
+    )
+
+
+def _where_same(statement: Any, staged: Staged) -> Any:
+    """Only where the row is the call's old image, as detection compares them."""
+    return statement.where(
+        *(
+            staged.table.column(name).same_as(staged.old(name), statement.table.c[name])
+            for name in staged.columns
+        )
+    )
+
+
+def _staged(queue: Queue, table: Table, kind: str) -> Staged:
+    """The parameters of a statement as the only row of a work table."""
+    values = [
+        from_text(
+            sa.bindparam(name, None, type_=NativeType("text")),
+            table.column(column).recorded,
+        ).label(name)
+        for side in ("o", "n")
+        for name, column in zip(
+            triggers.numbered(side, queue.columns), queue.columns, strict=True
+        )
+    ]
+    return Staged(
+        table=table,
+        source=sa.select(sa.literal(kind).label("kind"), *values).subquery("call"),  # type: ignore[arg-type]
+        columns=queue.columns,
+        identity=queue.identity_columns,
+    )
+
+
+def _unique(queue: Queue, table: Table) -> tuple[int, ...]:
+    columns = {name for unique in table.uniques for name in unique.columns}
+    return tuple(at for at, name in enumerate(queue.columns) if name in columns)

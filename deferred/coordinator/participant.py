@@ -1,0 +1,282 @@
+"""A master's part of a coordinated transaction."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import psycopg
+import sqlalchemy as sa
+from psycopg.pq import TransactionStatus
+from sqlalchemy import Connection
+
+from deferred import call as calls
+from deferred import net_change, work
+from deferred.call import Call
+from deferred.coordinator import line, staging
+from deferred.coordinator.fast import Image, Statement
+from deferred.queue import Queue
+from masters.apply import Outcome, Unit, apply
+from sites import Site, identity, transport
+from sites.errors import SiteUnreachable
+from sites.triggered import USERS_SEARCH_PATH
+
+_OPEN = (TransactionStatus.INTRANS, TransactionStatus.INERROR)
+
+#: The work tables hold the rows of one unit at a time.
+_UNIT = 1
+
+_BEGIN = """
+SELECT pg_current_xact_id()::text, set_config('snaptide.origin', %(origin)s, true),
+ set_config('snaptide.coordinated', 'prepared', true),
+ set_config('synchronous_commit', 'on', true),
+ set_config('search_path', %(search_path)s, true),
+ set_config('lock_timeout', %(lock_timeout)s, true),
+ set_config('statement_timeout', %(statement_timeout)s, true),
+ set_config('idle_in_transaction_session_timeout', %(idle_timeout)s, true)
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """What of the site's transaction holds at its masters too."""
+
+    #: name of the site
+    origin: str
+    isolation_level: str
+    #: as the database prints them, with their unit; 0 is none
+    lock_timeout: str
+    statement_timeout: str
+    idle_timeout: str
+    #: how long a master may take to answer, in seconds
+    timeout: float
+
+
+class Participant:
+    """One master, with a transaction open from its first call on."""
+
+    def __init__(self, master: Site, branch: int, terms: Terms) -> None:
+        self.master = master
+        self.branch = branch
+        self._terms = terms
+        self._connection: Connection | None = None
+        #: id of its transaction, once it has begun
+        self.xid = ""
+        self._began = False
+        #: savepoints that are set here
+        self._depth = 0
+        #: calls that were applied, by how many savepoints were set then
+        self._applied: Counter[int] = Counter()
+
+    @property
+    def has_written(self) -> bool:
+        """Whether anything that it applied is still to be committed."""
+        return self._applied.total() > 0
+
+    @property
+    def connection(self) -> Connection:
+        """The line to the master; its transaction has begun."""
+        assert self._connection is not None
+        return self._connection
+
+    def connect(self) -> Connection:
+        """Take a line to the master, unless there is one.
+
+        Raises:
+            SiteUnreachable: the master does not answer.
+            SiteChanged, NotAMember: it is not what it was.
+        """
+        if self._connection is None:
+            self._connection = self._line()
+        return self._connection
+
+    def apply_one(
+        self, statement: Statement, old: Image, new: Image, depth: int
+    ) -> bool:
+        """Apply a call by one statement; False where it has to go the other way."""
+        parameters = statement.parameters(old, new)
+        with self._following(depth) as driver:
+            written = driver.execute(statement.text, parameters, prepare=True)
+        if written.rowcount != 1:
+            return False
+        self._applied[depth] += 1
+        return True
+
+    def apply_all(
+        self,
+        site: Connection,
+        queues: Sequence[Queue],
+        xid: str,
+        after: int,
+        depth: int,
+    ) -> tuple[Outcome, list[Call]]:
+        """Apply what a transaction has captured, detecting and resolving conflicts.
+
+        Parameters:
+            site: the connection that captured it.
+            queues: those with calls for this master.
+            xid: of the site's transaction.
+            after: the last call number that was applied before.
+
+        Returns:
+            The outcome, and where it is unresolved the calls with the master's rows.
+        """
+        with self._following(depth) as driver:
+            pass
+        connection = self.connection
+        staged = [staging.stage(connection, self.master, queue) for queue in queues]
+        transaction = sa.select(
+            sa.literal_column(f"'{int(xid)}'::xid8").label("xid"),
+            sa.literal(_UNIT).label("order_no"),
+        ).subquery()
+        for queue, one in zip(queues, staged, strict=True):
+            changes = net_change.net_changes(queue, transaction, after=after)
+            columns = net_change.columns_of(queue)
+            transport.copy(site, changes, connection, one.source, columns)
+        outcome = apply(connection, self._unit(staged, xid))
+        unresolved = [
+            one
+            for table in (staged if outcome.unresolved else [])
+            for one in calls.read(connection, table, _UNIT)
+        ]
+        work.clear(connection, staged)
+        _search_as_users(driver)
+        self._applied[depth] += 1
+        return outcome, unresolved
+
+    def back_to(self, place: int) -> None:
+        """Roll back to a savepoint, by its place from 1."""
+        for depth in [d for d in self._applied if d >= place]:
+            del self._applied[depth]
+        if self._connection is None or self._depth < place:
+            return  # set at the site only, after the last call
+        line.driver(self._connection).execute(f"ROLLBACK TO SAVEPOINT s{place}")
+        self._depth = place
+
+    def release(self, place: int) -> None:
+        """Release a savepoint: what was done since belongs to the one before it."""
+        kept = sum(n for d, n in self._applied.items() if d >= place)
+        for depth in [d for d in self._applied if d >= place]:
+            del self._applied[depth]
+        if kept:
+            self._applied[place - 1] += kept
+        if self._connection is not None and self._depth >= place:
+            line.driver(self._connection).execute(f"RELEASE SAVEPOINT s{place}")
+            self._depth = place - 1
+
+    def prepare(self, gid: str) -> None:
+        """Promise to commit whatever happens. Ends the transaction on this line."""
+        _command(self.connection, "PREPARE TRANSACTION", gid)
+
+    def commit_prepared(self, gid: str) -> None:
+        """Keep the promise."""
+        _command(self.connection, "COMMIT PREPARED", gid)
+
+    def rollback_prepared(self, gid: str) -> None:
+        """Be released from the promise."""
+        _command(self.connection, "ROLLBACK PREPARED", gid)
+
+    def end(self) -> None:
+        """Roll back what is open, and give the line back."""
+        connection, self._connection = self._connection, None
+        if connection is None:
+            return
+        try:
+            driver = line.driver(connection)
+            if not driver.closed:
+                driver.rollback()
+        except psycopg.Error as error:
+            connection.invalidate(error)
+        finally:
+            connection.close()
+
+    def _line(self) -> Connection:
+        try:
+            connection = line.connect(self.master, self._terms.timeout)
+        except sa.exc.OperationalError as error:
+            raise SiteUnreachable(
+                f"Site {self.master.name} ({self.master.address}) cannot be reached:"
+                f" {' '.join(str(error.orig).split())}",
+                site=self.master.name,
+            ) from None
+        if "snaptide.confirmed" not in connection.info:
+            try:
+                identity.confirm(connection, self.master.name)
+            except BaseException:
+                connection.close()
+                raise
+            connection.info["snaptide.confirmed"] = True
+        return connection
+
+    @contextmanager
+    def _following(self, depth: int) -> Iterator[line.Line]:
+        """A pipeline in the transaction, which has all savepoints that the site has."""
+        driver = self._awake()
+        begun: psycopg.Cursor[Any] | None = None
+        try:
+            with driver.pipeline():
+                if not self._began:
+                    level = self._terms.isolation_level
+                    driver.execute(f"BEGIN ISOLATION LEVEL {level}")
+                if not self.xid:
+                    begun = driver.execute(_BEGIN, self._settings(), prepare=True)
+                for place in range(self._depth + 1, depth + 1):
+                    driver.execute(f"SAVEPOINT s{place}")
+                yield driver
+            self._depth = max(self._depth, depth)
+        finally:
+            self._began = driver.info.transaction_status in _OPEN
+            row = begun.fetchone() if begun is not None and begun.pgresult else None
+            self.xid = row[0] if row else self.xid
+
+    def _awake(self) -> line.Line:
+        """The line; a new one where an idle one broke while nobody looked."""
+        driver = line.driver(self.connect())
+        if not self._began:
+            try:
+                driver.execute("")
+            except line.NoAnswer:
+                raise
+            except psycopg.OperationalError as error:
+                self.connection.invalidate(error)
+                line.engine(self.master).dispose()
+                self._connection = self._line()
+                driver = line.driver(self._connection)
+        return driver
+
+    def _settings(self) -> dict[str, str]:
+        return {
+            "origin": self._terms.origin,
+            "search_path": USERS_SEARCH_PATH,
+            "lock_timeout": self._terms.lock_timeout,
+            "statement_timeout": self._terms.statement_timeout,
+            "idle_timeout": self._terms.idle_timeout,
+        }
+
+    def _unit(self, staged: Sequence[Any], xid: str) -> Unit:
+        return Unit(
+            number=_UNIT,
+            staged=staged,
+            counts=work.counts(self.connection, staged, _UNIT),
+            origin=self._terms.origin,
+            master=self.master.name,
+            transaction=xid,
+        )
+
+
+def _search_as_users(driver: line.Line) -> None:
+    driver.execute(
+        "SELECT set_config('search_path', %s, true)", [USERS_SEARCH_PATH], prepare=True
+    )
+
+
+def _command(connection: Connection, command: str, gid: str) -> None:
+    """Run one of the statements of two-phase commit, which take no parameters."""
+    text = psycopg.sql.SQL("{} {}").format(
+        psycopg.sql.SQL(command),
+        psycopg.sql.Literal(gid),
+    )
+    line.driver(connection).execute(text)

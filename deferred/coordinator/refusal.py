@@ -1,0 +1,93 @@
+"""Why a coordinated transaction cannot go on, in words for its application."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import psycopg
+from sqlalchemy import Connection, text
+from sqlalchemy.exc import DBAPIError
+
+from deferred.call import Call
+from deferred.errors import CommitFailed, RefusedByMaster, SynchronousConflict
+from masters.apply import Outcome
+from sites import Site
+from sites.errors import SiteUnreachable, SnaptideError
+
+if TYPE_CHECKING:
+    from deferred.coordinator.participant import Participant
+
+
+def conflict(master: str, outcome: Outcome, calls: Sequence[Call]) -> SnaptideError:
+    """A conflict that no rule of the master settles."""
+    first = next(call for call in calls if call.call_no in outcome.unresolved)
+    more = len(outcome.unresolved) - 1
+    also = f" (and {more} more)" if more else ""
+    return SynchronousConflict(
+        f"{first.target} at {master}: {outcome.unresolved[first.call_no]}{also}.",
+        master=master,
+        table=str(first.target),
+        old=first.old,
+        new=first.new,
+        current=first.current,
+    )
+
+
+def refused(error: psycopg.Error | DBAPIError) -> SnaptideError:
+    """A master could not do what the site did, for reasons of its own."""
+    cause = error.orig if isinstance(error, DBAPIError) else error
+    state = getattr(cause, "sqlstate", None)
+    if state is None or state.startswith(("08", "57P")):
+        return SiteUnreachable(f"A master was lost: {_message(cause)}")
+    return RefusedByMaster(f"The master refuses: {_message(cause)}", sqlstate=state)
+
+
+def not_prepared(participant: Participant, error: psycopg.Error) -> SnaptideError:
+    """A master did not promise to commit."""
+    name = participant.master.name
+    message = f"{name} cannot commit: {_message(error)}"
+    if getattr(error, "sqlstate", None) == "0A000":
+        culprits = _notifying(participant)
+        if culprits:
+            message += f" (triggers that notify: {', '.join(culprits)})"
+    return CommitFailed(message, master=name, sqlstate=getattr(error, "sqlstate", None))
+
+
+def not_committed(site: Site, error: psycopg.Error) -> SnaptideError:
+    """The site itself did not commit; the masters roll back."""
+    return CommitFailed(
+        f"{site.name} cannot commit: {_message(error)}",
+        sqlstate=getattr(error, "sqlstate", None),
+    )
+
+
+def _notifying(participant: Participant) -> list[str]:
+    """Triggers of users at a master whose functions send notifications."""
+    with participant.master.connect() as connection:
+        return notifying_triggers(connection)
+
+
+def notifying_triggers(connection: Connection) -> list[str]:
+    """Triggers of users, by table, whose functions send notifications."""
+    return list(connection.scalars(text(_NOTIFYING)))
+
+
+_NOTIFYING = r"""
+SELECT DISTINCT t.tgname || ' on ' || c.oid::regclass
+FROM pg_trigger t
+JOIN pg_class c ON c.oid = t.tgrelid
+JOIN pg_namespace n ON n.oid = c.relnamespace
+JOIN pg_proc p ON p.oid = t.tgfoid
+WHERE NOT t.tgisinternal AND n.nspname <> 'snaptide'
+AND p.prosrc ~* '(\mnotify\M|pg_notify)' ORDER BY 1
+"""
+
+
+def _message(error: BaseException | None) -> str:
+    diagnostics = getattr(error, "diag", None)
+    parts = [
+        getattr(diagnostics, name, None)
+        for name in ("message_primary", "message_detail")
+    ]
+    return " ".join(part for part in parts if part) or " ".join(str(error).split())

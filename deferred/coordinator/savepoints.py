@@ -1,0 +1,69 @@
+"""Savepoints of a coordinated transaction, so that its masters keep step.
+
+Read off the statements themselves: SQLAlchemy's own and those that an application
+writes come the same way.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+_NAME = r'(?P<name>"(?:[^"]|"")+"|[^\s;"]+)\s*;?\s*$'
+_SAVEPOINT = re.compile(r"\s*savepoint\s+" + _NAME, re.IGNORECASE)
+_RELEASE = re.compile(r"\s*release\s+(?:savepoint\s+)?" + _NAME, re.IGNORECASE)
+_BACK = re.compile(
+    r"\s*rollback\s+(?:(?:work|transaction)\s+)?to\s+(?:savepoint\s+)?" + _NAME,
+    re.IGNORECASE,
+)
+_CONTROL = re.compile(
+    r"\s*(?:begin|start\s+transaction|commit|end|rollback|abort|prepare\s+transaction)\b",
+    re.IGNORECASE,
+)
+
+
+@dataclass(slots=True)
+class Savepoints:
+    """The savepoints that are set at the site, the oldest first."""
+
+    names: list[str] = field(default_factory=list)
+
+    @property
+    def depth(self) -> int:
+        """How many are set."""
+        return len(self.names)
+
+    def follow(self, statement: str) -> tuple[str, int] | None:
+        """Do as a statement did that the site has executed.
+
+        Returns:
+            `set`, `release` or `back`, and the place of the savepoint, from 1;
+            None when the statement is about no savepoint.
+        """
+        if found := _SAVEPOINT.match(statement):
+            self.names.append(_folded(found["name"]))
+            return "set", self.depth
+        if found := _BACK.match(statement):
+            place = self._place(found["name"])
+            del self.names[place:]
+            return "back", place
+        if found := _RELEASE.match(statement):
+            place = self._place(found["name"])
+            del self.names[place - 1 :]
+            return "release", place
+        return None
+
+    def _place(self, name: str) -> int:
+        wanted = _folded(name)
+        return next(n for n in range(self.depth, 0, -1) if self.names[n - 1] == wanted)
+
+
+def ends_transaction(statement: str) -> bool:
+    """Whether a statement would end the transaction, or begin another one."""
+    return _CONTROL.match(statement) is not None and _BACK.match(statement) is None
+
+
+def _folded(name: str) -> str:
+    if name.startswith('"'):
+        return name[1:-1].replace('""', '"')
+    return name.lower()

@@ -1,0 +1,210 @@
+"""One coordinated transaction: a site's, and at its masters what it captures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any
+
+import psycopg
+from psycopg.pq import TransactionStatus
+from sqlalchemy import Connection
+from sqlalchemy.exc import DBAPIError
+
+from deferred.coordinator import pending, refusal
+from deferred.coordinator.commit import commit
+from deferred.coordinator.knowledge import Knowledge
+from deferred.coordinator.participant import Participant, Terms
+from deferred.coordinator.savepoints import Savepoints, ends_transaction
+from deferred.errors import TransactionControl
+from deferred.queue import Queue
+from sites.triggered import USERS_SEARCH_PATH
+
+_BEGIN = """
+SELECT current_setting('transaction_isolation'),
+ set_config('lock_timeout', CASE current_setting('lock_timeout') WHEN '0'
+   THEN %(lock_timeout)s ELSE current_setting('lock_timeout') END, true),
+ current_setting('statement_timeout'),
+ set_config('idle_in_transaction_session_timeout', %(idle_timeout)s, true),
+ set_config('snaptide.coordinated', 'on', true),
+ set_config('synchronous_commit', 'on', true),
+ set_config('search_path', %(search_path)s, true)
+"""
+
+_CAPTURED = "SELECT * FROM snaptide.captured_calls(%s, 2)"
+_CAPTURED_ALL = """
+SELECT queue_id, max(call_no), min(xid::text)
+FROM snaptide.captured_calls(%s, NULL) GROUP BY queue_id
+"""
+
+
+class Transaction:
+    """What is known of a coordinated transaction while it is open."""
+
+    def __init__(
+        self, connection: Connection, knowledge: Knowledge, limits: Mapping[str, Any]
+    ) -> None:
+        self.connection = connection
+        self.knowledge = knowledge
+        self.participants: dict[str, Participant] = {}
+        self.savepoints = Savepoints()
+        #: queues that have calls, or had some
+        self.touched: set[int] = set()
+        #: of the site's transaction, once it has captured something
+        self.xid = ""
+        #: the last call that was applied
+        self._seen = 0
+        #: its own statements are under way, which are nobody's changes
+        self._busy = False
+        #: how long a master, or a site that commits, may take to answer, in seconds
+        self.timeout: float = limits["timeout"]
+        self._terms = self._begin(limits)
+
+    @property
+    def driver(self) -> psycopg.Connection[Any]:
+        """The driver's connection to the site."""
+        found: psycopg.Connection[Any] = self.connection.connection.driver_connection  # type: ignore[assignment]
+        return found
+
+    def before(self, statement: str) -> None:
+        """Refuse what would end the transaction behind the coordinator's back.
+
+        Raises:
+            TransactionControl.
+        """
+        if not self._busy and ends_transaction(statement):
+            raise TransactionControl(
+                f"{statement.split(maxsplit=1)[0].upper()} cannot be a statement of a"
+                " coordinated transaction."
+            )
+
+    def after(self, statement: str) -> None:
+        """Let the masters do what a statement did: its savepoints or its calls.
+
+        Raises:
+            SynchronousConflict, RefusedByMaster, PendingCalls, SiteUnreachable: the
+                transaction can only be rolled back, or to a savepoint.
+        """
+        if self._busy:
+            return
+        with self._failing_together():
+            step = self.savepoints.follow(statement)
+            if step is None:
+                self.propagate()
+                return
+            kind, place = step
+            for participant in self.participants.values():
+                if kind == "back":
+                    participant.back_to(place)
+                elif kind == "release":
+                    participant.release(place)
+
+    def propagate(self) -> None:
+        """Apply the calls that were captured since the last time."""
+        rows = self.driver.execute(_CAPTURED, [self._seen]).fetchall()
+        if not rows:
+            return
+        if len(rows) > 1 or not self._apply_one(*rows[0]):
+            self._apply_all()
+
+    def commit(self) -> None:
+        """Commit at the site and all masters, or nowhere."""
+        with self._failing_together():
+            self.propagate()
+        self._busy = True
+        commit(self)
+
+    def end(self) -> None:
+        """Roll back at the masters what is open there."""
+        participants, self.participants = self.participants, {}
+        for participant in participants.values():
+            participant.end()
+
+    def _begin(self, limits: Mapping[str, Any]) -> Terms:
+        parameters = {
+            "lock_timeout": f"{int(limits['lock_timeout'] * 1000)}ms",
+            "idle_timeout": f"{int(limits['idle_timeout'] * 1000)}ms",
+            "search_path": USERS_SEARCH_PATH,
+        }
+        with self.driver.pipeline():
+            cursor = self.driver.execute(_BEGIN, parameters)
+        row = cursor.fetchone()
+        assert row is not None
+        return Terms(
+            origin=self.knowledge.site.name,
+            isolation_level=row[0],
+            lock_timeout=row[1],
+            statement_timeout=row[2],
+            idle_timeout=row[3],
+            timeout=limits["timeout"],
+        )
+
+    def _apply_one(
+        self,
+        queue_id: int,
+        call_no: int,
+        kind: str,
+        old: Sequence[str | None],
+        new: Sequence[str | None],
+        xid: str,
+    ) -> bool:
+        """Apply the only call that there is in the short way, where that is open."""
+        queue = self.knowledge.queue(self.connection, queue_id)
+        self._note(queue, xid)
+        participant = self._participant(queue)
+        statement = self.knowledge.statement(participant.connect(), queue, kind)
+        if statement is None or not statement.fits(old, new):
+            return False
+        pending.refuse(self.connection, queue, xid, self._seen)
+        applied = participant.apply_one(statement, old, new, self.savepoints.depth)
+        if applied:
+            self._seen = call_no
+        return applied
+
+    def _apply_all(self) -> None:
+        """Apply all calls that there are, master by master."""
+        rows = self.driver.execute(_CAPTURED_ALL, [self._seen]).fetchall()
+        queues = [self.knowledge.queue(self.connection, row[0]) for row in rows]
+        xid = rows[0][2]
+        for queue in queues:
+            self._note(queue, xid)
+            pending.refuse(self.connection, queue, xid, self._seen)
+        for name in sorted({queue.destination for queue in queues}):
+            mine = [queue for queue in queues if queue.destination == name]
+            outcome, calls = self._participant(mine[0]).apply_all(
+                self.connection, mine, xid, self._seen, self.savepoints.depth
+            )
+            if outcome.unresolved:
+                raise refusal.conflict(name, outcome, calls)
+        self._seen = max(row[1] for row in rows)
+
+    def _note(self, queue: Queue, xid: str) -> None:
+        self.touched.add(queue.id)
+        self.xid = xid
+
+    def _participant(self, queue: Queue) -> Participant:
+        found = self.participants.get(queue.destination)
+        if found is None:
+            master = self.knowledge.site.peer(queue.destination)
+            found = Participant(master, len(self.participants), self._terms)
+            self.participants[queue.destination] = found
+        return found
+
+    @contextmanager
+    def _failing_together(self) -> Iterator[None]:
+        """Where a master fails, let the site's transaction fail as after any error."""
+        self._busy = True
+        try:
+            yield
+        except BaseException as error:
+            self._fail()
+            if isinstance(error, (psycopg.Error, DBAPIError)):
+                raise refusal.refused(error) from error
+            raise
+        finally:
+            self._busy = False
+
+    def _fail(self) -> None:
+        if self.driver.info.transaction_status is TransactionStatus.INTRANS:
+            with suppress(psycopg.Error):
+                self.driver.execute("SELECT 'failed at a master'::int4")
