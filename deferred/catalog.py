@@ -9,10 +9,10 @@ from sqlalchemy import (
     CheckConstraint,
     Column,
     DateTime,
-    ForeignKey,
     Identity,
     Index,
     Integer,
+    LargeBinary,
     Sequence,
     Table,
     Text,
@@ -178,12 +178,8 @@ error_transaction = Table(
 error_call = Table(
     "error_call",
     metadata,
-    Column(
-        "error_id",
-        BigInteger,
-        ForeignKey(error_transaction.c.id, ondelete="CASCADE"),
-        primary_key=True,
-    ),
+    # No foreign key: it would be checked, and remembered until then, call by call.
+    Column("error_id", BigInteger, primary_key=True),
     Column("call_no", BigInteger, primary_key=True),
     Column("target_schema", Text, nullable=False),
     Column("target_table", Text, nullable=False),
@@ -195,22 +191,19 @@ error_call = Table(
     Column("conflict", Text),
 )
 
-#: What the calls of parked transactions hold and refer to: finds dependants.
+#: What the calls of parked transactions hold, refer to and made: finds dependants.
 error_footprint = Table(
     "error_footprint",
     metadata,
-    Column(
-        "error_id",
-        BigInteger,
-        ForeignKey(error_transaction.c.id, ondelete="CASCADE"),
-        nullable=False,
-    ),
+    Column("error_id", BigInteger, nullable=False),
     Column("origin_id", Uuid, nullable=False),
-    # A hash of table, columns and values of a key, unique value or foreign key.
-    Column("entry", Text, nullable=False),
-    # The row or value itself, or a reference to it.
-    Column("refers", Boolean, nullable=False),
+    # holds: a row or unique value; refers: a parent; made: a whole row.
+    Column("how", Text, nullable=False),
+    # A hash of table, columns and values.
+    Column("entry", LargeBinary, nullable=False),
     Index("error_footprint_entry_idx", "origin_id", "entry"),
+    Index("error_footprint_error_id_idx", "error_id"),
+    CheckConstraint("how IN ('holds', 'refers', 'made')", name="how"),
 )
 
 # --- anywhere ----------------------------------------------------------------

@@ -9,17 +9,16 @@ from dataclasses import dataclass
 from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
 
-from deferred import call, error_queue, marker, sqlstate, work
+from deferred import error_queue, footprint, marker, sqlstate, work
 from deferred.batch import Batch, Waiting
-from deferred.call import Call
-from deferred.error_queue import Parked
 from deferred.errors import UnresolvedConflict, WaitsForError
+from deferred.footprint import Relation
 from deferred.marker import Marker
+from deferred.parking import Parked, park
 from masters.apply import Outcome, Unit, apply
 from masters.errors import InvalidNetChange
 from sites import faults
 from sites.errors import RowCountMismatch
-from sites.table import Table
 from sites.write import Staged
 
 
@@ -95,8 +94,9 @@ def _apply_or_park(
     transaction: Waiting,
     unit: Unit,
 ) -> Delivered:
-    waits_for, certain = _dependence(connection, origin, unit)
-    if certain:
+    relation = _dependence(connection, origin, unit)
+    waits_for = relation.error_ids
+    if relation.certain:
         reason = ("dependant", WaitsForError.code, _waits(waits_for))
         return _park(
             connection, origin, batch, transaction, unit, reason, {}, waits_for
@@ -130,24 +130,16 @@ def _apply_or_park(
     )
 
 
-def _dependence(
-    connection: Connection, origin: Origin, unit: Unit
-) -> tuple[tuple[int, ...], bool]:
+def _dependence(connection: Connection, origin: Origin, unit: Unit) -> Relation:
     """Parked transactions that this one may depend on, and whether it surely does.
 
     It does when it starts from what a parked call would have made, or deletes
     a row that a parked call refers to; otherwise the master's rows decide.
     """
     if not error_queue.parked(connection, origin.id):
-        return (), False
-    calls = _calls(connection, unit)
-    found = tuple(sorted(error_queue.related(connection, origin.id, calls)))
-    if not found:
-        return (), False
-    theirs = error_queue.calls_of(connection, found)
-    made = {(c.target, _frozen(c.new)) for c in theirs if c.new is not None}
-    starts_there = any((c.target, _frozen(c.old)) in made for _, c in calls if c.old)
-    return found, starts_there or error_queue.references_of(connection, found, calls)
+        return footprint.NOTHING
+    found = footprint.relations(connection, origin.id, _changed(unit), _rows(unit))
+    return found.get(unit.number, footprint.NOTHING)
 
 
 def _park(
@@ -161,7 +153,7 @@ def _park(
     waits_for: tuple[int, ...],
 ) -> Delivered:
     reason, code, message = failed
-    error_id = error_queue.park(
+    error_id = park(
         connection,
         Parked(
             origin_id=origin.id,
@@ -176,19 +168,20 @@ def _park(
             error_message=message,
             waits_for=waits_for,
         ),
-        _calls(connection, unit),
+        _changed(unit),
+        _rows(unit),
         conflicts,
     )
     return Delivered(error_id=error_id)
 
 
-def _calls(connection: Connection, unit: Unit) -> list[tuple[Table, Call]]:
-    return [
-        (staged.table, one)
-        for staged, count in zip(unit.staged, unit.counts, strict=True)
-        if count
-        for one in call.read(connection, staged, unit.number)
-    ]
+def _changed(unit: Unit) -> list[Staged]:
+    """The work tables in which a transaction has calls."""
+    return [s for s, count in zip(unit.staged, unit.counts, strict=True) if count]
+
+
+def _rows(unit: Unit) -> dict[str, int]:
+    return {"unit": unit.number}
 
 
 def _failure(error: DBAPIError) -> tuple[str, str, str]:
@@ -210,9 +203,3 @@ def _summary(outcome: Outcome) -> str:
 
 def _waits(waits_for: tuple[int, ...]) -> str:
     return f"Depends on error transaction {', '.join(map(str, waits_for))}."
-
-
-def _frozen(
-    image: Mapping[str, str | None] | None,
-) -> frozenset[tuple[str, str | None]]:
-    return frozenset((image or {}).items())

@@ -2,52 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
-import sqlalchemy as sa
 from sqlalchemy import Connection, Row, select
 from sqlalchemy.exc import DBAPIError
 
-from deferred import call, error_queue, marker, sqlstate, work
-from deferred.call import Call, Image
+from deferred import error_queue, marker, sqlstate, unparking, work
+from deferred.call import Call
 from deferred.catalog import error_transaction
+from deferred.edit import Edit, edited
 from deferred.errors import BadEdit, RetryFailed, WaitsForError
 from masters.apply import Unit, apply
 from masters.errors import InvalidNetChange
-from sites import QualifiedName, Site, faults, identity, names, transport
+from sites import Site, faults, identity
 from sites.errors import RowCountMismatch
 from sites.write import Staged
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Edit:
-    """A value to be written instead of the one that the site sent.
-
-    Parameters:
-        call: number of the call, or the table where only one call is about it.
-        column: of the master table.
-        value: as text that the column's type reads; None is NULL.
-    """
-
-    call: int | str
-    column: str
-    value: str | None
-
-    @classmethod
-    def parse(cls, text: str) -> Edit:
-        """Read `TABLE.COLUMN=VALUE` or `CALL_NO.COLUMN=VALUE`.
-
-        Raises:
-            BadEdit: it is of neither form.
-        """
-        where, equals, value = text.partition("=")
-        table, dot, column = where.rpartition(".")
-        if not (equals and dot and table and column):
-            raise BadEdit(f"{text!r} is not an edit.", edit=text)
-        call: int | str = int(table) if table.isdigit() else table
-        return cls(call=call, column=column.strip('"'), value=value)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,8 +51,7 @@ def retry(
     marker.lock(connection, row.origin_id, row.origin)
     row = error_queue.get(connection, error_id)
     _refuse_before_its_turn(connection, row)
-    calls = _edited(error_queue.calls_of(connection, [error_id]), edits)
-    staged = _staged(connection, calls, error_id)
+    staged = _staged(connection, error_id, edited(connection, error_id, edits))
     unit = Unit(
         number=error_id,
         staged=staged,
@@ -92,9 +62,7 @@ def retry(
         changed_at=row.start_time,
     )
     resolved = _apply(connection, unit, error_id)
-    connection.execute(
-        sa.delete(error_transaction).where(error_transaction.c.id == error_id)
-    )
+    error_queue.remove(connection, error_transaction.c.id == error_id)
     faults.point("retry.before_commit")
     return RetryReport(error_id=error_id, applied=True, conflicts_resolved=resolved)
 
@@ -192,10 +160,12 @@ def _apply(connection: Connection, unit: Unit, error_id: int) -> int:
     return outcome.resolved
 
 
-def _staged(connection: Connection, calls: list[Call], error_id: int) -> list[Staged]:
+def _staged(
+    connection: Connection, error_id: int, instead: Sequence[Call]
+) -> list[Staged]:
     try:
         with connection.begin_nested():
-            return _stage(connection, calls, error_id)
+            return unparking.stage(connection, error_id, instead)
     except DBAPIError as error:  # an edit that the column's type cannot read
         if not sqlstate.caused_by_data(error):
             raise
@@ -208,62 +178,3 @@ def _failure(error: DBAPIError, error_id: int) -> RetryFailed:
         error_id=error_id,
         sqlstate=sqlstate.of(error),
     )
-
-
-def _stage(connection: Connection, calls: list[Call], unit: int) -> list[Staged]:
-    """Put calls into work tables again, as a push would have shipped them."""
-    by_table: dict[
-        tuple[QualifiedName, tuple[str, ...], tuple[str, ...]], list[Call]
-    ] = {}
-    for one in calls:
-        columns = tuple((one.new or one.old or {}).keys())
-        by_table.setdefault((one.target, columns, one.identity), []).append(one)
-    staged = []
-    for number, ((target, columns, identity_columns), group) in enumerate(
-        by_table.items()
-    ):
-        table = work.stage(connection, number, target, columns, identity_columns)
-        transport.copy_rows(
-            connection,
-            table.source,
-            work.columns_of(table),
-            call.stage(group, table, unit),
-        )
-        staged.append(table)
-    return staged
-
-
-def _edited(calls: list[Call], edits: Sequence[Edit]) -> list[Call]:
-    for edit in edits:
-        chosen = [c for c in calls if _names(edit, c)]
-        if len(chosen) != 1:
-            what = "no call" if not chosen else f"{len(chosen)} calls"
-            raise BadEdit(f"{edit.call}.{edit.column} names {what}.", edit=edit)
-        calls = [_changed(c, edit) if c is chosen[0] else c for c in calls]
-    return calls
-
-
-def _names(edit: Edit, one: Call) -> bool:
-    if isinstance(edit.call, int):
-        return edit.call == one.call_no
-    return names.parse(edit.call) == one.target
-
-
-def _changed(one: Call, edit: Edit) -> Call:
-    """The call with a value of the editor's, starting from the row he looked at."""
-    if one.new is None or edit.column not in one.new:
-        raise BadEdit(
-            f"Call {one.call_no} has no new value of {edit.column!r}.", edit=edit
-        )
-    new: Mapping[str, str | None] = {**one.new, edit.column: edit.value}
-    started: Image | None = one.current
-    kind = one.kind
-    if kind == "U" and started is None:
-        kind = "I"
-    elif kind == "I" and started is not None and _same_key(one, new, started):
-        kind = "U"
-    return replace(one, kind=kind, old=started if kind == "U" else one.old, new=new)
-
-
-def _same_key(one: Call, new: Image, current: Image) -> bool:
-    return all(new.get(name) == current.get(name) for name in one.identity)

@@ -67,6 +67,8 @@ def apply(connection: Connection, unit: Unit, *, resolving: bool = True) -> Outc
             settlement = _settled(connection, unit, staged, count, resolving=resolving)
             resolved += settlement.resolved
             unresolved.update(settlement.unresolved)
+            if settlement.hopeless:
+                break
     if not unresolved:
         with users_search_path(connection):
             write.write(connection, unit.staged, counts, {"unit": unit.number})

@@ -47,13 +47,16 @@ def lock(connection: Connection, staged: Staged, unit: int) -> None:
     """
     target = staged.table.sql()
     keys = [target.c[name] for name in staged.identity]
-    connection.execute(
+    locked = (
         select(sa.literal(1))
         .select_from(target.join(staged.source, staged.same_row(target)))
         .where(staged.source.c.unit == unit)
         .order_by(*keys)
         .with_for_update(of=target, key_share=True)
+        .subquery()
     )
+    # Counted there: a transaction may have more rows than fit into memory here.
+    connection.execute(select(sa.func.count()).select_from(locked))
 
 
 def detect(
@@ -113,7 +116,8 @@ def chunks(
         wanted.where(number > rows[-1].call_no),
         execution_options={"stream_results": True, "max_row_buffer": CHUNK},
     )
-    yield from rest.partitions(CHUNK)
+    with rest:  # who asks may have seen enough
+        yield from rest.partitions(CHUNK)
 
 
 Groups = Sequence[tuple[str | None, tuple[str, ...]]]

@@ -28,6 +28,10 @@ from sites.write import Staged
 #: How many numbers append sequence may try for one row.
 DRAWS = 5
 
+#: A transaction with so many rows that no rule settles is not looked at any further.
+#: It cannot be applied; what was found says why.
+ENOUGH = 10_000
+
 _DRAWING = "append_sequence"
 
 
@@ -66,6 +70,11 @@ class Settlement:
             transaction=self.transaction,
         )
 
+    @property
+    def hopeless(self) -> bool:
+        """Whether so many rows are unresolved that it is enough."""
+        return len(self.unresolved) >= ENOUGH
+
     def run(self) -> None:
         """Settle all that rules settle. Writes the work table and the record."""
         constraints = uniqueness.constraints(self.staged)
@@ -74,7 +83,11 @@ class Settlement:
             self.connection, self.staged, constraints, self.unit
         )
         self._settle_rows(None, hold=touched)
-        while (touched or self._exposed) and self._settle_values(constraints):
+        while (
+            (touched or self._exposed)
+            and not self.hopeless
+            and self._settle_values(constraints)
+        ):
             pass
         self._records.write()
         self.resolved = self._records.written
@@ -93,6 +106,8 @@ class Settlement:
             moved += self._settle(rows, by_key=True)
             if not hold:
                 self._records.write(keep={*moved, *self._exposed})
+            if self.hopeless:
+                return
         if moved:
             detect.lock(self.connection, self.staged, self.unit)
             again = restage.chosen(self.staged, self.unit, moved)
@@ -109,6 +124,8 @@ class Settlement:
                 new = [r for r in rows if (r.call_no, unique.name) not in self._refused]
                 moved += self._settle(new, by_key=False)
                 settled = settled or bool(new)
+                if self.hopeless:
+                    return False
             if moved:
                 detect.lock(self.connection, self.staged, self.unit)
                 self._settle_rows(

@@ -19,6 +19,9 @@ from snaptide.cli.output import cell, facts, show, table
 from snaptide.cli.program import Program
 from snaptide.errors import BadArgument
 
+#: Calls of a transaction that are shown at once.
+PAGE = 100
+
 app = typer.Typer(help="The error queue of a master.")
 
 Origin = Annotated[
@@ -62,6 +65,10 @@ def show_(
     ctx: typer.Context,
     site: SiteName,
     number: Annotated[int, typer.Argument(metavar="ID")],
+    after: Annotated[
+        int, typer.Option(min=0, help="Only calls of a higher number.")
+    ] = 0,
+    limit: Annotated[int, typer.Option(min=1, help="At most so many calls.")] = PAGE,
     json: Json = False,
 ) -> None:
     """Show a parked transaction: old, new and current row side by side.
@@ -69,7 +76,7 @@ def show_(
     Example: snaptide errors show hq 7
     """
     program = Program.of(ctx)
-    error = deferred.show_error(program.site(site), number)
+    error = deferred.show_error(program.site(site), number, after=after, limit=limit)
     show(program, error, lambda: _whole(error))
 
 
@@ -153,10 +160,13 @@ def _null(text: str) -> deferred.Edit:
 
 
 def _whole(error: ErrorTransaction) -> Group:
-    names = [name for name in error.__slots__ if name != "calls"]
+    names = [n for n in error.__slots__ if n not in ("calls", "next_after")]
     parts: list[Table | Text] = [facts(error, names)]
     for call in error.calls:
         parts += [Text(), _title(call), _images(call)]
+    if error.next_after is not None:
+        more = f"More of its calls: --after {error.next_after}"
+        parts += [Text(), Text(more, style="bold")]
     return Group(*parts)
 
 

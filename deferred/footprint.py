@@ -1,0 +1,232 @@
+"""Footprints: what transactions hold, refer to and start from, as hashes.
+
+A later transaction may depend on a parked one when it shares a row, a unique value
+or a foreign key with it, and surely does when it starts from a row that the parked
+one would have made, or deletes a row that the parked one refers to. Footprints of
+parked transactions are stored; that of one about to be applied is compared with
+them in one statement, however many calls it has.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Text,
+    and_,
+    case,
+    cast,
+    func,
+    literal,
+    or_,
+    select,
+)
+
+from deferred.catalog import error_footprint
+from sites.write import Staged, selected
+
+#: A row or unique value, in any of the images of a call.
+HOLDS = "holds"
+#: A row of a parent table.
+REFERS = "refers"
+#: The row as a parked call would have left it.
+MADE = "made"
+#: The row as a call found it at its origin; compared with what is MADE.
+STARTS = "starts"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Relation:
+    """The parked transactions that one may depend on."""
+
+    error_ids: tuple[int, ...]
+    #: it does, whatever rows the master has now
+    certain: bool
+
+
+#: Bytes kept of a hash: enough that two entries never meet by chance.
+HASH = 16
+
+_STORED = ["error_id", "origin_id", "how", "entry"]
+
+NOTHING = Relation(error_ids=(), certain=False)
+
+
+def write(
+    connection: Connection,
+    error_id: int,
+    origin_id: uuid.UUID,
+    changes: Sequence[Staged],
+    rows: Mapping[str, Any],
+) -> None:
+    """Store the footprint of a parked transaction. Writes error_footprint.
+
+    Parameters:
+        changes: work tables that hold its calls.
+        rows: equalities that select them there (column -> value).
+    """
+    for staged in changes:
+        own = _entries(staged, rows, [*_held(staged), _whole(staged, MADE)])
+        found = [select(own.c.how, own.c.hash).subquery()]
+        if parents := list(_referred(staged)):
+            theirs = _entries(staged, rows, parents)
+            # Many children refer to one parent.
+            found.append(select(theirs.c.how, theirs.c.hash).distinct().subquery())
+        for entry in found:
+            values = select(
+                literal(error_id), literal(origin_id), entry.c.how, entry.c.hash
+            )
+            connection.execute(sa.insert(error_footprint).from_select(_STORED, values))
+
+
+def relations(
+    connection: Connection,
+    origin_id: uuid.UUID,
+    changes: Sequence[Staged],
+    rows: Mapping[str, Any],
+) -> dict[int, Relation]:
+    """How transactions in work tables are related to parked ones of their origin.
+
+    Parameters:
+        rows: equalities or ranges that select the transactions (column -> value).
+
+    Returns:
+        Unit -> relation; units without one are left out.
+    """
+    mine = sa.union_all(
+        *(
+            select(_entries(staged, rows, _parts(staged, _whole(staged, STARTS))))
+            for staged in changes
+        )
+    ).subquery("mine")
+    parked = error_footprint
+    meets = or_(
+        and_(mine.c.how == HOLDS, parked.c.how.in_((HOLDS, REFERS))),
+        # Two references to one parent do not meet.
+        and_(mine.c.how == REFERS, parked.c.how == HOLDS),
+        and_(mine.c.how == STARTS, parked.c.how == MADE),
+    )
+    certain = or_(parked.c.how == MADE, and_(parked.c.how == REFERS, mine.c.gone))
+    found = connection.execute(
+        select(mine.c.unit, parked.c.error_id, func.bool_or(certain).label("certain"))
+        .join(
+            parked, and_(parked.c.origin_id == origin_id, parked.c.entry == mine.c.hash)
+        )
+        .where(meets)
+        .group_by(mine.c.unit, parked.c.error_id)
+        .order_by(mine.c.unit, parked.c.error_id)
+    ).all()
+    units: dict[int, list[Any]] = {}
+    for row in found:
+        units.setdefault(row.unit, []).append(row)
+    return {
+        unit: Relation(
+            error_ids=tuple(row.error_id for row in those),
+            certain=any(row.certain for row in those),
+        )
+        for unit, those in units.items()
+    }
+
+
+_Part = tuple[ColumnElement[str], ColumnElement[Any]]
+
+
+def _entries(
+    staged: Staged, rows: Mapping[str, Any], parts: Sequence[_Part]
+) -> sa.Subquery:
+    """Parts of calls, hashed: unit, how, hash, and whether the row is to be gone."""
+    target = staged.table.sql()
+    held = sa.values(sa.column("how", Text), sa.column("entry", Text), name="held")
+    part = held.data(parts).lateral()
+    digest = func.sha256(func.convert_to(part.c.entry, "UTF8"))
+    return (
+        select(
+            staged.source.c.unit,
+            (staged.source.c.kind == "D").label("gone"),
+            part.c.how,
+            func.substring(digest, 1, HASH).label("hash"),
+        )
+        .select_from(
+            staged.source.outerjoin(target, staged.same_row(target)).join(
+                part, sa.true()
+            )
+        )
+        .where(selected(staged.source, rows), part.c.entry.is_not(None))
+        .subquery()
+    )
+
+
+def _parts(staged: Staged, *more: _Part) -> list[_Part]:
+    return [*_held(staged), *_referred(staged), *more]
+
+
+def _held(staged: Staged) -> Iterator[_Part]:
+    """The row and the unique values of each image; NULL where there is nothing."""
+    table = staged.table
+    for columns in dict.fromkeys(
+        [staged.identity, *(u.columns for u in table.uniques)]
+    ):
+        if set(columns) <= set(staged.columns):
+            named = f"{table.qualified} {sorted(columns)}"
+            for entry in _keys(staged, named, sorted(columns)):
+                yield literal(HOLDS), entry
+
+
+def _referred(staged: Staged) -> Iterator[_Part]:
+    """The parents of each image; NULL where there is none."""
+    for key in staged.table.foreign_keys:
+        if set(key.columns) <= set(staged.columns):
+            pairs = sorted(zip(key.parent_columns, key.columns, strict=True))
+            named = f"{key.parent} {[parent for parent, _ in pairs]}"
+            for entry in _keys(staged, named, [own for _, own in pairs]):
+                yield literal(REFERS), entry
+
+
+def _keys(
+    staged: Staged, named: str, columns: Sequence[str]
+) -> Iterator[ColumnElement[Any]]:
+    """One key in each image of a call; NULL without a value, or the same as before."""
+    target = staged.table.sql()
+    before: list[list[ColumnElement[Any]]] = []
+    for side in (staged.old, staged.new, lambda name: target.c[name]):
+        values = [side(name) for name in columns]
+        missing = [value.is_(None) for value in values]
+        same = [_same(staged, columns, values, other) for other in before]
+        yield case((or_(*missing, *same), sa.null()), else_=_text(named, values))
+        before.append(values)
+
+
+def _same(
+    staged: Staged,
+    columns: Sequence[str],
+    left: Sequence[ColumnElement[Any]],
+    right: Sequence[ColumnElement[Any]],
+) -> ColumnElement[bool]:
+    return and_(
+        *(
+            staged.table.column(name).unchanged(a, b)
+            for name, a, b in zip(columns, left, right, strict=True)
+        )
+    )
+
+
+def _whole(staged: Staged, how: str) -> tuple[ColumnElement[str], ColumnElement[Any]]:
+    """All values of an image; NULL where the call has none."""
+    if how == MADE:
+        present, side = sa.not_(staged.kind("D")), staged.new
+    else:
+        present, side = sa.not_(staged.kind("I", "N")), staged.old
+    names = sorted(staged.columns)
+    entry = _text(f"{staged.table.qualified} row {names}", [side(n) for n in names])
+    return literal(how), case((present, entry))
+
+
+def _text(named: str, values: Sequence[ColumnElement[Any]]) -> ColumnElement[Any]:
+    """A row as text, which quotes what it has to."""
+    return cast(func.row(literal(named), *values), Text)

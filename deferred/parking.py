@@ -1,0 +1,128 @@
+"""Parking a transaction: from the work tables into the error queue, in the database.
+
+No call comes to this process, so a transaction of millions of calls is parked in
+the memory of a small one.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import (
+    BigInteger,
+    ColumnElement,
+    Connection,
+    Text,
+    case,
+    literal,
+    select,
+)
+
+from deferred import footprint, image
+from deferred.catalog import error_call, error_transaction
+from sites.values import unnested
+from sites.write import Staged, selected
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parked:
+    """A transaction to be parked: who made it, and why it could not be applied."""
+
+    origin_id: uuid.UUID
+    origin: str
+    origin_transaction: str
+    origin_user: str
+    batch_no: int
+    order_no: int
+    start_time: datetime
+    #: conflict, error or dependant
+    reason: str
+    error_code: str
+    error_message: str
+    #: error transactions that have to be settled first
+    waits_for: tuple[int, ...] = ()
+
+
+def park(
+    connection: Connection,
+    facts: Parked,
+    changes: Sequence[Staged],
+    rows: Mapping[str, Any],
+    conflicts: Mapping[int, str],
+) -> int:
+    """Store a transaction with all its calls; for its origin it is delivered.
+
+    Writes error_transaction, error_call and error_footprint.
+
+    Parameters:
+        changes: the work tables that hold its calls.
+        rows: equalities that select them there (column -> value).
+        conflicts: call number -> what no rule settled.
+
+    Returns:
+        The number by which people name it.
+    """
+    values = {name: getattr(facts, name) for name in facts.__slots__}
+    values["waits_for"] = list(facts.waits_for)
+    error_id: int = connection.execute(
+        sa.insert(error_transaction).values(values).returning(error_transaction.c.id)
+    ).scalar_one()
+    columns = [column.name for column in error_call.columns]
+    for staged in changes:
+        calls = _calls(staged, rows, error_id, conflicts)
+        connection.execute(sa.insert(error_call).from_select(columns, calls))
+    footprint.write(connection, error_id, facts.origin_id, changes, rows)
+    return error_id
+
+
+def _calls(
+    staged: Staged, rows: Mapping[str, Any], error_id: int, conflicts: Mapping[int, str]
+) -> sa.Select[*tuple[Any, ...]]:
+    """Calls of one table, in the order of the columns of `error_call`."""
+    source, target = staged.source, staged.table.sql()
+    reasons = unnested(
+        "unresolved",
+        {
+            "call_no": (BigInteger(), list(conflicts)),
+            "reason": (Text(), list(conflicts.values())),
+        },
+    )
+    values: list[ColumnElement[Any]] = [
+        literal(error_id),
+        source.c.call_no,
+        literal(staged.table.schema),
+        literal(staged.table.name),
+        source.c.kind,
+        literal(list(staged.identity), sa.ARRAY(Text)),
+        *_images(staged, target),
+        reasons.c.reason,
+    ]
+    return (
+        select(*values)
+        .select_from(
+            source.outerjoin(target, staged.same_row(target)).outerjoin(
+                reasons, reasons.c.call_no == source.c.call_no
+            )
+        )
+        .where(selected(source, rows))
+    )
+
+
+def _images(staged: Staged, target: sa.TableClause) -> list[ColumnElement[Any]]:
+    """Old and new image, and the row that the master has; NULL where there is none."""
+    names = staged.columns
+    old, new = (
+        image.as_json(names, [side(name) for name in names])
+        for side in (staged.old, staged.new)
+    )
+    current = image.as_json(names, [target.c[name] for name in names])
+    return [
+        case((sa.not_(staged.kind("I", "N")), old)),
+        case((sa.not_(staged.kind("D")), new)),
+        case((target.c[staged.identity[0]].is_not(None), current)),
+    ]
