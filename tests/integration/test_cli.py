@@ -14,6 +14,7 @@ from sites import Directory, Site
 from snaptide.cli import app
 from tests.fix_db import MakeDatabase
 from tests.fix_worker import WriteSettings
+from tests.linked_table import link
 
 Run = Callable[..., Result]
 
@@ -291,6 +292,25 @@ def test_a_conflict_is_shown_and_retried_as_edited(
     row = "SELECT concat(free, note IS NULL) FROM public.seats WHERE id = 1"
     assert ask(flying["hq"], row) == "15t"
     assert report(snaptide("errors", "list", "hq", "--json")) == []
+
+
+def test_a_long_error_is_shown_page_by_page(snaptide: Run, sites: Directory) -> None:
+    link(sites, columns="id int PRIMARY KEY, qty int")
+    run(
+        sites["hq"],
+        "INSERT INTO public.orders SELECT g, 1 FROM generate_series(1, 3) g",
+    )
+    run(sites["jfk"], "INSERT INTO public.orders SELECT g FROM generate_series(1, 3) g")
+    number = str(report(snaptide("push", "jfk", "--json"), 3)[0]["error_ids"][0])
+    show = ("errors", "show", "hq", number, "--limit", "2")
+    first = report(snaptide(*show, "--json"))
+    assert (first["call_count"], len(first["calls"])) == (3, 2)
+    after = ("--after", str(first["next_after"]))
+    assert " ".join(after) in snaptide(*show).output
+    second = report(snaptide(*show, *after, "--json"))
+    assert len(second["calls"]) == 1
+    assert second["next_after"] is None
+    assert "--after" not in snaptide(*show, *after).output
 
 
 def test_errors_are_deleted_only_when_named(snaptide: Run, flying: Directory) -> None:

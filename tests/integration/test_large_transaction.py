@@ -1,0 +1,127 @@
+"""A transaction of any size: pushed, parked, retried and given up in a small memory.
+
+`SNAPTIDE_LARGE_CALLS` says how many calls it has (5000000 takes minutes).
+"""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+import deferred
+from masters import settlement
+from sites import Directory
+from tests.linked_table import as_refresh, link, parked, queued, run
+
+CALLS = int(os.environ.get("SNAPTIDE_LARGE_CALLS", "20000"))
+SMALL = 1000
+
+#: Megabytes that a large transaction may take more than a small one.
+MORE = 20
+
+_PROGRAM = """
+import json, os, resource, sys
+import deferred
+from sites import Directory
+
+sites = Directory(json.loads(os.environ["TEST_SITES"]))
+hq, jfk = sites["hq"], sites["jfk"]
+exec(sys.argv[1])
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
+sites.close()
+"""
+
+PUSH = "deferred.push(jfk)"
+
+pytestmark = pytest.mark.timeout(300 + CALLS // 500)
+
+
+@pytest.fixture
+def items(sites: Directory) -> Directory:
+    """Rows with a parent and a unique value, as many as the transaction changes."""
+    link(sites, "parent", "id int PRIMARY KEY")
+    link(
+        sites,
+        "item",
+        "id int PRIMARY KEY, parent int REFERENCES parent, name text UNIQUE, v int",
+    )
+    for site in sites.values():
+        as_refresh(
+            site,
+            "INSERT INTO parent SELECT g FROM generate_series(0, 9) g",
+            "INSERT INTO item SELECT g, g % 10, 'n' || g, 0"
+            f" FROM generate_series(1, {CALLS}) g",
+            "ANALYZE item",
+        )
+    return sites
+
+
+def memory(sites: Directory, program: str) -> int:
+    """Run a program in a process of its own; the most memory that it had, in MB."""
+    urls = {n: s.url.render_as_string(hide_password=False) for n, s in sites.items()}
+    done = subprocess.run(
+        [sys.executable, "-c", _PROGRAM, program],
+        env={**os.environ, "TEST_SITES": json.dumps(urls)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return int(done.stdout)
+
+
+def test_memory_does_not_grow_with_the_calls(items: Directory) -> None:
+    """Parked as a conflict, as a dependant, retried as edited, and pushed whole."""
+    hq, jfk = items["hq"], items["jfk"]
+    as_refresh(hq, "UPDATE item SET v = 9 WHERE id = 1")
+    run(jfk, f"UPDATE item SET v = 1 WHERE id <= {SMALL}")
+    small = memory(items, PUSH)
+    give_up = "deferred.delete_errors(hq)"
+    memory(items, give_up)
+    as_refresh(jfk, "UPDATE item SET v = 0")
+
+    run(jfk, "UPDATE item SET v = 1")
+    peaks = [memory(items, PUSH)]
+    run(jfk, "UPDATE item SET v = v + 1")
+    peaks.append(memory(items, PUSH))
+    assert [(e[1], len(e[3])) for e in parked(hq)] == [
+        ("conflict", 0),
+        ("dependant", 1),
+    ]
+    assert run(hq, "SELECT count(*) FROM snaptide.error_call") == [(2 * CALLS,)]
+
+    first = parked(hq)[0][0]
+    number = run(hq, "SELECT min(call_no) FROM snaptide.error_call")[0][0]
+    edit = f"deferred.Edit(call={number}, column='v', value='5')"
+    peaks.append(memory(items, f"deferred.retry_errors(hq, [{first}], edits=[{edit}])"))
+    assert run(hq, "SELECT v, count(*) FROM item GROUP BY v ORDER BY v") == [
+        (1, CALLS - 1),
+        (5, 1),
+    ]
+    peaks.append(memory(items, give_up))
+    assert parked(hq) == []
+    for table in ("error_call", "error_footprint"):
+        assert run(hq, f"SELECT count(*) FROM snaptide.{table}") == [(0,)]
+
+    as_refresh(hq, "UPDATE item SET v = 2")
+    run(jfk, "UPDATE item SET v = 3, name = 'm' || id")
+    peaks.append(memory(items, PUSH))
+    assert queued(jfk) == 0
+    assert run(hq, "SELECT count(*) FROM item WHERE v = 3") == [(CALLS,)]
+    assert max(peaks) - small < MORE, (small, peaks)
+
+
+def test_hopeless_transaction_is_not_looked_at_to_its_end(
+    items: Directory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So many conflicts are named, and no more; all calls are kept."""
+    hq, jfk = items["hq"], items["jfk"]
+    monkeypatch.setattr(settlement, "ENOUGH", 500)
+    as_refresh(hq, "UPDATE item SET v = 9")
+    run(jfk, f"UPDATE item SET v = 1 WHERE id <= {5 * SMALL}")
+    assert deferred.push(jfk).errors == 1
+    found = "SELECT count(*), count(conflict) FROM snaptide.error_call"
+    calls, named = run(hq, found)[0]
+    assert calls == 5 * SMALL
+    assert 500 <= named < 5 * SMALL
