@@ -11,12 +11,13 @@ from sqlalchemy import Connection, insert, text
 from sqlalchemy.exc import ProgrammingError
 
 from masters import registration
-from sites import ddl, faults, identity, names
+from sites import ddl, definitions, faults, identity, names
 from sites.names import QualifiedName
 from sites.site import Site
+from sites.table import describe
 from snapshots import base_table, catalog, refresh_group, snapshot
 from snapshots.definition import Definition, define
-from snapshots.errors import MissingAtSite, NameTaken
+from snapshots.errors import DifferentTypes, MissingAtSite, NameTaken
 from snapshots.reports import CreateReport
 from snapshots.snapshot import Snapshot
 
@@ -117,12 +118,22 @@ def _build(connection: Connection, made: Snapshot, definition: Definition) -> No
     connection.execute(insert(catalog.snapshot).values(**lists))
     with _named(made):
         base_table.create(connection, made, definition)
+        _refuse_other_types(connection, made, definition)
         with connection.begin_nested() as rehearsal:
             base_table.constrain(connection, made, definition)
             ddl.create_checked_view(
                 connection, made.qualified, made.base, made.columns, made.condition
             )
             rehearsal.rollback()
+
+
+def _refuse_other_types(
+    connection: Connection, made: Snapshot, definition: Definition
+) -> None:
+    base = describe(connection, made.base)
+    here = definitions.type_definitions(connection, base, made.columns)
+    for difference in definitions.differing(definition.types, here):
+        raise DifferentTypes(f"Snapshot {made.key}: {difference}.", snapshot=made.key)
 
 
 @contextmanager

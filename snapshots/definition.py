@@ -12,6 +12,7 @@ from masters.errors import NoSnapshotLog
 from masters.snapshot_log import find_log
 from sites import ddl, identity, where
 from sites.ddl import DefaultNeeds, Index
+from sites.definitions import UNREADABLE, Definitions, type_definitions
 from sites.errors import NoFreeValue
 from sites.names import QualifiedName
 from sites.site import Site
@@ -23,6 +24,7 @@ from snapshots.errors import (
     IdentityLeftOut,
     SnapshotRefused,
     UnknownColumn,
+    UnreadableType,
     UnusableTable,
 )
 
@@ -40,6 +42,8 @@ class Definition:
     condition: str | None
     indexes: tuple[Index, ...]
     needs: dict[int, DefaultNeeds]
+    #: of the columns' types; the site has to have the same
+    types: Definitions
     #: what is not taken over, each with the reason
     left_out: tuple[str, ...]
 
@@ -108,6 +112,8 @@ def _read(
     kept = None if condition is None else where.canonical(connection, name, condition)
     if kept is not None:
         _require(table, chosen, kept.columns, SnapshotRefused, "the condition looks at")
+    types = type_definitions(connection, table, chosen)
+    _refuse_unreadable(table, types)
     found = ddl.indexes(connection, table)
     return Definition(
         master_id=who.site_id,
@@ -119,6 +125,7 @@ def _read(
         condition=None if kept is None else kept.text,
         indexes=tuple(i for i in found if _is_copied(i, chosen)),
         needs=needs,
+        types=types,
         left_out=(
             *left_out,
             *(
@@ -209,6 +216,15 @@ def _refuse_unfillable(made: Definition, updatable: bool) -> None:
             f"An updatable snapshot of {made.table.qualified} cannot leave out "
             f"{', '.join(missing)}: NOT NULL, and without a default.",
             columns=missing,
+        )
+
+
+def _refuse_unreadable(table: Table, types: Definitions) -> None:
+    for name in sorted(types.keys() & set(UNREADABLE)):
+        raise UnreadableType(
+            f"{table.qualified} has values of type {name}: PostgreSQL shows them and "
+            "reads them from nowhere.",
+            type=name,
         )
 
 

@@ -177,6 +177,20 @@ class MissingAtSite(SnapshotRefused):
     hint = "Create it at the site, with the same schema and name as at the master."
 
 
+class DifferentTypes(SnapshotRefused):
+    """A type or collation of that name is another at the site than at the master."""
+
+    code = "SNP-230"
+    hint = "Make it the same at both: labels in the same order, the same checks."
+
+
+class UnreadableType(SnapshotRefused):
+    """Values of that type cannot be brought to another database."""
+
+    code = "SNP-231"
+    hint = "Leave the column out of the snapshot."
+
+
 class UndeliveredCalls(SnaptideError):
     """The snapshot has changes that the master has not received yet."""
 

@@ -10,7 +10,14 @@ from sqlalchemy.exc import DBAPIError
 
 from sites import Site
 from sites.errors import SnaptideError
-from snaptide.doctor import captures, columns, leftovers, registrations, server
+from snaptide.doctor import (
+    captures,
+    columns,
+    definitions,
+    leftovers,
+    registrations,
+    server,
+)
 from snaptide.doctor.finding import Finding, Severity
 
 __all__ = ["Finding", "Severity", "check_site", "examine"]
@@ -54,6 +61,7 @@ def _examine(connection: Connection, site: Site) -> list[Finding]:
         *captures.check(connection, site.name),
         *columns.check(connection, site.name),
         *registrations.check(connection, site),
+        *definitions.check(connection, site),
         *leftovers.check(connection, site.name),
     ]
 

@@ -1,0 +1,56 @@
+"""Types and collations that snapshots share with their masters: still the same?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sqlalchemy import Connection
+
+from sites import Site
+from sites.definitions import differing, other_versions, type_definitions
+from sites.errors import SnaptideError
+from sites.table import describe
+from snapshots import refresh_group, snapshot
+from snapshots.snapshot import Snapshot
+from snaptide.doctor.finding import Finding, Severity
+
+
+def check(connection: Connection, site: Site) -> Iterator[Finding]:
+    """Findings about types that were altered at one of two sites."""
+    by_master: dict[str, list[Snapshot]] = {}
+    for one in snapshot.all_of(connection):
+        group = refresh_group.find(connection, one.refresh_group)
+        assert group is not None
+        by_master.setdefault(group.master, []).append(one)
+    for master, held in by_master.items():
+        try:
+            with site.peer(master).connect() as home:
+                for one in held:
+                    yield from _of_snapshot(connection, home, site.name, one)
+        except SnaptideError:
+            # That a master or a table is away is said elsewhere.
+            continue
+
+
+def _of_snapshot(
+    connection: Connection, home: Connection, site: str, one: Snapshot
+) -> Iterator[Finding]:
+    here = type_definitions(connection, describe(connection, one.base), one.columns)
+    there = type_definitions(home, describe(home, one.master), one.columns)
+    for what in differing(there, here):
+        yield Finding(
+            site=site,
+            severity=Severity.ERROR,
+            subject=one.key,
+            what=f"{what}: values of one side are refused at the other.",
+            todo="Alter it at one of the two, until both say the same.",
+        )
+    for what in other_versions(there, here):
+        yield Finding(
+            site=site,
+            severity=Severity.WARNING,
+            subject=one.key,
+            what=f"{what}: texts may be in another order, and a condition true there "
+            "and false here.",
+            todo="Bring both servers to the same version of the collation library.",
+        )
