@@ -1,11 +1,12 @@
-"""One call of a parked transaction with its images, for those who look at it."""
+"""One call of a transaction with its images, for those who look at it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, Row, Text, cast, select
 
 from deferred.catalog import error_call
 from deferred.image import Image
@@ -32,7 +33,34 @@ class Call:
         return tuple(self.new or self.old or {})
 
 
-def read(connection: Connection, error_id: int, call_no: int) -> Call:
+def read(connection: Connection, staged: Staged, unit: int) -> list[Call]:
+    """The calls of a transaction in a work table, with the master's current rows."""
+    target = staged.table.sql()
+    present = target.c[staged.identity[0]].is_not(None)
+    values = [
+        cast(clause, Text).label(f"{side}{n}")
+        for n, name in enumerate(staged.columns)
+        for side, clause in (
+            ("o", staged.old(name)),
+            ("n", staged.new(name)),
+            ("c", target.c[name]),
+        )
+    ]
+    rows = connection.execute(
+        select(
+            staged.source.c.call_no,
+            staged.source.c.kind,
+            present.label("present"),
+            *values,
+        )
+        .select_from(staged.source.outerjoin(target, staged.same_row(target)))
+        .where(staged.source.c.unit == unit)
+        .order_by(staged.source.c.call_no)
+    )
+    return [_call(staged, row) for row in rows]
+
+
+def parked(connection: Connection, error_id: int, call_no: int) -> Call:
     """One call of a parked transaction."""
     row = connection.execute(
         select(error_call).where(
@@ -58,3 +86,20 @@ def stage(calls: Iterable[Call], staged: Staged, unit: int) -> list[list[object]
         + [(call.new or {}).get(name) for name in staged.columns]
         for call in calls
     ]
+
+
+def _call(staged: Staged, row: Row[Any]) -> Call:
+    def image(side: str) -> Image:
+        return {
+            name: getattr(row, f"{side}{n}") for n, name in enumerate(staged.columns)
+        }
+
+    return Call(
+        call_no=row.call_no,
+        target=staged.table.qualified,
+        kind=row.kind,
+        identity=staged.identity,
+        old=None if row.kind in ("I", "N") else image("o"),
+        new=None if row.kind == "D" else image("n"),
+        current=image("c") if row.present else None,
+    )

@@ -54,7 +54,7 @@ def edited(connection: Connection, error_id: int, edits: Sequence[Edit]) -> list
     for edit in edits:
         number = _named(connection, error_id, edit)
         if number not in calls:
-            calls[number] = call.read(connection, error_id, number)
+            calls[number] = call.parked(connection, error_id, number)
         calls[number] = _changed(calls[number], edit)
     return list(calls.values())
 
