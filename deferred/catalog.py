@@ -90,6 +90,11 @@ destination = Table(
     "destination",
     metadata,
     Column("name", Text, primary_key=True),
+    # The state of the destination that batches and marker belong to; NULL at
+    # first, and after a repair of this site.
+    Column("incarnation", Uuid),
+    # Calls of batches up to this one may be purged.
+    Column("purged_batch", BigInteger, nullable=False, server_default=text("0")),
     Column("disabled", Boolean, nullable=False, server_default=text("false")),
     # Transactions that this position has not seen are in no window yet.
     Column("window_end", PgSnapshot, nullable=False),
@@ -146,6 +151,21 @@ push_marker = Table(
     Column("applied_at", DateTime(timezone=True)),
 )
 
+#: The ledger: which transactions each batch held that an origin has shipped. Tells
+#: a restored origin what of its queue was applied in the meantime.
+push_batch = Table(
+    "push_batch",
+    metadata,
+    Column("origin_id", Uuid, primary_key=True),
+    Column("number", BigInteger, primary_key=True),
+    Column("id", Uuid, nullable=False),
+    # Order numbers and start times, in order: together they name a transaction,
+    # also where transaction ids and order numbers came again after a restore.
+    Column("orders", ARRAY(BigInteger), nullable=False),
+    Column("started", ARRAY(DateTime(timezone=True)), nullable=False),
+    Column("shipped_at", DateTime(timezone=True), server_default=func.now()),
+)
+
 #: The error queue: whole transactions that could not be applied.
 error_transaction = Table(
     "error_transaction",
@@ -169,7 +189,7 @@ error_transaction = Table(
         nullable=False,
         server_default=text("'{}'::bigint[]"),
     ),
-    UniqueConstraint("origin_id", "origin_transaction"),
+    UniqueConstraint("origin_id", "batch_no", "order_no"),
     CheckConstraint("reason IN ('conflict', 'error', 'dependant')", name="reason"),
 )
 

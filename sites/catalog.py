@@ -16,6 +16,7 @@ from sqlalchemy import (
     func,
     text,
 )
+from sqlalchemy.dialects.postgresql import ARRAY
 
 SCHEMA = "snaptide"
 
@@ -31,7 +32,7 @@ metadata = MetaData(
     },
 )
 
-#: Who this database is (docs/explanation/positions.md).
+#: Who this database is (docs/explanation/identity.md).
 #: One row, written by `site init`.
 site_identity = Table(
     "site_identity",
@@ -41,9 +42,34 @@ site_identity = Table(
     Column("system_identifier", BigInteger, nullable=False),
     Column("timeline", Integer, nullable=False),
     Column("database_oid", BigInteger, nullable=False),
+    # Made anew by each repair: positions and batches of before mean nothing then.
+    Column("incarnation", Uuid, nullable=False, server_default=func.gen_random_uuid()),
+    # Counts repairs.
+    Column("generation", Integer, nullable=False, server_default=text("0")),
     Column("created_at", DateTime(timezone=True), server_default=func.now()),
     Column("one_row", Integer, nullable=False, unique=True, server_default=text("1")),
     CheckConstraint("one_row = 1", name="one_row"),
+)
+
+#: What this database and another one remember of their last contact
+#: (docs/explanation/identity.md). The other holds the same row about this one.
+peer = Table(
+    "peer",
+    metadata,
+    Column("site_id", Uuid, primary_key=True),
+    # What the other is to this one: its master, or a site that comes to it.
+    Column("role", Text, primary_key=True),
+    Column("name", Text, nullable=False),
+    Column("incarnation", Uuid, nullable=False),
+    # Incarnations that it has given up; who still has one is a copy.
+    Column("former", ARRAY(Uuid), nullable=False, server_default=text("'{}'::uuid[]")),
+    Column("contact_no", BigInteger, nullable=False, server_default=text("0")),
+    # The same at both sides after every contact.
+    Column("token", Uuid),
+    # What a site is about to give its master; nothing moves until both have it.
+    Column("next_token", Uuid),
+    Column("met_at", DateTime(timezone=True), server_default=func.now()),
+    CheckConstraint("role IN ('master', 'site')", name="role"),
 )
 
 #: What long work is doing right now; for people who wait, never for decisions.

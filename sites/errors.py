@@ -78,8 +78,29 @@ class SiteChanged(SnaptideError):
 
     code = "SNP-007"
     hint = (
-        "It was restored, cloned or promoted. Run: snaptide site check NAME, "
-        "which says what changed; the page After a restore says what to do."
+        "It was restored, cloned, promoted or upgraded. Run: snaptide site check "
+        "NAME, which says what changed; with --repair the site goes on from here."
+    )
+
+
+class SiteRestored(SnaptideError):
+    """A site does not remember what another one has seen of it."""
+
+    code = "SNP-018"
+    hint = (
+        "It was restored from a backup, rolled back, or is a copy. If it is to go on, "
+        "run: snaptide site check NAME --repair, which keeps what is queued."
+    )
+
+
+class SiteReplaced(SnaptideError):
+    """Another database has gone on as this site: this one is a copy of before."""
+
+    code = "SNP-019"
+    hint = (
+        "If this one is to take its place: snaptide site check NAME --repair. If both "
+        "are to live, give this one a name of its own in snaptide.toml, and repair it "
+        "by that name: it keeps the changes that only it has."
     )
 
 

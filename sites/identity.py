@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, insert, inspect, select, text
+from sqlalchemy import Connection, insert, inspect, select, text, update
 
 from sites.catalog import SCHEMA, site_identity
 from sites.errors import (
@@ -18,7 +18,7 @@ from sites.errors import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
-    """What makes a database itself (docs/explanation/positions.md).
+    """What makes a database itself (docs/explanation/identity.md).
 
     `pg_upgrade` changes the system identifier, a promotion the timeline, a
     restore into another database of the same cluster only the database's oid.
@@ -29,6 +29,10 @@ class Identity:
     system_identifier: int
     timeline: int
     database_oid: int
+    #: made anew by each repair
+    incarnation: uuid.UUID
+    #: how often it was repaired
+    generation: int
 
 
 def read(connection: Connection) -> Identity:
@@ -37,25 +41,36 @@ def read(connection: Connection) -> Identity:
     Raises:
         SiteNotInitialised: there is no schema `snaptide`, or no row in it.
     """
-    found = find(connection)
-    if found is None:
+    row = None
+    if inspect(connection).has_table(site_identity.name, schema=SCHEMA):
+        wanted = select(*(site_identity.c[name] for name in Identity.__slots__))
+        row = connection.execute(wanted).one_or_none()
+    if row is None:
         raise SiteNotInitialised
-    return found
+    return Identity(**row._mapping)
 
 
-def find(connection: Connection) -> Identity | None:
-    """The recorded identity, or None where `site init` never ran."""
-    if not inspect(connection).has_table(site_identity.name, schema=SCHEMA):
-        return None
-    row = connection.execute(
-        select(*(site_identity.c[name] for name in Identity.__slots__))
-    ).one_or_none()
-    return None if row is None else Identity(**row._mapping)
+def record(connection: Connection, name: str) -> None:
+    """Write the identity of this database, unless an earlier `site init` did."""
+    if connection.scalar(select(site_identity.c.site_id)) is None:
+        connection.execute(insert(site_identity).values(name=name, **_now(connection)))
 
 
-def record(connection: Connection, name: str) -> Identity:
-    """Write the identity of this database at its first `site init`."""
-    connection.execute(insert(site_identity).values(name=name, **_now(connection)))
+def renew(connection: Connection, name: str) -> Identity:
+    """Take on what this database is now; positions of before mean nothing any more.
+
+    One that is called otherwise than before is a copy, and a site of its own.
+    """
+    recorded = read(connection)
+    values: dict[str, object] = {
+        **_now(connection),
+        "name": name,
+        "incarnation": uuid.uuid4(),
+        "generation": recorded.generation + 1,
+    }
+    if name != recorded.name:
+        values["site_id"] = uuid.uuid4()
+    connection.execute(update(site_identity).values(values))
     return read(connection)
 
 

@@ -28,6 +28,8 @@ refresh_group = Table(
     Column("master_id", Uuid, nullable=False),
     # The moment of the master that the group shows; NULL before the first load.
     Column("position", PgSnapshot),
+    # The state of the master that the position belongs to.
+    Column("incarnation", Uuid),
     Column("refreshed_at", DateTime(timezone=True)),
     # Changes go to the master in the user's own transaction, not by push.
     Column("synchronous", Boolean, nullable=False, server_default=text("false")),

@@ -40,8 +40,7 @@ def upgrade(site: Site, revision: str = "head") -> None:
         connection.execute(text(_JOIN_ROLE))
         faults.point("site_upgrade.before_revisions")
         command.upgrade(_config(connection), revision)
-        if identity.find(connection) is None:
-            identity.record(connection, site.name)
+        identity.record(connection, site.name)
         faults.point("site_upgrade.before_commit")
 
 

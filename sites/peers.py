@@ -1,0 +1,240 @@
+"""What two sites remember of each other, so that neither goes back unnoticed.
+
+A database that is rolled back as a file copy is the same by every number that it
+has, and it uses its transaction ids again. But what it wrote at the other side is
+still there. At each contact both sides store one new token; the side with the
+older one was rolled back, or is a copy (docs/explanation/identity.md).
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import Enum
+
+from sqlalchemy import Connection, func, select
+from sqlalchemy.dialects.postgresql import insert
+
+from sites import faults
+from sites.catalog import peer
+from sites.errors import SiteReplaced, SiteRestored
+from sites.identity import Identity
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Memory:
+    """What one site remembers of another; nothing before their first contact."""
+
+    incarnation: uuid.UUID | None = None
+    former: tuple[uuid.UUID, ...] = ()
+    contact_no: int = 0
+    token: uuid.UUID | None = None
+    #: what a site was about to give its master when it stopped
+    next_token: uuid.UUID | None = None
+
+    def knows(self, other: Identity) -> bool:
+        """Whether the other is as it was at the last contact, or new."""
+        return self.incarnation in (None, other.incarnation)
+
+
+class Standing(Enum):
+    """How a site and its master stand to each other."""
+
+    AGREED = "agreed"
+    #: one was restored to before their last contact, and not repaired
+    SITE_RESTORED = "site restored"
+    MASTER_RESTORED = "master restored"
+    #: another database has taken the place of one
+    SITE_REPLACED = "site replaced"
+    MASTER_REPLACED = "master replaced"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pair:
+    """A site and its master, and what each remembers of the other."""
+
+    site: Identity
+    master: Identity
+    at_site: Memory
+    at_master: Memory
+
+    def standing(self) -> Standing:
+        """Compare what the two remember.
+
+        Who was repaired since, and is not known as such yet, may be older.
+        """
+        if self.site.incarnation in self.at_master.former:
+            return Standing.SITE_REPLACED
+        if self.master.incarnation in self.at_site.former:
+            return Standing.MASTER_REPLACED
+        known = {self.at_site.token, self.at_site.next_token or self.at_site.token}
+        if self.at_master.token in known:
+            return Standing.AGREED
+        known_site = self.at_master.knows(self.site)
+        known_master = self.at_site.knows(self.master)
+        ahead = self.at_site.contact_no - self.at_master.contact_no
+        if ahead > 0:
+            return Standing.MASTER_RESTORED if known_master else Standing.AGREED
+        if ahead < 0 or known_master:
+            return Standing.SITE_RESTORED if known_site else Standing.AGREED
+        return Standing.AGREED
+
+    @property
+    def acquainted(self) -> bool:
+        """Whether each has met the other as it is now."""
+        return (
+            self.at_site.incarnation == self.master.incarnation
+            and self.at_master.incarnation == self.site.incarnation
+        )
+
+    def confirm(self) -> None:
+        """Make sure that both remember their last contact.
+
+        Raises:
+            SiteRestored, SiteReplaced: one of the two does not.
+        """
+        standing = self.standing()
+        site, master = self.site.name, self.master.name
+        behind = {
+            Standing.SITE_RESTORED: (site, master),
+            Standing.MASTER_RESTORED: (master, site),
+        }.get(standing)
+        if behind is not None:
+            older, other = behind
+            raise SiteRestored(
+                f"Site {older} is older than what {other} has seen of it. Nothing was "
+                f"pushed or refreshed; run: snaptide site check {older} --repair",
+                site=older,
+            )
+        copy = {Standing.SITE_REPLACED: site, Standing.MASTER_REPLACED: master}
+        if standing in copy:
+            raise SiteReplaced(
+                f"Another database has gone on as site {copy[standing]}: the one at "
+                "this address is a copy of before.",
+                site=copy[standing],
+            )
+
+
+def compare(site: Connection, master: Connection, me: Identity, them: Identity) -> Pair:
+    """Read what a site and its master remember of each other; writes nothing.
+
+    Both connections must be outside a transaction, and are left so.
+    """
+    with _alone(site, them):
+        return _read(site, master, me, them)
+
+
+def meet(site: Connection, master: Connection, me: Identity, them: Identity) -> Pair:
+    """Have both sides remember this contact, if they remember the last one.
+
+    What a site stores of its master after this, it takes from a master that
+    cannot go back behind this moment unnoticed. Commits at both sides.
+
+    Raises:
+        SiteRestored, SiteReplaced: one of the two does not remember.
+    """
+    with _alone(site, them):
+        pair = _read(site, master, me, them)
+        pair.confirm()
+        number = 1 + max(pair.at_site.contact_no, pair.at_master.contact_no)
+        token = uuid.uuid4()
+        # Whoever dies in between leaves the master with the old or the new token,
+        # and the site with both: nothing has moved yet.
+        with site.begin():
+            _promise(site, them, token)
+        faults.point("peers.after_promise")
+        with master.begin():
+            _remember(
+                master, me, "site", pair.at_master, contact_no=number, token=token
+            )
+        faults.point("peers.after_master")
+        with site.begin():
+            _remember(
+                site,
+                them,
+                "master",
+                pair.at_site,
+                contact_no=number,
+                token=token,
+                next_token=None,
+            )
+    return pair
+
+
+def recall(connection: Connection, other: uuid.UUID, role: str) -> Memory:
+    """What a site remembers of another, which is its `master` or a `site` of it."""
+    row = connection.execute(
+        select(*(peer.c[name] for name in Memory.__slots__)).where(
+            peer.c.site_id == other, peer.c.role == role
+        )
+    ).one_or_none()
+    if row is None:
+        return Memory()
+    return Memory(**{**row._mapping, "former": tuple(row.former)})
+
+
+def forget(connection: Connection) -> None:
+    """Forget all others: this is a new site, whose copy they know."""
+    connection.execute(peer.delete())
+
+
+def _read(site: Connection, master: Connection, me: Identity, them: Identity) -> Pair:
+    with site.begin():
+        at_site = recall(site, them.site_id, "master")
+    with master.begin():
+        at_master = recall(master, me.site_id, "site")
+    return Pair(site=me, master=them, at_site=at_site, at_master=at_master)
+
+
+def _promise(connection: Connection, master: Identity, token: uuid.UUID) -> None:
+    """Note what a master is about to be given; it is known no better than before."""
+    statement = insert(peer).values(
+        site_id=master.site_id,
+        role="master",
+        name=master.name,
+        incarnation=master.incarnation,
+        next_token=token,
+    )
+    connection.execute(
+        statement.on_conflict_do_update(
+            index_elements=[peer.c.site_id, peer.c.role], set_={"next_token": token}
+        )
+    )
+
+
+def _remember(
+    connection: Connection, other: Identity, role: str, before: Memory, **values: object
+) -> None:
+    former = before.former
+    if not before.knows(other):
+        former = (*former, before.incarnation)  # type: ignore[arg-type]
+    everything = {
+        "name": other.name,
+        "incarnation": other.incarnation,
+        "former": list(former),
+        "met_at": func.clock_timestamp(),
+        **values,
+    }
+    statement = insert(peer).values(site_id=other.site_id, role=role, **everything)
+    connection.execute(
+        statement.on_conflict_do_update(
+            index_elements=[peer.c.site_id, peer.c.role], set_=everything
+        )
+    )
+
+
+@contextmanager
+def _alone(site: Connection, them: Identity) -> Iterator[None]:
+    """Be the only contact of a site with this master: pushes and refreshes overlap."""
+    key = (func.hashtext("snaptide.contact"), func.hashtext(str(them.site_id)))
+    site.execute(select(func.pg_advisory_lock(*key)))
+    site.commit()
+    try:
+        yield
+    finally:
+        if not site.invalidated:
+            site.rollback()
+            site.execute(select(func.pg_advisory_unlock(*key)))
+            site.commit()
