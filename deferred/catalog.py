@@ -93,8 +93,9 @@ destination = Table(
     # The state of the destination that batches and marker belong to; NULL at
     # first, and after a repair of this site.
     Column("incarnation", Uuid),
-    # Calls of batches up to this one may be purged.
+    # Calls up to this place are purged: they cannot be pushed again.
     Column("purged_batch", BigInteger, nullable=False, server_default=text("0")),
+    Column("purged_order", BigInteger, nullable=False, server_default=text("0")),
     Column("disabled", Boolean, nullable=False, server_default=text("false")),
     # Transactions that this position has not seen are in no window yet.
     Column("window_end", PgSnapshot, nullable=False),

@@ -32,7 +32,7 @@ class PositionMismatch(SnaptideError):
     code = "SNP-304"
     hint = (
         "One of the two databases was restored. Nothing was applied, and what is "
-        "queued stays. The page After a restore says what to do."
+        "queued stays. Run: snaptide site check, which says what to do."
     )
 
 
@@ -41,6 +41,28 @@ class PushInterrupted(SnaptideError):
 
     code = "SNP-305"
     hint = "It goes on where it stopped, at the next push or schedule."
+
+
+class PastRetention(SnaptideError):
+    """The destination was restored to before what this site still keeps."""
+
+    code = "SNP-306"
+    hint = (
+        "Rows of these changes may still stand in the site's snapshots, until the "
+        "next refresh: save what you need. Then go on without them: snaptide site "
+        "check NAME --repair, at the site that pushes."
+    )
+
+
+class CannotTell(SnaptideError):
+    """The destination no longer remembers which queued changes it has applied."""
+
+    code = "SNP-307"
+    hint = (
+        "The backup is older than the destination's ledger. Save what is queued (view "
+        "snaptide.deftran), drop the site's snapshots with --force, create them again, "
+        "and enter what is missing. The page After a restore has the steps."
+    )
 
 
 class NoSuchError(SnaptideError):

@@ -37,6 +37,9 @@ def upgrade() -> None:
         sa.Column(
             "purged_batch", sa.BigInteger(), server_default=sa.text("0"), nullable=False
         ),
+        sa.Column(
+            "purged_order", sa.BigInteger(), server_default=sa.text("0"), nullable=False
+        ),
     ):
         op.add_column("destination", column, schema="snaptide")
     op.add_column(
@@ -63,8 +66,8 @@ def downgrade() -> None:
         schema="snaptide",
     )
     op.drop_column("refresh_group", "incarnation", schema="snaptide")
-    op.drop_column("destination", "purged_batch", schema="snaptide")
-    op.drop_column("destination", "incarnation", schema="snaptide")
+    for column in ("purged_order", "purged_batch", "incarnation"):
+        op.drop_column("destination", column, schema="snaptide")
     op.drop_table("push_batch", schema="snaptide")
     op.drop_table("peer", schema="snaptide")
     op.drop_column("site_identity", "generation", schema="snaptide")
