@@ -71,9 +71,13 @@ def answered(
     Parameters:
         since: none that was shipped before is of interest.
     """
-    each = func.unnest(push_batch.c.orders, push_batch.c.started).table_valued(
-        sa.column("order_no", sa.BigInteger),
-        sa.column("started", sa.DateTime(timezone=True)),
+    each = (
+        func.unnest(push_batch.c.orders, push_batch.c.started)
+        .table_valued(
+            sa.column("order_no", sa.BigInteger),
+            sa.column("started", sa.DateTime(timezone=True)),
+        )
+        .render_derived()
     )
     return (
         select(push_batch.c.number, each.c.order_no, each.c.started)

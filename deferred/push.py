@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 import time
-import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 
 import sqlalchemy as sa
 from sqlalchemy import Connection, func, select
 from sqlalchemy.exc import DBAPIError
 
+from deferred import agreement, ledger, marker, net_change, sqlstate, work
 from deferred import batch as batches
-from deferred import marker, net_change, sqlstate, work
 from deferred.batch import Batch, Waiting
 from deferred.catalog import delivery, destination
 from deferred.delivery import Delivered, Origin, deliver
 from deferred.errors import DestinationDisabled, NoSuchDestination, PushInterrupted
 from deferred.queue import Queue, list_queues
-from sites import Site, faults, identity, transport
+from sites import Site, faults, identity, peers, transport
 from sites.errors import SnaptideError
+from sites.identity import Identity
 from sites.write import Staged
 
 #: Told how far a push has come: done, total (None if unknown), unit.
@@ -94,6 +95,14 @@ class _Run:
     calls: int = 0
     resolved: int = 0
     error_ids: list[int] = field(default_factory=list)
+    #: has both sides remember the contact; None once it has happened
+    meet: Callable[[], object] | None = None
+
+    def begin(self) -> None:
+        """Have both sides remember this contact, before the first batch."""
+        if self.meet is not None:
+            self.meet()
+            self.meet = None
 
     def count(self, transaction: Waiting, delivered: Delivered) -> None:
         if delivered.fresh:
@@ -140,7 +149,9 @@ def push(
 
     Raises:
         SiteUnreachable: either end cannot be reached; the queue stays as it is.
-        NoSuchDestination, DestinationDisabled, PositionMismatch, SiteChanged.
+        NoSuchDestination, DestinationDisabled, PositionMismatch.
+        SiteChanged, SiteRestored, SiteReplaced: one side has to be repaired first.
+        PastRetention, CannotTell: a restore went back too far.
         PushInterrupted: the system failed on the way; the rest stays queued.
     """
     options = Options(
@@ -158,7 +169,7 @@ def push(
         with _only_pusher(origin, name) as alone:
             if alone:
                 try:
-                    _push(origin, site, me.site_id, name, run)
+                    _push(origin, site, me, name, run)
                 except SnaptideError as error:
                     _note_failure(origin, name, error.message)
                     raise
@@ -187,13 +198,11 @@ def destinations(site: Site) -> list[str]:
         )
 
 
-def _push(
-    origin: Connection, site: Site, site_id: uuid.UUID, name: str, run: _Run
-) -> None:
+def _push(origin: Connection, site: Site, me: Identity, name: str, run: _Run) -> None:
     with site.peer(name).connect() as target:
-        identity.confirm(target, name)
-        target.rollback()
-        who = Origin(id=site_id, name=site.name, master=name)
+        them = agreement.confirm(origin, target, me, name)
+        run.meet = partial(peers.meet, origin, target, me, them)
+        who = Origin(id=me.site_id, name=site.name, master=name)
         idle_until = time.monotonic() + run.options.delay_seconds
         while not run.over():
             if _push_patiently(origin, target, who, run):
@@ -232,11 +241,11 @@ def _push_batch(origin: Connection, target: Connection, who: Origin, run: _Run) 
         origin.commit()
         if batch is None:
             return False
+        run.begin()
         transactions = batches.waiting(origin, batch, at)
         faults.point("push.after_cut")
-        staged = _ship(
-            origin, target, batch, at.order_no if at.batch_id == batch.id else -1
-        )
+        after = at.order_no if at.batch_id == batch.id else -1
+        staged = _ship(origin, target, who, batch, after)
     finally:
         if not origin.invalidated:
             origin.rollback()
@@ -252,7 +261,7 @@ def _push_batch(origin: Connection, target: Connection, who: Origin, run: _Run) 
 
 
 def _ship(
-    origin: Connection, target: Connection, batch: Batch, after: int
+    origin: Connection, target: Connection, who: Origin, batch: Batch, after: int
 ) -> list[Staged]:
     """Copy the net changes of a batch's transactions into work tables."""
     staged = []
@@ -271,6 +280,7 @@ def _ship(
         )
         _ship_queue(origin, target, queue, one, transactions)
         staged.append(one)
+    ledger.note(origin, target, who.id, batch)
     faults.point("push.before_ship_commit")
     target.commit()
     return staged

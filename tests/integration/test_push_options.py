@@ -114,8 +114,8 @@ def test_execution_seconds_ends_between_two_transactions(
 ) -> None:
     for statement in _updates(1, 2, 3):
         run(orders["jfk"], statement)
-    monkeypatch.setenv("SNAPTIDE_FAULT", "push.after_apply:sleep=0.3")
-    report = deferred.push(orders["jfk"], execution_seconds=0.2)
+    monkeypatch.setenv("SNAPTIDE_FAULT", "push.after_apply:sleep=1")
+    report = deferred.push(orders["jfk"], execution_seconds=0.9)
     assert report.transactions == 1
     assert _changed(orders) == [1]
     assert queued(orders["jfk"]) == 2
