@@ -29,8 +29,9 @@ from sqlalchemy import (
 from deferred import ledger, marker
 from deferred.catalog import deferred_transaction, delivery, destination
 from deferred.catalog import queue as queue_catalog
-from deferred.errors import CannotTell, PastRetention
+from deferred.errors import CannotTell, PastRetention, PushRunning
 from deferred.marker import Marker
+from deferred.pusher import only_pusher
 from deferred.queue import Queue, list_queues
 from sites import faults, identity, peers, transport
 from sites.catalog import SCHEMA
@@ -63,14 +64,44 @@ def confirm(
     return them
 
 
+def confirm_for_refresh(
+    origin: Connection, target: Connection, me: Identity, name: str
+) -> Identity:
+    """As `confirm`, for who is no pusher: becomes one if there is something to agree.
+
+    Raises:
+        PushRunning: and the two have to agree first.
+        As `confirm` does.
+    """
+    them = identity.confirm(target, name)
+    target.rollback()
+    if not is_agreed(origin, them):
+        with only_pusher(origin, name) as alone:
+            if not alone:
+                raise PushRunning(f"A push to {name} is running.", destination=name)
+            return confirm(origin, target, me, name)
+    peers.compare(origin, target, me, them).confirm()
+    return them
+
+
 def is_agreed(origin: Connection, them: Identity) -> bool:
     """Whether this site's batches are those of the destination as it is now."""
     with origin.begin():
-        with_it = select(destination.c.incarnation).where(
-            destination.c.name == them.name
+        return _incarnations(origin, them.name) <= {them.incarnation}
+
+
+def holds(connection: Connection, name: str, incarnation: uuid.UUID) -> bool:
+    """Whether nothing was agreed meanwhile with a destination that is another now."""
+    return _incarnations(connection, name) <= {None, incarnation}
+
+
+def _incarnations(connection: Connection, name: str) -> set[uuid.UUID | None]:
+    """The incarnation that batches to a destination are of; none without any."""
+    return set(
+        connection.scalars(
+            select(destination.c.incarnation).where(destination.c.name == name)
         )
-        row = origin.execute(with_it).one_or_none()
-        return row is None or row.incarnation == them.incarnation
+    )
 
 
 def agree(
@@ -111,6 +142,24 @@ def agree(
             )
         )
         faults.point("agreement.before_commit")
+
+
+def check(
+    origin: Connection, target: Connection, origin_id: uuid.UUID, name: str
+) -> None:
+    """Make sure that the two can agree; writes nothing.
+
+    Raises:
+        CannotTell, PastRetention.
+    """
+    with target.begin(), origin.begin():
+        at = marker.read(target, origin_id)
+        floor = ledger.reaches_back_to(target, origin_id, at)
+        row = origin.execute(
+            select(destination).where(destination.c.name == name)
+        ).one_or_none()
+        if row is not None:
+            _refuse_gap(origin, row, at, floor)
 
 
 def _refuse_gap(origin: Connection, row: Row[Any], at: Marker, floor: int) -> None:

@@ -65,6 +65,13 @@ class CannotTell(SnaptideError):
     )
 
 
+class PushRunning(SnaptideError):
+    """A push is running that this work has to wait for."""
+
+    code = "SNP-308"
+    hint = "Try again when it has ended; snaptide status shows it."
+
+
 class NoSuchError(SnaptideError):
     """There is no such transaction in the error queue."""
 

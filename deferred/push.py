@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -18,6 +17,7 @@ from deferred.batch import Batch, Waiting
 from deferred.catalog import delivery, destination
 from deferred.delivery import Delivered, Origin, deliver
 from deferred.errors import DestinationDisabled, NoSuchDestination, PushInterrupted
+from deferred.pusher import only_pusher
 from deferred.queue import Queue, list_queues
 from sites import Site, faults, identity, peers, transport
 from sites.errors import SnaptideError
@@ -166,7 +166,7 @@ def push(
         me = identity.confirm(origin, site.name)
         name = _destination(origin, destination)
         origin.rollback()
-        with _only_pusher(origin, name) as alone:
+        with only_pusher(origin, name) as alone:
             if alone:
                 try:
                     _push(origin, site, me, name, run)
@@ -348,21 +348,6 @@ def _destination(connection: Connection, name: str | None) -> str:
             f"Propagation to {name} is disabled.", destination=name
         )
     return name
-
-
-@contextmanager
-def _only_pusher(connection: Connection, name: str) -> Iterator[bool]:
-    """Hold the pusher's lock of a destination, in the origin's own database."""
-    key = (func.hashtext("snaptide.push"), func.hashtext(name))
-    held = bool(connection.scalar(select(func.pg_try_advisory_lock(*key))))
-    connection.commit()
-    try:
-        yield held
-    finally:
-        if held and not connection.invalidated:
-            connection.rollback()
-            connection.execute(select(func.pg_advisory_unlock(*key)))
-            connection.commit()
 
 
 def _interrupted(origin: Connection, name: str, error: DBAPIError) -> PushInterrupted:

@@ -89,6 +89,11 @@ class Pair:
             and self.at_master.incarnation == self.site.incarnation
         )
 
+    @property
+    def has_met(self) -> bool:
+        """Whether either remembers a contact."""
+        return bool(self.at_site.contact_no or self.at_master.contact_no)
+
     def confirm(self) -> None:
         """Make sure that both remember their last contact.
 

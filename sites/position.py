@@ -14,6 +14,7 @@ from sqlalchemy import (
     ColumnElement,
     Connection,
     Text,
+    and_,
     any_,
     cast,
     func,
@@ -40,11 +41,15 @@ def since(xid: ColumnElement[Any], position: str) -> ColumnElement[bool]:
     To be used on rows that the reader's own snapshot shows: those that began
     after the position, and those that were still open then. A scan from the
     oldest open transaction instead would read the whole log for as long as
-    one writer is forgotten.
+    one writer is forgotten. What a former cluster numbered lies beyond all ids of
+    this one, and is passed over.
     """
     old = cast(literal(position), PgSnapshot())
     running = select(func.pg_snapshot_xip(old)).scalar_subquery()
-    return or_(xid >= func.pg_snapshot_xmax(old), xid == any_(func.array(running)))
+    return and_(
+        or_(xid >= func.pg_snapshot_xmax(old), xid == any_(func.array(running))),
+        xid < func.pg_snapshot_xmax(func.pg_current_snapshot()),
+    )
 
 
 def visible(

@@ -66,8 +66,8 @@ class MasterChanged(RefreshError):
 
     code = "SNP-209"
     hint = (
-        "It was restored or replaced. Run snaptide site check at the master, then a "
-        "complete refresh of the group."
+        "If it was restored, run: snaptide site check MASTER --repair. If the name "
+        "leads to another site now, correct its url, or drop the snapshots."
     )
 
 

@@ -23,12 +23,12 @@ from sqlalchemy import (
     update,
 )
 
-from deferred import queue
+from deferred import agreement, queue
 from sites import position
 from sites.triggered import users_search_path
 from sites.types import PgSnapshot
 from snapshots import catalog, held_back, refresh_group, work, writing
-from snapshots.errors import MassDelete
+from snapshots.errors import MassDelete, PositionMoved
 from snapshots.refresh_group import RefreshGroup
 from snapshots.window import Member, Window
 from snapshots.work import Work
@@ -119,12 +119,21 @@ def settle(
     window: Window,
     methods: Mapping[str, str],
 ) -> None:
-    """Note the moment that the group shows now, and what of the queues it covers."""
+    """Note the moment that the group shows now, and what of the queues it covers.
+
+    Raises:
+        PositionMoved: the master was repaired meanwhile; what is pending was
+            judged by a marker that is gone.
+    """
+    if not agreement.holds(connection, group.master, window.master.incarnation):
+        raise PositionMoved(f"Site {group.master} was repaired meanwhile.")
     keys = [m.snapshot.key for m in window.members]
     queue.cover(connection, keys, window.marker.batch_no, window.marker.order_no)
     for member in window.members:
         _note(connection, member, methods[member.snapshot.key])
-    refresh_group.advance(connection, group.name, window.position)
+    refresh_group.advance(
+        connection, group.name, window.position, window.master.incarnation
+    )
 
 
 def _refuse_mass_delete(connection: Connection, changes: Work, rules: Rules) -> None:

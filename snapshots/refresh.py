@@ -13,10 +13,10 @@ from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt
 
 import deferred
-from deferred import PushReport, error_queue, queue
+from deferred import PushReport, agreement, error_queue, queue
 from masters import registration
 from masters.snapshot_log import find_log
-from sites import faults, identity, names, position
+from sites import faults, identity, names, peers, position
 from sites.activity import Progress
 from sites.errors import SnaptideError
 from sites.identity import Identity
@@ -103,7 +103,9 @@ def refresh(
         UnknownSnapshot, DifferentGroups, WrongMethod: that cannot be refreshed so.
         RefreshRunning, ErrorsAtMaster, MassDelete: not now, or not without asking.
         NoSnapshotLog, SnapshotLogTooYoung: `f` cannot be done.
-        SiteUnreachable, SiteChanged, MasterChanged: one of the two sides.
+        SiteUnreachable, SiteChanged, SiteRestored, SiteReplaced, MasterChanged: one
+            of the two sides.
+        PastRetention, CannotTell, PushRunning: they do not agree on what was pushed.
     """
     started = time.monotonic()
     named = _split(what)
@@ -231,6 +233,7 @@ def _once(
             seen = window.read(
                 master, plain, task.who, task.group, task.members, task.methods, known
             )
+        _meet(task, seen)
         faults.point("refresh.after_window")
         prepared = {
             m.snapshot.key: large.prepare(task.site, master, seen, m)
@@ -260,6 +263,18 @@ def _once(
         keys = [m.key for m in task.members]
         registration.advance(connection, task.who.site_id, keys, seen.position)
     return seen, _reports(seen, compared, merged, loaded)
+
+
+def _confirm_master(task: _Task) -> None:
+    """Make sure that neither side was restored to before their last contact."""
+    with task.site.connect() as site, task.master.connect() as master:
+        agreement.confirm_for_refresh(site, master, task.who, task.group.master)
+
+
+def _meet(task: _Task, seen: Window) -> None:
+    """Have both sides remember the window: a master that loses it will be known."""
+    with task.site.connect() as site, task.master.connect() as master:
+        peers.meet(site, master, task.who, seen.master)
 
 
 def _compare(

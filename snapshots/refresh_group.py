@@ -40,6 +40,8 @@ class RefreshGroup:
     master: str
     master_id: uuid.UUID
     position: str | None
+    #: of the master that the position belongs to; None before it was noted
+    incarnation: uuid.UUID | None
 
 
 def find(connection: Connection, name: str) -> RefreshGroup | None:
@@ -48,6 +50,11 @@ def find(connection: Connection, name: str) -> RefreshGroup | None:
         return None
     row = connection.execute(_select(name)).one_or_none()
     return None if row is None else RefreshGroup(**row._mapping)
+
+
+def names(connection: Connection) -> list[str]:
+    """All refresh groups of a site."""
+    return list(connection.scalars(select(_group.c.name).order_by(_group.c.name)))
 
 
 def ensure(
@@ -88,13 +95,16 @@ def lock_at(connection: Connection, group: RefreshGroup) -> None:
         raise PositionMoved(f"Refresh group {group.name} was refreshed meanwhile.")
 
 
-def advance(connection: Connection, name: str, position: str) -> None:
-    """Note the moment that the group shows now."""
+def advance(
+    connection: Connection, name: str, position: str, incarnation: uuid.UUID
+) -> None:
+    """Note the moment that the group shows now, and whose it is."""
     connection.execute(
         update(_group)
         .where(_group.c.name == name)
         .values(
             position=cast(literal(position), PgSnapshot()),
+            incarnation=incarnation,
             refreshed_at=func.clock_timestamp(),
             last_error=None,
         )
@@ -139,4 +149,5 @@ def _select(name: str):  # type: ignore[no-untyped-def]
         _group.c.master,
         _group.c.master_id,
         cast(_group.c.position, Text).label("position"),
+        _group.c.incarnation,
     ).where(_group.c.name == name)

@@ -73,6 +73,7 @@ class Window:
 
     position: str
     since: str | None
+    master: Identity
     marker: Marker
     members: tuple[Member, ...]
 
@@ -100,7 +101,10 @@ def read(
     """
     here = position.current(master)
     complete = all(methods.get(s.key) == "c" for s in snapshots)
-    _confirm(master, group, complete=complete)
+    them = _confirm(master, group, complete=complete)
+    if group.incarnation not in (None, them.incarnation):
+        # Restored and repaired: no position of before means anything.
+        known = ()
     members = [
         _member(master, site, group, s, methods.get(s.key, "?"), s.key in known)
         for s in snapshots
@@ -108,6 +112,7 @@ def read(
     return Window(
         position=here,
         since=group.position,
+        master=them,
         marker=marker.read(master, who.site_id),
         members=tuple(members),
     )
@@ -132,12 +137,14 @@ def site_keys(snapshot: Snapshot) -> Select[Any]:
     return select(*(view.c[name] for name in snapshot.key_names)).distinct()
 
 
-def _confirm(master: Connection, group: RefreshGroup, *, complete: bool) -> None:
-    who = identity.confirm(master, group.master)
-    if who.site_id != group.master_id:
+def _confirm(master: Connection, group: RefreshGroup, *, complete: bool) -> Identity:
+    them = identity.confirm(master, group.master)
+    if them.site_id != group.master_id:
         raise MasterChanged(
             f"Site {group.master} is another site now.", group=group.name
         )
+    if group.incarnation not in (None, them.incarnation):
+        return them
     if group.position is not None and not complete:
         ahead = func.pg_snapshot_xmax(
             func.pg_current_snapshot()
@@ -147,6 +154,7 @@ def _confirm(master: Connection, group: RefreshGroup, *, complete: bool) -> None
                 f"Site {group.master} is older than what group {group.name} shows.",
                 group=group.name,
             )
+    return them
 
 
 def _member(

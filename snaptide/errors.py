@@ -62,3 +62,10 @@ class BadArgument(SnaptideError):
 
     code = "SNP-404"
     hint = "Run the command with --help for examples."
+
+
+class CannotRepair(SnaptideError):
+    """The site cannot be repaired as things are."""
+
+    code = "SNP-405"
+    hint = "The message says what is missing. Nothing was changed."

@@ -6,14 +6,18 @@ from dataclasses import dataclass
 from typing import Annotated
 
 import typer
+from rich.console import Group, RenderableType
 from rich.table import Table
+from rich.text import Text
 
 from sites import Site
 from snaptide import doctor, migrate
+from snaptide import repair as repairs
 from snaptide.cli.arguments import Json, SiteName, SiteNames, complete_site
 from snaptide.cli.doctor import end_with, findings_table
-from snaptide.cli.output import show, table
+from snaptide.cli.output import facts, show, table
 from snaptide.cli.program import Program
+from snaptide.errors import BadArgument
 
 app = typer.Typer(help="Databases that take part.")
 
@@ -69,12 +73,37 @@ def list_(ctx: typer.Context, json: Json = False) -> None:
 
 
 @app.command()
-def check(ctx: typer.Context, sites: SiteNames = None, json: Json = False) -> None:
+def check(
+    ctx: typer.Context,
+    sites: SiteNames = None,
+    repair: Annotated[
+        bool,
+        typer.Option(
+            "--repair",
+            help="Let a restored, promoted or copied database go on as this site.",
+        ),
+    ] = False,
+    restored: Annotated[
+        bool,
+        typer.Option(
+            "--restored", help="With --repair: also if nothing here shows a restore."
+        ),
+    ] = False,
+    json: Json = False,
+) -> None:
     """Check that sites answer, have the right schema, and are who they were.
 
+    The sites and masters that they met are asked too: one that was rolled back does
+    not remember what the others do.
+
     Example: snaptide site check hq
+
+    Example: snaptide site check jfk --repair
     """
     program = Program.of(ctx)
+    if repair:
+        _repair(program, sites, restored=restored)
+        return
     findings = [
         found for site in program.chosen(sites) for found in doctor.check_site(site)
     ]
@@ -101,6 +130,19 @@ def downgrade(
     migrate.downgrade(chosen, revision)
     report = SchemaReport(site=site, before=before, now=_revision(chosen))
     show(program, report, lambda: _schemas([report]))
+
+
+def _repair(program: Program, sites: list[str] | None, *, restored: bool) -> None:
+    if not sites:
+        raise BadArgument("Name the sites to repair.")
+    reports = [repairs.repair(program.site(name), restored=restored) for name in sites]
+    show(program, reports, lambda: Group(*map(_repaired, reports)))
+
+
+def _repaired(report: repairs.RepairReport) -> RenderableType:
+    if not report.repaired:
+        return Text(f"{report.site}: nothing to repair here.")
+    return facts(report)
 
 
 def _init(site: Site) -> SchemaReport:

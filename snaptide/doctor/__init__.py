@@ -15,6 +15,7 @@ from snaptide.doctor import (
     columns,
     definitions,
     leftovers,
+    peers,
     registrations,
     server,
 )
@@ -24,18 +25,21 @@ __all__ = ["Finding", "Severity", "check_site", "examine"]
 
 
 def check_site(site: Site) -> list[Finding]:
-    """Whether a site answers, has the right schema, and is who it was."""
+    """Whether a site answers, has the right schema, and is who it and others think."""
     try:
         with site.connect() as connection:
-            return server.check(connection, site.name)
+            found = server.check(connection, site.name)
+            if all(finding.severity is not Severity.FATAL for finding in found):
+                found += peers.check(connection, site)
     except SnaptideError as error:
         return [_failed(site, error)]
+    return found
 
 
 def examine(site: Site) -> list[Finding]:
     """All findings about a site; its masters and snapshots sites are asked too."""
     found = check_site(site)
-    if any(finding.severity is Severity.FATAL for finding in found):
+    if any(f.severity is Severity.FATAL and f.site == site.name for f in found):
         return found
     try:
         with site.connect() as connection:

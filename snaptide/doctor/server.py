@@ -59,8 +59,10 @@ def _identity(connection: Connection, site: str) -> Iterator[Finding]:
             severity=Severity.FATAL,
             subject="identity",
             what=f"This database says that it is site {recorded}.",
-            todo=f"Correct the url of [sites.{site}], or call the site {recorded}.",
+            todo=f"Correct the url of [sites.{site}]. If it is a copy that is to live "
+            f"beside {recorded}: snaptide site check {site} --repair",
         )
+        return
     for what, (before, now) in identity.differences(connection).items():
         yield Finding(
             site=site,
@@ -68,8 +70,8 @@ def _identity(connection: Connection, site: str) -> Iterator[Finding]:
             subject="identity",
             what=f"The {what.replace('_', ' ')} was {before} and is {now}: the "
             "database was restored, cloned, promoted or upgraded.",
-            todo="Make sure that no other database acts as this site; then refresh all "
-            "its groups completely. Queued changes are kept.",
+            todo="Make sure that no other database acts as this site; then: "
+            f"snaptide site check {site} --repair. Queued changes are kept.",
         )
 
 

@@ -1,6 +1,7 @@
 """A refresh group: one moment, one refresh at a time, errors that are named."""
 
 import threading
+from dataclasses import replace
 
 import pytest
 
@@ -80,12 +81,7 @@ def test_position_that_moved_starts_over(hq, jfk, monkeypatch):
     def once(connection, group):
         if not moved:
             moved.append(True)
-            group = refresh_group.RefreshGroup(
-                name=group.name,
-                master=group.master,
-                master_id=group.master_id,
-                position="1:1:",
-            )
+            group = replace(group, position="1:1:")
         advance(connection, group)
 
     monkeypatch.setattr(refresh_group, "lock_at", once)

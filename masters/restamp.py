@@ -1,0 +1,44 @@
+"""The snapshot logs of a master whose database is another now than it was.
+
+Positions of before mean nothing any more: every group is compared completely once,
+because the master's incarnation is another. What is logged from now on is kept for
+all that are registered (docs/explanation/identity.md).
+"""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+from sqlalchemy import Connection, delete, func, select, update
+
+from masters.catalog import registered_snapshot, snapshot_log
+from sites import position
+from sites.catalog import SCHEMA
+from sites.types import Xid8
+
+
+def restamp(connection: Connection) -> int:
+    """Make the logs begin anew; says how many rows of other clusters were removed.
+
+    Writes the logs, snapshot_log and registered_snapshot.
+    """
+    removed = 0
+    for name in connection.scalars(select(snapshot_log.c.log_table)).all():
+        log = sa.table(name, sa.column("xid", Xid8()), schema=SCHEMA)
+        now = func.pg_snapshot_xmax(func.pg_current_snapshot())
+        removed += connection.execute(delete(log).where(log.c.xid >= now)).rowcount
+    connection.execute(
+        update(snapshot_log).values(
+            created_xid=position.xid8(3), horizon=position.xid8(0)
+        )
+    )
+    connection.execute(
+        update(registered_snapshot)
+        .where(registered_snapshot.c.position.is_not(None))
+        .values(position=func.pg_current_snapshot())
+    )
+    return removed
+
+
+def forget_sites(connection: Connection) -> None:
+    """Forget the snapshots of all sites: they are refreshed from the original."""
+    connection.execute(delete(registered_snapshot))

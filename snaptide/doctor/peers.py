@@ -1,0 +1,69 @@
+"""A site and the others: does each remember their last contact, and what was pushed?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sqlalchemy import Connection, select
+
+from deferred import agreement
+from sites import Site, identity, peers
+from sites.catalog import peer
+from sites.errors import SnaptideError
+from sites.identity import Identity
+from snaptide.doctor.finding import Finding, Severity
+
+
+def check(connection: Connection, site: Site) -> Iterator[Finding]:
+    """Findings about this site and those it met, each of the site to repair.
+
+    All sites of the settings are asked: a restored one may have forgotten who
+    remembers it.
+    """
+    me = identity.read(connection)
+    known = set(connection.scalars(select(peer.c.name)))
+    connection.rollback()
+    for name, other in site.directory.items():
+        if name == site.name:
+            continue
+        try:
+            with other.connect() as there:
+                yield from _between(connection, there, me, name)
+        except SnaptideError as error:
+            if name in known:
+                yield Finding(
+                    site=site.name,
+                    severity=Severity.WARNING,
+                    subject=f"site {name}",
+                    what=f"It cannot be asked what it remembers: {error.message}",
+                    todo=f"snaptide site check {site.name}, when it can",
+                )
+
+
+def _between(
+    here: Connection, there: Connection, me: Identity, name: str
+) -> Iterator[Finding]:
+    them = identity.read(there)
+    there.rollback()
+    if them.name != name:
+        return
+    for site, master, first, second in (
+        (here, there, me, them),
+        (there, here, them, me),
+    ):
+        pair = peers.compare(site, master, first, second)
+        if not pair.has_met:
+            continue
+        try:
+            pair.confirm()
+            if not agreement.is_agreed(site, second):
+                agreement.check(site, master, first.site_id, second.name)
+        except SnaptideError as error:
+            at = str(error.facts.get("site", first.name))
+            yield Finding(
+                site=at,
+                severity=Severity.FATAL,
+                subject="identity",
+                what=error.message,
+                todo=error.hint.replace("NAME", at),
+            )

@@ -1,0 +1,160 @@
+"""`snaptide site check --repair`: a database that is another now goes on as its site.
+
+Its queue and logs are brought to what the database is now, and it takes on a new
+incarnation. Others see that at the next push or refresh: they ask what was applied,
+push again what is missing, and refresh completely what no position can tell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+
+from sqlalchemy import Connection
+
+import deferred.restamp
+import masters.restamp
+from deferred import agreement, copied
+from deferred.push import destinations
+from deferred.pusher import only_pusher
+from sites import Site, faults, identity, peers
+from sites.errors import SiteUnreachable, UnknownSite
+from sites.identity import Identity
+from snapshots import refresh_group
+from snaptide import doctor
+from snaptide.errors import CannotRepair
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RepairReport:
+    """What a repair did."""
+
+    site: str
+    #: False when nothing was wrong with it, and nothing was asked for
+    repaired: bool
+    #: why, as findings say it
+    reasons: tuple[str, ...] = ()
+    #: queued transactions that were given new ids
+    transactions: int = 0
+    #: rows of snapshot logs that another cluster had written
+    log_rows: int = 0
+    #: the site whose copy this is, when it became one of its own
+    copy_of: str | None = None
+    #: queued transactions that were left to the original
+    left_to_original: int = 0
+
+
+def repair(site: Site, *, restored: bool = False) -> RepairReport:
+    """Let a restored, promoted, moved or copied database go on as a site.
+
+    One that is called as before goes on as this site: no other database may.
+    One that the settings call otherwise becomes a site of its own.
+
+    Parameters:
+        restored: repair also when nothing here shows that it is needed.
+
+    Raises:
+        CannotRepair: a push or refresh runs, or the original of a copy is away.
+    """
+    reasons = tuple(
+        finding.what
+        for finding in doctor.check_site(site)
+        if finding.subject == "identity" and finding.site == site.name
+    )
+    if not reasons and not restored:
+        return RepairReport(site=site.name, repaired=False)
+    with site.connect() as connection:
+        before = identity.read(connection)
+    with _at_rest(site):
+        if before.name != site.name:
+            return _make_its_own(site, before, reasons)
+        with _alone(site) as connection:
+            moved = deferred.restamp.restamp(connection, before.generation + 1)
+            removed = masters.restamp.restamp(connection)
+            identity.renew(connection, site.name)
+            faults.point("repair.before_commit")
+    return RepairReport(
+        site=site.name,
+        repaired=True,
+        reasons=reasons,
+        transactions=moved,
+        log_rows=removed,
+    )
+
+
+def _make_its_own(
+    site: Site, before: Identity, reasons: tuple[str, ...]
+) -> RepairReport:
+    """Let a copy keep what only it has, and be a new site."""
+    with _original(site, before) as original:
+        with _alone(site) as connection:
+            moved = deferred.restamp.restamp(connection, before.generation + 1)
+        for name in destinations(site):
+            _ask(site, before, name)
+        with _alone(site) as connection:
+            left = copied.leave_to_original(connection, original)
+            removed = masters.restamp.restamp(connection)
+            masters.restamp.forget_sites(connection)
+            peers.forget(connection)
+            identity.renew(connection, site.name)
+            faults.point("repair.before_commit")
+    return RepairReport(
+        site=site.name,
+        repaired=True,
+        reasons=reasons,
+        transactions=moved,
+        log_rows=removed,
+        copy_of=before.name,
+        left_to_original=left,
+    )
+
+
+def _ask(site: Site, before: Identity, name: str) -> None:
+    """Ask a destination what it has of the original's queue."""
+    with site.connect() as origin, site.peer(name).connect() as target:
+        them = identity.confirm(target, name)
+        target.rollback()
+        agreement.agree(origin, target, before.site_id, name, them.incarnation)
+
+
+@contextmanager
+def _original(site: Site, before: Identity) -> Iterator[Connection]:
+    """The site that this one is a copy of."""
+    try:
+        with site.peer(before.name).connect() as connection:
+            if identity.confirm(connection, before.name).site_id != before.site_id:
+                raise CannotRepair(
+                    f"Site {before.name} is not the one that {site.name} is a copy of."
+                )
+            yield connection
+    except (UnknownSite, SiteUnreachable) as error:
+        raise CannotRepair(
+            f"Which changes {site.name} shares with {before.name} can only be told "
+            f"with {before.name}: {error.message}"
+        ) from error
+
+
+@contextmanager
+def _at_rest(site: Site) -> Iterator[None]:
+    """Let no push and no refresh of the site run meanwhile."""
+    with ExitStack() as held:
+        for name in destinations(site):
+            connection = held.enter_context(site.connect())
+            if not held.enter_context(only_pusher(connection, name)):
+                raise CannotRepair(f"A push from {site.name} to {name} is running.")
+        with site.connect() as connection:
+            groups = refresh_group.names(connection)
+        for group in groups:
+            held.enter_context(refresh_group.exclusively(site, group))
+        yield
+
+
+@contextmanager
+def _alone(site: Site) -> Iterator[Connection]:
+    """One moment of the site, in which no writer is between start and commit."""
+    with site.connect() as plain:
+        connection = plain.execution_options(isolation_level="REPEATABLE READ")
+        with connection.begin():
+            deferred.restamp.lock(connection)
+            yield connection
