@@ -38,7 +38,8 @@ def check_site(site: Site) -> list[Finding]:
 
 def examine(site: Site) -> list[Finding]:
     """All findings about a site; its masters and snapshots sites are asked too."""
-    found = check_site(site)
+    # Who is away is said where it is missed.
+    found = [f for f in check_site(site) if f.subject != peers.AWAY]
     if any(f.severity is Severity.FATAL and f.site == site.name for f in found):
         return found
     try:

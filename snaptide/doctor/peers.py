@@ -13,6 +13,9 @@ from sites.errors import SnaptideError
 from sites.identity import Identity
 from snaptide.doctor.finding import Finding, Severity
 
+#: Subject of findings about sites that cannot be asked.
+AWAY = "other sites"
+
 
 def check(connection: Connection, site: Site) -> Iterator[Finding]:
     """Findings about this site and those it met, each of the site to repair.
@@ -34,8 +37,8 @@ def check(connection: Connection, site: Site) -> Iterator[Finding]:
                 yield Finding(
                     site=site.name,
                     severity=Severity.WARNING,
-                    subject=f"site {name}",
-                    what=f"It cannot be asked what it remembers: {error.message}",
+                    subject=AWAY,
+                    what=f"Site {name} cannot be asked: {error.message}",
                     todo=f"snaptide site check {site.name}, when it can",
                 )
 
