@@ -1,5 +1,6 @@
 """Spark for tests: a Java runtime and one local session for the run."""
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,6 +11,13 @@ from snapshots.spark.java import java_home as find_java_home
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+# Tests compare few rows: what the second compiler costs never comes back. For the
+# sessions of workers too, which are other processes.
+os.environ.setdefault(
+    "PYSPARK_SUBMIT_ARGS",
+    "--conf spark.driver.defaultJavaOptions=-XX:TieredStopAtLevel=1 pyspark-shell",
+)
 
 
 @pytest.fixture(scope="session")
