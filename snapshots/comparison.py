@@ -6,17 +6,14 @@ are read by the executors and staged at the site (`snapshots.large`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 import sqlalchemy as sa
 from sqlalchemy import Connection, func, select
 
-from sites import ddl, ranges, transport
-from sites.ddl import NewColumn
+from sites import ranges
 from snapshots import difference, images, window
-from snapshots.snapshot import key_types
 from snapshots.stage import Stage
 from snapshots.window import FAST, Member, Window
 
@@ -34,36 +31,45 @@ class Compared:
     #: how many keys were looked at; None for all
     window_keys: int | None
 
+    @property
+    def differs(self) -> bool:
+        """Whether there is anything to merge."""
+        if isinstance(self.difference, Stage):
+            return self.difference.rows > 0
+        return bool(self.difference.num_rows)
 
-def is_large(master: Connection, seen: Window, member: Member) -> bool:
-    """Whether there is more to compare than this process should hold."""
+
+def small_window(
+    master: Connection, seen: Window, member: Member
+) -> images.Keys | None:
+    """The keys of a window that this process can hold; None if there are too many."""
     if member.method == FAST:
         assert seen.since is not None
-        rows = window.changed_keys(member, seen.since)
-    else:
-        rows = select(sa.literal(1)).select_from(member.master.sql())
-    some = rows.limit(SMALL_WINDOW + 1).subquery()
-    counted = master.scalar(select(func.count()).select_from(some)) or 0
-    return counted > SMALL_WINDOW
+        changed = window.changed_keys(member, seen.since).limit(SMALL_WINDOW + 1)
+        rows = changed.subquery()
+        keys = master.execute(select(*images.as_text(list(rows.c)))).all()
+        return None if len(keys) > SMALL_WINDOW else [tuple(key) for key in keys]
+    some = select(sa.literal(1)).select_from(member.master.sql())
+    counted = select(func.count()).select_from(some.limit(SMALL_WINDOW + 1).subquery())
+    return None if (master.scalar(counted) or 0) > SMALL_WINDOW else []
 
 
 def compare(
-    master: Connection, site: Connection, seen: Window, member: Member, number: int
+    master: Connection, site: Connection, member: Member, changed: images.Keys
 ) -> Compared:
     """Find out what would make a snapshot equal to its defining query.
 
     Parameters:
         master: in the transaction whose moment the window is.
-        site: in a REPEATABLE READ transaction begun after the window was read;
-            temporary tables are created in it.
-        number: of the member, for the names of these.
+        site: in a REPEATABLE READ transaction begun after the window was read.
+        changed: what `small_window` has read.
     """
     if member.method == FAST:
-        return _fast(master, site, seen, member, number)
+        return _fast(master, site, member, changed)
     return _complete(master, site, member)
 
 
-def site_keys(site: Connection, member: Member) -> list[Sequence[str]]:
+def site_keys(site: Connection, member: Member) -> images.Keys:
     """The keys of the site's own log, as the database prints them."""
     query = window.site_keys(member.snapshot).subquery()
     rows = site.execute(select(*images.as_text(list(query.c))))
@@ -71,27 +77,19 @@ def site_keys(site: Connection, member: Member) -> list[Sequence[str]]:
 
 
 def _fast(
-    master: Connection, site: Connection, seen: Window, member: Member, number: int
+    master: Connection, site: Connection, member: Member, changed: images.Keys
 ) -> Compared:
-    assert seen.since is not None
+    keys = [*dict.fromkeys([*changed, *site_keys(site, member)])]
     shape = images.schema(member)
-    mine = site_keys(site, member)
-    keys = _keys_table(site, member, number)
-    changed = window.changed_keys(member, seen.since)
-    names = member.snapshot.key_names
-    count = transport.copy(master, changed, site, keys, names)
-    if mine:
-        count += transport.copy_rows(site, keys, names, mine)
-    if not count:
-        empty = shape.empty_table()
-        return _compared(member, empty, empty, 0)
-    theirs = [images.fetch(master, images.of_changed(member, seen.since), shape)]
-    for first in range(0, len(mine), images.CHUNK):
-        chunk = mine[first : first + images.CHUNK]
+    if not keys:
+        return _compared(member, shape.empty_table(), shape.empty_table(), 0)
+    theirs, present = [], []
+    for first in range(0, len(keys), images.CHUNK):
+        chunk = keys[first : first + images.CHUNK]
         theirs.append(images.fetch(master, images.of_keys(member, chunk), shape))
-    rows = images.at_site(member, [select(*keys.c)])
-    present = images.fetch(site, rows, shape)
-    return _compared(member, _distinct(theirs), present, count)
+        mine = images.present_of_keys(member, chunk)
+        present.append(images.fetch(site, mine, shape))
+    return _compared(member, _distinct(theirs), _distinct(present), len(keys))
 
 
 def _complete(master: Connection, site: Connection, member: Member) -> Compared:
@@ -114,14 +112,6 @@ def _compared(
         theirs, present, images.key_positions(member), images.positions(member)
     )
     return Compared(member=member, difference=found, window_keys=keys)
-
-
-def _keys_table(site: Connection, member: Member, number: int) -> sa.TableClause:
-    name, keys = f"snaptide_keys_{number}", member.snapshot.key_names
-    kinds = key_types(member.base, member.snapshot)
-    columns = [NewColumn(name=k, type=t.name) for k, t in zip(keys, kinds, strict=True)]
-    ddl.create_temporary(site, name, columns)
-    return sa.table(name, *(sa.column(k, t) for k, t in zip(keys, kinds, strict=True)))
 
 
 def _distinct(tables: list[pa.Table]) -> pa.Table:

@@ -21,10 +21,10 @@ from sites.types import NativeType
 from snapshots.snapshot import key_types
 from snapshots.window import Member, changed_keys
 
-#: Keys of the site's log in one statement at the master.
+#: Keys in one statement.
 CHUNK = 10_000
 
-Keys = Sequence[Sequence[str]]
+Keys = Sequence[tuple[str, ...]]
 
 #: One of so many parts of a window, divided by a hash of the key.
 Part = tuple[int, int]
@@ -76,34 +76,20 @@ def of_changed(member: Member, since: str, part: Part = WHOLE) -> Select[Any]:
 
 def of_keys(member: Member, keys: Keys) -> Select[Any]:
     """Images of the rows at the master that have these keys, given as text."""
-    kinds = key_types(member.master, member.snapshot)
-    arrays = [
-        cast(cast(literal(list(column), ARRAY(Text)), ARRAY(Text)), ARRAY(kind))
-        for column, kind in zip(zip(*keys, strict=True), kinds, strict=True)
-    ]
-    names = member.snapshot.key_names
-    rows = func.unnest(*arrays).table_valued(
-        *names, name="wanted", joins_implicitly=True
-    )
-    return _joined(member, rows.render_derived())
+    return _joined(member, _given(member, member.master, keys))
+
+
+def present_of_keys(member: Member, keys: Keys) -> Select[Any]:
+    """Images of the rows that the snapshot holds now, of keys given as text."""
+    return _present(member, _given(member, member.base, keys))
 
 
 def at_site(
     member: Member, keys: Sequence[Select[Any]], part: Part = WHOLE
 ) -> Select[Any]:
     """Images of the rows that the snapshot holds now, of the keys in these queries."""
-    base = member.base.sql()
     wanted = select(*sa.union_all(*keys).subquery().c).distinct().subquery("wanted")
-    same = [
-        base.c[name] == wanted.c[k]
-        for name, k in zip(
-            member.snapshot.identity_columns, member.snapshot.key_names, strict=True
-        )
-    ]
-    query = select(*_images(member, base)).select_from(
-        base.join(wanted, sa.and_(*same))
-    )
-    return query.where(_in_part(member, wanted, part))
+    return _present(member, wanted).where(_in_part(member, wanted, part))
 
 
 def fetch(connection: Connection, query: Select[Any], shape: pa.Schema) -> pa.Table:
@@ -133,6 +119,30 @@ def _in_part(member: Member, keys: sa.FromClause, part: Part) -> sa.ColumnElemen
 def _source(table: Table, part: Range) -> sa.TableClause:
     columns = [sa.column(c.name, c.sql_type) for c in table.columns]
     return sa.table(part.table.name, *columns, schema=part.table.schema)
+
+
+def _given(member: Member, table: Table, keys: Keys) -> sa.FromClause:
+    """Keys, printed by one of the databases, as rows of a query."""
+    kinds = key_types(table, member.snapshot)
+    arrays = [
+        cast(cast(literal(list(column), ARRAY(Text)), ARRAY(Text)), ARRAY(kind))
+        for column, kind in zip(zip(*keys, strict=True), kinds, strict=True)
+    ]
+    rows = func.unnest(*arrays).table_valued(
+        *member.snapshot.key_names, name="wanted", joins_implicitly=True
+    )
+    return rows.render_derived()
+
+
+def _present(member: Member, keys: sa.FromClause) -> Select[Any]:
+    base = member.base.sql()
+    same = [
+        base.c[name] == keys.c[k]
+        for name, k in zip(
+            member.snapshot.identity_columns, member.snapshot.key_names, strict=True
+        )
+    ]
+    return select(*_images(member, base)).select_from(base.join(keys, sa.and_(*same)))
 
 
 def _joined(member: Member, keys: sa.FromClause) -> Select[Any]:

@@ -6,7 +6,6 @@ All of them see the moment that the transactions here have exported.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import sqlalchemy as sa
@@ -66,7 +65,7 @@ def compare(sides: Sides, seen: Window, member: Member, ready: Prepared) -> Comp
     Raises:
         StageFailed: a task failed; nothing was merged.
     """
-    mine: list[Sequence[str]] = []
+    mine: images.Keys = []
     if ready.keys is not None:
         mine = comparison.site_keys(sides.at_site, member)
         queries = _window_queries(seen, member, ready, mine)
@@ -100,7 +99,7 @@ _Queries = tuple[list[Select[tuple[object, ...]]], list[Select[tuple[object, ...
 
 
 def _window_queries(
-    seen: Window, member: Member, ready: Prepared, mine: list[Sequence[str]]
+    seen: Window, member: Member, ready: Prepared, mine: images.Keys
 ) -> _Queries:
     assert seen.since is not None
     assert ready.keys is not None

@@ -55,10 +55,10 @@ class Rules:
 class Merged:
     """What a merge did to one snapshot."""
 
-    inserted: int
-    updated: int
-    deleted: int
-    held_back: int
+    inserted: int = 0
+    updated: int = 0
+    deleted: int = 0
+    held_back: int = 0
 
 
 def prepare(connection: Connection, group: RefreshGroup) -> None:
@@ -81,17 +81,14 @@ def merge(
     connection: Connection,
     group: Sequence[Work],
     window: Window,
-    local_position: str,
     rules: Rules,
 ) -> dict[str, Merged]:
     """Write the differences that nobody forbids; the caller has called `prepare`.
 
-    Writes base tables, extra keys, and the covered marks of the queues; commits
-    nothing.
+    Writes base tables and extra keys; commits nothing.
 
     Parameters:
         group: the work tables of all loaded snapshots of the group, filled.
-        local_position: of the site, as the images were read.
 
     Raises:
         MassDelete: more rows would go than the rules allow.
@@ -109,8 +106,23 @@ def merge(
         writing.write_free(connection, ordered)
     merged = {w.member.snapshot.key: _count(connection, w) for w in group}
     for changes in group:
-        _remember(connection, changes, window, local_position)
+        _keep_held(connection, changes)
     return merged
+
+
+def clear(
+    connection: Connection, member: Member, window: Window, local_position: str
+) -> None:
+    """Clear the extra keys of a snapshot that were read and are covered.
+
+    Parameters:
+        local_position: of the site, as the images were read.
+    """
+    extra = member.snapshot.extra()
+    seen = position.visible(extra.c.xid, cast(literal(local_position), PgSnapshot()))
+    connection.execute(
+        delete(extra).where(seen, held_back.covered_extras(extra, window))
+    )
 
 
 def settle(
@@ -165,16 +177,9 @@ def _count(connection: Connection, changes: Work) -> Merged:
     )
 
 
-def _remember(
-    connection: Connection, changes: Work, window: Window, local_position: str
-) -> None:
-    """Clear the extra keys that were read and are covered, add those held back."""
-    extra = changes.member.snapshot.extra()
-    seen = position.visible(extra.c.xid, cast(literal(local_position), PgSnapshot()))
-    connection.execute(
-        delete(extra).where(seen, held_back.covered_extras(extra, window))
-    )
-    names = changes.member.snapshot.key_names
+def _keep_held(connection: Connection, changes: Work) -> None:
+    """Have the next refresh look again at what this one held back."""
+    extra, names = changes.member.snapshot.extra(), changes.member.snapshot.key_names
     rows = select(*changes.keys, sa.literal("held")).where(changes.table.c.held)
     connection.execute(insert(extra).from_select([*names, "reason"], rows))
 

@@ -25,6 +25,7 @@ from snapshots import (
     base_table,
     comparison,
     first_load,
+    images,
     large,
     merge,
     refresh_group,
@@ -226,20 +227,23 @@ def _once(
     task: _Task, told: Progress | None
 ) -> tuple[Window, tuple[SnapshotReport, ...]]:
     """Read, compare and merge once; commits at the site, then at the master."""
-    known = _register_new(task)
+    registered = _register_new(task)
     faults.point("refresh.after_register")
     with _moment(task.master) as master, _moment(task.site) as site:
         with task.site.connect() as plain:
             seen = window.read(
-                master, plain, task.who, task.group, task.members, task.methods, known
+                master,
+                plain,
+                task.who,
+                task.group,
+                task.members,
+                task.methods,
+                registered,
             )
         _meet(task, seen)
         faults.point("refresh.after_window")
-        prepared = {
-            m.snapshot.key: large.prepare(task.site, master, seen, m)
-            for m in seen.members
-            if m.method != LOAD and comparison.is_large(master, seen, m)
-        }
+        known = [m for m in seen.members if m.method != LOAD]
+        ready = [_ready(task, master, seen, member) for member in known]
         # Only now does the site's own moment begin.
         here = position.current(site)
         loaded = _load(task, master, seen, told)
@@ -248,9 +252,8 @@ def _once(
             master=task.master, site=task.site, at_master=master, at_site=site
         )
         compared = [
-            _compare(sides, seen, member, number, prepared)
-            for number, member in enumerate(seen.members)
-            if member.method != LOAD
+            _compare(sides, seen, member, one)
+            for member, one in zip(known, ready, strict=True)
         ]
     faults.point("refresh.after_stage")
     merged = _merge(task, seen, compared, here)
@@ -277,17 +280,22 @@ def _meet(task: _Task, seen: Window) -> None:
         peers.meet(site, master, task.who, seen.master)
 
 
+def _ready(
+    task: _Task, master: Connection, seen: Window, member: Member
+) -> images.Keys | large.Prepared:
+    """What has to be known of the window before the site's own moment begins."""
+    keys = comparison.small_window(master, seen, member)
+    if keys is None:
+        return large.prepare(task.site, master, seen, member)
+    return keys
+
+
 def _compare(
-    sides: Sides,
-    seen: Window,
-    member: Member,
-    number: int,
-    prepared: Mapping[str, large.Prepared],
+    sides: Sides, seen: Window, member: Member, ready: images.Keys | large.Prepared
 ) -> Compared:
-    ready = prepared.get(member.snapshot.key)
-    if ready is not None:
+    if isinstance(ready, large.Prepared):
         return large.compare(sides, seen, member, ready)
-    return comparison.compare(sides.at_master, sides.at_site, seen, member, number)
+    return comparison.compare(sides.at_master, sides.at_site, member, ready)
 
 
 def _sweep(task: _Task, compared: Sequence[Compared]) -> None:
@@ -334,8 +342,9 @@ def _register_new(task: _Task) -> set[str]:
             if member.key not in known:
                 _register(connection, task, member)
         new = [m.key for m in task.members if not (m.loaded and m.key in known)]
-        here = position.current(connection)
-        registration.advance(connection, task.who.site_id, new, here)
+        if new:
+            here = position.current(connection)
+            registration.advance(connection, task.who.site_id, new, here)
     return known
 
 
@@ -383,13 +392,9 @@ def _merge(
     methods = {m.snapshot.key: m.method for m in seen.members}
     with task.site.begin() as connection:
         merge.prepare(connection, task.group)
-        group = []
-        for number, found in enumerate(compared):
-            changes = work.create(connection, found.member, number)
-            work.take(connection, changes, found.difference)
-            group.append(changes)
-        with _refused_by_the_site():
-            merged = merge.merge(connection, group, seen, here, task.rules)
+        merged = _write(connection, task, seen, compared)
+        for found in compared:
+            merge.clear(connection, found.member, seen, here)
         for member in seen.members:
             if member.method == LOAD:
                 definition = definitions[member.snapshot.key]
@@ -397,6 +402,21 @@ def _merge(
         merge.settle(connection, task.group, seen, methods)
         faults.point("refresh.before_merge_commit")
     return merged
+
+
+def _write(
+    connection: Connection, task: _Task, seen: Window, compared: Sequence[Compared]
+) -> dict[str, Merged]:
+    """Write what differs, if anything does."""
+    if not any(found.differs for found in compared):
+        return {found.member.snapshot.key: Merged() for found in compared}
+    group = []
+    for number, found in enumerate(compared):
+        changes = work.create(connection, found.member, number)
+        work.take(connection, changes, found.difference)
+        group.append(changes)
+    with _refused_by_the_site():
+        return merge.merge(connection, group, seen, task.rules)
 
 
 @contextmanager
