@@ -84,6 +84,17 @@ class Range:
         return only if self.first is None else only.where(self.predicate(source))
 
 
+def leaves(connection: Connection, table: QualifiedName) -> dict[int, QualifiedName]:
+    """The tables that hold the rows of a table, by oid: itself, or what is below it.
+
+    Partitions, and the tables that inherit from it.
+    """
+    return {
+        leaf.oid: QualifiedName(leaf.nspname, leaf.relname)
+        for leaf in connection.execute(_leaves(table))
+    }
+
+
 def ctid_ranges(
     connection: Connection, table: QualifiedName, parts: int | None = None
 ) -> list[Range]:
@@ -100,10 +111,10 @@ def ctid_ranges(
     """
     lock = sql.SQL("LOCK TABLE {} IN ACCESS SHARE MODE")
     raw(connection).execute(lock.format(sql.Identifier(table.schema, table.name)))
-    leaves = connection.execute(_leaves(table)).all()
-    total = sum(leaf.bytes for leaf in leaves)
+    found = connection.execute(_leaves(table)).all()
+    total = sum(leaf.bytes for leaf in found)
     size = PART_BYTES if parts is None else max(total // max(parts, 1), 1)
-    return [part for leaf in leaves for part in _divide(leaf, size)]
+    return [part for leaf in found for part in _divide(leaf, size)]
 
 
 def _divide(leaf: Row[Any], size: int) -> Sequence[Range]:
@@ -128,6 +139,7 @@ def _leaves(table: QualifiedName) -> Select[Any]:
     tree = tree.union(children)
     return (
         select(
+            _CLASS.c.oid,
             _NAMESPACE.c.nspname,
             _CLASS.c.relname,
             func.coalesce(func.pg_relation_size(_CLASS.c.oid), 0).label("bytes"),

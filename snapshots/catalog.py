@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from sqlalchemy import (
+    BigInteger,
     Boolean,
     Column,
     DateTime,
@@ -65,6 +66,9 @@ snapshot = Table(
     # can be right again.
     Column("loaded", Boolean, nullable=False, server_default=text("false")),
     Column("must_complete", Boolean, nullable=False, server_default=text("false")),
+    # The tables that held the master's rows at the last refresh (oids there):
+    # its partitions, and what inherits from it.
+    Column("master_parts", ARRAY(BigInteger)),
     Column("last_method", Text),
     Column("last_refresh", DateTime(timezone=True)),
     Column("created_at", DateTime(timezone=True), server_default=func.now()),

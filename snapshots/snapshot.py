@@ -39,6 +39,8 @@ class Snapshot:
     #: a complete refresh alone can be right again
     must_complete: bool
     loaded: bool
+    #: the tables that held the master's rows at the last refresh; None if unknown
+    master_parts: tuple[int, ...] | None = None
 
     @property
     def qualified(self) -> QualifiedName:
@@ -132,6 +134,6 @@ _SELECT = select(*(catalog.snapshot.c[name] for name in Snapshot.__slots__)).ord
 
 def _from_row(row: sa.Row[Any]) -> Snapshot:
     values = dict(row._mapping)
-    for name in ("columns", "identity_columns"):
-        values[name] = tuple(values[name])
+    for name in ("columns", "identity_columns", "master_parts"):
+        values[name] = None if values[name] is None else tuple(values[name])
     return Snapshot(**values)

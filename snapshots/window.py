@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import sqlalchemy as sa
@@ -19,9 +20,11 @@ from sqlalchemy.sql.selectable import FromClause
 from deferred import marker
 from deferred.marker import Marker
 from masters.snapshot_log import find_log, reaches_back_to
-from sites import identity, position
+from sites import identity, position, ranges
 from sites.catalog import SCHEMA
 from sites.identity import Identity
+from sites.names import QualifiedName
+from sites.ranges import Range
 from sites.table import Table, describe
 from sites.types import PgSnapshot, Xid8
 from snapshots.errors import MasterChanged, NoSnapshotLog, SnapshotLogTooYoung
@@ -41,6 +44,15 @@ class Member:
     log_table: str | None
     #: load, fast or complete
     method: str
+    #: the tables that hold the master's rows now, by oid
+    parts: Mapping[int, QualifiedName]
+
+    @property
+    def joined(self) -> tuple[QualifiedName, ...]:
+        """Tables that came since the last refresh, perhaps with rows in them."""
+        before = self.snapshot.master_parts
+        new = () if before is None else self.parts.keys() - set(before)
+        return tuple(self.parts[oid] for oid in sorted(new))
 
     @property
     def carried(self) -> tuple[str, ...]:
@@ -119,14 +131,28 @@ def read(
 
 
 def changed_keys(member: Member, since: str) -> Select[Any]:
-    """Keys (k1, k2, ...) of rows that changed at the master since a position."""
+    """Keys (k1, k2, ...) of rows that changed at the master since a position.
+
+    All rows of a table that was attached since are among them: they may have been
+    there before, and nobody recorded them.
+    """
     log = member.log()
     keys = [log.c[name] for name in member.snapshot.key_names]
-    return (
-        select(*keys)
-        .where(position.since(log.c.xid, since), log.c.kind != "T")
-        .distinct()
-    )
+    logged = select(*keys).where(position.since(log.c.xid, since), log.c.kind != "T")
+    if not member.joined:
+        return logged.distinct()
+    there = map(partial(_keys_in, member), member.joined)
+    return select(*sa.union(logged, *there).subquery().c)
+
+
+def _keys_in(member: Member, part: QualifiedName) -> Select[Any]:
+    kinds = key_types(member.master, member.snapshot)
+    names = member.snapshot.identity_columns
+    columns = [sa.column(c, kind) for c, kind in zip(names, kinds, strict=True)]
+    table = sa.table(part.name, *columns, schema=part.schema)
+    keys = zip(table.c, member.snapshot.key_names, strict=True)
+    query = select(*(column.label(key) for column, key in keys))
+    return Range(table=part).restrict(query, table)
 
 
 def site_keys(snapshot: Snapshot) -> Select[Any]:
@@ -166,12 +192,16 @@ def _member(
     registered: bool,
 ) -> Member:
     log = find_log(master, snapshot.master)
+    table = describe(master, snapshot.master)
+    parts = ranges.leaves(master, snapshot.master)
+    kept = registered and set(snapshot.master_parts or ()) <= parts.keys()
     return Member(
         snapshot=snapshot,
         base=describe(site, snapshot.base),
-        master=describe(master, snapshot.master),
+        master=table,
         log_table=None if log is None else log.log_table,
-        method=_method(master, group, snapshot, asked.lower(), log, registered),
+        method=_method(master, group, snapshot, asked.lower(), log, kept),
+        parts=parts,
     )
 
 
@@ -181,7 +211,7 @@ def _method(
     snapshot: Snapshot,
     asked: str,
     log: Row[Any] | None,
-    registered: bool,
+    kept: bool,
 ) -> str:
     if not snapshot.loaded or group.position is None:
         return LOAD
@@ -194,12 +224,12 @@ def _method(
                 "refreshed fast."
             )
         return COMPLETE
-    reaches = registered and reaches_back_to(master, log, group.position)
+    reaches = kept and reaches_back_to(master, log, group.position)
     if not reaches or snapshot.must_complete:
         if asked == "f":
             raise SnapshotLogTooYoung(
-                f"The snapshot log of {snapshot.master} does not reach back to the "
-                f"last refresh of {snapshot.key}.",
+                f"The snapshot log of {snapshot.master} does not hold all that changed "
+                f"since the last refresh of {snapshot.key}.",
                 snapshot=snapshot.key,
             )
         return COMPLETE
