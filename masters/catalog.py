@@ -128,6 +128,8 @@ resolution_record = Table(
     Column("rules_version", BigInteger),
     Column("reason", Text),
     Column("number", BigInteger),
+    # Of the origin: which call of the transaction was in conflict.
+    Column("call_no", BigInteger),
     Index("resolution_record_resolved_at", "resolved_at"),
 )
 

@@ -13,6 +13,7 @@ from enum import Enum, StrEnum
 
 #: One row: column names and Python values, as psycopg gives them. Infinite
 #: dates and timestamps are `date.min`, `date.max`, `datetime.min`, `datetime.max`.
+#: A routine gets whole rows; where none is asked, only what the methods read.
 Row = Mapping[str, object]
 
 
@@ -38,6 +39,8 @@ class Decision(Enum):
     SITE_WINS_ORIGIN_CHANGED = 2
     #: the master's values stay; of a delete conflict everyone receives its row again
     MASTER_WINS = 3
+    #: no rule may decide: the whole transaction waits in the error queue
+    REJECT = 4
     #: the call is dropped for the whole row
     IGNORE = 5
 
@@ -45,6 +48,10 @@ class Decision(Enum):
     def site_wins(self) -> bool:
         """Whether the site's values are applied, changed or not."""
         return self in (Decision.SITE_WINS, Decision.SITE_WINS_ORIGIN_CHANGED)
+
+
+#: What a conflict is about: its kind, and column group or constraint.
+Subject = tuple[Kind, str | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +86,11 @@ class Conflict:
     deleted_at: datetime | None = None
     #: a number that this master has given to no other conflict, for append sequence
     number: int | None = None
+
+    @property
+    def subject(self) -> Subject:
+        """What rules for it are about; a delete conflict is about the table."""
+        return self.kind, self.column_group or self.constraint
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

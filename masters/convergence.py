@@ -13,7 +13,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from masters.conflict import Kind
-from masters.resolve import Rule
+from masters.rule import Rule
 
 if TYPE_CHECKING:
     from masters.table_rules import TableRules

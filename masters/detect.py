@@ -11,11 +11,9 @@ import sqlalchemy as sa
 from sqlalchemy import ColumnElement, Connection, Row, TableClause, and_, or_, select
 
 from masters.conflict import Conflict, Kind
-from masters.table_rules import EVERYTHING, Comparison, TableRules
+from masters.images import Compared, chunks, image
+from masters.table_rules import EVERYTHING, Comparison
 from sites.write import Staged
-
-#: Rows that are held as Python values at a time.
-CHUNK = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +35,8 @@ class RowConflicts:
     kind: str
     #: the master has a row of that key
     present: bool
+    #: the call changed nothing but what is in conflict
+    alone: bool
     conflicts: tuple[Conflict, ...]
 
 
@@ -61,12 +61,12 @@ def lock(connection: Connection, staged: Staged, unit: int) -> None:
 
 def detect(
     connection: Connection,
-    staged: Staged,
-    unit: int,
-    rules: TableRules,
+    compared: Compared,
+    groups: Groups,
     parties: Parties,
+    read: Sequence[str],
     *,
-    among: ColumnElement[bool] | None = None,
+    many: bool,
 ) -> Iterator[list[RowConflicts]]:
     """The rows of a transaction that disagree with the master, as it stands now.
 
@@ -78,59 +78,49 @@ def detect(
     not in conflict: its current values simply stay.
 
     Parameters:
-        among: only these staged rows.
+        compared: as `with_rows` makes it.
+        groups: the column groups of what is carried.
+        read: the columns whose values the conflicts hold.
+        many: there may be more rows than a chunk.
 
     Returns:
         The rows in the order of their calls, `CHUNK` at a time; what was staged for
         one chunk may be changed before the next is asked for.
     """
-    groups = rules.partition([c for c in staged.columns if c not in staged.identity])
-    wanted = _disagreeing(staged, staged.table.sql(), groups, unit, rules.comparison)
-    if among is not None:
-        wanted = wanted.where(among)
-    for rows in chunks(connection, wanted, staged.source.c.call_no):
+    staged = compared.staged
+    for rows in chunks(connection, compared.select(read), many=many):
         yield [
             RowConflicts(
                 call_no=row.call_no,
                 kind=row.kind,
                 present=not row.missing,
-                conflicts=tuple(_conflicts(staged, groups, row, parties)),
+                alone=not row.more,
+                conflicts=tuple(_conflicts(staged, groups, row, parties, read)),
             )
             for row in rows
         ]
 
 
-def chunks(
-    connection: Connection, wanted: sa.Select[Any], number: ColumnElement[int]
-) -> Iterator[Sequence[Row[Any]]]:
-    """The rows of a query in the order of a number, `CHUNK` at a time.
-
-    Few rows, as nearly always, are one round trip; many come through a cursor.
-    """
-    rows = connection.execute(wanted.limit(CHUNK)).all()
-    if rows:
-        yield rows
-    if len(rows) < CHUNK:
-        return
-    rest = connection.execute(
-        wanted.where(number > rows[-1].call_no),
-        execution_options={"stream_results": True, "max_row_buffer": CHUNK},
-    )
-    with rest:  # who asks may have seen enough
-        yield from rest.partitions(CHUNK)
-
+#: Where in a row of `detect` stands whether each column group is in conflict.
+_GROUPS = 4
 
 Groups = Sequence[tuple[str | None, tuple[str, ...]]]
 
 
-def _disagreeing(
+def with_rows(
     staged: Staged,
-    target: TableClause,
-    groups: Groups,
     unit: int,
+    groups: Groups,
     compared: Comparison = EVERYTHING,
-) -> sa.Select[Any]:
-    source, carried = staged.source, staged.columns
+    *,
+    among: ColumnElement[bool] | None = None,
+) -> Compared:
+    """The changes of a transaction beside the master's rows of the same keys.
+
+    Parameters:
+        among: only these staged rows.
+    """
+    target, carried = staged.table.sql(), staged.columns
     missing = target.c[staged.identity[0]].is_(None)
     differs = [
         _differs(staged, target, compared.at_update(columns, carried))
@@ -142,6 +132,7 @@ def _disagreeing(
     ]
     changed = [_changed(staged, columns) for _, columns in groups]
     in_conflict = [and_(d, c) for d, c in zip(differs, changed, strict=True)]
+    more = [and_(sa.not_(d), c) for d, c in zip(differs, changed, strict=True)]
     wrong = or_(
         and_(staged.kind("I"), sa.not_(missing)),
         and_(staged.kind("N"), sa.not_(missing), _is_not(staged, target)),
@@ -149,31 +140,18 @@ def _disagreeing(
         and_(staged.kind("U"), or_(sa.false(), *in_conflict)),
         and_(staged.kind("D", "R"), or_(sa.false(), *others)),
     )
-    return (
-        select(
-            source.c.call_no,
-            source.c.kind,
+    return Compared(
+        staged=staged,
+        unit=unit,
+        joined=staged.source.outerjoin(target, staged.same_row(target)),
+        current=target,
+        wrong=wrong if among is None else and_(wrong, among),
+        told=(
             missing.label("missing"),
+            or_(sa.false(), *more).label("more"),
             *(clause.label(f"g{n}") for n, clause in enumerate(in_conflict)),
-            *images(staged, target),
-        )
-        .select_from(source.outerjoin(target, staged.same_row(target)))
-        .where(source.c.unit == unit, wrong)
-        .order_by(source.c.call_no)
+        ),
     )
-
-
-def images(staged: Staged, current: sa.FromClause) -> list[ColumnElement[Any]]:
-    """Old, new and current values of each column, labelled for `image`."""
-    return [
-        clause
-        for n, name in enumerate(staged.columns)
-        for clause in (
-            staged.old(name).label(f"old{n}"),
-            staged.new(name).label(f"new{n}"),
-            current.c[name].label(f"cur{n}"),
-        )
-    ]
 
 
 def _differs(
@@ -212,13 +190,17 @@ def _changed(staged: Staged, columns: Sequence[str]) -> ColumnElement[bool]:
 
 
 def _conflicts(
-    staged: Staged, groups: Groups, row: Row[Any], parties: Parties
+    staged: Staged,
+    groups: Groups,
+    row: Row[Any],
+    parties: Parties,
+    read: Sequence[str],
 ) -> list[Conflict]:
     shared: dict[str, Any] = {
         "table": (staged.table.schema, staged.table.name),
-        "old": None if row.kind in ("I", "N") else image(staged, row, "old"),
-        "new": None if row.kind == "D" else image(staged, row, "new"),
-        "current": None if row.missing else image(staged, row, "cur"),
+        "old": None if row.kind in ("I", "N") else image(read, row, 0),
+        "new": None if row.kind == "D" else image(read, row, 1),
+        "current": None if row.missing else image(read, row, 2),
         "origin": parties.origin,
         "master": parties.master,
         "changed_at": parties.changed_at,
@@ -227,26 +209,22 @@ def _conflicts(
         return [
             Conflict(
                 kind=Kind.UNIQUENESS,
-                constraint=_key_name(staged),
+                constraint=key_name(staged),
                 columns=staged.identity,
                 **shared,
             )
         ]
     if row.missing or row.kind in ("D", "R"):
         return [Conflict(kind=Kind.DELETE, columns=staged.columns, **shared)]
+    wrong = row[_GROUPS : _GROUPS + len(groups)]
     return [
         Conflict(kind=Kind.UPDATE, column_group=name, columns=columns, **shared)
-        for n, (name, columns) in enumerate(groups)
-        if getattr(row, f"g{n}")
+        for (name, columns), disagrees in zip(groups, wrong, strict=True)
+        if disagrees
     ]
 
 
-def _key_name(staged: Staged) -> str:
+def key_name(staged: Staged) -> str:
     """The constraint that a row breaks whose key is there; a ROWID is none."""
     keys = (u.name for u in staged.table.uniques if u.columns == staged.identity)
     return next(keys, "identity")
-
-
-def image(staged: Staged, row: Row[Any], side: str) -> dict[str, object]:
-    """One image of a row: old, new or cur."""
-    return {name: getattr(row, f"{side}{n}") for n, name in enumerate(staged.columns)}

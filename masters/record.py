@@ -2,48 +2,31 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Collection, Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy import Connection, Text
+from sqlalchemy import BigInteger, Connection, Text, func
+from sqlalchemy.dialects.postgresql import JSONB
 
+from masters import answers
+from masters.answers import Settled
 from masters.catalog import resolution_record
-from masters.conflict import Row
-from masters.resolve import Explicit, ResolutionRecord, RowResolution, Take
+from masters.detect import Parties
+from masters.images import Compared
 from masters.table_rules import TableRules
-from masters.verdict import Verdict
-from sites.types import NativeType
-from sites.values import as_text, texts
 from sites.write import Staged
 
-_STORED = [
-    column.name
-    for column in resolution_record.columns
-    if column.name not in ("id", "resolved_at")
-]
+#: What the record shows of a manner as it is.
+_SHOWN = ("kind", "reference", "sequence_no", "method", "decision")
 
-
-def _store() -> sa.Insert:
-    """All rows of a chunk as one value, which the database takes apart by itself."""
-    row_type = NativeType(f"{resolution_record.schema}.{resolution_record.name}")
-    rows = sa.func.jsonb_populate_recordset(
-        sa.cast(sa.null(), row_type),
-        sa.cast(sa.bindparam("rows", type_=Text), NativeType("jsonb")),
-    ).table_valued(*_STORED, name="stored")
-    return sa.insert(resolution_record).from_select(
-        _STORED, sa.select(*(rows.c[name] for name in _STORED))
-    )
-
-
-_STORE = _store()
+_EMPTY = sa.literal({}, JSONB)
 
 
 @dataclass(slots=True, kw_only=True)
 class Records:
-    """What was decided in one table of a transaction, until it is stored.
+    """What was decided in one table of a transaction.
 
     A row may be looked at again: a later answer to the same conflict replaces the
     earlier one, and what another conflict makes of the row is its result.
@@ -52,98 +35,120 @@ class Records:
     connection: Connection
     staged: Staged
     rules: TableRules
+    parties: Parties
     #: the transaction's id at the origin
     transaction: str
-    #: how many were stored
+    #: how many conflicts are recorded
     written: int = 0
-    #: call number -> kind and reference of a conflict -> what is stored
-    _waiting: dict[int, dict[tuple[str, str], dict[str, Any]]] = field(
-        default_factory=dict
-    )
+    #: calls that are recorded and may be looked at again
+    _open: set[int] = field(default_factory=set)
 
-    def add(self, call_no: int, answer: RowResolution, decided: Verdict) -> None:
-        """Note how the conflicts of a row were settled."""
-        rows = self._waiting.setdefault(call_no, {})
-        computed = texts(self.connection, decided.explicit)
-        for row in rows.values():
-            row["result_values"] = _overlaid(row["result_values"], computed, decided)
-        for one in answer.records:
-            row = self._row(one, answer, decided)
-            rows[row["kind"], row["reference"]] = row
+    def write(
+        self, compared: Compared, rows: Sequence[Settled], *, again: bool
+    ) -> None:
+        """Store how rows were settled, before what is staged says it.
 
-    def write(self, keep: Collection[int] = ()) -> None:
-        """Store what was noted. Writes resolution_record.
+        Writes resolution_record.
 
         Parameters:
-            keep: calls that will be looked at again.
+            compared: where the rows were found; they are read there.
+            again: the rows may be looked at again.
         """
-        rows = [
-            row
-            for call_no, kinds in self._waiting.items()
-            if call_no not in keep
-            for row in kinds.values()
-        ]
-        if rows:
-            self.connection.execute(_STORE, {"rows": json.dumps(rows)})
-        self.written += len(rows)
-        self._waiting = {n: rows for n, rows in self._waiting.items() if n in keep}
+        if not rows:
+            return
+        known = [row for row in rows if row.verdict.call_no in self._open]
+        if known:
+            self._amend(known)
+        self.written += self.connection.execute(self._insert(compared, rows)).rowcount
+        if again:
+            self._open |= {row.verdict.call_no for row in rows}
 
-    def _row(
-        self, one: ResolutionRecord, answer: RowResolution, decided: Verdict
-    ) -> dict[str, Any]:
-        conflict, rule = one.conflict, one.rule
-        row = conflict.old or conflict.new or {}
-        return {
-            "table_schema": conflict.table[0],
-            "table_name": conflict.table[1],
-            "row_key": self._shown({n: row.get(n) for n in self.staged.identity}),
-            "origin": conflict.origin,
-            "master": conflict.master,
-            "origin_transaction": self.transaction,
-            "changed_at": as_text(self.connection, conflict.changed_at),
-            "kind": conflict.kind.value,
-            "reference": rule.column_group or rule.constraint or "",
-            "columns": list(conflict.columns),
-            "sequence_no": rule.sequence_no,
-            "method": rule.method,
-            "rules_version": self.rules.version,
-            "decision": one.resolution.decision.name.lower(),
-            "reason": one.resolution.reason,
-            "number": conflict.number,
-            "old_values": self._shown(conflict.old),
-            "new_values": self._shown(conflict.new),
-            "current_values": self._shown(conflict.current),
-            "result_values": self._shown(_result(one, answer, decided)),
+    def _insert(self, compared: Compared, rows: Sequence[Settled]) -> sa.Insert:
+        images = compared.as_text([row.verdict.call_no for row in rows])
+        answer, manner = answers.tables(self.connection, rows, self.staged.columns)
+        not_key = [c for c in self.staged.columns if c not in self.staged.identity]
+        new = images.c.new.op("||")(_json(answer.c.wanted))
+        values: dict[str, Any] = {
+            "table_schema": sa.literal(self.staged.table.schema),
+            "table_name": sa.literal(self.staged.table.name),
+            "row_key": _without(
+                func.coalesce(images.c.old, new), sa.literal(not_key, sa.ARRAY(Text))
+            ),
+            "origin": sa.literal(self.parties.origin),
+            "master": sa.literal(self.parties.master),
+            "origin_transaction": sa.literal(self.transaction),
+            "changed_at": sa.literal(
+                self.parties.changed_at, sa.DateTime(timezone=True)
+            ),
+            "call_no": answer.c.call_no,
+            **{name: manner.c[name] for name in _SHOWN},
+            "columns": _names(manner.c.columns),
+            "rules_version": sa.literal(self.rules.version, BigInteger),
+            "reason": answer.c.reason,
+            "number": answer.c.number,
+            "old_values": images.c.old,
+            "new_values": new,
+            "current_values": images.c.current,
+            "result_values": _without(new, _names(manner.c.not_new))
+            .op("||")(
+                _without(
+                    func.coalesce(images.c.current, _EMPTY),
+                    _names(manner.c.not_current),
+                )
+            )
+            .op("||")(_json(answer.c.given)),
         }
+        wanted = (
+            sa.select(*values.values())
+            .join_from(answer, manner, manner.c.place == answer.c.manner)
+            .join(images, images.c.call_no == answer.c.call_no)
+            .order_by(answer.c.call_no, answer.c.manner)
+        )
+        return sa.insert(resolution_record).from_select(list(values), wanted)
 
-    def _shown(self, row: Row | None) -> dict[str, str | None] | None:
-        """A row for the record: for people and for replay, so its values as text."""
-        return None if row is None else texts(self.connection, row)
+    def _amend(self, rows: Sequence[Settled]) -> None:
+        """Let earlier records of rows say what becomes of them now."""
+        record = resolution_record.c
+        mine = sa.and_(
+            record.resolved_at >= func.now(),
+            record.origin == self.parties.origin,
+            record.origin_transaction == self.transaction,
+        )
+        answer, manner = answers.tables(self.connection, rows, ())
+        gone = self.connection.execute(
+            sa.delete(resolution_record).where(
+                mine,
+                record.call_no == answer.c.call_no,
+                manner.c.place == answer.c.manner,
+                record.kind == manner.c.kind,
+                record.reference == manner.c.reference,
+            )
+        )
+        self.written -= gone.rowcount
+        given = func.jsonb_each(_json(answer.c.given)).table_valued("key", "value")
+        changed = (
+            sa.select(func.jsonb_object_agg(given.c.key, given.c.value))
+            .where(record.result_values.has_key(given.c.key))
+            .scalar_subquery()
+        )
+        result = record.result_values.op("||")(func.coalesce(changed, _EMPTY))
+        self.connection.execute(
+            sa.update(resolution_record)
+            .where(mine, record.call_no == answer.c.call_no)
+            .where(manner.c.place == answer.c.manner)
+            .values(result_values=sa.case((manner.c.not_new.is_not(None), result)))
+        )
 
 
-def _result(
-    one: ResolutionRecord, answer: RowResolution, decided: Verdict
-) -> Row | None:
-    """What the row holds in the end: of an update conflict in the disputed columns."""
-    new, current = one.conflict.new or {}, one.conflict.current or {}
-    if decided.becomes in (None, "D"):
-        return None
-    if not decided.rebased:
-        return {**new, **decided.explicit}
-    result: dict[str, object] = {}
-    for name, source in answer.columns.items():
-        if isinstance(source, Explicit):
-            result[name] = source.value
-        else:
-            result[name] = (new if source is Take.NEW else current).get(name)
-    return result
+def _without(
+    row: sa.ColumnElement[Any], names: sa.ColumnElement[Any]
+) -> sa.ColumnElement[Any]:
+    return row.op("-")(names)
 
 
-def _overlaid(
-    before: Mapping[str, str | None] | None,
-    computed: Mapping[str, str | None],
-    decided: Verdict,
-) -> dict[str, str | None] | None:
-    if before is None or decided.becomes is None:
-        return None
-    return {name: computed.get(name, value) for name, value in before.items()}
+def _names(text: sa.ColumnElement[Any]) -> sa.ColumnElement[Any]:
+    return sa.cast(text, sa.ARRAY(Text))
+
+
+def _json(text: sa.ColumnElement[Any]) -> sa.ColumnElement[Any]:
+    return func.coalesce(sa.cast(text, JSONB), _EMPTY)

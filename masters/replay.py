@@ -14,11 +14,11 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import Connection, select
 
-from masters import detect, rulebook
+from masters import images, rulebook
 from masters.catalog import resolution_record
 from masters.conflict import Conflict, Kind, Row
 from masters.records import Resolved, resolved
-from masters.resolve import Explicit, RowResolution, Take, resolve
+from masters.resolve import Explicit, Resolver, RowResolution, Take
 from masters.rulebook import Rulebook
 from masters.table_rules import TableRules
 from sites import QualifiedName, Site, identity
@@ -85,8 +85,8 @@ def replay(
                 if QualifiedName(r.table_schema, r.table_name) == table
             ]
             known = rules.get(table, TableRules(table=table, groups={}, rules=()))
-            for start in range(0, len(mine), detect.CHUNK):
-                chunk = mine[start : start + detect.CHUNK]
+            for start in range(0, len(mine), images.CHUNK):
+                chunk = mine[start : start + images.CHUNK]
                 found += _replayed(connection, known, chunk)
         connection.rollback()
         return sorted(found, key=lambda one: one.id)
@@ -100,9 +100,10 @@ def _replayed(
     except UnknownTable:
         return
     images = _images(connection, table, [one.id for one in stored])
+    resolver = Resolver(rules.rules, table.names)
     for one in stored:
         conflicts = _conflicts(one, rules, images[one.id])
-        answer = resolve(conflicts, rules.rules)
+        answer = resolver.resolve(conflicts)
         yield Replayed(
             id=one.id,
             table=str(rules.table),

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from sqlalchemy import Connection, select
 
-from masters import restage
 from masters.catalog import snapshot_log
+from masters.images import chosen
 from sites import ring
 from sites.write import Staged
 
@@ -32,6 +32,6 @@ def resend(
     if log is None or not set(log.identity_columns) <= set(staged.columns):
         return
     keys = select(*(staged.key(name) for name in log.identity_columns)).where(
-        restage.chosen(staged, unit, call_nos)
+        chosen(staged, unit, call_nos)
     )
     connection.execute(ring.noted(log.log_table, keys))

@@ -6,13 +6,15 @@ every conflict of the row must be settled, or none is and the transaction fails.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import TypeAlias
 
-from masters import resolution
-from masters.conflict import Conflict, Decision, Kind, Resolution
+from masters.conflict import Conflict, Decision, Kind, Resolution, Subject, undecided
 from masters.errors import RuleError
+from masters.resolution import Method
+from masters.rule import Rule
 
 
 class Take(StrEnum):
@@ -30,58 +32,6 @@ class Explicit:
 
 
 Source = Take | Explicit
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rule:
-    """One resolution method in the sequence of a column group or a constraint."""
-
-    kind: Kind
-    #: of an update rule
-    column_group: str | None = None
-    #: of a uniqueness rule
-    constraint: str | None = None
-    sequence_no: int
-    #: a name in `masters.resolution.METHODS`
-    method: str
-    parameters: Mapping[str, object] = field(default_factory=dict)
-
-    def build(self, columns: Sequence[str]) -> resolution.Method:
-        """Check the rule and build its method, when it is added and when it is used.
-
-        Parameters:
-            columns: those that the rule decides, as in `Conflict.columns`.
-
-        Raises:
-            RuleError: the rule has no subject, or its method refuses it.
-        """
-        subject = (self.column_group is not None, self.constraint is not None)
-        if subject != (self.kind is Kind.UPDATE, self.kind is Kind.UNIQUENESS):
-            raise RuleError(
-                "An update rule names a column group, a uniqueness rule a constraint, "
-                "a delete rule neither.",
-                rule=self,
-            )
-        return resolution.build(self.method, self.kind, self.parameters, columns)
-
-    @property
-    def reference(self) -> str:
-        """Its column group or constraint; empty for delete conflicts."""
-        return self.column_group or self.constraint or ""
-
-    @property
-    def compares_rows(self) -> bool:
-        """Whether its method decides uniqueness conflicts by any column of the rows."""
-        method = resolution.METHODS.get(self.method)
-        return bool(getattr(method, "compares_rows", False))
-
-    def covers(self, conflict: Conflict) -> bool:
-        """Whether the rule is for this conflict."""
-        return (self.kind, self.column_group, self.constraint) == (
-            conflict.kind,
-            conflict.column_group if conflict.kind is Kind.UPDATE else None,
-            conflict.constraint if conflict.kind is Kind.UNIQUENESS else None,
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,75 +93,117 @@ class RowResolution:
         return not self.unresolved
 
 
-def resolve(
-    conflicts: Sequence[Conflict],
-    rules: Sequence[Rule],
-    failed: Sequence[Attempt] = (),
-) -> RowResolution:
-    """Settle all conflicts of one row, or none. Touches no database.
+Columns: TypeAlias = tuple[str, ...]
+
+#: A rule with its method, or with the reason why it cannot be used.
+Asked: TypeAlias = tuple[Rule, Method | str]
+
+
+class Resolver:
+    """The rules of one table, ready to be asked: in sequence, each method built once.
 
     A rule that cannot be used (its routine is not installed here) counts as
-    undecided, with the reason.
+    undecided, with the reason. Touches no database.
 
     Parameters:
-        conflicts: of one row of one deferred call.
         rules: of the table; their order does not matter, the sequence does.
-        failed: rules whose answer for this row could not be followed; they count
-            as undecided.
+        row: the columns of a whole row, for methods that compare rows.
     """
-    ordered = sorted(rules, key=lambda rule: (rule.sequence_no, rule.method))
-    outcomes = [_settle(conflict, ordered, failed) for conflict in conflicts]
-    records = tuple(one for one in outcomes if isinstance(one, ResolutionRecord))
-    unresolved = tuple(one for one in outcomes if isinstance(one, Unresolved))
-    if unresolved:
-        return RowResolution(records=records, unresolved=unresolved)
-    if any(_drops_row(record) for record in records):
+
+    def __init__(self, rules: Iterable[Rule], row: Sequence[str]) -> None:
+        self._row = tuple(row)
+        self._sequences: dict[Subject, list[Rule]] = {}
+        for rule in sorted(rules, key=lambda rule: (rule.sequence_no, rule.method)):
+            self._sequences.setdefault(rule.subject, []).append(rule)
+        self._built: dict[tuple[Subject, Columns], list[Asked]] = {}
+
+    def reads(self, subjects: Mapping[Subject, Columns]) -> Columns:
+        """The columns whose values the rules look at, in the order of the row.
+
+        Parameters:
+            subjects: what is to be settled, with the columns of each.
+        """
+        wanted: set[str] = set()
+        for subject, columns in subjects.items():
+            for _, method in self._methods(subject, columns):
+                read = method.reads() if not isinstance(method, str) else frozenset()
+                wanted |= set(self._row) if read is None else read
+        return tuple(name for name in self._row if name in wanted)
+
+    def resolve(
+        self, conflicts: Sequence[Conflict], failed: Sequence[Attempt] = ()
+    ) -> RowResolution:
+        """Settle all conflicts of one row, or none.
+
+        Parameters:
+            conflicts: of one row of one deferred call.
+            failed: rules whose answer for this row could not be followed; they count
+                as undecided.
+        """
+        settled: list[ResolutionRecord] = []
+        unresolved: list[Unresolved] = []
+        for conflict in conflicts:
+            outcome = self._settle(conflict, failed)
+            if isinstance(outcome, ResolutionRecord):
+                settled.append(outcome)
+            else:
+                unresolved.append(outcome)
+        if unresolved:
+            return RowResolution(records=tuple(settled), unresolved=tuple(unresolved))
+        return _row(tuple(settled))
+
+    def _settle(
+        self, conflict: Conflict, failed: Sequence[Attempt]
+    ) -> ResolutionRecord | Unresolved:
+        """Try the rules of one conflict until one decides."""
+        passed: list[Attempt] = []
+        for rule, method in self._methods(conflict.subject, conflict.columns):
+            before = next((f for f in failed if f.rule == rule), None)
+            if before is not None:
+                passed.append(before)
+                continue
+            answer = undecided(method) if isinstance(method, str) else method(conflict)
+            if answer.decision not in (Decision.UNDECIDED, Decision.REJECT):
+                return ResolutionRecord(
+                    conflict=conflict,
+                    rule=rule,
+                    resolution=answer,
+                    passed=tuple(passed),
+                )
+            passed.append(Attempt(rule=rule, reason=answer.reason))
+            if answer.decision is Decision.REJECT:
+                break
+        return Unresolved(conflict=conflict, attempts=tuple(passed))
+
+    def _methods(self, subject: Subject, columns: Columns) -> list[Asked]:
+        """The rules for a subject in sequence, each with its method, or why none."""
+        found = self._built.get((subject, columns))
+        if found is None:
+            rules = self._sequences.get(subject, ())
+            found = [(rule, self._method(rule, columns)) for rule in rules]
+            self._built[subject, columns] = found
+        return found
+
+    def _method(self, rule: Rule, columns: Columns) -> Method | str:
+        whole = rule.kind is Kind.UNIQUENESS and rule.compares_rows
+        try:
+            return rule.build(self._row if whole else columns)
+        except RuleError as error:
+            return error.message
+
+
+def _row(records: tuple[ResolutionRecord, ...]) -> RowResolution:
+    """What the answers to all conflicts of a row make of it."""
+    decisions = {record.resolution.decision for record in records}
+    if any(map(_drops_row, records)):
         return RowResolution(
             ignored=True, origin_changed=_restores(records), records=records
         )
     return RowResolution(
         columns=_columns(records),
-        origin_changed=any(
-            record.resolution.decision is Decision.SITE_WINS_ORIGIN_CHANGED
-            for record in records
-        ),
+        origin_changed=Decision.SITE_WINS_ORIGIN_CHANGED in decisions,
         records=records,
     )
-
-
-def _settle(
-    conflict: Conflict, rules: Sequence[Rule], failed: Sequence[Attempt]
-) -> ResolutionRecord | Unresolved:
-    """Try the rules of one conflict until one decides."""
-    passed: list[Attempt] = []
-    for rule in rules:
-        if not rule.covers(conflict):
-            continue
-        if (before := next((f for f in failed if f.rule == rule), None)) is not None:
-            passed.append(before)
-            continue
-        answer = _ask(rule, conflict)
-        if answer.decision is not Decision.UNDECIDED:
-            return ResolutionRecord(
-                conflict=conflict, rule=rule, resolution=answer, passed=tuple(passed)
-            )
-        passed.append(Attempt(rule=rule, reason=answer.reason))
-    return Unresolved(conflict=conflict, attempts=tuple(passed))
-
-
-def _ask(rule: Rule, conflict: Conflict) -> Resolution:
-    try:
-        method = rule.build(_decided_columns(rule, conflict))
-    except RuleError as error:
-        return Resolution(decision=Decision.UNDECIDED, reason=error.message)
-    return method(conflict)
-
-
-def _decided_columns(rule: Rule, conflict: Conflict) -> Sequence[str]:
-    """Those of the conflict, or of the row for a method that compares whole rows."""
-    if conflict.kind is Kind.UNIQUENESS and rule.compares_rows:
-        return tuple(conflict.new or conflict.columns)
-    return conflict.columns
 
 
 def _drops_row(record: ResolutionRecord) -> bool:
@@ -238,17 +230,10 @@ def _columns(records: Sequence[ResolutionRecord]) -> dict[str, Source]:
         records, key=lambda record: record.conflict.kind is not Kind.UPDATE
     )
     for record in groups_first:
-        for name, source in _sources(record):
-            if isinstance(source, Explicit) or name not in columns:
-                columns[name] = source
+        answer = record.resolution
+        whole = Take.NEW if answer.decision.site_wins else Take.CURRENT
+        for name in record.conflict.columns:
+            columns.setdefault(name, whole)
+        for name, value in answer.values.items():
+            columns[name] = Explicit(value=value)
     return columns
-
-
-def _sources(record: ResolutionRecord) -> Iterator[tuple[str, Source]]:
-    answer = record.resolution
-    whole = Take.NEW if answer.decision.site_wins else Take.CURRENT
-    for name in record.conflict.columns:
-        if name in answer.values:
-            yield name, Explicit(value=answer.values[name])
-        else:
-            yield name, whole

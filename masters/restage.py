@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import groupby
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import BigInteger, Connection, Text
 from sqlalchemy.sql.dml import Update
 
+from masters.images import chosen
 from masters.resolve import Explicit, Take
 from masters.verdict import Start, Verdict
 from sites.values import as_text, from_text, unnested
@@ -30,32 +30,22 @@ def restage(
             sa.delete(staged.source).where(chosen(staged, unit, dropped))
         )
     kept = [verdict for verdict in verdicts if verdict.becomes is not None]
-    for _, alike in groupby(sorted(kept, key=_shape), key=_shape):
-        connection.execute(_update(connection, staged, unit, list(alike)))
+    alike: dict[tuple[object, ...], list[Verdict]] = {}
+    for one in kept:
+        alike.setdefault(_shape(one), []).append(one)
+    for group in alike.values():
+        connection.execute(_update(connection, staged, unit, group))
 
 
-def chosen(
-    staged: Staged, unit: int, call_nos: Sequence[int]
-) -> sa.ColumnElement[bool]:
-    """The rows of a unit with these call numbers."""
-    numbers = sa.literal(list(call_nos), sa.ARRAY(BigInteger))
-    return sa.and_(
-        staged.source.c.unit == unit,
-        staged.source.c.call_no == sa.func.any(numbers),
-    )
-
-
-def _shape(verdict: Verdict) -> tuple[str, str, bool, tuple[tuple[str, str], ...]]:
+def _shape(verdict: Verdict) -> tuple[object, ...]:
     """What a statement depends on; verdicts of one shape differ in values alone."""
-    columns = (
-        (name, "explicit" if isinstance(source, Explicit) else source)
-        for name, source in verdict.columns.items()
-    )
+    columns = verdict.columns
     return (
-        verdict.becomes or "",
+        verdict.becomes,
         verdict.start,
         verdict.rebased,
-        tuple(sorted(columns)),
+        *columns,
+        *(s if isinstance(s, Take) else None for s in columns.values()),
     )
 
 

@@ -33,7 +33,7 @@ from masters.errors import (
     UnknownColumnGroup,
     UnknownConstraint,
 )
-from masters.resolve import Rule
+from masters.rule import Rule
 from masters.table_rules import (
     EVERYTHING,
     Comparison,

@@ -15,7 +15,7 @@ from masters import rulebook
 from masters.catalog import column_group, comparison, resolution_rule
 from masters.conflict import Kind
 from masters.errors import RuleError, RuleExists, UnknownRule
-from masters.resolve import Rule
+from masters.rule import Rule
 from masters.rulebook import checked, insert, require_columns
 from masters.table_rules import Comparison, TableRules, load, named, of, rule_of
 from sites import QualifiedName, Site, identity, names

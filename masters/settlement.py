@@ -14,12 +14,15 @@ from dataclasses import dataclass, field, replace
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
-from masters import detect, record, restage, uniqueness, verdict
+from masters import detect, images, restage, uniqueness, verdict
+from masters.answers import Settled
 from masters.catalog import conflict_number
-from masters.conflict import Conflict, Kind, Row
+from masters.conflict import Conflict, Kind, Row, Subject
 from masters.detect import Parties, RowConflicts
+from masters.images import Compared
+from masters.record import Records
 from masters.resend import resend
-from masters.resolve import Attempt, ResolutionRecord, RowResolution, resolve
+from masters.resolve import Attempt, Resolver, RowResolution
 from masters.table_rules import TableRules
 from masters.verdict import Verdict
 from sites.table import Unique
@@ -51,10 +54,12 @@ class Settlement:
     resolved: int = 0
     #: call number -> why the row could not be settled
     unresolved: dict[int, str] = field(default_factory=dict)
-    _records: record.Records = field(init=False)
+    _records: Records = field(init=False)
+    _resolver: Resolver = field(init=False)
+    _drawing: frozenset[Subject] = field(init=False)
     #: what the site wrote where a method has put another value
     _wanted: dict[int, dict[str, object]] = field(default_factory=dict)
-    _answered: dict[tuple[int, str], ResolutionRecord] = field(default_factory=dict)
+    _answered: dict[tuple[int, str], Attempt] = field(default_factory=dict)
     _failed: dict[int, list[Attempt]] = field(default_factory=dict)
     _refused: set[tuple[int, str | None]] = field(default_factory=set)
     #: columns of unique constraints, and rows that got new values under one
@@ -63,11 +68,16 @@ class Settlement:
     _draws: Counter[int] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
-        self._records = record.Records(
+        self._records = Records(
             connection=self.connection,
             staged=self.staged,
             rules=self.rules,
+            parties=self.parties,
             transaction=self.transaction,
+        )
+        self._resolver = Resolver(self.rules.rules, self.staged.columns)
+        self._drawing = frozenset(
+            rule.subject for rule in self.rules.rules if rule.method == _DRAWING
         )
 
     @property
@@ -82,73 +92,92 @@ class Settlement:
         touched = uniqueness.touched(
             self.connection, self.staged, constraints, self.unit
         )
-        self._settle_rows(None, hold=touched)
+        self._settle_rows(None, again=touched)
         while (
             (touched or self._exposed)
             and not self.hopeless
             and self._settle_values(constraints)
         ):
             pass
-        self._records.write()
         self.resolved = self._records.written
 
-    def _settle_rows(self, among: sa.ColumnElement[bool] | None, *, hold: bool) -> None:
+    def _settle_rows(
+        self, among: sa.ColumnElement[bool] | None, *, again: bool
+    ) -> None:
         """Conflicts with the row of the same key, again for keys that changed."""
+        groups = self.rules.partition(
+            [c for c in self.staged.columns if c not in self.staged.identity]
+        )
+        compared = detect.with_rows(
+            self.staged, self.unit, groups, self.rules.comparison, among=among
+        )
+        read = self._resolver.reads(
+            {(Kind.UPDATE, name): columns for name, columns in groups}
+            | {(Kind.DELETE, None): self.staged.columns}
+            | {(Kind.UNIQUENESS, detect.key_name(self.staged)): self.staged.identity}
+        )
         moved: list[int] = []
         for rows in detect.detect(
-            self.connection,
-            self.staged,
-            self.unit,
-            self.rules,
-            self.parties,
-            among=among,
+            self.connection, compared, groups, self.parties, read, many=self._many()
         ):
-            moved += self._settle(rows, by_key=True)
-            if not hold:
-                self._records.write(keep={*moved, *self._exposed})
+            moved += self._settle(rows, compared, by_key=True, again=again)
             if self.hopeless:
                 return
         if moved:
             detect.lock(self.connection, self.staged, self.unit)
-            again = restage.chosen(self.staged, self.unit, moved)
-            self._settle_rows(again, hold=hold)
+            self._settle_rows(images.chosen(self.staged, self.unit, moved), again=again)
 
     def _settle_values(self, constraints: Iterable[Unique]) -> bool:
         """Conflicts with rows of other keys; whether to look again."""
         settled = False
         for unique in constraints:
+            compared = uniqueness.taken(self.staged, unique, self.unit)
+            read = self._resolver.reads(
+                {(Kind.UNIQUENESS, unique.name): unique.columns}
+            )
             moved: list[int] = []
             for rows in uniqueness.detect(
-                self.connection, self.staged, unique, self.unit, self.parties
+                self.connection, compared, unique, self.parties, read, many=self._many()
             ):
                 new = [r for r in rows if (r.call_no, unique.name) not in self._refused]
-                moved += self._settle(new, by_key=False)
+                moved += self._settle(new, compared, by_key=False, again=True)
                 settled = settled or bool(new)
                 if self.hopeless:
                     return False
             if moved:
                 detect.lock(self.connection, self.staged, self.unit)
                 self._settle_rows(
-                    restage.chosen(self.staged, self.unit, moved), hold=True
+                    images.chosen(self.staged, self.unit, moved), again=True
                 )
         return settled
 
-    def _settle(self, rows: Sequence[RowConflicts], *, by_key: bool) -> list[int]:
+    def _many(self) -> bool:
+        return sum(self.count.values()) > images.CHUNK
+
+    def _settle(
+        self,
+        rows: Sequence[RowConflicts],
+        compared: Compared,
+        *,
+        by_key: bool,
+        again: bool,
+    ) -> list[int]:
         """Decide a chunk of rows and stage it; calls that got another key."""
-        verdicts: list[Verdict] = []
+        settled: list[Settled] = []
         for row in self._numbered([self._as_wanted(row) for row in rows]):
             self._note_failure(row)
-            answer = resolve(
-                row.conflicts, self.rules.rules, self._failed.get(row.call_no, ())
+            answer = self._resolver.resolve(
+                row.conflicts, self._failed.get(row.call_no, ())
             )
             decided = self._decide(row, answer, by_key=by_key)
             if isinstance(decided, str):
                 self._refuse(row, decided)
             else:
-                self._note(row, answer, decided)
-                verdicts.append(decided)
-        again = [one.call_no for one in verdicts if one.resend]
-        resend(self.connection, self.staged, self.unit, again)
+                settled.append(self._note(row, answer, decided))
+        verdicts = [one.verdict for one in settled]
+        self._records.write(compared, settled, again=again)
+        sent = [one.call_no for one in verdicts if one.resend]
+        resend(self.connection, self.staged, self.unit, sent)
         restage.restage(self.connection, self.staged, self.unit, verdicts)
         identity = set(self.staged.identity)
         return [
@@ -171,20 +200,26 @@ class Settlement:
         before = self.unresolved.get(row.call_no)
         self.unresolved[row.call_no] = f"{before}; {reason}" if before else reason
 
-    def _note(self, row: RowConflicts, answer: RowResolution, decided: Verdict) -> None:
+    def _note(
+        self, row: RowConflicts, answer: RowResolution, decided: Verdict
+    ) -> Settled:
+        wanted = self._wanted.get(row.call_no, {})
         self.count[decided.kind] -= 1
         if decided.becomes is not None:
             self.count[decided.becomes] = self.count.get(decided.becomes, 0) + 1
         explicit = decided.explicit
         if decided.becomes == "I" or self._guarded & explicit.keys():
             self._exposed.add(decided.call_no)
-            wanted = self._wanted.setdefault(row.call_no, {})
+            now = self._wanted.setdefault(row.call_no, {})
             for name in explicit:
-                wanted.setdefault(name, (row.conflicts[0].new or {}).get(name))
+                now.setdefault(name, (row.conflicts[0].new or {}).get(name))
         for one in answer.records:
             if one.conflict.constraint is not None:
-                self._answered[row.call_no, one.conflict.constraint] = one
-        self._records.add(row.call_no, answer, decided)
+                self._answered[row.call_no, one.conflict.constraint] = Attempt(
+                    rule=one.rule,
+                    reason=f"{one.resolution.reason}, which is taken too",
+                )
+        return Settled(verdict=decided, answer=answer, wanted=dict(wanted))
 
     def _note_failure(self, row: RowConflicts) -> None:
         """An answer was given before, and its value is taken too."""
@@ -195,12 +230,7 @@ class Settlement:
             self._draws[row.call_no] += 1
             if before.rule.method == _DRAWING and self._draws[row.call_no] < DRAWS:
                 continue
-            self._failed.setdefault(row.call_no, []).append(
-                Attempt(
-                    rule=before.rule,
-                    reason=f"{before.resolution.reason}, which is taken too",
-                )
-            )
+            self._failed.setdefault(row.call_no, []).append(before)
 
     def _as_wanted(self, row: RowConflicts) -> RowConflicts:
         """With the values that the site wrote, whatever was put in their place."""
@@ -216,8 +246,9 @@ class Settlement:
 
     def _numbered(self, rows: list[RowConflicts]) -> list[RowConflicts]:
         """With a number of its own for each conflict that append sequence may need."""
-        drawing = [rule for rule in self.rules.rules if rule.method == _DRAWING]
-        needed = sum(_covered(one, drawing) for row in rows for one in row.conflicts)
+        needed = sum(
+            one.subject in self._drawing for row in rows for one in row.conflicts
+        )
         if not needed:
             return rows
         numbers = iter(
@@ -232,7 +263,7 @@ class Settlement:
                 row,
                 conflicts=tuple(
                     replace(one, number=next(numbers))
-                    if _covered(one, drawing)
+                    if one.subject in self._drawing
                     else one
                     for one in row.conflicts
                 ),
@@ -255,10 +286,6 @@ def _of(conflict: Conflict) -> str:
     if conflict.kind is Kind.UNIQUENESS:
         return f" of {conflict.constraint}"
     return ""
-
-
-def _covered(conflict: Conflict, rules: Sequence[object]) -> bool:
-    return any(rule.covers(conflict) for rule in rules)  # type: ignore[attr-defined]
 
 
 def _overlaid(row: Row | None, values: Row) -> Row | None:

@@ -16,7 +16,7 @@ from masters.catalog import (
     rules_version,
 )
 from masters.conflict import Kind
-from masters.resolve import Rule
+from masters.rule import Rule
 from sites import QualifiedName
 
 

@@ -14,7 +14,8 @@ import sqlalchemy as sa
 from sqlalchemy import ColumnElement, Connection, FromClause, and_, case, or_, select
 
 from masters.conflict import Conflict, Kind
-from masters.detect import Parties, RowConflicts, chunks, image, images
+from masters.detect import Parties, RowConflicts
+from masters.images import Compared, chunks, image
 from sites.table import Unique
 from sites.write import Staged
 
@@ -47,53 +48,53 @@ def touched(
 
 def detect(
     connection: Connection,
-    staged: Staged,
+    compared: Compared,
     unique: Unique,
-    unit: int,
     parties: Parties,
+    read: Sequence[str],
+    *,
+    many: bool,
 ) -> Iterator[list[RowConflicts]]:
-    """The rows of a transaction whose new values another row of the master holds."""
-    wanted = taken(staged, unique, unit)
-    for rows in chunks(connection, wanted, staged.source.c.call_no):
+    """The rows of a transaction whose new values another row of the master holds.
+
+    Parameters:
+        compared: as `taken` makes it.
+        read, many: as in `masters.detect.detect`.
+    """
+    for rows in chunks(connection, compared.select(read), many=many):
         yield [
             RowConflicts(
                 call_no=row.call_no,
                 kind=row.kind,
                 present=row.kind != "I",
-                conflicts=(_conflict(staged, unique, row, parties),),
+                alone=False,
+                conflicts=(_conflict(compared.staged, unique, row, parties, read),),
             )
             for row in rows
         ]
 
 
-def taken(staged: Staged, unique: Unique, unit: int) -> sa.Select[Any]:
-    """The query: a staged row, and the row of the master that is in its way."""
+def taken(staged: Staged, unique: Unique, unit: int) -> Compared:
+    """The changes of a transaction beside the master's rows that are in their way."""
     source = staged.source
     mine = staged.table.sql().alias("mine")
     other = staged.table.sql().alias("other")
-    return (
-        select(source.c.call_no, source.c.kind, *images(staged, other))
-        .select_from(
-            source.outerjoin(mine, staged.same_row(mine)).join(
-                other,
-                and_(
-                    *(
-                        other.c[c] == _result(staged, source, mine, c)
-                        for c in unique.columns
-                    )
-                ),
-            )
-        )
-        .where(source.c.unit == unit)
-        .where(
+    holds = and_(
+        *(other.c[c] == _result(staged, source, mine, c) for c in unique.columns)
+    )
+    return Compared(
+        staged=staged,
+        unit=unit,
+        joined=source.outerjoin(mine, staged.same_row(mine)).join(other, holds),
+        current=other,
+        wrong=and_(
             or_(
                 staged.kind("I", "R"),
                 and_(staged.kind("U"), _changed(staged, unique.columns)),
-            )
-        )
-        .where(sa.not_(staged.same_row(other)))
-        .where(sa.not_(_given_up(staged, unique, unit, other)))
-        .order_by(source.c.call_no)
+            ),
+            sa.not_(staged.same_row(other)),
+            sa.not_(_given_up(staged, unique, unit, other)),
+        ),
     )
 
 
@@ -144,16 +145,20 @@ def _result(
 
 
 def _conflict(
-    staged: Staged, unique: Unique, row: sa.Row[Any], parties: Parties
+    staged: Staged,
+    unique: Unique,
+    row: sa.Row[Any],
+    parties: Parties,
+    read: Sequence[str],
 ) -> Conflict:
     return Conflict(
         kind=Kind.UNIQUENESS,
         table=(staged.table.schema, staged.table.name),
         constraint=unique.name,
         columns=unique.columns,
-        old=None if row.kind == "I" else image(staged, row, "old"),
-        new=image(staged, row, "new"),
-        current=image(staged, row, "cur"),
+        old=None if row.kind == "I" else image(read, row, 0),
+        new=image(read, row, 1),
+        current=image(read, row, 2),
         origin=parties.origin,
         master=parties.master,
         changed_at=parties.changed_at,

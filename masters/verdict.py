@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from masters.conflict import Kind
+from masters.conflict import Kind, Row
 from masters.detect import RowConflicts
-from masters.resolve import Explicit, RowResolution, Source
+from masters.resolve import Explicit, RowResolution, Source, Take
 
 
 class Start(StrEnum):
@@ -41,15 +41,8 @@ class Verdict:
     #: everyone receives the master's row, although nothing is written
     resend: bool = False
     columns: Mapping[str, Source] = field(default_factory=dict)
-
-    @property
-    def explicit(self) -> dict[str, object]:
-        """The values that a method computed."""
-        return {
-            name: source.value
-            for name, source in self.columns.items()
-            if isinstance(source, Explicit)
-        }
+    #: the values among them that a method computed
+    explicit: Row = field(default_factory=dict)
 
 
 def of_row(
@@ -67,7 +60,9 @@ def of_row(
     if not row.present:
         return dropped if row.kind == "D" else _inserted(row, answer)
     if row.kind == "U":
-        return _verdict(row, answer, "U", Start.CURRENT, rebased=True)
+        stays = row.alone and all(s is Take.CURRENT for s in answer.columns.values())
+        becomes = None if stays else "U"
+        return _verdict(row, answer, becomes, Start.CURRENT, rebased=True)
     if row.kind in ("D", "R"):
         return _verdict(row, answer, row.kind, Start.CURRENT)
     if _touches(answer, identity):
@@ -104,15 +99,16 @@ def _inserted(row: RowConflicts, answer: RowResolution) -> Verdict:
 def _verdict(
     row: RowConflicts,
     answer: RowResolution,
-    becomes: str,
+    becomes: str | None,
     start: Start,
     *,
     rebased: bool = False,
 ) -> Verdict:
     columns = answer.columns
+    computed = {n: s for n, s in columns.items() if isinstance(s, Explicit)}
     if not rebased or row.conflicts[0].kind is Kind.UNIQUENESS:
         # The whole row is the site's; only what a method computed replaces it.
-        columns = {n: s for n, s in columns.items() if isinstance(s, Explicit)}
+        columns = computed
     return Verdict(
         call_no=row.call_no,
         kind=row.kind,
@@ -120,6 +116,7 @@ def _verdict(
         start=start,
         rebased=rebased,
         columns=columns,
+        explicit={name: source.value for name, source in computed.items()},
     )
 
 

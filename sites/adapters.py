@@ -5,78 +5,82 @@ Only rows in conflict become Python values; these still compare as they should.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, date, datetime, time, timedelta
-from typing import Any
+from typing import Any, ClassVar
 
 import psycopg
-from psycopg.types.datetime import (
-    DateLoader,
-    IntervalLoader,
-    TimeLoader,
-    TimestampLoader,
-    TimestamptzLoader,
-    TimetzLoader,
-)
+from psycopg.abc import AdaptContext, Buffer
+from psycopg.adapt import Loader
+from psycopg.pq import Format
+from psycopg.types.datetime import IntervalLoader
 
 
-class _Date(DateLoader):
-    def load(self, data: Any) -> date:
-        value: date = _clamped(bytes(data), super().load, date.min, date.max)
-        return value
+class _Clamped(Loader):
+    """What the driver reads, or else the end of Python's range that is nearest."""
 
+    #: name of the type, and the ends of its Python type
+    kind: ClassVar[str]
+    ends: ClassVar[tuple[Any, Any]]
 
-class _Timestamp(TimestampLoader):
-    def load(self, data: Any) -> datetime:
-        ends = (datetime.min, datetime.max)
-        value: datetime = _clamped(bytes(data), super().load, *ends)
-        return value
-
-
-class _Timestamptz(TimestamptzLoader):
-    def load(self, data: Any) -> datetime:
-        lowest, highest = (
-            end.replace(tzinfo=UTC) for end in (datetime.min, datetime.max)
+    def __init__(self, oid: int, context: AdaptContext | None = None) -> None:
+        super().__init__(oid, context)
+        driver = psycopg.adapters.get_loader(
+            psycopg.adapters.types[self.kind].oid, Format.TEXT
         )
-        value: datetime = _clamped(bytes(data), super().load, lowest, highest)
-        return value
+        assert driver is not None
+        # Not inherited: the driver's own is of a compiled class.
+        self._read: Callable[[Buffer], Any] = driver(oid, context).load
+
+    def load(self, data: Buffer) -> Any:
+        try:
+            return self._read(data)
+        except (psycopg.DataError, OverflowError):
+            text = bytes(data)
+            past = text.startswith(b"-") or text.endswith(b"BC")
+            return self.ends[0] if past else self.ends[1]
 
 
-class _Time(TimeLoader):
-    def load(self, data: Any) -> time:
-        # The end of the day is 24:00:00.
-        value: time = _clamped(bytes(data), super().load, time.min, time.max)
-        return value
+class _Date(_Clamped):
+    kind, ends = "date", (date.min, date.max)
 
 
-class _Timetz(TimetzLoader):
-    def load(self, data: Any) -> time:
-        ends = (time.min.replace(tzinfo=UTC), time.max.replace(tzinfo=UTC))
-        value: time = _clamped(bytes(data), super().load, *ends)
-        return value
+class _Timestamp(_Clamped):
+    kind, ends = "timestamp", (datetime.min, datetime.max)
 
 
-class _Interval(IntervalLoader):
-    def load(self, data: Any) -> timedelta:
-        ends = (timedelta.min, timedelta.max)
-        if bytes(data).endswith(b"infinity"):  # psycopg reads it as no time at all
-            return ends[0] if bytes(data).startswith(b"-") else ends[1]
-        value: timedelta = _clamped(bytes(data), super().load, *ends)
-        return value
+class _Timestamptz(_Clamped):
+    kind = "timestamptz"
+    ends = (datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC))
+
+
+class _Time(_Clamped):
+    """The end of the day is 24:00:00."""
+
+    kind, ends = "time", (time.min, time.max)
+
+
+class _Timetz(_Clamped):
+    kind = "timetz"
+    ends = (time.min.replace(tzinfo=UTC), time.max.replace(tzinfo=UTC))
+
+
+class _Interval(_Clamped):
+    kind, ends = "interval", (timedelta.min, timedelta.max)
+
+    def __init__(self, oid: int, context: AdaptContext | None = None) -> None:
+        super().__init__(oid, context)
+        # The compiled one overflows without a word.
+        self._read = IntervalLoader(oid, context).load
+
+    def load(self, data: Buffer) -> Any:
+        text = bytes(data)
+        if text.endswith(b"infinity"):  # psycopg reads it as no time at all
+            return self.ends[0] if text.startswith(b"-") else self.ends[1]
+        return super().load(data)
 
 
 def install(connection: psycopg.Connection[Any]) -> None:
     """Let a connection read what is infinite, very distant, or the end of a day."""
-    connection.adapters.register_loader("date", _Date)
-    connection.adapters.register_loader("timestamp", _Timestamp)
-    connection.adapters.register_loader("timestamptz", _Timestamptz)
-    connection.adapters.register_loader("time", _Time)
-    connection.adapters.register_loader("timetz", _Timetz)
-    connection.adapters.register_loader("interval", _Interval)
-
-
-def _clamped(data: bytes, load: Any, lowest: Any, highest: Any) -> Any:
-    try:
-        return load(data)
-    except (psycopg.DataError, OverflowError):
-        past = data.startswith(b"-") or data.endswith(b"BC")
-        return lowest if past else highest
+    for loader in (_Date, _Timestamp, _Timestamptz, _Time, _Timetz, _Interval):
+        connection.adapters.register_loader(loader.kind, loader)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
@@ -77,12 +77,30 @@ def unnested(
         columns: name -> type and values, in the order of the rows.
     """
     arrays = [
-        sa.literal(list(values), sa.ARRAY(type_)) for type_, values in columns.values()
+        sa.cast(sa.literal(array_text(values), sa.Text), sa.ARRAY(type_))
+        for type_, values in columns.values()
     ]
     table = sa.func.unnest(*arrays).table_valued(
         *(sa.column(name, type_) for name, (type_, _) in columns.items()), name=name
     )
     return table.render_derived()
+
+
+def array_text(values: Iterable[object]) -> str:
+    """Numbers and texts as the text of an array; None is NULL.
+
+    The driver writes arrays too, but takes ten times as long for each text.
+    """
+    return "{" + ",".join(map(_item, values)) + "}"
+
+
+def _item(value: object) -> str:
+    if value is None:
+        return "NULL"
+    if isinstance(value, str):
+        escaped = value.replace("\\", "\\\\").replace('"', '\\"')
+        return f'"{escaped}"'
+    return str(value)
 
 
 def _infinite(value: date) -> str | None:

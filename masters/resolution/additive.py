@@ -34,6 +34,9 @@ class Additive:
         check_names(cls.name, parameters)
         return cls(column=single_column(cls.name, columns))
 
+    def reads(self) -> frozenset[str]:
+        return frozenset({self.column})
+
     def __call__(self, conflict: Conflict) -> Resolution:
         if reason := null_side(conflict, self.column, "old", "new", "current"):
             return undecided(reason)

@@ -34,6 +34,9 @@ class AppendSiteName:
     def build(cls, parameters: Mapping[str, object], columns: Sequence[str]) -> Self:
         return cls(**suffix.checked(cls.name, parameters, columns))
 
+    def reads(self) -> frozenset[str]:
+        return frozenset({self.column})
+
     def __call__(self, conflict: Conflict) -> Resolution:
         if reason := null_side(conflict, self.column, "new"):
             return undecided(reason)

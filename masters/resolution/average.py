@@ -33,6 +33,9 @@ class Average:
         check_names(cls.name, parameters)
         return cls(column=single_column(cls.name, columns))
 
+    def reads(self) -> frozenset[str]:
+        return frozenset({self.column})
+
     def __call__(self, conflict: Conflict) -> Resolution:
         if reason := null_side(conflict, self.column, "new", "current"):
             return undecided(reason)

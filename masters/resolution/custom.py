@@ -72,6 +72,9 @@ class Custom:
             routine=routine, function=routines.find(routine), seconds=float(seconds)
         )
 
+    def reads(self) -> None:
+        """A routine may look at anything."""
+
     def __call__(self, conflict: Conflict) -> Resolution:
         try:
             answer = patience.call(

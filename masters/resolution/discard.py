@@ -26,6 +26,9 @@ class Discard:
         check_names(cls.name, parameters)
         return cls()
 
+    def reads(self) -> frozenset[str]:
+        return frozenset()
+
     def __call__(self, conflict: Conflict) -> Resolution:
         if conflict.kind is Kind.UNIQUENESS:
             return Resolution(

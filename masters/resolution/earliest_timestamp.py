@@ -37,5 +37,8 @@ class EarliestTimestamp:
             tie=tie_of(cls.name, parameters),
         )
 
+    def reads(self) -> frozenset[str]:
+        return frozenset({self.column})
+
     def __call__(self, conflict: Conflict) -> Resolution:
         return decide(conflict, self.column, moment, lower_wins=True, tie=self.tie)

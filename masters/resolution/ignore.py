@@ -27,5 +27,8 @@ class Ignore:
         check_names(cls.name, parameters)
         return cls()
 
+    def reads(self) -> frozenset[str]:
+        return frozenset()
+
     def __call__(self, conflict: Conflict) -> Resolution:
         return Resolution(decision=Decision.IGNORE, reason="the call is dropped")

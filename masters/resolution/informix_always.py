@@ -28,6 +28,9 @@ class InformixAlways:
         check_names(cls.name, parameters)
         return cls()
 
+    def reads(self) -> frozenset[str]:
+        return frozenset()
+
     def __call__(self, conflict: Conflict) -> Resolution:
         gone = conflict.current is None and conflict.new is None
         if conflict.kind is Kind.DELETE and gone:

@@ -44,6 +44,9 @@ class InformixDeleteWins:
         )
         return cls(timestamp=InformixTimestamp.build(parameters, columns))
 
+    def reads(self) -> frozenset[str]:
+        return self.timestamp.reads()
+
     def __call__(self, conflict: Conflict) -> Resolution:
         if conflict.kind is Kind.DELETE and conflict.current is None:
             if conflict.new is None:

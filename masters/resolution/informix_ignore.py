@@ -27,6 +27,9 @@ class InformixIgnore:
         check_names(cls.name, parameters)
         return cls()
 
+    def reads(self) -> frozenset[str]:
+        return frozenset()
+
     def __call__(self, conflict: Conflict) -> Resolution:
         if conflict.kind is Kind.UNIQUENESS:
             return Resolution(decision=Decision.IGNORE, reason="the row is there")

@@ -58,6 +58,9 @@ class InformixTimestamp:
             else deciding_column(cls.name, by, columns),
         )
 
+    def reads(self) -> frozenset[str]:
+        return frozenset({self.column, self.server_column or self.column})
+
     def __call__(self, conflict: Conflict) -> Resolution:
         if conflict.kind is not Kind.DELETE:
             return self.newer_wins(conflict, self._new(conflict), self._held(conflict))

@@ -37,5 +37,8 @@ class LatestTimestamp:
             tie=tie_of(cls.name, parameters),
         )
 
+    def reads(self) -> frozenset[str]:
+        return frozenset({self.column})
+
     def __call__(self, conflict: Conflict) -> Resolution:
         return decide(conflict, self.column, moment, tie=self.tie)

@@ -38,5 +38,8 @@ class Maximum:
             tie=tie_of(cls.name, parameters),
         )
 
+    def reads(self) -> frozenset[str]:
+        return frozenset({self.column})
+
     def __call__(self, conflict: Conflict) -> Resolution:
         return decide(conflict, self.column, magnitude, tie=self.tie)

@@ -31,8 +31,15 @@ class Method(Protocol):
                 columns is wrong.
         """
 
+    def reads(self) -> frozenset[str] | None:
+        """The columns whose values it looks at; None for any."""
+
     def __call__(self, conflict: Conflict) -> Resolution:
-        """Decide, or say why not."""
+        """Decide, or say why not.
+
+        The rows hold at least the columns that it reads; a row that is not there
+        is None, whatever it reads.
+        """
 
 
 def check_names(

@@ -15,6 +15,9 @@ from masters.resolution.method import Tie, higher_wins, null_side, value_of
 #: Gives a value its place; raises TypeError for what has none.
 Rank = Callable[[object], tuple[Any, ...]]
 
+#: Only in these years can a moment stand for infinity.
+_ENDS = (date.min.year, date.max.year)
+
 _SCALARS = (int, float, Decimal, str, bytes, time, timedelta, UUID)
 
 
@@ -71,11 +74,12 @@ def moment(value: object) -> tuple[Any, ...]:
     """
     if not isinstance(value, date):
         raise TypeError(f"{type(value).__name__} is no date or timestamp")
-    bare = value.replace(tzinfo=None) if isinstance(value, datetime) else value
-    if bare == type(bare).max:
-        return (1,)
-    if bare == type(bare).min:
-        return (-1,)
+    if value.year in _ENDS:
+        bare = value.replace(tzinfo=None) if isinstance(value, datetime) else value
+        if bare == type(bare).max:
+            return (1,)
+        if bare == type(bare).min:
+            return (-1,)
     if isinstance(value, datetime) and value.tzinfo is not None:
-        return 0, value.astimezone(UTC)
+        return 0, value if value.tzinfo is UTC else value.astimezone(UTC)
     return 0, value

@@ -25,5 +25,8 @@ class Overwrite:
         check_names(cls.name, parameters)
         return cls()
 
+    def reads(self) -> frozenset[str]:
+        return frozenset()
+
     def __call__(self, conflict: Conflict) -> Resolution:
         return Resolution(decision=Decision.SITE_WINS, reason="the site's values apply")

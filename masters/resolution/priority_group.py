@@ -48,6 +48,9 @@ class PriorityGroup:
             priorities=numbered(cls.name, "priorities", parameters["priorities"]),
         )
 
+    def reads(self) -> frozenset[str]:
+        return frozenset({self.column})
+
     def __call__(self, conflict: Conflict) -> Resolution:
         if reason := null_side(conflict, self.column, "new", "current"):
             return undecided(reason)

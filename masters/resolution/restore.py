@@ -28,6 +28,9 @@ class Restore:
         check_names(cls.name, parameters)
         return cls()
 
+    def reads(self) -> frozenset[str]:
+        return frozenset()
+
     def __call__(self, conflict: Conflict) -> Resolution:
         if conflict.current is not None:
             return Resolution(

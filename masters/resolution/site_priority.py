@@ -48,6 +48,9 @@ class SitePriority:
             ),
         )
 
+    def reads(self) -> frozenset[str]:
+        return frozenset() if self.column is None else frozenset({self.column})
+
     def __call__(self, conflict: Conflict) -> Resolution:
         if self.column is None:
             return self._compare(conflict.origin, conflict.master)

@@ -1,23 +1,19 @@
 SELECT snaptide_work_1.call_no,
     snaptide_work_1.kind,
     public.orders.id IS NULL AS missing,
+    snaptide_work_1.o3 IS NOT DISTINCT
+    FROM public.orders.price
+    AND NOT (CAST(row(snaptide_work_1.o3) AS record) *= CAST(row(snaptide_work_1.n3) AS record))
+    OR NOT (snaptide_work_1.o2 IS DISTINCT FROM public.orders.name OR CAST(snaptide_work_1.o4 AS TEXT) IS DISTINCT FROM CAST(public.orders.doc AS TEXT))
+    AND (snaptide_work_1.o2 IS DISTINCT FROM snaptide_work_1.n2 OR NOT (CAST(row(snaptide_work_1.o4) AS record) *= CAST(row(snaptide_work_1.n4) AS record))) AS more,
     snaptide_work_1.o3 IS DISTINCT
     FROM public.orders.price
     AND NOT (CAST(row(snaptide_work_1.o3) AS record) *= CAST(row(snaptide_work_1.n3) AS record)) AS g0,
     (snaptide_work_1.o2 IS DISTINCT FROM public.orders.name OR CAST(snaptide_work_1.o4 AS TEXT) IS DISTINCT FROM CAST(public.orders.doc AS TEXT))
     AND (snaptide_work_1.o2 IS DISTINCT FROM snaptide_work_1.n2 OR NOT (CAST(row(snaptide_work_1.o4) AS record) *= CAST(row(snaptide_work_1.n4) AS record))) AS g1,
-    snaptide_work_1.o1 AS old0,
-    snaptide_work_1.n1 AS new0,
-    public.orders.id AS cur0,
-    snaptide_work_1.o2 AS old1,
-    snaptide_work_1.n2 AS new1,
-    public.orders.name AS cur1,
-    snaptide_work_1.o3 AS old2,
-    snaptide_work_1.n3 AS new2,
-    public.orders.price AS cur2,
-    snaptide_work_1.o4 AS old3,
-    snaptide_work_1.n4 AS new3,
-    public.orders.doc AS cur3
+    snaptide_work_1.o3 AS old0,
+    snaptide_work_1.n3 AS new0,
+    public.orders.price AS cur0
 FROM snaptide_work_1 LEFT OUTER JOIN public.orders ON public.orders.id = coalesce(snaptide_work_1.o1, snaptide_work_1.n1)
 WHERE snaptide_work_1.unit = 7
     AND (snaptide_work_1.kind IN ('I') AND public.orders.id IS NOT NULL OR snaptide_work_1.kind IN ('N') AND public.orders.id IS NOT NULL AND NOT (snaptide_work_1.n1 IS NOT DISTINCT FROM public.orders.id AND snaptide_work_1.n2 IS NOT DISTINCT FROM public.orders.name AND snaptide_work_1.n3 IS NOT DISTINCT FROM public.orders.price AND CAST(snaptide_work_1.n4 AS TEXT) IS NOT DISTINCT FROM CAST(public.orders.doc AS TEXT)) OR snaptide_work_1.kind IN ('U', 'D', 'R') AND public.orders.id IS NULL OR snaptide_work_1.kind IN ('U') AND (snaptide_work_1.o3 IS DISTINCT FROM public.orders.price AND NOT (CAST(row(snaptide_work_1.o3) AS record) *= CAST(row(snaptide_work_1.n3) AS record)) OR (snaptide_work_1.o2 IS DISTINCT FROM public.orders.name OR CAST(snaptide_work_1.o4 AS TEXT) IS DISTINCT FROM CAST(public.orders.doc AS TEXT)) AND (snaptide_work_1.o2 IS DISTINCT FROM snaptide_work_1.n2 OR NOT (CAST(row(snaptide_work_1.o4) AS record) *= CAST(row(snaptide_work_1.n4) AS record)))) OR snaptide_work_1.kind IN ('D', 'R') AND (snaptide_work_1.o3 IS DISTINCT FROM public.orders.price OR snaptide_work_1.o2 IS DISTINCT FROM public.orders.name OR CAST(snaptide_work_1.o4 AS TEXT) IS DISTINCT FROM CAST(public.orders.doc AS TEXT)))

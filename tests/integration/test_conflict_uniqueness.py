@@ -279,7 +279,7 @@ def test_every_row_through_a_cursor(
     parts: Directory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """More conflicts than are held at a time."""
-    monkeypatch.setattr("masters.detect.CHUNK", 7)
+    monkeypatch.setattr("masters.images.CHUNK", 7)
     rule(parts, "parts_pkey", "informix_always")
     rule(parts, "parts_name_key", "append_site_name", column="name")
     keys = (

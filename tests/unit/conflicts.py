@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from masters.conflict import Conflict, Kind, Row
+from masters.resolve import Resolver, RowResolution
+from masters.rule import Rule
+
+
+def resolve(conflicts: Sequence[Conflict], rules: Sequence[Rule]) -> RowResolution:
+    """Settle the conflicts of one row by rules that were just made."""
+    row = [name for one in conflicts for name in one.new or ()]
+    return Resolver(rules, row).resolve(conflicts)
 
 
 def update_conflict(

@@ -7,7 +7,7 @@ import pytest
 from masters.conflict import Kind
 from masters.convergence import Finding, Severity, Topology, check, diverges
 from masters.resolution import METHODS
-from masters.resolve import Rule
+from masters.rule import Rule
 from masters.rules import TableRules
 from sites import QualifiedName
 

@@ -29,7 +29,7 @@ def _net_changes(*, partial: bool = False) -> ClauseElement:
 STATEMENTS: dict[str, Callable[[], ClauseElement]] = {
     "net_changes": _net_changes,
     "net_changes_partial": lambda: _net_changes(partial=True),
-    "detect": lambda: detect._disagreeing(STAGED, ORDERS.sql(), GROUPS, 7),
+    "detect": lambda: detect.with_rows(STAGED, 7, GROUPS).select(["price"]),
     "park": lambda: write.park(STAGED, ORDERS.uniques[1], UNIT),
     "insert": lambda: write.insert(STAGED, UNIT, "I", "R"),
     "update": lambda: write.update(STAGED, UNIT),

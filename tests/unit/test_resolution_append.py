@@ -8,8 +8,9 @@ from masters.conflict import Decision, Kind, Resolution
 from masters.errors import InvalidParameter, MissingParameter
 from masters.resolution.append_sequence import AppendSequence
 from masters.resolution.append_site_name import AppendSiteName
-from masters.resolve import Explicit, Rule, resolve
-from tests.unit.conflicts import uniqueness_conflict
+from masters.resolve import Explicit
+from masters.rule import Rule
+from tests.unit.conflicts import resolve, uniqueness_conflict
 
 
 def by_site(

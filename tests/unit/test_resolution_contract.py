@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import suppress
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from decimal import Decimal
 from itertools import product
@@ -16,7 +16,7 @@ from itertools import product
 import pytest
 
 from masters import resolution
-from masters.conflict import Conflict, Decision, Kind, Resolution, rubbish
+from masters.conflict import Conflict, Decision, Kind, Resolution, Row, rubbish
 from masters.errors import (
     InvalidParameter,
     MethodDoesNotFit,
@@ -202,6 +202,10 @@ def images(name: str, kind: Kind) -> Iterator[Conflict]:
         )
 
 
+def _only(columns: frozenset[str], row: Row | None) -> Row | None:
+    return row if row is None else {n: row[n] for n in row if n in columns}
+
+
 def first_kind(name: str) -> Kind:
     """The kind for which the examples say what becomes of NULL and equal values."""
     kinds = METHODS[name].kinds
@@ -231,6 +235,21 @@ def test_a_method_is_one_file_and_says_whose_rule_it_is(name):
 def test_the_same_inputs_give_the_same_answer(name):
     for conflict in conflicts(name):
         assert repr(built(name)(conflict)) == repr(built(name)(deepcopy(conflict)))
+
+
+@every_method
+def test_columns_that_it_does_not_read_do_not_matter(name):
+    for conflict in conflicts(name):
+        read = built(name).reads()
+        if read is None:
+            continue
+        bare = replace(
+            conflict,
+            old=_only(read, conflict.old),
+            new=_only(read, conflict.new),
+            current=_only(read, conflict.current),
+        )
+        assert repr(built(name)(bare)) == repr(built(name)(conflict))
 
 
 @every_method

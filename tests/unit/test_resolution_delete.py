@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from masters.conflict import Conflict, Decision, Kind
-from masters.resolve import RowResolution, Rule, resolve
-from tests.unit.conflicts import delete_conflict
+from masters.resolve import RowResolution
+from masters.rule import Rule
+from tests.unit.conflicts import delete_conflict, resolve
 
 ROW = {"id": 1, "price": 10}
 CHANGED = {"id": 1, "price": 11}

@@ -8,8 +8,9 @@ from masters import resolution
 from masters.conflict import Conflict, Decision, Kind, Resolution
 from masters.errors import MethodDoesNotFit, MissingParameter, UnknownMethod
 from masters.resolution import register, routines, virtuoso
-from masters.resolve import Explicit, RowResolution, Rule, resolve
-from tests.unit.conflicts import delete_conflict, update_conflict
+from masters.resolve import Explicit, RowResolution
+from masters.rule import Rule
+from tests.unit.conflicts import delete_conflict, resolve, update_conflict
 
 CLASSES = {
     "min": ("minimum", {"column": "price", "tie": "site"}),

@@ -10,8 +10,14 @@ import pytest
 from masters.conflict import Conflict, Decision, Kind, Resolution
 from masters.errors import RuleError
 from masters.resolution import register, routines
-from masters.resolve import Explicit, Rule, Take, resolve
-from tests.unit.conflicts import delete_conflict, uniqueness_conflict, update_conflict
+from masters.resolve import Explicit, Take
+from masters.rule import Rule
+from tests.unit.conflicts import (
+    delete_conflict,
+    resolve,
+    uniqueness_conflict,
+    update_conflict,
+)
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 SALE = ("price", "updated")
@@ -71,6 +77,13 @@ def stock() -> Conflict:
 
 
 LATEST = group_rule("latest_timestamp", column="updated")
+
+
+def test_rule_that_rejects_leaves_nothing_to_the_next():
+    reject = custom_rule(Kind.UPDATE, Decision.REJECT)
+    result = resolve([stamped(NOON, NOON)], [reject, group_rule("overwrite", 2)])
+    [unresolved] = result.unresolved
+    assert [tried.rule for tried in unresolved.attempts] == [reject]
 
 
 def test_acceptance_a14_10_equal_stamps_without_a_backup_stay_unresolved():
