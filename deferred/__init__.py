@@ -1,6 +1,13 @@
 """How a change travels: queue, push, error queue, schedules."""
 
 from deferred.coordinator.connection import coordinate, synchronous
+from deferred.coordinator.in_doubt import (
+    commit_in_doubt,
+    forget_in_doubt,
+    list_in_doubt,
+    rollback_in_doubt,
+)
+from deferred.coordinator.recovery import RecoveryReport, recover
 from deferred.edit import Edit
 from deferred.error_queue import delete_errors, list_errors, show_error
 from deferred.purge import purge
@@ -17,16 +24,22 @@ from deferred.schedules import (
 __all__ = [
     "Edit",
     "PushReport",
+    "RecoveryReport",
     "Schedule",
+    "commit_in_doubt",
     "coordinate",
     "delete_errors",
     "enable_schedule",
+    "forget_in_doubt",
     "list_errors",
+    "list_in_doubt",
     "list_schedules",
     "purge",
     "push",
+    "recover",
     "retry",
     "retry_errors",
+    "rollback_in_doubt",
     "schedule",
     "show_error",
     "synchronous",

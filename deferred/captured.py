@@ -47,6 +47,7 @@ def _calls(queue: Queue) -> Select[*tuple[Any, ...]]:
         cast(calls.c.kind, Text).label("kind"),
         array(old).label("old_values"),
         array(new).label("new_values"),
+        literal(queue.synchronous).label("synchronous"),
     ).where(calls.c.xid == mine, calls.c.call_no > after)
 
 
@@ -58,4 +59,5 @@ def _no_calls() -> Select[*tuple[Any, ...]]:
         cast(sa.null(), Text).label("kind"),
         texts.label("old_values"),
         texts.label("new_values"),
+        cast(sa.null(), sa.Boolean).label("synchronous"),
     ).where(sa.false())

@@ -159,3 +159,17 @@ class OutcomeUnknown(SnaptideError):
         "Do not run it again before you know. Recovery finishes it when the site is "
         "back; see snaptide indoubt list."
     )
+
+
+class NotInDoubt(SnaptideError):
+    """Nothing of ours is in doubt at this site under that name."""
+
+    code = "SNP-358"
+    hint = "List what is with: snaptide indoubt list SITE"
+
+
+class DecidedOtherwise(SnaptideError):
+    """The deciding site says something else."""
+
+    code = "SNP-359"
+    hint = "Recovery will do what it says: snaptide indoubt recover SITE. Or --force."

@@ -18,9 +18,10 @@ from deferred import captured, views
 from deferred.catalog import delivery, destination
 from deferred.catalog import queue as queue_catalog
 from deferred.errors import QueueNotEmpty
-from sites import QualifiedName, names, triggers
+from masters.snapshot_log import ROWID
+from sites import QualifiedName, locks, names, triggers
 from sites.catalog import SCHEMA
-from sites.table import Column, Table
+from sites.table import Column, Table, describe
 from sites.types import NativeType, Xid8
 
 
@@ -43,6 +44,11 @@ class Queue:
     partial: bool
     #: its changes go to the master in the user's own transaction
     synchronous: bool = False
+
+    @property
+    def base(self) -> QualifiedName:
+        """The snapshot's base table."""
+        return QualifiedName(self.base_schema, self.base_table)
 
     @property
     def target(self) -> QualifiedName:
@@ -131,6 +137,38 @@ def create_queue(
     created = find_queue(connection, snapshot)
     assert created is not None
     return created
+
+
+def lock_writers(connection: Connection, queues: Sequence[Queue]) -> None:
+    """Wait for those who write to the snapshots, and let no other begin."""
+    for queue in queues:
+        locks.against_writers(connection, queue.base)
+
+
+def set_synchronous(connection: Connection, queue: Queue, *, synchronous: bool) -> None:
+    """Refuse changes outside coordinated transactions from now on, or take them again.
+
+    Call it behind `lock_writers`. Writes the catalog, the trigger's function, and
+    what shows calls.
+    """
+    triggers.replace_queue_function(
+        connection,
+        triggers.QueueCapture(
+            table=describe(connection, queue.base),
+            queue=queue.queue_table,
+            extra=queue.extra_table,
+            identity=queue.identity_columns,
+            columns=queue.columns,
+            refuse_new_keys=queue.partial and queue.identity_columns != (ROWID,),
+            synchronous=synchronous,
+        ),
+    )
+    connection.execute(
+        sa.update(queue_catalog)
+        .where(queue_catalog.c.id == queue.id)
+        .values(synchronous=synchronous)
+    )
+    _show_calls(connection)
 
 
 def drop_queue(connection: Connection, snapshot: str, *, force: bool = False) -> None:

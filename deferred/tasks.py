@@ -50,6 +50,12 @@ def purge(site: str, subject: str = schedules.EVERYTHING) -> None:
         masters.purge_snapshot_logs(home)
 
 
+@shared_task(name="deferred.tasks.recover", **RETRYING)
+def recover(site: str) -> None:
+    """Finish what coordinators left in doubt at a site, as its deciding sites say."""
+    deferred.recover(configured.site(site))
+
+
 def _push(home: Site, destination: str, options: dict[str, Any]) -> None:
     with activity.report(home, "push", destination) as progress:
         deferred.push(home, destination, progress=progress, **options)

@@ -5,10 +5,14 @@ Whoever waits for the lock of a table makes all who come after him wait too.
 
 from __future__ import annotations
 
+from psycopg import sql
 from psycopg.errors import LockNotAvailable
 from sqlalchemy import Connection, func, select
 from sqlalchemy.exc import OperationalError
 from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_random
+
+from sites.names import QualifiedName
+from sites.transport import raw
 
 #: How long users may have to wait behind us while we wait for one of them.
 MOMENT = "500ms"
@@ -19,6 +23,15 @@ ATTEMPTS = 20
 def briefly(connection: Connection) -> None:
     """Have this transaction wait for no lock longer than a moment."""
     connection.execute(select(func.set_config("lock_timeout", MOMENT, True)))
+
+
+def against_writers(connection: Connection, table: QualifiedName) -> None:
+    """Wait for those who write to a table, and keep others out until the commit."""
+    raw(connection).execute(
+        sql.SQL("LOCK TABLE {} IN SHARE ROW EXCLUSIVE MODE").format(
+            sql.Identifier(table.schema, table.name)
+        )
+    )
 
 
 def patiently() -> Retrying:

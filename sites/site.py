@@ -74,8 +74,7 @@ class Directory(Mapping[str, "Site"]):
     def close(self) -> None:
         """Close the idle connections of all sites."""
         for site in self._sites.values():
-            if "engine" in site.__dict__:
-                site.engine.dispose()
+            site.close()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,6 +95,18 @@ class Site:
     def engine(self) -> Engine:
         """The pool of connections to this site; made at first use."""
         return self.new_engine(pool_pre_ping=True, pool_size=4, max_overflow=20)
+
+    @cached_property
+    def pools(self) -> dict[str, Engine]:
+        """Other pools of connections to this site, by what they are for."""
+        return {}
+
+    def close(self) -> None:
+        """Close the idle connections of all pools."""
+        for engine in self.pools.values():
+            engine.dispose()
+        if "engine" in self.__dict__:
+            self.engine.dispose()
 
     def new_engine(
         self, *, prepare_threshold: int | None = None, **options: Any

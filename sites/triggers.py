@@ -86,6 +86,12 @@ def install_log(connection: Connection, capture: LogCapture) -> None:
 
 def install_queue(connection: Connection, capture: QueueCapture) -> None:
     """Queue changes of an updatable snapshot's base table from now on."""
+    replace_queue_function(connection, capture)
+    _attach(connection, capture.table, capture.queue, for_log=False)
+
+
+def replace_queue_function(connection: Connection, capture: QueueCapture) -> None:
+    """Let the triggers of a queue do something else from now on."""
     keys = _identifiers(capture.identity)
     columns = _identifiers(capture.columns)
     shared = {"key": keys[0], "same_key": _same_key(capture.table, capture.identity)}
@@ -106,7 +112,6 @@ def install_queue(connection: Connection, capture: QueueCapture) -> None:
         synchronous=sql.Literal(capture.synchronous),
     )
     raw(connection).execute(body)
-    _attach(connection, capture.table, capture.queue, for_log=False)
 
 
 def install_guard(

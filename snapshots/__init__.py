@@ -3,6 +3,7 @@
 from snapshots.create import create
 from snapshots.drop import drop
 from snapshots.listing import describe_snapshot, list_snapshots
+from snapshots.propagation import PropagationReport, alter_propagation
 from snapshots.refresh import refresh
 from snapshots.reports import (
     CreateReport,
@@ -13,9 +14,11 @@ from snapshots.reports import (
 
 __all__ = [
     "CreateReport",
+    "PropagationReport",
     "RefreshReport",
     "SnapshotDescription",
     "SnapshotReport",
+    "alter_propagation",
     "create",
     "describe_snapshot",
     "drop",

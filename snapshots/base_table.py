@@ -19,7 +19,7 @@ from sites.ddl import NewColumn
 from sites.names import QualifiedName
 from sites.table import Column, ForeignKey, Table, describe
 from sites.triggers import numbered
-from snapshots import stage
+from snapshots import refresh_group, stage
 from snapshots.definition import Definition
 from snapshots.snapshot import Snapshot, carried
 from snapshots.window import Member
@@ -89,6 +89,9 @@ def open_to_users(
             partial=definition.partial,
             extra_table=snapshot.extra_table,
             refuse_new_keys=definition.partial and not definition.with_rowid,
+            synchronous=refresh_group.is_synchronous(
+                connection, snapshot.refresh_group
+            ),
         )
     _guard(connection, snapshot, base)
     _create_log_view(connection, snapshot)

@@ -191,6 +191,16 @@ class UnreadableType(SnapshotRefused):
     hint = "Leave the column out of the snapshot."
 
 
+class CannotPropagate(SnaptideError):
+    """The master cannot take part in transactions of others."""
+
+    code = "SNP-242"
+    hint = (
+        "ALTER SYSTEM SET max_prepared_transactions = 64 at the master, restart it, "
+        "and connect to it without a pooler in transaction mode."
+    )
+
+
 class UndeliveredCalls(SnaptideError):
     """The snapshot has changes that the master has not received yet."""
 

@@ -43,7 +43,7 @@ def describe_snapshot(site: Site, name: str) -> SnapshotDescription:
 
 
 _ALL = (
-    select(_snapshot, _group.c.master)
+    select(_snapshot, _group.c.master, _group.c.synchronous)
     .join_from(_snapshot, _group, _snapshot.c.refresh_group == _group.c.name)
     .order_by(_snapshot.c.schema, _snapshot.c.name)
 )
@@ -61,6 +61,7 @@ def _describe(connection: Connection, row: Row[Any]) -> SnapshotDescription:
         identity=tuple(row.identity_columns),
         condition=row.condition,
         updatable=row.updatable,
+        synchronous=row.updatable and row.synchronous,
         loaded=row.loaded,
         last_method=row.last_method,
         last_refresh=row.last_refresh,

@@ -111,6 +111,20 @@ def advance(
     )
 
 
+def is_synchronous(connection: Connection, name: str) -> bool:
+    """Whether a group's changes go to the master in the user's own transaction."""
+    return bool(
+        connection.scalar(select(_group.c.synchronous).where(_group.c.name == name))
+    )
+
+
+def set_synchronous(connection: Connection, name: str, synchronous: bool) -> None:
+    """Note how a group's changes travel."""
+    connection.execute(
+        update(_group).where(_group.c.name == name).values(synchronous=synchronous)
+    )
+
+
 def note_error(connection: Connection, name: str, message: str) -> None:
     """Note why the last refresh failed, for status."""
     connection.execute(

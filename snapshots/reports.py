@@ -36,6 +36,8 @@ class SnapshotDescription:
     identity: tuple[str, ...]
     condition: str | None
     updatable: bool
+    #: its changes go to the master in the user's own transaction
+    synchronous: bool
     loaded: bool
     last_method: str | None
     last_refresh: datetime | None

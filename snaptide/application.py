@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from celery import Celery
+from celery.signals import worker_ready
 from kombu import Queue
 from kombu.exceptions import OperationalError
 
@@ -20,6 +21,7 @@ from snaptide.settings import BrokerSettings, Settings
 
 PUSH = "deferred.tasks.push"
 PURGE = "deferred.tasks.purge"
+RECOVER = "deferred.tasks.recover"
 REFRESH = "snapshots.tasks.refresh"
 
 
@@ -38,6 +40,7 @@ def celery_app(settings: Settings) -> Celery:
         raise NoBroker("The settings have no [broker].")
     app = Celery("snaptide", include=["deferred.tasks", "snapshots.tasks"])
     app.conf.update(_conf(settings), **_broker(settings.broker))
+    worker_ready.connect(_recover, weak=False, dispatch_uid="snaptide.recover")
     return app
 
 
@@ -47,7 +50,7 @@ def enqueue(
     """Put a task into its site's queue.
 
     Parameters:
-        task: PUSH, PURGE or REFRESH.
+        task: PUSH, PURGE, RECOVER or REFRESH.
         subject: the destination or refresh group.
         how: `options` are the task's own arguments, `expires` are the seconds
             after which it is not worth running any more.
@@ -70,6 +73,14 @@ def enqueue(
     except OperationalError as error:
         raise NoBroker("The broker does not answer.") from error
     return str(sent.id)
+
+
+def _recover(sender: Any, **_: object) -> None:
+    """When a worker starts: finish what it, or others, left in doubt when they died."""
+    prefix = queue_of("")
+    for name in sender.app.amqp.queues.consume_from:
+        if name.startswith(prefix):
+            enqueue(sender.app, RECOVER, name.removeprefix(prefix), expires=60)
 
 
 def _broker(settings: BrokerSettings) -> dict[str, Any]:

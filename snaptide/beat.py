@@ -8,6 +8,7 @@ change takes effect without a restart. Several beats may run.
 from __future__ import annotations
 
 import logging
+import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
@@ -21,7 +22,7 @@ from deferred.schedules import Schedule
 from sites import Site
 from sites.configured import configured
 from sites.errors import SnaptideError
-from snaptide.application import PURGE, PUSH, REFRESH, enqueue
+from snaptide.application import PURGE, PUSH, RECOVER, REFRESH, enqueue
 from snaptide.listener import Listeners
 from snaptide.patience import Trouble
 
@@ -29,6 +30,10 @@ log = logging.getLogger(__name__)
 
 #: Seconds between two looks at the catalogs.
 PACE = 1.0
+
+#: Seconds between two recoveries of a site: as long, what a coordinator left behind may
+#: hold locks.
+RECOVERY = 60.0
 
 TASKS = {"push": PUSH, "refresh": REFRESH, "purge": PURGE}
 
@@ -81,6 +86,7 @@ class Look:
         self._site = site
         self._trouble = Trouble(log, f"Schedules of {site.name}")
         self._running: Future[None] | None = None
+        self._recover_at = 0.0
 
     def begin(self, pool: ThreadPoolExecutor) -> None:
         """Look, unless the last look is not over or the site is left alone."""
@@ -95,10 +101,18 @@ class Look:
             with self._site.begin() as connection:
                 for due in schedules.claim(connection):
                     self._send(due)
+            self._recover()
         except (SnaptideError, SQLAlchemyError) as error:
             self._trouble.failed(error)
         else:
             self._trouble.over()
+
+    def _recover(self) -> None:
+        """Every minute, whatever the schedules: nobody has to ask for it."""
+        now = time.monotonic()
+        if now >= self._recover_at:
+            enqueue(self._app, RECOVER, self._site.name, expires=RECOVERY)
+            self._recover_at = now + RECOVERY
 
     def _send(self, due: Schedule) -> None:
         subject = None if due.kind == "purge" else due.subject

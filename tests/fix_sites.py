@@ -31,7 +31,7 @@ def make_sites(
     yield make
     for directory in made:
         for site in directory.values():
-            site.engine.dispose()
+            site.close()
 
 
 @pytest.fixture

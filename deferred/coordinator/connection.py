@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, MutableMapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
-from weakref import WeakKeyDictionary
 
 from sqlalchemy import Connection, Engine, event
 
@@ -93,16 +92,13 @@ def coordinate(
     _listen(engine, Knowledge(home), limits)
 
 
-_engines: MutableMapping[Site, Engine] = WeakKeyDictionary()
-
-
 def _engine(site: Site) -> Engine:
     """The site's own pool, with transactions that are coordinated."""
-    if site not in _engines:
+    if "coordinated" not in site.pools:
         engine = site.engine.execution_options()
         _listen(engine, Knowledge(site), {})
-        _engines[site] = engine
-    return _engines[site]
+        site.pools["coordinated"] = engine
+    return site.pools["coordinated"]
 
 
 def _listen(engine: Engine, knowledge: Knowledge, limits: dict[str, float]) -> None:
@@ -131,12 +127,13 @@ def _transaction(connection: Connection) -> Transaction:
 
 
 def _commit(connection: Connection) -> None:
-    transaction = connection.info.pop(_KEY, None)
+    transaction = connection.info.get(_KEY)
     if transaction is not None:
         try:
             transaction.commit()
         finally:
             transaction.end()
+            connection.info.pop(_KEY, None)
 
 
 def _rollback(connection: Connection) -> None:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, MutableMapping
+from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Any, cast
-from weakref import WeakKeyDictionary
 
 import psycopg
 from psycopg import errors
@@ -49,15 +48,13 @@ class Line(psycopg.Connection[Any]):
 #: of the line that is being opened, in seconds
 _timeout: ContextVar[float] = ContextVar("timeout", default=10.0)
 
-_engines: MutableMapping[Site, Engine] = WeakKeyDictionary()
-
 
 def engine(master: Site) -> Engine:
     """The pool of lines to a master; transactions on them are begun by hand.
 
     PREPARE TRANSACTION ends a transaction in a way that no driver knows of.
     """
-    found = _engines.get(master)
+    found = master.pools.get("lines")
     if found is None:
         found = master.new_engine(
             isolation_level="AUTOCOMMIT",
@@ -66,7 +63,7 @@ def engine(master: Site) -> Engine:
             max_overflow=56,
         )
         event.listen(found, "do_connect", _connect)
-        _engines[master] = found
+        master.pools["lines"] = found
     return found
 
 

@@ -16,7 +16,7 @@ from sqlalchemy import Connection
 from deferred import call as calls
 from deferred import net_change, work
 from deferred.call import Call
-from deferred.coordinator import line, staging
+from deferred.coordinator import line, printing, staging
 from deferred.coordinator.fast import Image, Statement
 from deferred.queue import Queue
 from masters.apply import Outcome, Unit, apply
@@ -132,10 +132,11 @@ class Participant:
             sa.literal_column(f"'{int(xid)}'::xid8").label("xid"),
             sa.literal(_UNIT).label("order_no"),
         ).subquery()
-        for queue, one in zip(queues, staged, strict=True):
-            changes = net_change.net_changes(queue, transaction, after=after)
-            columns = net_change.columns_of(queue)
-            transport.copy(site, changes, connection, one.source, columns)
+        with printing.as_ours(site):
+            for queue, one in zip(queues, staged, strict=True):
+                changes = net_change.net_changes(queue, transaction, after=after)
+                columns = net_change.columns_of(queue)
+                transport.copy(site, changes, connection, one.source, columns)
         outcome = apply(connection, self._unit(staged, xid))
         unresolved = [
             one

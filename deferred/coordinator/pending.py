@@ -15,7 +15,7 @@ def refuse(connection: Connection, queue: Queue, xid: str, after: int) -> None:
     """Refuse calls of an open transaction on rows with calls that wait for a push.
 
     Applied now, they would overtake those. A synchronous queue has none: it was
-    drained.
+    drained, and need not be asked.
 
     Parameters:
         xid: of the open transaction.
@@ -24,8 +24,6 @@ def refuse(connection: Connection, queue: Queue, xid: str, after: int) -> None:
     Raises:
         PendingCalls.
     """
-    if queue.synchronous:
-        return
     mine, theirs = queue.sql().alias("mine"), queue.sql().alias("theirs")
     same = [
         here.element == there.element

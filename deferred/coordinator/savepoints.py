@@ -21,6 +21,8 @@ _CONTROL = re.compile(
     re.IGNORECASE,
 )
 
+_CONSTRAINTS = re.compile(r"\s*set\s+constraints\b", re.IGNORECASE)
+
 
 @dataclass(slots=True)
 class Savepoints:
@@ -61,6 +63,11 @@ class Savepoints:
 def ends_transaction(statement: str) -> bool:
     """Whether a statement would end the transaction, or begin another one."""
     return _CONTROL.match(statement) is not None and _BACK.match(statement) is None
+
+
+def checks_constraints(statement: str) -> bool:
+    """Whether a statement may run deferred checks, ours among them."""
+    return _CONSTRAINTS.match(statement) is not None
 
 
 def _folded(name: str) -> str:

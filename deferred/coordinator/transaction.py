@@ -15,25 +15,37 @@ from deferred.coordinator import pending, refusal
 from deferred.coordinator.commit import commit
 from deferred.coordinator.knowledge import Knowledge
 from deferred.coordinator.participant import Participant, Terms
-from deferred.coordinator.savepoints import Savepoints, ends_transaction
-from deferred.errors import TransactionControl
+from deferred.coordinator.savepoints import (
+    Savepoints,
+    checks_constraints,
+    ends_transaction,
+)
+from deferred.errors import CommitFailed, TransactionControl
 from deferred.queue import Queue
 from sites.triggered import USERS_SEARCH_PATH
 
 _BEGIN = """
-SELECT current_setting('transaction_isolation'),
- set_config('lock_timeout', CASE current_setting('lock_timeout') WHEN '0'
+SELECT set_config('lock_timeout', CASE current_setting('lock_timeout') WHEN '0'
    THEN %(lock_timeout)s ELSE current_setting('lock_timeout') END, true),
- current_setting('statement_timeout'),
  set_config('idle_in_transaction_session_timeout', %(idle_timeout)s, true),
  set_config('snaptide.coordinated', 'on', true),
  set_config('synchronous_commit', 'on', true),
  set_config('search_path', %(search_path)s, true)
 """
 
-_CAPTURED = "SELECT * FROM snaptide.captured_calls(%s, 2)"
+_CAPTURED = """
+SELECT *, current_setting('transaction_isolation'), current_setting('lock_timeout'),
+ current_setting('statement_timeout'),
+ current_setting('idle_in_transaction_session_timeout')
+FROM snaptide.captured_calls(%s, 2)
+"""
+_ORDER_LATER = """
+SET CONSTRAINTS snaptide.snaptide_order_first, snaptide.snaptide_order_last,
+ snaptide.snaptide_order_again DEFERRED
+"""
+_FORGET = "DELETE FROM snaptide.deferred_transaction WHERE xid = %s::xid8"
 _CAPTURED_ALL = """
-SELECT queue_id, max(call_no), min(xid::text)
+SELECT queue_id, max(call_no), min(xid::text), bool_and(synchronous)
 FROM snaptide.captured_calls(%s, NULL) GROUP BY queue_id
 """
 
@@ -58,7 +70,8 @@ class Transaction:
         self._busy = False
         #: how long a master, or a site that commits, may take to answer, in seconds
         self.timeout: float = limits["timeout"]
-        self._terms = self._begin(limits)
+        self._terms: Terms | None = None
+        self._begin(limits)
 
     @property
     def driver(self) -> psycopg.Connection[Any]:
@@ -72,7 +85,12 @@ class Transaction:
         Raises:
             TransactionControl.
         """
-        if not self._busy and ends_transaction(statement):
+        if self._busy:
+            return
+        if checks_constraints(statement):
+            # Calls were sent: they need no place in an order, which it would draw.
+            self.driver.execute(_FORGET, [self.xid or "0"])
+        if ends_transaction(statement):
             raise TransactionControl(
                 f"{statement.split(maxsplit=1)[0].upper()} cannot be a statement of a"
                 " coordinated transaction."
@@ -90,6 +108,8 @@ class Transaction:
         with self._failing_together():
             step = self.savepoints.follow(statement)
             if step is None:
+                if checks_constraints(statement):
+                    self.driver.execute(_ORDER_LATER)
                 self.propagate()
                 return
             kind, place = step
@@ -104,11 +124,19 @@ class Transaction:
         rows = self.driver.execute(_CAPTURED, [self._seen]).fetchall()
         if not rows:
             return
-        if len(rows) > 1 or not self._apply_one(*rows[0]):
+        if self._terms is None:
+            self._agree(rows[0][7:])
+        if len(rows) > 1 or not self._apply_one(*rows[0][:7]):
             self._apply_all()
 
     def commit(self) -> None:
-        """Commit at the site and all masters, or nowhere."""
+        """Commit at the site and all masters, or nowhere.
+
+        Raises:
+            CommitFailed, OutcomeUnknown, and what the last statement's calls raise.
+        """
+        if self.driver.info.transaction_status is TransactionStatus.INERROR:
+            raise CommitFailed("A statement of the transaction failed.")
         with self._failing_together():
             self.propagate()
         self._busy = True
@@ -120,23 +148,25 @@ class Transaction:
         for participant in participants.values():
             participant.end()
 
-    def _begin(self, limits: Mapping[str, Any]) -> Terms:
+    def _begin(self, limits: Mapping[str, Any]) -> None:
         parameters = {
             "lock_timeout": f"{int(limits['lock_timeout'] * 1000)}ms",
             "idle_timeout": f"{int(limits['idle_timeout'] * 1000)}ms",
             "search_path": USERS_SEARCH_PATH,
         }
         with self.driver.pipeline():
-            cursor = self.driver.execute(_BEGIN, parameters)
-        row = cursor.fetchone()
-        assert row is not None
-        return Terms(
+            self.driver.execute(_BEGIN, parameters)
+
+    def _agree(self, settings: Sequence[str]) -> None:
+        """Take what the site's session is set to for its masters too."""
+        level, lock_timeout, statement_timeout, idle_timeout = settings
+        self._terms = Terms(
             origin=self.knowledge.site.name,
-            isolation_level=row[0],
-            lock_timeout=row[1],
-            statement_timeout=row[2],
-            idle_timeout=row[3],
-            timeout=limits["timeout"],
+            isolation_level=level,
+            lock_timeout=lock_timeout,
+            statement_timeout=statement_timeout,
+            idle_timeout=idle_timeout,
+            timeout=self.timeout,
         )
 
     def _apply_one(
@@ -146,6 +176,7 @@ class Transaction:
         kind: str,
         old: Sequence[str | None],
         new: Sequence[str | None],
+        synchronous: bool,
         xid: str,
     ) -> bool:
         """Apply the only call that there is in the short way, where that is open."""
@@ -155,7 +186,8 @@ class Transaction:
         statement = self.knowledge.statement(participant.connect(), queue, kind)
         if statement is None or not statement.fits(old, new):
             return False
-        pending.refuse(self.connection, queue, xid, self._seen)
+        if not synchronous:
+            pending.refuse(self.connection, queue, xid, self._seen)
         applied = participant.apply_one(statement, old, new, self.savepoints.depth)
         if applied:
             self._seen = call_no
@@ -166,9 +198,10 @@ class Transaction:
         rows = self.driver.execute(_CAPTURED_ALL, [self._seen]).fetchall()
         queues = [self.knowledge.queue(self.connection, row[0]) for row in rows]
         xid = rows[0][2]
-        for queue in queues:
+        for queue, row in zip(queues, rows, strict=True):
             self._note(queue, xid)
-            pending.refuse(self.connection, queue, xid, self._seen)
+            if not row[3]:
+                pending.refuse(self.connection, queue, xid, self._seen)
         for name in sorted({queue.destination for queue in queues}):
             mine = [queue for queue in queues if queue.destination == name]
             outcome, calls = self._participant(mine[0]).apply_all(
@@ -185,6 +218,7 @@ class Transaction:
     def _participant(self, queue: Queue) -> Participant:
         found = self.participants.get(queue.destination)
         if found is None:
+            assert self._terms is not None
             master = self.knowledge.site.peer(queue.destination)
             found = Participant(master, len(self.participants), self._terms)
             self.participants[queue.destination] = found

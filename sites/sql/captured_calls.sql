@@ -4,7 +4,7 @@
 -- Parameters: after, the last call number seen; most, how many calls.
 CREATE OR REPLACE FUNCTION {function}(after bigint, most integer)
 RETURNS TABLE (queue_id integer, call_no bigint, kind text,
-               old_values text[], new_values text[], xid xid8)
+               old_values text[], new_values text[], synchronous boolean, xid xid8)
 LANGUAGE plpgsql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp SET datestyle = 'ISO, YMD'
 SET intervalstyle = 'postgres' SET timezone = 'UTC' SET extra_float_digits = 3
@@ -15,7 +15,8 @@ DECLARE
     mine xid8 := pg_current_xact_id_if_assigned();
 BEGIN
     IF mine IS NOT NULL THEN
-        RETURN QUERY SELECT c.queue_id, c.call_no, c.kind, c.old_values, c.new_values, mine
+        RETURN QUERY SELECT c.queue_id, c.call_no, c.kind, c.old_values, c.new_values,
+                            c.synchronous, mine
                      FROM ({calls}) c LIMIT most;
     END IF;
 END

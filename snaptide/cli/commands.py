@@ -13,6 +13,7 @@ from snaptide.cli import (
     demo,
     doctor,
     errors,
+    indoubt,
     log,
     purge,
     push,
@@ -51,6 +52,7 @@ for group, part in {
     "rules": rules.app,
     "errors": errors.app,
     "conflicts": conflicts.app,
+    "indoubt": indoubt.app,
     "schedule": schedule.app,
 }.items():
     app.add_typer(part, name=group, no_args_is_help=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import Annotated
 
 import typer
@@ -76,12 +77,22 @@ def list_(ctx: typer.Context, site: SiteName, json: Json = False) -> None:
             f"{one.master}:{one.table}",
             one.condition,
             one.updatable,
+            one.synchronous,
             one.last_refresh,
             one.undelivered_calls,
         )
         for one in listed
     ]
-    columns = ["snapshot", "group", "of", "where", "updatable", "refreshed", "queued"]
+    columns = [
+        "snapshot",
+        "group",
+        "of",
+        "where",
+        "updatable",
+        "synchronous",
+        "refreshed",
+        "queued",
+    ]
     show(program, listed, lambda: table(columns, rows))
 
 
@@ -94,6 +105,37 @@ def show_(ctx: typer.Context, site: SiteName, name: Name, json: Json = False) ->
     program = Program.of(ctx)
     found = snapshots.describe_snapshot(program.site(site), name)
     show(program, found, lambda: facts(found))
+
+
+class Propagation(StrEnum):
+    """How changes of a site travel to the master."""
+
+    SYNCHRONOUS = "synchronous"
+    ASYNCHRONOUS = "asynchronous"
+
+
+@app.command()
+def alter(
+    ctx: typer.Context,
+    site: SiteName,
+    name: Name,
+    propagation: Annotated[
+        Propagation,
+        typer.Option(help="With the user's commit, or later by push."),
+    ],
+    json: Json = False,
+) -> None:
+    """Change how a snapshot, with its whole refresh group, propagates.
+
+    Example: snaptide snapshot alter jfk flights --propagation synchronous
+    """
+    program = Program.of(ctx)
+    report = snapshots.alter_propagation(
+        program.site(site),
+        name,
+        synchronous=propagation is Propagation.SYNCHRONOUS,
+    )
+    show(program, report, lambda: facts(report))
 
 
 @app.command()

@@ -1,50 +1,468 @@
 """Synchronous propagation: one transaction at a site and its master."""
 
+import threading
+from typing import Any
+
+import psycopg
 import pytest
-from sqlalchemy import text
+from psycopg.errors import ObjectNotInPrerequisiteState
+from sqlalchemy import create_engine, text
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.orm import Session
 
 import deferred
+from deferred.errors import (
+    CommitFailed,
+    PendingCalls,
+    RefusedByMaster,
+    SynchronousConflict,
+    TransactionControl,
+)
+from masters import rules
 from sites import Directory
-from tests.linked_table import link, rows, run, run_everywhere
+from sites.transport import raw
+from tests.coordinated import left_over, prepared, quantities
+from tests.linked_table import (
+    application,
+    calls,
+    link,
+    rows,
+    run,
+    run_everywhere,
+)
 
-ROW = "INSERT INTO orders VALUES (1, 'Ann', 1, 9.90, '2026-01-01')"
+ROWS = (
+    "INSERT INTO orders VALUES (1, 'Ann', 1, 9.90, '2026-01-01'),"
+    " (2, 'Bob', 2, 1, NULL), (3, NULL, 3, NULL, NULL)"
+)
 
 
 @pytest.fixture
 def linked(sites: Directory) -> Directory:
-    """The table `orders` at both sites, with one row, propagated synchronously."""
+    """The table `orders` at both sites, with three rows, propagated synchronously."""
     link(sites, synchronous=True)
-    run_everywhere(sites, ROW)
+    run_everywhere(sites, ROWS)
     return sites
 
 
-def left_at(sites: Directory) -> list[int]:
-    """What is left over: calls, transactions, prepared ones."""
-    jfk, hq = sites["jfk"], sites["hq"]
-    return [
-        run(jfk, 'SELECT count(*) FROM snaptide."def$_orders"')[0][0],
-        run(jfk, "SELECT count(*) FROM snaptide.deferred_transaction")[0][0],
-        run(
-            hq,
-            "SELECT count(*) FROM pg_prepared_xacts WHERE gid LIKE 'snaptide:%'",
-        )[0][0],
-    ]
+def change(sites: Directory, *statements: str, **options: object) -> None:
+    """Run statements at jfk in a coordinated transaction."""
+    with deferred.synchronous(sites["jfk"], **options) as connection:  # type: ignore[arg-type]
+        for statement in statements:
+            connection.execute(text(statement))
+
+
+def assert_same(sites: Directory) -> None:
+    """Both sites hold the same rows, and nothing is left over."""
+    assert rows(sites["hq"]) == rows(sites["jfk"])
+    assert left_over(sites) == {}
 
 
 def test_a_change_is_at_both_sites_at_once(linked: Directory) -> None:
     with deferred.synchronous(linked["jfk"]) as connection:
-        connection.execute(text("UPDATE orders SET qty = 2 WHERE id = 1"))
-        assert rows(linked["hq"])[0][2] == 1
+        connection.execute(text("UPDATE orders SET qty = 7 WHERE id = 1"))
+        assert quantities(linked["hq"])[1] == 1
 
-    assert rows(linked["hq"]) == rows(linked["jfk"])
-    assert rows(linked["hq"])[0][2] == 2
-    assert left_at(linked) == [0, 0, 0]
+    assert quantities(linked["hq"])[1] == 7
+    assert_same(linked)
 
 
 def test_a_change_that_is_rolled_back_is_nowhere(linked: Directory) -> None:
     with deferred.synchronous(linked["jfk"]) as connection:
-        connection.execute(text("UPDATE orders SET qty = 2 WHERE id = 1"))
+        connection.execute(text("UPDATE orders SET qty = 7 WHERE id = 1"))
         connection.rollback()
 
-    assert [rows(site)[0][2] for site in linked.values()] == [1, 1]
-    assert left_at(linked) == [0, 0, 0]
+    assert quantities(linked["jfk"])[1] == 1
+    assert_same(linked)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "INSERT INTO orders VALUES (4, 'Dan', 4, 1.5, 'infinity')",
+        "INSERT INTO orders SELECT i, 'n' || i FROM generate_series(10, 99) i",
+        "UPDATE orders SET qty = qty + 1",
+        "UPDATE orders SET name = upper(name)",
+        "UPDATE orders SET name = 'Cid' WHERE id = 1",
+        "UPDATE orders SET id = id + 100 WHERE id = 2",
+        "DELETE FROM orders WHERE id = 3",
+        "DELETE FROM orders",
+        (
+            "MERGE INTO orders o USING (VALUES (1), (9)) v (id) ON o.id = v.id"
+            " WHEN MATCHED THEN UPDATE SET qty = 0"
+            " WHEN NOT MATCHED THEN INSERT (id) VALUES (9)"
+        ),
+        "INSERT INTO orders VALUES (1) ON CONFLICT (id) DO UPDATE SET name = '100 %'",
+        (
+            "WITH gone AS (DELETE FROM orders WHERE id = 1 RETURNING *)"
+            " UPDATE orders SET name = 'Zoe' WHERE id = 3"
+        ),
+        "SELECT nextval('snaptide.order_no')",
+    ],
+)
+def test_any_statement_is_carried(linked: Directory, statement: str) -> None:
+    change(linked, statement)
+
+    assert_same(linked)
+
+
+def test_rows_of_a_copy_are_sent_at_the_latest_at_commit(linked: Directory) -> None:
+    into = "COPY public.orders (id) FROM STDIN"
+    with (
+        deferred.synchronous(linked["jfk"]) as connection,
+        raw(connection).cursor().copy(into) as copy,
+    ):
+        copy.write("50\n51\n")
+
+    assert {50, 51} <= quantities(linked["hq"]).keys()
+    assert_same(linked)
+
+
+def test_a_conflict_raises_at_its_statement_with_all_three_rows(
+    linked: Directory,
+) -> None:
+    run(linked["hq"], "UPDATE orders SET qty = 50 WHERE id = 1")
+
+    with deferred.synchronous(linked["jfk"]) as connection:
+        with pytest.raises(SynchronousConflict) as caught:
+            connection.execute(text("UPDATE orders SET qty = 7 WHERE id = 1"))
+        connection.rollback()
+
+    facts: dict[str, Any] = caught.value.facts
+    images = [facts[side]["qty"] for side in ("old", "new", "current")]
+    assert images == ["1", "7", "50"]
+    assert quantities(linked["jfk"])[1] == 1
+    assert left_over(linked) == {}
+
+
+def test_a_transaction_in_conflict_cannot_be_committed(linked: Directory) -> None:
+    run(linked["hq"], "UPDATE orders SET qty = 50 WHERE id = 1")
+
+    def go_on() -> None:
+        with deferred.synchronous(linked["jfk"]) as connection:
+            with pytest.raises(SynchronousConflict):
+                connection.execute(text("UPDATE orders SET qty = 7 WHERE id = 1"))
+            with pytest.raises(DBAPIError, match="aborted"):
+                connection.execute(text("UPDATE orders SET qty = 8 WHERE id = 2"))
+
+    with pytest.raises(CommitFailed):
+        go_on()
+
+    assert quantities(linked["jfk"]) == {1: 1, 2: 2, 3: 3}
+    assert quantities(linked["hq"]) == {1: 50, 2: 2, 3: 3}
+    assert left_over(linked) == {}
+
+
+def test_a_rule_of_the_master_settles_a_conflict_at_once(linked: Directory) -> None:
+    hq = linked["hq"]
+    rules.set_column_group(hq, "orders", "amount", ["qty"])
+    rules.add_update_resolution(hq, "orders", "amount", "additive")
+    run(hq, "UPDATE orders SET qty = 50 WHERE id = 1")
+
+    change(linked, "UPDATE orders SET qty = 7 WHERE id = 1")
+
+    assert quantities(hq)[1] == 56
+    assert run(hq, "SELECT count(*) FROM snaptide.resolution_record")[0][0] == 1
+    assert left_over(linked) == {}
+
+
+def test_savepoints_keep_step(linked: Directory) -> None:
+    with deferred.synchronous(linked["jfk"]) as connection:
+        outer = connection.begin_nested()
+        connection.execute(text("UPDATE orders SET qty = 10 WHERE id = 1"))
+        inner = connection.begin_nested()
+        connection.execute(text("UPDATE orders SET qty = 20 WHERE id = 2"))
+        inner.rollback()
+        connection.execute(text("SAVEPOINT mine"))
+        connection.execute(text("UPDATE orders SET qty = 30 WHERE id IN (2, 3)"))
+        connection.execute(text("ROLLBACK TO SAVEPOINT Mine"))
+        connection.execute(text("UPDATE orders SET qty = 40 WHERE id = 3"))
+        connection.execute(text("RELEASE mine"))
+        outer.commit()
+
+    assert quantities(linked["hq"]) == {1: 10, 2: 2, 3: 40}
+    assert_same(linked)
+
+
+def test_work_goes_on_after_a_conflict_that_was_rolled_back(linked: Directory) -> None:
+    run(linked["hq"], "UPDATE orders SET qty = 50 WHERE id = 1")
+
+    with deferred.synchronous(linked["jfk"]) as connection:
+        connection.execute(text("UPDATE orders SET qty = 9 WHERE id = 2"))
+        with pytest.raises(SynchronousConflict), connection.begin_nested():
+            connection.execute(text("UPDATE orders SET qty = 7 WHERE id = 1"))
+        connection.execute(text("UPDATE orders SET qty = 8 WHERE id = 3"))
+
+    assert quantities(linked["hq"]) == {1: 50, 2: 9, 3: 8}
+    assert quantities(linked["jfk"]) == {1: 1, 2: 9, 3: 8}
+    assert left_over(linked) == {}
+
+
+def test_all_that_was_done_was_taken_back(linked: Directory) -> None:
+    with (
+        deferred.synchronous(linked["jfk"]) as connection,
+        connection.begin_nested() as savepoint,
+    ):
+        connection.execute(text("UPDATE orders SET qty = 9 WHERE id = 2"))
+        savepoint.rollback()
+
+    assert run(linked["jfk"], "SELECT count(*) FROM snaptide.decision")[0][0] == 0
+    assert_same(linked)
+
+
+def test_a_write_outside_a_coordinated_transaction_is_refused(
+    linked: Directory,
+) -> None:
+    with (
+        application(linked["jfk"]) as session,
+        pytest.raises(ObjectNotInPrerequisiteState, match="coordinated transaction"),
+    ):
+        session.execute("UPDATE orders SET qty = 2 WHERE id = 1")
+
+    assert_same(linked)
+
+
+def test_nobody_commits_past_the_coordinator(linked: Directory) -> None:
+    with application(linked["jfk"]) as session:
+        session.execute("SET snaptide.coordinated = 'on'")
+        session.execute("UPDATE orders SET qty = 2 WHERE id = 1")
+        with pytest.raises(ObjectNotInPrerequisiteState, match="past its coordinator"):
+            session.commit()
+
+    assert_same(linked)
+
+
+@pytest.mark.parametrize("statement", ["COMMIT", " rollback ", "Begin", "END;"])
+def test_no_statement_ends_the_transaction(linked: Directory, statement: str) -> None:
+    with deferred.synchronous(linked["jfk"]) as connection:
+        connection.execute(text("UPDATE orders SET qty = 9 WHERE id = 2"))
+        with pytest.raises(TransactionControl):
+            connection.execute(text(statement))
+
+    assert quantities(linked["hq"])[2] == 9
+    assert_same(linked)
+
+
+def test_constraints_may_be_checked_early(linked: Directory) -> None:
+    change(
+        linked,
+        "UPDATE orders SET qty = 9 WHERE id = 2",
+        "SET CONSTRAINTS ALL IMMEDIATE",
+        "UPDATE orders SET qty = 8 WHERE id = 3",
+        "SET CONSTRAINTS ALL IMMEDIATE",
+    )
+
+    assert_same(linked)
+
+
+def test_what_the_master_refuses_is_nowhere(linked: Directory) -> None:
+    run(linked["hq"], "ALTER TABLE orders ADD CHECK (qty < 100)")
+
+    with deferred.synchronous(linked["jfk"]) as connection:
+        with pytest.raises(RefusedByMaster, match="orders_qty_check"):
+            connection.execute(text("UPDATE orders SET qty = 100 WHERE id = 1"))
+        connection.rollback()
+
+    assert_same(linked)
+
+
+def test_a_row_that_others_hold_is_waited_for_no_longer_than_asked(
+    linked: Directory,
+) -> None:
+    with application(linked["hq"]) as other:
+        other.execute("UPDATE orders SET qty = 2 WHERE id = 1")
+        with pytest.raises(RefusedByMaster, match="lock timeout"):
+            change(linked, "UPDATE orders SET qty = 7 WHERE id = 1", lock_timeout=0.1)
+        other.rollback()
+
+    assert_same(linked)
+
+
+def test_a_deadlock_over_two_sites_ends_for_one_of_them(linked: Directory) -> None:
+    """A user of the master holds what the site wants, and wants what it holds."""
+    failed: list[Exception] = []
+
+    with application(linked["hq"]) as other:
+        other.execute("UPDATE orders SET qty = 100 WHERE id = 2")
+
+        def want() -> None:
+            try:
+                other.execute("UPDATE orders SET qty = 100 WHERE id = 1")
+                other.commit()
+            except psycopg.Error as error:
+                failed.append(error)
+
+        with deferred.synchronous(linked["jfk"], lock_timeout=2) as connection:
+            connection.execute(text("UPDATE orders SET qty = 7 WHERE id = 1"))
+            thread = threading.Thread(target=want)
+            thread.start()
+            try:
+                connection.execute(text("UPDATE orders SET qty = 7 WHERE id = 2"))
+            except (RefusedByMaster, SynchronousConflict) as error:
+                failed.append(error)
+                connection.rollback()
+        thread.join(timeout=20)
+
+    assert not thread.is_alive()
+    assert len(failed) == 1
+    assert left_over(linked) == {}
+
+
+def test_isolation_level_and_timeouts_are_the_masters_too(linked: Directory) -> None:
+    run(
+        linked["hq"],
+        "CREATE TABLE seen (level text, lock text, statement text)",
+        "CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
+        " INSERT INTO seen VALUES (current_setting('transaction_isolation'),"
+        " current_setting('lock_timeout'), current_setting('statement_timeout'));"
+        " RETURN NULL; END $$",
+        "CREATE TRIGGER note AFTER UPDATE ON orders EXECUTE FUNCTION note()",
+    )
+
+    with deferred.synchronous(
+        linked["jfk"], isolation_level="REPEATABLE READ", lock_timeout=3
+    ) as connection:
+        connection.execute(text("SET LOCAL statement_timeout = '7s'"))
+        connection.execute(text("UPDATE orders SET qty = 7 WHERE id = 1"))
+
+    assert run(linked["hq"], "SELECT * FROM seen") == [("repeatable read", "3s", "7s")]
+    assert_same(linked)
+
+
+def test_a_trigger_that_notifies_is_named(linked: Directory) -> None:
+    run(
+        linked["hq"],
+        "CREATE FUNCTION tell() RETURNS trigger LANGUAGE plpgsql AS"
+        " $$ BEGIN PERFORM pg_notify('x', ''); RETURN NULL; END $$",
+        "CREATE TRIGGER telling AFTER UPDATE ON orders EXECUTE FUNCTION tell()",
+    )
+
+    with pytest.raises(CommitFailed, match="telling on"):
+        change(linked, "UPDATE orders SET qty = 7 WHERE id = 1")
+
+    assert_same(linked)
+
+
+def test_both_logs_have_it_and_no_queue(linked: Directory) -> None:
+    change(linked, "UPDATE orders SET qty = 7 WHERE id = 1")
+
+    log = "SELECT kind, k1 FROM snaptide.\"mlog$_orders\" WHERE kind = 'U'"
+    assert run(linked["hq"], log) == [("U", 1)]
+    extra = 'SELECT k1, reason, master_xid IS NULL FROM snaptide."extra$_orders"'
+    assert run(linked["jfk"], extra) == [(1, "synchronous", False)]
+    assert calls(linked["jfk"]) == []
+
+
+def test_decisions_go_with_a_later_commit(linked: Directory) -> None:
+    for quantity in (7, 8, 9):
+        change(linked, f"UPDATE orders SET qty = {quantity} WHERE id = 1")
+
+    assert run(linked["jfk"], "SELECT count(*) FROM snaptide.decision")[0][0] == 1
+
+
+def test_a_row_with_calls_that_wait_is_refused(sites: Directory) -> None:
+    link(sites)
+    run_everywhere(sites, ROWS)
+    run(sites["jfk"], "UPDATE orders SET qty = 5 WHERE id = 1")
+
+    with pytest.raises(PendingCalls, match="'id': 1"):
+        change(sites, "UPDATE orders SET qty = 7 WHERE id = 1")
+    with pytest.raises(PendingCalls, match="'id': 1"):
+        change(sites, "UPDATE orders SET qty = 7")
+    change(sites, "UPDATE orders SET qty = 7 WHERE id = 2")
+
+    assert quantities(sites["hq"]) == {1: 1, 2: 7, 3: 3}
+    assert len(calls(sites["jfk"])) == 1
+    deferred.push(sites["jfk"])
+    assert quantities(sites["hq"]) == {1: 5, 2: 7, 3: 3}
+
+
+def test_parents_and_children_travel_together(sites: Directory) -> None:
+    link(sites, "orders", synchronous=True)
+    link(
+        sites,
+        "items",
+        "id int PRIMARY KEY,"
+        " order_id int REFERENCES public.orders ON DELETE CASCADE, n int",
+        synchronous=True,
+    )
+    run_everywhere(sites, ROWS, "INSERT INTO items VALUES (1, 1, 1), (2, 1, 1)")
+
+    change(
+        sites,
+        "INSERT INTO orders (id) VALUES (9)",
+        "INSERT INTO items VALUES (9, 9, 9)",
+        "DELETE FROM orders WHERE id = 1",
+    )
+
+    assert rows(sites["hq"], "items") == rows(sites["jfk"], "items") == [(9, 9, 9)]
+    assert_same(sites)
+
+
+def test_several_masters_take_part(make_sites: object) -> None:
+    sites = make_sites("hq", "lon", "jfk")  # type: ignore[operator]
+    link(sites, "orders", synchronous=True)
+    parts = {"hq": sites["lon"], "jfk": sites["jfk"]}
+    link(parts, "parts", "id int PRIMARY KEY, qty int")
+    to_lon = "UPDATE snaptide.queue SET destination = 'lon' WHERE snapshot = 'parts'"
+    run(sites["jfk"], to_lon)
+    run_everywhere({n: sites[n] for n in ("hq", "jfk")}, ROWS)
+
+    change(
+        sites,
+        "UPDATE orders SET qty = 7 WHERE id = 1",
+        "INSERT INTO parts VALUES (1, 1), (2, 2)",
+        "UPDATE orders SET qty = 8 WHERE id = 2",
+    )
+
+    assert quantities(sites["hq"]) == {1: 7, 2: 8, 3: 3}
+    assert quantities(sites["lon"], "parts") == {1: 1, 2: 2}
+    assert left_over(sites) == {}
+    masters = run(sites["jfk"], "SELECT masters FROM snaptide.decision")
+    assert masters == [(["hq", "lon"],)]
+
+
+def test_a_session_of_an_application_is_coordinated_by_one_line(
+    linked: Directory,
+) -> None:
+    url = linked["jfk"].url.set(drivername="postgresql+psycopg")
+    engine = create_engine(url)
+    deferred.coordinate(engine, linked["jfk"])
+
+    with Session(engine) as session, session.begin():
+        session.execute(text("UPDATE orders SET qty = 7 WHERE id = 1"))
+        with session.begin_nested() as savepoint:
+            session.execute(text("UPDATE orders SET qty = 7 WHERE id = 2"))
+            savepoint.rollback()
+    engine.dispose()
+
+    assert quantities(linked["hq"]) == {1: 7, 2: 2, 3: 3}
+    assert_same(linked)
+
+
+def test_another_language_of_dates_changes_nothing(linked: Directory) -> None:
+    change(
+        linked,
+        "SET LOCAL datestyle = 'German'",
+        "SET LOCAL timezone = 'Asia/Tokyo'",
+        "UPDATE orders SET at = at + interval '1 day 1 second' WHERE id = 1",
+        "UPDATE orders SET at = at + interval '1 day 1 second', qty = 5",
+    )
+
+    assert_same(linked)
+
+
+def test_a_foreign_prepared_transaction_is_no_concern(linked: Directory) -> None:
+    with application(linked["hq"]) as other:
+        other.execute("BEGIN")
+        other.execute("UPDATE orders SET qty = 2 WHERE id = 3")
+        other.execute("PREPARE TRANSACTION 'theirs'")
+    change(linked, "UPDATE orders SET qty = 7 WHERE id = 1")
+
+    deferred.recover(linked["hq"])
+
+    assert prepared(linked["hq"]) == ["theirs"]
+    with linked["hq"].connect() as connection:
+        raw(connection.execution_options(isolation_level="AUTOCOMMIT")).execute(
+            "ROLLBACK PREPARED 'theirs'"
+        )

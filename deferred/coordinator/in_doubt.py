@@ -1,0 +1,155 @@
+"""In-doubt transactions for people: what stands where, and ending it by hand."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+import sqlalchemy as sa
+from sqlalchemy import Connection, func, select, text
+from sqlalchemy.dialects.postgresql import insert
+
+from deferred.catalog import decision, heuristic_decision
+from deferred.coordinator import recovery
+from deferred.coordinator.decision import Answer
+from deferred.coordinator.gid import Gid
+from deferred.errors import DecidedOtherwise, NotInDoubt
+from sites import Site, identity
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InDoubt:
+    """One coordinated transaction that is not finished everywhere."""
+
+    gid: str
+    #: prepared: a master that waits for the decision; decided: the deciding site, a
+    #: master of which has not confirmed; heuristic: a person ended it at this master
+    state: str
+    since: datetime | None
+    #: what the deciding site says, as far as it can be asked: commit, rollback, in
+    #: progress, another site
+    decision: str | None
+    #: what a person decided here
+    heuristic: str | None = None
+
+
+def list_in_doubt(site: Site) -> list[InDoubt]:
+    """What is in doubt at a site, what it decided and is not confirmed, and what
+    people ended there (Oracle: DBA_2PC_PENDING).
+
+    Raises:
+        SiteUnreachable, SiteNotInitialised.
+    """
+    with site.begin() as connection:
+        identity.read(connection)
+        prepared = connection.execute(text(_PREPARED)).all()
+        decided = connection.execute(
+            select(decision.c.gid, decision.c.decided_at).order_by(decision.c.xid)
+        ).all()
+        judged = connection.execute(
+            select(heuristic_decision).order_by(heuristic_decision.c.decided_at)
+        ).all()
+    waiting = [
+        InDoubt(gid=gid, state="prepared", since=since, decision=_answer(site, gid))
+        for gid, since in prepared
+        if Gid.parse(gid) is not None
+    ]
+    unconfirmed = [
+        InDoubt(gid=gid, state="decided", since=since, decision="commit")
+        for gid, since in decided
+    ]
+    return [*waiting, *unconfirmed, *map(_heuristic, judged)]
+
+
+def commit_in_doubt(site: Site, gid: str, *, force: bool = False) -> None:
+    """Commit what is prepared at a master, before its deciding site says so.
+
+    (Oracle: COMMIT FORCE.) The decision is recorded, and held against the deciding
+    site's as soon as that can be asked. Without `force` only where it cannot.
+
+    Raises:
+        NotInDoubt: nothing of ours is prepared here under this name.
+        DecidedOtherwise: the deciding site says something else, or is not done.
+    """
+    _end(site, gid, Answer.COMMITTED, force=force)
+
+
+def rollback_in_doubt(site: Site, gid: str, *, force: bool = False) -> None:
+    """Roll back what is prepared at a master, before its deciding site says so.
+
+    (Oracle: ROLLBACK FORCE.) See `commit_in_doubt`.
+    """
+    _end(site, gid, Answer.ROLLED_BACK, force=force)
+
+
+def forget_in_doubt(site: Site, gid: str) -> None:
+    """Forget a heuristic decision, or a decision that a lost master cannot confirm.
+
+    (Oracle: DBMS_TRANSACTION.PURGE_MIXED, PURGE_LOST_DB_ENTRY.) A master that comes
+    back after its decision was forgotten would roll back what it has prepared.
+
+    Raises:
+        NotInDoubt: there is neither.
+    """
+    with site.begin() as connection:
+        identity.confirm(connection, site.name)
+        gone = [
+            connection.execute(sa.delete(table).where(table.c.gid == gid)).rowcount
+            for table in (heuristic_decision, decision)
+        ]
+        if not any(gone):
+            raise _not_in_doubt(site, gid)
+
+
+def _end(site: Site, name: str, wanted: Answer, *, force: bool) -> None:
+    with site.begin() as connection:
+        identity.confirm(connection, site.name)
+        known = recovery.list_prepared(connection)
+    gid = next((one for one in known if str(one) == name), None)
+    if gid is None:
+        raise _not_in_doubt(site, name)
+    answer = recovery.ask(site, gid)
+    if answer not in (wanted, Answer.ANOTHER_SITE, None) and not force:
+        raise DecidedOtherwise(
+            f"The deciding site says of {name}: {answer.value}.",
+            gid=name,
+            decision=answer.value,
+        )
+    with site.begin() as connection:
+        _record(connection, name, wanted)
+    recovery.end_prepared(site, gid, commit=wanted is Answer.COMMITTED)
+
+
+def _record(connection: Connection, gid: str, decided: Answer) -> None:
+    """Before it is done, so that no crash can hide who did it."""
+    values = {"decision": decided.value, "decided_by": func.session_user()}
+    row = insert(heuristic_decision).values(gid=gid, **values)
+    connection.execute(
+        row.on_conflict_do_update(index_elements=["gid"], set_={**values})
+    )
+
+
+def _heuristic(row: sa.Row[tuple[str, str, str, datetime, str | None]]) -> InDoubt:
+    return InDoubt(
+        gid=row.gid,
+        state="heuristic",
+        since=row.decided_at,
+        decision=row.outcome,
+        heuristic=f"{row.decision} by {row.decided_by}",
+    )
+
+
+def _answer(site: Site, name: str) -> str | None:
+    gid = Gid.parse(name)
+    answer = None if gid is None else recovery.ask(site, gid)
+    return None if answer is None else answer.value
+
+
+def _not_in_doubt(site: Site, gid: str) -> NotInDoubt:
+    return NotInDoubt(f"Nothing is in doubt at {site.name} as {gid}.", gid=gid)
+
+
+_PREPARED = (
+    "SELECT gid, prepared FROM pg_prepared_xacts WHERE database = current_database()"
+    " ORDER BY prepared"
+)

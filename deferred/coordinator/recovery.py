@@ -1,0 +1,174 @@
+"""Finishing what coordinators left behind: nobody else may hold locks for long.
+
+A master asks the deciding site about what is prepared there; a deciding site sees
+that its decisions reach the masters. Both ways lead to the same end, so that a worker
+at either side is enough. It runs when a worker starts, every minute, and by hand.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+import psycopg
+import sqlalchemy as sa
+from psycopg import errors, sql
+from sqlalchemy import Connection, select, text
+from sqlalchemy.exc import DBAPIError
+
+from deferred.catalog import decision as decisions
+from deferred.catalog import heuristic_decision
+from deferred.coordinator import decision, line
+from deferred.coordinator.decision import Answer
+from deferred.coordinator.gid import PREFIX, Gid
+from sites import Site, faults, identity
+from sites.errors import SnaptideError
+
+log = logging.getLogger(__name__)
+
+#: Seconds that a site may take to answer.
+TIMEOUT = 10.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecoveryReport:
+    """What a recovery finished at a site, and what it had to leave."""
+
+    site: str
+    committed: int = 0
+    rolled_back: int = 0
+    #: their coordinators may be alive, or their deciding sites do not answer
+    left: int = 0
+    #: decisions of this site that all masters have confirmed
+    settled: int = 0
+
+
+def recover(site: Site) -> RecoveryReport:
+    """Finish in-doubt transactions as their deciding sites say.
+
+    What is prepared here is committed where the deciding site committed, and rolled
+    back where it did not; while it is in progress, or does not answer, it stays.
+    Prepared transactions that are not ours are left alone.
+
+    Raises:
+        SiteUnreachable, SiteChanged: this site cannot be asked itself.
+    """
+    with site.begin() as connection:
+        identity.confirm(connection, site.name)
+        prepared = list_prepared(connection)
+        unconfirmed = _open_decisions(connection)
+        judged = _unjudged(connection)
+    answers = {gid: ask(site, gid) for gid in prepared}
+    finished = {gid: finish(site, gid, a) for gid, a in answers.items()}
+    for gid in judged:
+        _judge(site, gid, ask(site, gid))
+    settled = [xid for xid, gid, masters in unconfirmed if _carry(site, gid, masters)]
+    if settled:
+        with site.begin() as connection:
+            found = sa.cast(decisions.c.xid, sa.Text)
+            connection.execute(sa.delete(decisions).where(found.in_(settled)))
+    return RecoveryReport(
+        site=site.name,
+        committed=sum(a is Answer.COMMITTED for a in finished.values()),
+        rolled_back=sum(a is Answer.ROLLED_BACK for a in finished.values()),
+        left=sum(a is None for a in finished.values()),
+        settled=len(settled),
+    )
+
+
+def list_prepared(connection: Connection) -> list[Gid]:
+    """What is prepared in this database by coordinators of ours."""
+    found = connection.scalars(
+        text(
+            "SELECT gid FROM pg_prepared_xacts WHERE database = current_database()"
+            " AND starts_with(gid, :prefix) ORDER BY prepared"
+        ),
+        {"prefix": f"{PREFIX}:"},
+    )
+    return [gid for gid in map(Gid.parse, found) if gid is not None]
+
+
+def ask(site: Site, gid: Gid) -> Answer | None:
+    """Ask the site that decides, found by its identity; None where none answers."""
+    for name in site.directory:
+        with suppress(SnaptideError, DBAPIError), site.peer(name).begin() as connection:
+            if identity.read(connection).site_id == gid.site_id:
+                return decision.ask(connection, gid)
+    return None
+
+
+def finish(site: Site, gid: Gid, answer: Answer | None) -> Answer | None:
+    """Commit or roll back what is prepared at a site; None where it has to stay."""
+    if answer not in (Answer.COMMITTED, Answer.ROLLED_BACK):
+        why = "does not answer" if answer is None else f"says: {answer.value}"
+        log.warning("%s stays in doubt at %s: its site %s.", gid, site.name, why)
+        return None
+    faults.point("recovery.before_finish")
+    end_prepared(site, gid, commit=answer is Answer.COMMITTED)
+    log.info("%s at %s: %s.", gid, site.name, answer.value)
+    return answer
+
+
+def end_prepared(site: Site, gid: Gid, *, commit: bool) -> bool:
+    """Run COMMIT PREPARED or ROLLBACK PREPARED; False where somebody else has.
+
+    Raises:
+        sqlalchemy.exc.OperationalError, psycopg.Error: the site was lost.
+    """
+    command = "COMMIT PREPARED {}" if commit else "ROLLBACK PREPARED {}"
+    with line.connect(site, TIMEOUT) as connection:
+        try:
+            line.driver(connection).execute(
+                sql.SQL(command).format(sql.Literal(str(gid)))
+            )
+        except errors.UndefinedObject:
+            return False
+    return True
+
+
+def _open_decisions(connection: Connection) -> list[tuple[str, Gid, list[str]]]:
+    rows = connection.execute(
+        select(
+            sa.cast(decisions.c.xid, sa.Text), decisions.c.gid, decisions.c.masters
+        ).order_by(decisions.c.decided_at)
+    )
+    parsed = [(xid, Gid.parse(f"{gid}:0"), masters) for xid, gid, masters in rows]
+    return [(xid, gid, masters) for xid, gid, masters in parsed if gid is not None]
+
+
+def _carry(site: Site, gid: Gid, masters: Sequence[str]) -> bool:
+    """Let each master commit its part of what this site decided; whether all have."""
+    branches = [(gid.for_branch(n), name) for n, name in enumerate(masters) if name]
+    try:
+        for branch, name in branches:
+            master = site.peer(name)
+            with master.begin() as connection:
+                identity.confirm(connection, name)
+                waiting = branch in list_prepared(connection)
+            if waiting:
+                end_prepared(master, branch, commit=True)
+    except (SnaptideError, DBAPIError, psycopg.Error) as error:
+        log.warning("%s is not confirmed yet: %s", gid.transaction, error)
+        return False
+    return True
+
+
+def _unjudged(connection: Connection) -> list[Gid]:
+    """Heuristic decisions of which the true outcome is not known yet."""
+    gids = connection.scalars(
+        select(heuristic_decision.c.gid).where(heuristic_decision.c.outcome.is_(None))
+    )
+    return [gid for gid in map(Gid.parse, gids) if gid is not None]
+
+
+def _judge(site: Site, gid: Gid, answer: Answer | None) -> None:
+    if answer not in (Answer.COMMITTED, Answer.ROLLED_BACK):
+        return
+    with site.begin() as connection:
+        connection.execute(
+            sa.update(heuristic_decision)
+            .where(heuristic_decision.c.gid == str(gid))
+            .values(outcome=answer.value)
+        )

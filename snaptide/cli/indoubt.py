@@ -1,0 +1,111 @@
+"""`snaptide indoubt`: coordinated transactions that are not finished everywhere."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+import typer
+
+import deferred
+from snaptide.cli.arguments import Json, SiteName
+from snaptide.cli.failures import ExitCode
+from snaptide.cli.output import facts, show, table
+from snaptide.cli.program import Program
+
+app = typer.Typer(help="In-doubt transactions of synchronous propagation.")
+
+GlobalId = Annotated[str, typer.Argument(metavar="GID", help="As the list shows it.")]
+Force = Annotated[
+    bool,
+    typer.Option("--force", help="Also against what the deciding site says."),
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ended:
+    """What was done by hand."""
+
+    site: str
+    gid: str
+    done: str
+
+
+@app.command("list")
+def list_(ctx: typer.Context, site: SiteName, json: Json = False) -> None:
+    """List what is in doubt at a site; ends with 3 if anything is.
+
+    Example: snaptide indoubt list hq
+    """
+    program = Program.of(ctx)
+    found = deferred.list_in_doubt(program.site(site))
+    rows = [(d.gid, d.state, d.since, d.decision, d.heuristic) for d in found]
+    columns = ["gid", "state", "since", "the deciding site says", "by hand"]
+    show(program, found, lambda: table(columns, rows))
+    if found:
+        raise typer.Exit(ExitCode.ATTENTION)
+
+
+@app.command()
+def recover(ctx: typer.Context, site: SiteName, json: Json = False) -> None:
+    """Finish what its deciding site has decided; a worker does so every minute.
+
+    Example: snaptide indoubt recover hq
+    """
+    program = Program.of(ctx)
+    report = deferred.recover(program.site(site))
+    show(program, report, lambda: facts(report))
+    if report.left:
+        raise typer.Exit(ExitCode.ATTENTION)
+
+
+@app.command()
+def commit(
+    ctx: typer.Context,
+    site: SiteName,
+    gid: GlobalId,
+    force: Force = False,
+    json: Json = False,
+) -> None:
+    """Commit what is prepared at a master whose deciding site cannot be asked.
+
+    Example: snaptide indoubt commit hq snaptide:0b2f...:0
+    """
+    program = Program.of(ctx)
+    deferred.commit_in_doubt(program.site(site), gid, force=force)
+    _ended(program, site, gid, "committed")
+
+
+@app.command()
+def rollback(
+    ctx: typer.Context,
+    site: SiteName,
+    gid: GlobalId,
+    force: Force = False,
+    json: Json = False,
+) -> None:
+    """Roll back what is prepared at a master whose deciding site cannot be asked.
+
+    Example: snaptide indoubt rollback hq snaptide:0b2f...:0
+    """
+    program = Program.of(ctx)
+    deferred.rollback_in_doubt(program.site(site), gid, force=force)
+    _ended(program, site, gid, "rolled back")
+
+
+@app.command()
+def forget(
+    ctx: typer.Context, site: SiteName, gid: GlobalId, json: Json = False
+) -> None:
+    """Forget a decision by hand, or one that a lost master cannot confirm any more.
+
+    Example: snaptide indoubt forget hq snaptide:0b2f...:0
+    """
+    program = Program.of(ctx)
+    deferred.forget_in_doubt(program.site(site), gid)
+    _ended(program, site, gid, "forgotten")
+
+
+def _ended(program: Program, site: str, gid: str, done: str) -> None:
+    report = Ended(site=site, gid=gid, done=done)
+    show(program, report, lambda: facts(report))

@@ -1,0 +1,40 @@
+"""What tests of synchronous propagation share."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from sites import Site
+from tests.linked_table import run
+
+
+def left_over(sites: Mapping[str, Site]) -> dict[str, int]:
+    """What a finished transaction must not leave: calls, prepared transactions."""
+    found: dict[str, int] = {}
+    for name, site in sites.items():
+        found[f"transactions at {name}"] = _count(
+            site, "SELECT count(*) FROM snaptide.deferred_transaction"
+        )
+        found[f"calls at {name}"] = _count(
+            site, "SELECT count(*) FROM snaptide.defcall"
+        )
+        found[f"prepared at {name}"] = len(prepared(site))
+    return {what: count for what, count in found.items() if count}
+
+
+def prepared(site: Site) -> list[str]:
+    """What is prepared in a site's database, ours or not."""
+    rows = run(
+        site,
+        "SELECT gid FROM pg_prepared_xacts WHERE database = current_database()"
+        " ORDER BY prepared",
+    )
+    return [row[0] for row in rows]
+
+
+def quantities(site: Site, table: str = "orders") -> dict[int, Any]:
+    """Key and quantity of each row."""
+    return dict(run(site, f"SELECT id, qty FROM {table} ORDER BY id"))
+
+
+def _count(site: Site, query: str) -> int:
+    return int(run(site, query)[0][0])
