@@ -6,7 +6,7 @@ A hint. The truth about a transaction is the destination's marker.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 import sqlalchemy as sa
@@ -15,39 +15,82 @@ from sqlalchemy import ColumnElement, Connection, Row, func, select
 from deferred.catalog import deferred_transaction, delivery, destination
 from deferred.errors import NoSuchDestination
 from sites import Site, identity, position
+from sites.catalog import SCHEMA
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backlog:
-    """What waits at a site for one destination."""
+    """What waits at a site for one destination, as the view `defbacklog` counts it."""
 
     destination: str
     disabled: bool
     #: transactions that the destination has not answered, as far as known
     transactions: int
-    #: calls of those that a window holds already
     calls: int
+    #: of those calls, as the database stores them
+    bytes: int
     #: when the oldest of them was begun
     oldest: datetime | None
+    #: the budget: more than that marks the destination invalid; None is no limit
+    max_lag_age: timedelta | None
+    max_lag_bytes: int | None
+    #: nothing is pushed until someone makes it valid again; None when it is
+    invalid_since: datetime | None
+    invalid_reason: str | None
+    #: when a worker tries again after a failure; None when nothing failed
+    retry_at: datetime | None
     last_push_at: datetime | None
     last_txn_count: int | None
     last_error: str | None
     last_error_at: datetime | None
 
 
+_VIEW = sa.table("defbacklog", *map(sa.column, Backlog.__slots__), schema=SCHEMA)
+
+
 def waiting_destinations(connection: Connection) -> list[str]:
-    """Destinations that something waits for, those that are disabled left out."""
-    rows = _destinations(connection)
-    return [
-        row.name
-        for row in rows
-        if not row.disabled and connection.scalar(_anything_for(row))
-    ]
+    """Destinations that something waits for and that may be tried now.
+
+    Left out are those that are disabled, invalid, or have failed a moment ago.
+    """
+    rows = connection.execute(
+        select(
+            destination.c.name,
+            destination.c.batch_no,
+            sa.cast(destination.c.window_end, sa.Text).label("seen"),
+        )
+        .where(_open())
+        .order_by(destination.c.name)
+    ).all()
+    return [row.name for row in rows if connection.scalar(_anything_for(row))]
+
+
+def resting(connection: Connection) -> set[str]:
+    """Destinations that have failed a moment ago, and are left alone for a while."""
+    wanted = destination.c.retry_at > func.clock_timestamp()
+    return set(connection.scalars(select(destination.c.name).where(wanted)))
 
 
 def backlogs(connection: Connection) -> list[Backlog]:
-    """What waits for each destination, by name."""
-    return [_backlog(connection, row) for row in _destinations(connection)]
+    """What waits for each destination, by name. Reads all of the queue."""
+    rows = connection.execute(select(_VIEW).order_by("destination"))
+    return [Backlog(**row._mapping) for row in rows]
+
+
+def backlog_of(connection: Connection, name: str) -> Backlog:
+    """What waits for one destination.
+
+    Raises:
+        NoSuchDestination: nothing here is queued for it.
+    """
+    row = connection.execute(
+        select(_VIEW).where(_VIEW.c.destination == name)
+    ).one_or_none()
+    if row is None:
+        raise NoSuchDestination(
+            f"Nothing is queued here for {name!r}.", destination=name
+        )
+    return Backlog(**row._mapping)
 
 
 def set_disabled(site: Site, name: str, *, disabled: bool) -> Backlog:
@@ -58,20 +101,22 @@ def set_disabled(site: Site, name: str, *, disabled: bool) -> Backlog:
     """
     with site.begin() as connection:
         identity.read(connection)
-        changed = connection.execute(
+        connection.execute(
             sa.update(destination)
             .where(destination.c.name == name)
             .values(disabled=disabled)
         )
-        if not changed.rowcount:
-            raise NoSuchDestination(f"Nothing is queued here for {name!r}.")
-        return next(b for b in backlogs(connection) if b.destination == name)
+        return backlog_of(connection, name)
 
 
-def _destinations(connection: Connection) -> list[Row[Any]]:
-    end = sa.cast(destination.c.window_end, sa.Text).label("seen")
-    columns = [column for column in destination.c if column.name != "window_end"]
-    return list(connection.execute(select(*columns, end).order_by("name")))
+def _open() -> ColumnElement[bool]:
+    """Whether a destination may be tried."""
+    retry_at = destination.c.retry_at
+    return sa.and_(
+        sa.not_(destination.c.disabled),
+        destination.c.invalid_since.is_(None),
+        sa.or_(retry_at.is_(None), retry_at <= func.clock_timestamp()),
+    )
 
 
 def _anything_for(row: Row[Any]) -> sa.Select[tuple[bool]]:
@@ -80,29 +125,6 @@ def _anything_for(row: Row[Any]) -> sa.Select[tuple[bool]]:
             sa.exists().where(_cut(row)),
             sa.exists().where(_not_in_a_window(row)),
         )
-    )
-
-
-def _backlog(connection: Connection, row: Row[Any]) -> Backlog:
-    started = deferred_transaction.c.start_time
-    cut = connection.execute(
-        select(func.count(), func.sum(delivery.c.calls), func.min(started))
-        .join(deferred_transaction, deferred_transaction.c.xid == delivery.c.xid)
-        .where(_cut(row))
-    ).one()
-    new = connection.execute(
-        select(func.count(), func.min(started)).where(_not_in_a_window(row))
-    ).one()
-    return Backlog(
-        destination=row.name,
-        disabled=row.disabled,
-        transactions=cut[0] + new[0],
-        calls=int(cut[1] or 0),
-        oldest=min(filter(None, (cut[2], new[1])), default=None),
-        last_push_at=row.last_push_at,
-        last_txn_count=row.last_txn_count,
-        last_error=row.last_error,
-        last_error_at=row.last_error_at,
     )
 
 

@@ -12,6 +12,7 @@ from sqlalchemy import (
     Identity,
     Index,
     Integer,
+    Interval,
     LargeBinary,
     Sequence,
     Table,
@@ -105,6 +106,16 @@ destination = Table(
     # Where a destination stands that has answered the batch before to its end.
     Column("previous_id", Uuid),
     Column("previous_end", BigInteger, nullable=False, server_default=text("0")),
+    # What may wait before the destination is marked invalid; NULL is no limit.
+    Column("max_lag_age", Interval),
+    Column("max_lag_bytes", BigInteger),
+    # Made valid again: its budget does not count until the queue is within it.
+    Column("excused", Boolean, nullable=False, server_default=text("false")),
+    Column("invalid_since", DateTime(timezone=True)),
+    Column("invalid_reason", Text),
+    # In a row; they make the pause longer until workers try again.
+    Column("failures", Integer, nullable=False, server_default=text("0")),
+    Column("retry_at", DateTime(timezone=True)),
     Column("last_push_at", DateTime(timezone=True)),
     Column("last_txn_count", BigInteger),
     Column("last_error", Text),

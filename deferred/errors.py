@@ -72,6 +72,17 @@ class PushRunning(SnaptideError):
     hint = "Try again when it has ended; snaptide status shows it."
 
 
+class DestinationInvalid(SnaptideError):
+    """More waits for this destination than its budget allows; nothing is pushed."""
+
+    code = "SNP-309"
+    hint = (
+        "Look at what waits: snaptide destination list SITE. To push it after all: "
+        "snaptide destination validate SITE DESTINATION. To give it up: drop the "
+        "snapshots with --force and create them again."
+    )
+
+
 class NoSuchError(SnaptideError):
     """There is no such transaction in the error queue."""
 

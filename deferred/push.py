@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from sqlalchemy import Connection, func, select
 from sqlalchemy.exc import DBAPIError
 
-from deferred import agreement, ledger, marker, net_change, sqlstate, work
+from deferred import agreement, budget, ledger, marker, net_change, sqlstate, work
 from deferred import batch as batches
 from deferred.batch import Batch, Waiting
 from deferred.catalog import delivery, destination
@@ -149,7 +149,7 @@ def push(
 
     Raises:
         SiteUnreachable: either end cannot be reached; the queue stays as it is.
-        NoSuchDestination, DestinationDisabled, PositionMismatch.
+        NoSuchDestination, DestinationDisabled, DestinationInvalid, PositionMismatch.
         SiteChanged, SiteRestored, SiteReplaced: one side has to be repaired first.
         PastRetention, CannotTell: a restore went back too far.
         PushInterrupted: the system failed on the way; the rest stays queued.
@@ -347,6 +347,7 @@ def _destination(connection: Connection, name: str | None) -> str:
         raise DestinationDisabled(
             f"Propagation to {name} is disabled.", destination=name
         )
+    budget.judge(connection, name)
     return name
 
 
@@ -367,13 +368,20 @@ def _note_success(origin: Connection, name: str, transactions: int) -> None:
         last_push_at=func.now(),
         last_txn_count=transactions,
         last_error=None,
+        **budget.GOES_ON,
     )
 
 
 def _note_failure(origin: Connection, name: str, reason: str) -> None:
     if not origin.invalidated:
         origin.rollback()
-        _note(origin, name, last_error=reason, last_error_at=func.now())
+        _note(
+            origin,
+            name,
+            last_error=reason,
+            last_error_at=func.now(),
+            **budget.pause(),
+        )
 
 
 def _note(origin: Connection, name: str, **values: object) -> None:

@@ -306,6 +306,7 @@ def _show_calls(connection: Connection) -> None:
     """Let people and coordinators see the calls of exactly the present queues."""
     queues = list_queues(connection)
     views.replace_defcall(connection, queues)
+    views.replace_defload(connection, queues)
     captured.replace_captured_calls(connection, queues)
 
 

@@ -4,36 +4,55 @@ from __future__ import annotations
 
 from typing import Any
 
-from celery import shared_task
+from celery import Task, shared_task
 from sqlalchemy.exc import OperationalError
 
 import deferred
 import masters
-from deferred import schedules
+from deferred import backlog, schedules
 from deferred.errors import DestinationDisabled, PushInterrupted
 from deferred.push import destinations
 from sites import Site, activity, configured
 from sites.errors import SiteUnreachable, SnaptideError
 
-#: What passes by itself is tried again; a site that stays away longer is left
-#: to the next schedule or notification.
+#: What passes by itself is tried again, each time after a longer pause of random
+#: length; a site that stays away longer is left to the next schedule or notification.
 RETRYING: dict[str, Any] = {
     "autoretry_for": (SiteUnreachable, PushInterrupted, OperationalError),
     "retry_backoff": 1,
     "retry_backoff_max": 60,
+    "retry_jitter": True,
     "max_retries": 5,
     # Told in one line, not as a traceback.
     "throws": (SnaptideError,),
 }
 
 
-@shared_task(name="deferred.tasks.push", **RETRYING)
-def push(site: str, destination: str = schedules.EVERYTHING, **options: Any) -> None:
-    """Push a site's queue to a destination; `*` is each of them."""
+@shared_task(name="deferred.tasks.push", bind=True, **RETRYING)
+def push(
+    task: Task[Any, Any],
+    site: str,
+    destination: str = schedules.EVERYTHING,
+    **options: Any,
+) -> None:
+    """Push a site's queue to a destination; `*` is each of them.
+
+    One that failed a moment ago is left alone, unless this is the repetition of
+    what failed: schedules and commits go on asking, and must not add up.
+    """
     home = configured.site(site)
+    everything = destination == schedules.EVERYTHING
+    wanted = destinations(home) if everything else [destination]
+    if not task.request.retries:
+        with home.begin() as connection:
+            resting = backlog.resting(connection)
+        open_ = [name for name in wanted if name not in resting]
+        if wanted and not open_:
+            return
+        wanted = open_
     with schedules.outcome(home, "push", destination):
-        if destination == schedules.EVERYTHING:
-            _push_to_all(home, options)
+        if everything:
+            _push_to_all(home, wanted, options)
         else:
             _push(home, destination, options)
 
@@ -61,10 +80,10 @@ def _push(home: Site, destination: str, options: dict[str, Any]) -> None:
         deferred.push(home, destination, progress=progress, **options)
 
 
-def _push_to_all(home: Site, options: dict[str, Any]) -> None:
+def _push_to_all(home: Site, names: list[str], options: dict[str, Any]) -> None:
     """Push to each destination; one that is away does not keep others waiting."""
     failed: list[SnaptideError] = []
-    for name in destinations(home):
+    for name in names:
         try:
             _push(home, name, options)
         except DestinationDisabled:

@@ -24,17 +24,45 @@ from sqlalchemy.dialects.postgresql import JSONB, array
 
 from sites import QualifiedName, views
 from sites.catalog import SCHEMA
+from sites.types import Xid8
 
 if TYPE_CHECKING:
     from deferred.queue import Queue
 
 DEFCALL = QualifiedName(SCHEMA, "defcall")
+DEFLOAD = QualifiedName(SCHEMA, "defload")
 
 
 def replace_defcall(connection: Connection, queues: Sequence[Queue]) -> None:
     """Make `defcall` show the calls of exactly these queues."""
     parts = [_calls(queue) for queue in queues] or [_no_calls()]
     views.replace(connection, DEFCALL, sa.union_all(*parts))
+
+
+def replace_defload(connection: Connection, queues: Sequence[Queue]) -> None:
+    """Make `defload` count the calls of exactly these queues."""
+    parts = [_load(queue) for queue in queues] or [_no_load()]
+    views.replace(connection, DEFLOAD, sa.union_all(*parts))
+
+
+def _load(queue: Queue) -> Select[Any]:
+    calls = queue.sql().alias("c")
+    size = func.pg_column_size(calls.table_valued())
+    return select(
+        literal(queue.destination).label("destination"),
+        calls.c.xid,
+        func.count().label("calls"),
+        func.sum(size).label("bytes"),
+    ).group_by(calls.c.xid)
+
+
+def _no_load() -> Select[*tuple[Any, ...]]:
+    return select(
+        cast(sa.null(), Text).label("destination"),
+        cast(sa.null(), Xid8()).label("xid"),
+        cast(sa.null(), sa.BigInteger).label("calls"),
+        cast(sa.null(), sa.BigInteger).label("bytes"),
+    ).where(sa.false())
 
 
 def _calls(queue: Queue) -> Select[Any]:

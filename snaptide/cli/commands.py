@@ -11,6 +11,7 @@ import typer
 from snaptide.cli import (
     conflicts,
     demo,
+    destination,
     doctor,
     errors,
     indoubt,
@@ -50,6 +51,7 @@ for group, part in {
     "log": log.app,
     "snapshot": snapshot.app,
     "rules": rules.app,
+    "destination": destination.app,
     "errors": errors.app,
     "conflicts": conflicts.app,
     "indoubt": indoubt.app,

@@ -127,5 +127,13 @@ def duration(seconds: float | None) -> str:
     return f"{seconds / 86400:.0f} d"
 
 
+def size(count: int) -> str:
+    """Bytes as people say them: 12 B, 3.4 kB, 5.6 MB."""
+    value, units = float(count), ["B", "kB", "MB", "GB", "TB"]
+    while value >= 1024 and len(units) > 1:
+        value, units = value / 1024, units[1:]
+    return f"{value:.{0 if units[0] == 'B' else 1}f} {units[0]}"
+
+
 def _is_number(value: object) -> bool:
     return isinstance(value, int | float | Decimal) and not isinstance(value, bool)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from datetime import datetime
 from typing import Annotated
 
 import typer
@@ -15,8 +16,9 @@ from rich.text import Text
 
 from sites import Site
 from snaptide.cli.arguments import Json, SiteNames
+from snaptide.cli.destination import standing
 from snaptide.cli.failures import ExitCode
-from snaptide.cli.output import cell, console, duration, show, table
+from snaptide.cli.output import cell, console, duration, show, size, table
 from snaptide.cli.program import Program
 from snaptide.errors import BadArgument
 from snaptide.status import Activity, SiteStatus
@@ -36,7 +38,8 @@ def status(
 ) -> None:
     """Show queues, refreshes, lag, errors, schedules and running work of sites.
 
-    Ends with 3 when there are parked errors, and with 4 when a site is away.
+    Ends with 3 when there are parked errors or invalid destinations, and with 4 when a
+    site is away.
 
     Example: snaptide status --watch
     """
@@ -51,7 +54,7 @@ def status(
     show(program, found, lambda: screen(found))
     if not all(one.reachable for one in found):
         raise typer.Exit(ExitCode.UNREACHABLE)
-    if any(one.parked or one.error for one in found):
+    if any(one.parked or one.error or _invalid(one) for one in found):
         raise typer.Exit(ExitCode.ATTENTION)
 
 
@@ -77,16 +80,19 @@ def _sites(found: list[SiteStatus]) -> Table:
     for one in found:
         waiting = sum(queue.transactions for queue in one.backlog)
         oldest = min((q.oldest for q in one.backlog if q.oldest), default=None)
-        age = (one.now - oldest).total_seconds() if one.now and oldest else None
         made.add_row(
             one.site,
             _how(one),
             one.revision or "-",
             f"{waiting:,}",
-            duration(age),
+            _age(one, oldest),
             Text(f"{one.parked:,}", style="red" if one.parked else ""),
         )
     return made
+
+
+def _invalid(one: SiteStatus) -> bool:
+    return any(queue.invalid_since for queue in one.backlog)
 
 
 def _how(one: SiteStatus) -> Text:
@@ -101,13 +107,20 @@ def _queues(found: list[SiteStatus]) -> Table:
             f"{one.site} -> {queue.destination}",
             queue.transactions,
             queue.calls,
+            size(queue.bytes),
+            _age(one, queue.oldest),
             queue.last_push_at,
-            "paused" if queue.disabled else queue.last_error,
+            standing(queue),
         )
         for one in found
         for queue in one.backlog
     ]
-    return table(["queue", "transactions", "calls", "last push", ""], rows)
+    columns = ["queue", "transactions", "calls", "size", "age", "last push", ""]
+    return table(columns, rows)
+
+
+def _age(one: SiteStatus, since: datetime | None) -> str:
+    return duration((one.now - since).total_seconds() if one.now and since else None)
 
 
 def _groups(found: list[SiteStatus]) -> Table:

@@ -40,7 +40,14 @@ def check(connection: Connection, site: str) -> Iterator[Finding]:
 
 def _destinations(connection: Connection, site: str) -> Iterator[Finding]:
     for row in connection.execute(select(destination).order_by("name")):
-        if row.disabled:
+        if row.invalid_since:
+            yield _warning(
+                site,
+                f"destination {row.name}",
+                f"It is invalid, nothing is pushed: {row.invalid_reason}",
+                f"snaptide destination validate {site} {row.name}",
+            )
+        elif row.disabled:
             yield _warning(
                 site,
                 f"destination {row.name}",

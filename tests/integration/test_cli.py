@@ -313,6 +313,31 @@ def test_a_long_error_is_shown_page_by_page(snaptide: Run, sites: Directory) -> 
     assert "--after" not in snaptide(*show, *after).output
 
 
+def test_a_destination_beyond_its_budget_is_said_and_made_valid(
+    snaptide: Run, sites: Directory
+) -> None:
+    link(sites, columns="id int PRIMARY KEY, qty int")
+    run(sites["jfk"], "INSERT INTO public.orders VALUES (1, 1)")
+    budget = ("destination", "budget", "jfk", "hq")
+    for wrong in (("--age", "soon"), ("--age", "0 6 * * *"), ("--size", "1XB")):
+        assert snaptide(*budget, *wrong).exit_code == 1
+    limited = report(snaptide(*budget, "--age", "7d", "--size", "1B", "--json"))
+    assert (limited["max_lag_age"], limited["max_lag_bytes"]) == (7 * 86400.0, 1)
+    assert snaptide("destination", "list", "jfk").exit_code == 0
+    refused = snaptide("push", "jfk")
+    assert refused.exit_code == 1
+    assert "SNP-309" in refused.stderr
+    listed = report(snaptide("destination", "list", "jfk", "--json"), 3)
+    assert listed[0]["invalid_reason"].endswith("1 allowed.")
+    for command in (("destination", "list", "jfk"), ("status", "jfk")):
+        shown = snaptide(*command)
+        assert shown.exit_code == 3
+        assert "invalid: " in shown.output
+    assert "destination validate jfk hq" in snaptide("doctor", "jfk").output
+    assert snaptide("destination", "validate", "jfk", "hq").exit_code == 0
+    assert report(snaptide("push", "jfk", "--json"))[0]["transactions"] == 1
+
+
 def test_errors_are_deleted_only_when_named(snaptide: Run, flying: Directory) -> None:
     run(flying["jfk"], "UPDATE public.seats SET free = 7 WHERE id = 1")
     run(flying["hq"], "DELETE FROM public.seats WHERE id = 1")

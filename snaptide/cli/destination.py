@@ -1,0 +1,126 @@
+"""`snaptide destination`: what waits for each destination, and how much may."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Annotated
+
+import typer
+
+from deferred import budget
+from deferred.backlog import Backlog, backlogs
+from deferred.interval import check_interval, seconds_of
+from sites import identity
+from snaptide.cli.arguments import Json, SiteName, complete_site
+from snaptide.cli.failures import ExitCode
+from snaptide.cli.output import duration, facts, show, size, table
+from snaptide.cli.program import Program
+from snaptide.errors import BadArgument
+
+app = typer.Typer(help="What waits for a site's destinations, and how much may.")
+
+DestinationName = Annotated[
+    str, typer.Argument(metavar="DESTINATION", autocompletion=complete_site)
+]
+
+COLUMNS = ["to", "transactions", "calls", "size", "oldest", "may wait", ""]
+_NO_LIMIT = "none"
+_UNITS = {"B": 1, "kB": 2**10, "MB": 2**20, "GB": 2**30, "TB": 2**40}
+
+
+@app.command("list")
+def list_(ctx: typer.Context, site: SiteName, json: Json = False) -> None:
+    """List a site's destinations; ends with 3 if one is invalid.
+
+    Example: snaptide destination list jfk
+    """
+    program = Program.of(ctx)
+    with program.site(site).begin() as connection:
+        identity.read(connection)
+        found = backlogs(connection)
+    show(program, found, lambda: table(COLUMNS, map(_row, found)))
+    if any(one.invalid_since for one in found):
+        raise typer.Exit(ExitCode.ATTENTION)
+
+
+@app.command("budget")
+def budget_(
+    ctx: typer.Context,
+    site: SiteName,
+    destination: DestinationName,
+    age: Annotated[
+        str, typer.Option(help="Of the oldest transaction: 12h, 7d; none.")
+    ] = _NO_LIMIT,
+    size: Annotated[
+        str, typer.Option(help="Of what waits: 500MB, 10GB; none.")
+    ] = _NO_LIMIT,
+    json: Json = False,
+) -> None:
+    """Set how much may wait before a destination is marked invalid.
+
+    Example: snaptide destination budget jfk hq --age 7d --size 10GB
+    """
+    program = Program.of(ctx)
+    changed = budget.set_budget(
+        program.site(site), destination, age=_age(age), size=_bytes(size)
+    )
+    show(program, changed, lambda: facts(changed))
+
+
+@app.command()
+def validate(
+    ctx: typer.Context,
+    site: SiteName,
+    destination: DestinationName,
+    json: Json = False,
+) -> None:
+    """Let pushes to an invalid destination go on, with all that waits.
+
+    Example: snaptide destination validate jfk hq
+    """
+    program = Program.of(ctx)
+    changed = budget.validate(program.site(site), destination)
+    show(program, changed, lambda: facts(changed))
+
+
+def standing(one: Backlog) -> str:
+    """How a destination stands, in a few words."""
+    if one.invalid_since is not None:
+        return f"invalid: {one.invalid_reason}"
+    return "paused" if one.disabled else one.last_error or ""
+
+
+def _row(one: Backlog) -> tuple[object, ...]:
+    limits = [
+        duration(one.max_lag_age.total_seconds()) if one.max_lag_age else "",
+        size(one.max_lag_bytes) if one.max_lag_bytes is not None else "",
+    ]
+    return (
+        one.destination,
+        one.transactions,
+        one.calls,
+        size(one.bytes),
+        one.oldest,
+        ", ".join(filter(None, limits)) or "no limit",
+        standing(one),
+    )
+
+
+def _age(text: str) -> timedelta | None:
+    if text == _NO_LIMIT:
+        return None
+    check_interval(text)
+    seconds = seconds_of(text)
+    if seconds is None:
+        raise BadArgument(f"{text!r} is not a duration.")
+    return timedelta(seconds=seconds)
+
+
+def _bytes(text: str) -> int | None:
+    if text == _NO_LIMIT:
+        return None
+    number = text.rstrip("kMGTB ")
+    unit = text[len(number) :].strip() or "B"
+    if not number.isdecimal() or unit not in _UNITS:
+        raise BadArgument(f"{text!r} is not a size; write 500MB or 10GB.")
+    return int(number) * _UNITS[unit]
