@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
-from psycopg.errors import LockNotAvailable
+from psycopg.errors import LockNotAvailable, UndefinedTable
 from sqlalchemy import Connection, func, select
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt
@@ -16,7 +16,7 @@ import deferred
 from deferred import PushReport, agreement, error_queue, queue
 from masters import registration
 from masters.snapshot_log import find_log
-from sites import faults, identity, names, peers, position
+from sites import faults, identity, names, peers, position, ring
 from sites.activity import Progress
 from sites.errors import SnaptideError
 from sites.identity import Identity
@@ -229,7 +229,7 @@ def _once(
     """Read, compare and merge once; commits at the site, then at the master."""
     registered = _register_new(task)
     faults.point("refresh.after_register")
-    with _moment(task.master) as master, _moment(task.site) as site:
+    with _masters_moment(task) as master, _moment(task.site) as site:
         with task.site.connect() as plain:
             seen = window.read(
                 master,
@@ -370,6 +370,26 @@ def _moment(site: Site) -> Iterator[Connection]:
     """A connection that sees one moment, from its first statement on."""
     with site.connect() as plain:
         yield plain.execution_options(isolation_level="REPEATABLE READ")
+
+
+@contextmanager
+def _masters_moment(task: _Task) -> Iterator[Connection]:
+    """The same at the master, with its logs held from before that moment on.
+
+    A purge that empties a partition takes its rows away from older moments too:
+    what was looked up as being there would be read as empty.
+    """
+    with task.master.connect() as plain:
+        logs = [find_log(plain, member.master) for member in task.members]
+        plain.rollback()
+        connection = plain.execution_options(isolation_level="REPEATABLE READ")
+        try:
+            ring.hold(connection, [log.log_table for log in logs if log is not None])
+        except UndefinedTable as error:
+            raise PositionMoved(
+                "A snapshot log of the group went meanwhile."
+            ) from error
+        yield connection
 
 
 def _load(

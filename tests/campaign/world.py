@@ -25,7 +25,7 @@ TABLES = (
     "CREATE TABLE public.dispute (id int PRIMARY KEY, words text)",
     "CREATE TABLE public.spare (id int PRIMARY KEY, words text)",
     f"INSERT INTO public.account SELECT i, 0 FROM generate_series(0, {ACCOUNTS - 1}) i",
-    "INSERT INTO public.note SELECT i, 'note ' || i FROM generate_series(1, 50) i",
+    "INSERT INTO public.note SELECT i, 'note ' || i FROM generate_series(1, 20) i",
     "INSERT INTO public.dispute VALUES (1, 'first')",
     "INSERT INTO public.spare VALUES (1, 'first')",
 )

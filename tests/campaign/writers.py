@@ -7,10 +7,10 @@ from random import Random
 
 import psycopg
 
-ACCOUNTS = 8
+ACCOUNTS = 200
 
 #: Seconds between two bookings: a push, one by one, has to keep up.
-PAUSE = 0.2
+PAUSE = 0.4
 
 
 class Writer(threading.Thread):
