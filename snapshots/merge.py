@@ -8,9 +8,8 @@ merge gives way, not the user. What users hold, want or changed is left alone
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-import sqlalchemy as sa
 from sqlalchemy import (
     Connection,
     cast,
@@ -39,6 +38,9 @@ from snapshots.work import Work
 #: up so are held back.
 LOCK_TIMEOUT = "20ms"
 
+#: A merge whose program is stopped keeps no row from users for longer.
+IDLE_TIMEOUT = "30s"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
@@ -59,6 +61,8 @@ class Merged:
     updated: int = 0
     deleted: int = 0
     held_back: int = 0
+    #: what the site said of rows that it refused, and of how many of those held back
+    refused: Mapping[str, int] = field(default_factory=dict)
 
 
 def prepare(connection: Connection, group: RefreshGroup) -> None:
@@ -69,6 +73,7 @@ def prepare(connection: Connection, group: RefreshGroup) -> None:
     """
     set_local = select(
         func.set_config("lock_timeout", LOCK_TIMEOUT, True),
+        func.set_config("idle_in_transaction_session_timeout", IDLE_TIMEOUT, True),
         func.set_config("snaptide.origin", group.master, True),
         func.set_config("synchronous_commit", "on", True),
     )
@@ -130,8 +135,12 @@ def settle(
     group: RefreshGroup,
     window: Window,
     methods: Mapping[str, str],
+    merged: Mapping[str, Merged],
 ) -> None:
     """Note the moment that the group shows now, and what of the queues it covers.
+
+    What the site refused is left as the group's last error: nobody but people can
+    settle it.
 
     Raises:
         PositionMoved: the master was repaired meanwhile; what is pending was
@@ -144,8 +153,22 @@ def settle(
     for member in window.members:
         _note(connection, member, methods[member.snapshot.key])
     refresh_group.advance(
-        connection, group.name, window.position, window.master.incarnation
+        connection,
+        group.name,
+        window.position,
+        window.master.incarnation,
+        error=_refusals(merged),
     )
+
+
+def _refusals(merged: Mapping[str, Merged]) -> str | None:
+    """One line on the rows that the site refused."""
+    parts = [
+        f"{count} of {name}: {why}"
+        for name, done in merged.items()
+        for why, count in done.refused.items()
+    ]
+    return f"The site refuses rows; {'; '.join(parts)}" if parts else None
 
 
 def _refuse_mass_delete(connection: Connection, changes: Work, rules: Rules) -> None:
@@ -174,13 +197,15 @@ def _count(connection: Connection, changes: Work) -> Merged:
         updated=written.get("U", 0),
         deleted=written.get("D", 0),
         held_back=work.held(connection, changes),
+        refused=work.refusals(connection, changes),
     )
 
 
 def _keep_held(connection: Connection, changes: Work) -> None:
     """Have the next refresh look again at what this one held back."""
     extra, names = changes.member.snapshot.extra(), changes.member.snapshot.key_names
-    rows = select(*changes.keys, sa.literal("held")).where(changes.table.c.held)
+    reason = func.coalesce("refused: " + changes.table.c.why, "held")
+    rows = select(*changes.keys, reason).where(changes.table.c.held)
     connection.execute(insert(extra).from_select([*names, "reason"], rows))
 
 

@@ -419,7 +419,7 @@ def _merge(
             if member.method == LOAD:
                 definition = definitions[member.snapshot.key]
                 first_load.finish(connection, member, definition, task.master.name)
-        merge.settle(connection, task.group, seen, methods)
+        merge.settle(connection, task.group, seen, methods, merged)
         faults.point("refresh.before_merge_commit")
     return merged
 
@@ -493,5 +493,6 @@ def _report(
         updated=done.updated,
         deleted=done.deleted,
         held_back=done.held_back,
+        refused=done.refused,
         window_keys=keys[name],
     )

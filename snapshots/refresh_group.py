@@ -96,9 +96,14 @@ def lock_at(connection: Connection, group: RefreshGroup) -> None:
 
 
 def advance(
-    connection: Connection, name: str, position: str, incarnation: uuid.UUID
+    connection: Connection,
+    name: str,
+    position: str,
+    incarnation: uuid.UUID,
+    *,
+    error: str | None,
 ) -> None:
-    """Note the moment that the group shows now, and whose it is."""
+    """Note the moment that the group shows now, whose it is, and what is wrong."""
     connection.execute(
         update(_group)
         .where(_group.c.name == name)
@@ -106,7 +111,7 @@ def advance(
             position=cast(literal(position), PgSnapshot()),
             incarnation=incarnation,
             refreshed_at=func.clock_timestamp(),
-            last_error=None,
+            last_error=error,
         )
     )
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from deferred import PushReport
@@ -57,6 +58,8 @@ class SnapshotReport:
     deleted: int = 0
     #: rows that differ and were left alone; the next refresh looks again
     held_back: int = 0
+    #: those of them that a trigger or constraint at the site refuses, by its words
+    refused: Mapping[str, int] = field(default_factory=dict)
     #: keys that were compared; None when it was all of them
     window_keys: int | None = None
 

@@ -28,7 +28,7 @@ class Work:
     """The differences of one snapshot, staged where they are to be written."""
 
     member: Member
-    #: `kind` and `n1`, `n2`, ... as `sites.write` wants them, `held`, `no`
+    #: `kind` and `n1`, `n2`, ... as `sites.write` wants them, `held`, `why`, `no`
     staged: Staged
 
     @property
@@ -57,6 +57,7 @@ def create(connection: Connection, member: Member, number: int) -> Work:
         [
             NewColumn(name="kind", type='"char"', nullable=False),
             NewColumn(name="held", type="boolean", nullable=False, default="false"),
+            NewColumn(name="why", type="text"),
             NewColumn(
                 name="no", type="bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY"
             ),
@@ -74,6 +75,7 @@ def create(connection: Connection, member: Member, number: int) -> Work:
         name,
         sa.column("kind", sa.Text),
         sa.column("held", sa.Boolean),
+        sa.column("why", sa.Text),
         sa.column("no", sa.BigInteger),
         *(
             sa.column(n, member.base.column(c).recorded_type)
@@ -138,10 +140,31 @@ def held(connection: Connection, work: Work) -> int:
     return connection.scalar(query) or 0
 
 
-def hold(connection: Connection, work: Work, condition: sa.ColumnElement[bool]) -> int:
-    """Hold back the free rows that fulfil a condition; says how many."""
-    statement = update(work.table).where(work.free, condition).values(held=True)
-    return connection.execute(statement).rowcount
+def hold(
+    connection: Connection,
+    work: Work,
+    condition: sa.ColumnElement[bool],
+    why: str | None = None,
+) -> int:
+    """Hold back the free rows that fulfil a condition; says how many.
+
+    Parameters:
+        why: what the site said when it refused them; None if users have them.
+    """
+    statement = update(work.table).where(work.free, condition)
+    return connection.execute(statement.values(held=True, why=why)).rowcount
+
+
+def refusals(connection: Connection, work: Work) -> dict[str, int]:
+    """What the site said of the rows that it refused, and of how many."""
+    why = work.table.c.why
+    rows = connection.execute(
+        select(why, func.count())
+        .where(why.is_not(None))
+        .group_by(why)
+        .order_by(func.count().desc(), why)
+    ).all()
+    return {row[0]: row[1] for row in rows}
 
 
 def _pair_equal_keys(connection: Connection, work: Work) -> None:

@@ -2,8 +2,9 @@
 
 The order is that of `sites.write`. Other than an apply at a master, a merge has
 users beside it: a row that cannot be written because one of them holds a lock,
-or has just taken its key or value, is found, held back, and the whole is written
-again without it and without what depends on it.
+or has just taken its key or value, or because a trigger or constraint of theirs
+refuses it, is found, held back, and the whole is written again without it and
+without what depends on it.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from psycopg import errors as pg
 from sqlalchemy import Connection, Delete, Update, exists, func, select, text
 from sqlalchemy.exc import DBAPIError
 
+from deferred import sqlstate
 from sites import write
 from sites.table import Unique
 from snapshots import held_back, work
@@ -28,6 +30,9 @@ SHORT_TIMEOUT = "10ms"
 #: Rounds of holding back; each but the last finds at least one row.
 ROUNDS = 20
 
+#: A site that refuses so many rows of one statement refuses the refresh.
+MOST_REFUSED = 1000
+
 #: What a user beside the merge can cause.
 _GIVE_WAY = (
     pg.LockNotAvailable,
@@ -37,12 +42,27 @@ _GIVE_WAY = (
 )
 
 
+#: Rows that cannot be written now, and why the site refuses those that it does.
+_Missing = dict[int, str | None]
+
+
+class RowsSwallowed(Exception):
+    """Fewer rows were written than there are, or more, and nobody said why."""
+
+
 class _InTheWay(Exception):
     """Rows were found that cannot be written now."""
 
-    def __init__(self, changes: Work, numbers: Sequence[int]) -> None:
+    def __init__(self, changes: Work, missing: _Missing) -> None:
         self.changes = changes
-        self.numbers = numbers
+        self.missing = missing
+
+    def hold(self, connection: Connection) -> None:
+        """Hold them back."""
+        for why in set(self.missing.values()):
+            numbers = [no for no, reason in self.missing.items() if reason == why]
+            rows = self.changes.table.c.no.in_(numbers)
+            work.hold(connection, self.changes, rows, why)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +102,7 @@ def write_free(connection: Connection, group: Sequence[Work]) -> None:
             _check_references(connection, group)
         except _InTheWay as found:
             savepoint.rollback()
-            rows = found.changes.table.c.no.in_(found.numbers)
-            work.hold(connection, found.changes, rows)
+            found.hold(connection)
         else:
             savepoint.commit()
             return
@@ -166,11 +185,7 @@ def _expect_all(
     expected = connection.scalar(wanted)
     touched = connection.execute(statement).rowcount
     if touched != expected:
-        raise CannotMerge(
-            f"{touched} of {expected} rows of {changes.member.snapshot.key} were"
-            " written: a trigger or policy at the site swallowed the others.",
-            snapshot=changes.member.snapshot.key,
-        )
+        raise RowsSwallowed("a trigger or policy at the site swallows the row")
 
 
 def _free(rows: range) -> dict[str, object]:
@@ -178,24 +193,23 @@ def _free(rows: range) -> dict[str, object]:
 
 
 def _take(connection: Connection, step: _Step) -> None:
-    """Take one step, or find out whose rows are in its way."""
+    """Take one step, or find out which rows are in its way."""
     numbers = _numbers(connection, step)
     if not numbers:
         return
     try:
         with connection.begin_nested():
-            missing = step.run(connection, _span(numbers))
-    except DBAPIError as error:
-        if not isinstance(error.orig, _GIVE_WAY):
-            raise
+            missing: _Missing = dict.fromkeys(step.run(connection, _span(numbers)))
+    except (DBAPIError, RowsSwallowed) as error:
+        _reason(error)
         missing = _look_for(connection, step, numbers)
-        # None: whoever was in the way has gone. All is written once more.
+        # Empty: whoever was in the way has gone. All is written once more.
         raise _InTheWay(step.changes, missing) from None
     if missing:
         raise _InTheWay(step.changes, missing)
 
 
-def _look_for(connection: Connection, step: _Step, numbers: list[int]) -> list[int]:
+def _look_for(connection: Connection, step: _Step, numbers: list[int]) -> _Missing:
     """Find the rows by halving: what can be written is, for the time being."""
     with connection.begin_nested() as trial:
         connection.execute(select(func.set_config("lock_timeout", SHORT_TIMEOUT, True)))
@@ -204,18 +218,35 @@ def _look_for(connection: Connection, step: _Step, numbers: list[int]) -> list[i
     return found
 
 
-def _halve(connection: Connection, step: _Step, numbers: list[int]) -> list[int]:
+def _halve(connection: Connection, step: _Step, numbers: list[int]) -> _Missing:
     try:
         with connection.begin_nested():
-            return step.run(connection, _span(numbers))
-    except DBAPIError as error:
-        if not isinstance(error.orig, _GIVE_WAY):
-            raise
+            return dict.fromkeys(step.run(connection, _span(numbers)))
+    except (DBAPIError, RowsSwallowed) as error:
+        why = _reason(error)
     if len(numbers) == 1:
-        return numbers
+        return dict.fromkeys(numbers, why)
     middle = len(numbers) // 2
-    first = _halve(connection, step, numbers[:middle])
-    return first + _halve(connection, step, numbers[middle:])
+    found = _halve(connection, step, numbers[:middle])
+    found |= _halve(connection, step, numbers[middle:])
+    if sum(reason is not None for reason in found.values()) >= MOST_REFUSED:
+        raise CannotMerge(f"The site refuses {MOST_REFUSED} rows and more: {why}")
+    return found
+
+
+def _reason(error: DBAPIError | RowsSwallowed) -> str | None:
+    """Why the site does not take rows; None when a user has them for the moment.
+
+    Raises:
+        sqlalchemy.exc.DBAPIError: the reason has nothing to do with the rows.
+    """
+    if isinstance(error, RowsSwallowed):
+        return str(error)
+    if isinstance(error.orig, _GIVE_WAY):
+        return None
+    if not sqlstate.caused_by_data(error):
+        raise error
+    return sqlstate.message(error)
 
 
 def _numbers(connection: Connection, step: _Step) -> list[int]:
@@ -252,4 +283,4 @@ def _find_orphans(connection: Connection, group: Sequence[Work]) -> None:
                 rows = select(side.table.c.no).where(side.free, condition)
                 numbers = list(connection.scalars(rows))
                 if numbers:
-                    raise _InTheWay(side, numbers)
+                    raise _InTheWay(side, dict.fromkeys(numbers))

@@ -101,4 +101,9 @@ def _shown(report: RefreshReport) -> Group:
             f"Pushed before: {report.pushed.transactions} transactions, "
             f"{report.pushed.errors} parked."
         )
+    lines += [
+        f"{one.name}: the site refuses {count} of them: {why}"
+        for one in report.snapshots
+        for why, count in one.refused.items()
+    ]
     return Group(table(COLUMNS, rows), "", *lines)

@@ -47,7 +47,7 @@ def _once_the_moment_is_taken(hq: Site) -> Iterator[list[Any]]:
         options = connection.get_execution_options()
         if options.get("isolation_level") == "REPEATABLE READ" and not purged:
             purged.append(statement)
-            purged += masters.purge_snapshot_logs(hq)
+            purged.extend(masters.purge_snapshot_logs(hq))
 
     event.listen(hq.engine, "after_cursor_execute", purge)
     try:

@@ -7,7 +7,7 @@ import pytest
 
 import snapshots
 from sites import Directory
-from snapshots import refresh_group
+from snapshots import refresh_group, writing
 from snapshots.errors import CannotMerge, ErrorsAtMaster, MasterChanged, RefreshRunning
 from tests.fix_sites import log, rows, run
 
@@ -102,18 +102,70 @@ def test_errors_at_the_master(hq, jfk):
     assert rows(jfk, "SELECT money FROM public.a WHERE id = 1") == [(2,)]
 
 
-def test_trigger_at_the_site_that_refuses(hq, jfk):
-    run(
-        jfk,
-        "CREATE FUNCTION public.no() RETURNS trigger LANGUAGE plpgsql AS"
-        " 'BEGIN RAISE EXCEPTION ''not here''; END'",
-        'CREATE TRIGGER no BEFORE UPDATE ON public."snap$_a"'
-        " FOR EACH ROW EXECUTE FUNCTION public.no()",
-    )
+def test_row_that_the_site_refuses_is_held_back(hq, jfk):
+    """The others go on; what the trigger says stands where people look."""
+    refuse(jfk, "UPDATE", "NEW.id = 3")
+    run(jfk, 'ALTER TABLE public."snap$_a" ADD CHECK (money <> 70 OR id <> 4)')
+    run(hq, "UPDATE public.a SET money = 70", "UPDATE public.b SET money = 7")
+    report = {s.name: s for s in snapshots.refresh(jfk, "bank").snapshots}
+    assert (report["a"].updated, report["a"].held_back) == (3, 2)
+    assert report["b"].updated == 5
+    assert report["a"].refused["not here"] == 1
+    assert len(report["a"].refused) == 2
+    assert rows(jfk, "SELECT money FROM public.a WHERE id IN (3, 4)") == [(100,)] * 2
+    sources = rows(jfk, 'SELECT k1, source FROM snaptide."uslog$_a" WHERE k1 = 3')
+    assert sources == [(3, "refused: not here")]
+    [(noted,)] = rows(jfk, "SELECT last_error FROM snaptide.refresh_group")
+    assert "1 of a: not here" in str(noted)
+
+    run(jfk, 'DROP TRIGGER no ON public."snap$_a"')
+    run(hq, "UPDATE public.a SET money = 8 WHERE id = 4")
+    report = {s.name: s for s in snapshots.refresh(jfk, "bank").snapshots}
+    assert report["a"].refused == {}
+    assert rows(jfk, "SELECT money FROM public.a WHERE id IN (3, 4) ORDER BY id") == [
+        (70,),
+        (8,),
+    ]
+    assert rows(jfk, "SELECT last_error FROM snaptide.refresh_group") == [(None,)]
+
+
+def test_refused_parent_keeps_its_children_back(hq, jfk):
+    """What depends on a refused row waits with it; deletes are refused as well."""
+    refuse(jfk, "DELETE", "OLD.id = 2")
+    run(hq, "DELETE FROM public.a WHERE id < 4", "INSERT INTO public.a VALUES (9)")
+    report = {s.name: s for s in snapshots.refresh(jfk, "bank").snapshots}
+    assert (report["a"].inserted, report["a"].deleted) == (1, 2)
+    assert report["a"].refused == {"not here": 1}
+    assert rows(jfk, "SELECT id FROM public.a ORDER BY id") == [(2,), (4,), (5,), (9,)]
+
+
+def test_trigger_that_swallows_rows(hq, jfk):
+    refuse(jfk, "UPDATE", "NEW.id = 3", how="RETURN NULL")
+    run(hq, "UPDATE public.a SET money = 7")
+    report = {s.name: s for s in snapshots.refresh(jfk, "bank").snapshots}
+    assert (report["a"].updated, report["a"].held_back) == (4, 1)
+    assert "swallows" in str(report["a"].refused)
+
+
+def test_site_that_refuses_everything(hq, jfk, monkeypatch):
+    """Looking for each row would take for ever: the refresh stops."""
+    monkeypatch.setattr(writing, "MOST_REFUSED", 3)
+    refuse(jfk, "UPDATE", "true")
     run(hq, "UPDATE public.a SET money = 7", "UPDATE public.b SET money = 7")
     with pytest.raises(CannotMerge, match="not here"):
         snapshots.refresh(jfk, "bank")
     assert rows(jfk, "SELECT sum(money) FROM public.b") == [(500,)]
+
+
+def refuse(jfk, event, when, *, how="RAISE EXCEPTION ''not here''"):
+    """Have a trigger of the site's own refuse rows of one kind."""
+    run(
+        jfk,
+        "CREATE FUNCTION public.no() RETURNS trigger LANGUAGE plpgsql AS"
+        f" 'BEGIN {how}; END'",
+        f'CREATE TRIGGER no BEFORE {event} ON public."snap$_a"'
+        f" FOR EACH ROW WHEN ({when}) EXECUTE FUNCTION public.no()",
+    )
 
 
 def test_master_that_forgot_us(hq, jfk):
