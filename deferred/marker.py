@@ -31,6 +31,10 @@ class Marker:
 #: way; so do we behind a row that a user holds, and let go of those we hold.
 LOCK_TIMEOUT = "100ms"
 
+#: A pusher that is stopped, or whose machine is gone, keeps no row from users for
+#: longer: its session is ended, and the next push goes on.
+IDLE_TIMEOUT = "30s"
+
 
 def read(connection: Connection, origin_id: uuid.UUID) -> Marker:
     """The marker as it stands at the destination; zeros before the first push."""
@@ -40,7 +44,8 @@ def read(connection: Connection, origin_id: uuid.UUID) -> Marker:
 def lock(connection: Connection, origin_id: uuid.UUID, origin: str) -> Marker:
     """Lock the marker of an origin, before anything else is touched.
 
-    From then on this transaction waits for no lock longer than `LOCK_TIMEOUT`.
+    From then on this transaction waits for no lock longer than `LOCK_TIMEOUT`, and
+    for its own program no longer than `IDLE_TIMEOUT`.
     """
     connection.execute(
         insert(push_marker)
@@ -49,7 +54,12 @@ def lock(connection: Connection, origin_id: uuid.UUID, origin: str) -> Marker:
     )
     found = _read(connection, origin_id, lock=True)
     # Not before: another pusher may take his time.
-    connection.execute(select(func.set_config("lock_timeout", LOCK_TIMEOUT, True)))
+    connection.execute(
+        select(
+            func.set_config("lock_timeout", LOCK_TIMEOUT, True),
+            func.set_config("idle_in_transaction_session_timeout", IDLE_TIMEOUT, True),
+        )
+    )
     return found
 
 

@@ -32,6 +32,12 @@ SETTINGS = {
     # A batch, a marker or a position that is forgotten by a crash after we
     # told someone about it would be applied twice or lost.
     "synchronous_commit": "on",
+    # A server notices within a minute that our machine is gone, and lets users have
+    # the rows that we had locked. By default it takes two hours.
+    "tcp_keepalives_idle": "30",
+    "tcp_keepalives_interval": "10",
+    "tcp_keepalives_count": "3",
+    "tcp_user_timeout": "60000",
     # Whatever a database has for its users: each statement of a merge must see
     # what was committed before it, or it would overwrite a user's change.
     "default_transaction_isolation": "read committed",
@@ -130,6 +136,8 @@ class Site:
                 "keepalives_idle": 30,
                 "keepalives_interval": 10,
                 "keepalives_count": 3,
+                # Milliseconds: a line that swallows what is sent counts as broken.
+                "tcp_user_timeout": 60_000,
             },
         )
         event.listen(engine, "connect", _prepare)
