@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import islice
+from itertools import cycle, islice
 from random import Random
 
 from tests.campaign.kinds import ANY_TIME
 from tests.campaign.verbs import VERBS
+
+#: Crashes of a round that take a JVM with them: each costs many seconds.
+COSTLY = 4
 
 #: Which servers a verb has to do with; those that are not here: both.
 _SERVERS = {
@@ -36,36 +39,40 @@ def points() -> list[str]:
 
 
 def deal(seed: int, first: int, count: int) -> list[Card]:
-    """The cards from a place in the endless deck; each round has every card once."""
+    """The cards from a place in the endless deck."""
     return list(islice(_endless(seed), first, first + count))
 
 
 def _endless(seed: int) -> Iterator[Card]:
     random = Random(seed)
     yield from _each_point_once(random)
-    first = True
+    costly = cycle(_shuffled(random, _costly()))
     while True:
-        cards = list(_all(costly=first))
-        random.shuffle(cards)
-        yield from cards
-        first = False
+        cards = [*_shuffled(random, _cheap()), *islice(costly, COSTLY)]
+        yield from _shuffled(random, cards)
 
 
-def _all(*, costly: bool) -> Iterator[Card]:
-    """Every place with every victim.
+def _shuffled(random: Random, cards: Iterable[Card]) -> list[Card]:
+    found = list(cards)
+    random.shuffle(found)
+    return found
 
-    Parameters:
-        costly: with those after which a JVM has to be started: ten seconds of work.
-    """
+
+def _cheap() -> Iterator[Card]:
+    """Every place with every victim, but those after which a JVM has to start."""
     for name, verb in VERBS.items():
+        victims = [*_victims(name), *([] if verb.spark else ["process"])]
         for point in (*verb.points, ANY_TIME):
-            victims = _victims(name)
-            if costly or not verb.spark:
-                victims.append("process")
-            if costly and verb.spark:
-                victims.append("jvm")
             for victim in victims:
                 yield Card(verb=name, point=point, victim=victim)
+
+
+def _costly() -> Iterator[Card]:
+    for name, verb in VERBS.items():
+        if verb.spark:
+            for point in (*verb.points, ANY_TIME):
+                for victim in ("process", "jvm"):
+                    yield Card(verb=name, point=point, victim=victim)
 
 
 def _each_point_once(random: Random) -> list[Card]:
