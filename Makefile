@@ -12,7 +12,7 @@ PG_OPTION := $(if $(PG),--pg $(PG))
 KEEP_OPTION := $(if $(KEEP),--keep)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-unit check docs campaign bench clean
+.PHONY: help demo test test-unit check docs campaign soak bench clean
 
 help: ## list the targets
 	@while IFS= read -r line; do \
@@ -50,6 +50,11 @@ check: .venv ## format, lint, types, imports, spelling, compose file, docs
 docs: .venv ## generate the reference, build the pages into site/
 	$(BIN)/python -m docs.generate
 	$(BIN)/mkdocs build --strict
+
+soak: .venv ## hold random work against the master for hours (HOURS=8, SEED=1)
+	SNAPTIDE_ORACLE_SECONDS=$$(( $(or $(HOURS),1) * 3600 )) \
+	SNAPTIDE_ORACLE_SEED=$(or $(SEED),0) SNAPTIDE_ORACLE_EXAMPLES=20 \
+	SNAPTIDE_ORACLE_STEPS=50 $(BIN)/pytest tests/oracle -s -p no:randomly $(PG_OPTION)
 
 campaign: .venv ## crash by the thousand (KIND=async CRASHES=1000 SEED=1); goes on where it was
 	$(BIN)/python -m tests.campaign $(if $(KIND),--kind $(KIND)) \
