@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Annotated
 
 import typer
@@ -12,6 +13,7 @@ from rich.text import Text
 
 from sites import Site
 from snaptide import doctor, migrate
+from snaptide import grants as rights
 from snaptide import repair as repairs
 from snaptide.cli.arguments import Json, SiteName, SiteNames, complete_site
 from snaptide.cli.doctor import end_with, findings_table
@@ -29,6 +31,15 @@ class SchemaReport:
     site: str
     before: str | None
     now: str | None
+    #: statements that give roles their rights, printed or run
+    grants: tuple[str, ...] = ()
+
+
+class Grants(StrEnum):
+    """What becomes of the statements that give roles their rights."""
+
+    PRINT = "print"
+    RUN = "run"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,15 +57,22 @@ def init(
     sites: Annotated[
         list[str], typer.Argument(metavar="SITE...", autocompletion=complete_site)
     ],
+    grants: Annotated[
+        Grants | None,
+        typer.Option(
+            help="Print or run the GRANTs of the roles that push, refresh, purge "
+            "and look; again after new logs and snapshots."
+        ),
+    ] = None,
     json: Json = False,
 ) -> None:
     """Create the schema snaptide at sites, or upgrade it to this version.
 
-    Example: snaptide site init hq jfk
+    Example: snaptide site init hq jfk --grants run
     """
     program = Program.of(ctx)
-    reports = [_init(program.site(name)) for name in sites]
-    show(program, reports, lambda: _schemas(reports))
+    reports = [_init(program.site(name), grants) for name in sites]
+    show(program, reports, lambda: _initialised(reports))
 
 
 @app.command("list")
@@ -145,10 +163,30 @@ def _repaired(report: repairs.RepairReport) -> RenderableType:
     return facts(report)
 
 
-def _init(site: Site) -> SchemaReport:
+def _init(site: Site, wanted: Grants | None) -> SchemaReport:
     before = _revision(site)
     migrate.upgrade(site)
-    return SchemaReport(site=site.name, before=before, now=_revision(site))
+    return SchemaReport(
+        site=site.name,
+        before=before,
+        now=_revision(site),
+        grants=_grant(site, wanted),
+    )
+
+
+def _grant(site: Site, wanted: Grants | None) -> tuple[str, ...]:
+    if wanted is Grants.RUN:
+        return tuple(rights.run(site))
+    if wanted is Grants.PRINT:
+        with site.connect() as connection:
+            return tuple(rights.statements(connection))
+    return ()
+
+
+def _initialised(reports: list[SchemaReport]) -> RenderableType:
+    """What was done, and below it the grants, one a line, as psql takes them."""
+    lines = [f"{one};" for report in reports for one in report.grants]
+    return Group(_schemas(reports), *map(Text, lines))
 
 
 def _revision(site: Site) -> str | None:

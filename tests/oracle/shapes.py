@@ -154,7 +154,9 @@ def shapes(draw: st.DrawFn) -> tuple[Shape, ...]:
 def _shape(draw: st.DrawFn, name: str, earlier: tuple[Shape, ...]) -> Shape:
     key_types = draw(st.lists(st.sampled_from(KEY_TYPES), min_size=0, max_size=3))
     key = tuple(Column(f"k{n}", kind, False) for n, kind in enumerate(key_types))
-    with_rowid = not key or draw(st.booleans())
+    # With ROWID the key is a unique value like others: it must have a free one.
+    free = any(c.type in UNIQUE_TYPES for c in key)
+    with_rowid = not key or (free and draw(st.booleans()))
     values = draw(st.lists(_value(), min_size=1, max_size=4))
     columns = [Column(f"v{n}", *one) for n, one in enumerate(values)]
     condition = draw(st.sampled_from(CONDITIONS))

@@ -1,0 +1,140 @@
+"""Which role may do what at a site: pushing, refreshing, purging, looking.
+
+None of them is a superuser, and none owns anything: whoever ran `site init` owns
+the schema `snaptide`, and creates logs and snapshots. Applications need nothing
+of it: triggers run with the rights of their owner.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from psycopg import sql
+from sqlalchemy import Connection, select
+
+from masters.catalog import snapshot_log
+from sites import QualifiedName, Site, identity
+from sites.catalog import SCHEMA
+from sites.transport import raw
+from snapshots import catalog as snapshots
+
+#: Carries calls away at their origin, and applies them at their destination.
+PUSH = "snaptide_push"
+#: Reads masters, and writes the base tables of snapshots.
+REFRESH = "snaptide_refresh"
+#: Empties logs and queues of what nobody needs.
+PURGE = "snaptide_purge"
+#: Looks: `snaptide status`, `snaptide doctor`, lists.
+MONITOR = "snaptide_monitor"
+
+#: What each role may do with the tables of our schema, also with those to come.
+_OURS = {
+    PUSH: "SELECT, INSERT, UPDATE, DELETE",
+    REFRESH: "SELECT, INSERT, UPDATE, DELETE",
+    PURGE: "SELECT, INSERT, UPDATE, DELETE, TRUNCATE",
+    MONITOR: "SELECT",
+}
+#: ... with a master table, and with the base table of a snapshot.
+_MASTER = {PUSH: "SELECT, INSERT, UPDATE, DELETE", REFRESH: "SELECT"}
+_BASE = {REFRESH: "SELECT, INSERT, UPDATE, DELETE"}
+
+#: All roles that there can be, beside `snaptide_apply`.
+ROLES = tuple(_OURS)
+
+Statement = sql.Composed
+
+
+def statements(connection: Connection) -> list[str]:
+    """The statements that create the roles and give them what they need here.
+
+    Run again, they change nothing but what logs and snapshots have come since.
+    """
+    return [
+        one.as_string(raw(connection))
+        for one in (*_roles(), *_schema(connection), *_tables(connection))
+    ]
+
+
+def run(site: Site) -> list[str]:
+    """Create the roles of a site and grant them what they need.
+
+    Raises:
+        SiteNotInitialised: there is no schema `snaptide` yet.
+        sqlalchemy.exc.DBAPIError: the user of the site may not create roles, or
+            does not own what he would grant.
+    """
+    with site.begin() as connection:
+        identity.read(connection)
+        found = statements(connection)
+        for statement in found:
+            connection.exec_driver_sql(statement.replace("%", "%%"))
+    return found
+
+
+def _roles() -> Iterator[Statement]:
+    for role in _OURS:
+        # Roles belong to the cluster: another site of it may have created them.
+        yield sql.SQL(
+            "DO $$ BEGIN IF to_regrole({0}) IS NULL THEN CREATE ROLE {1} NOLOGIN;"
+            " END IF; END $$"
+        ).format(sql.Literal(role), sql.Identifier(role))
+    for role in (PUSH, REFRESH):
+        yield sql.SQL("GRANT snaptide_apply TO {}").format(sql.Identifier(role))
+    # Whether a session that worked on something is still there.
+    yield sql.SQL("GRANT pg_read_all_stats TO {}").format(sql.Identifier(MONITOR))
+
+
+def _schema(connection: Connection) -> Iterator[Statement]:
+    database = sql.Identifier(str(connection.engine.url.database))
+    ours = sql.Identifier(SCHEMA)
+    for role, rights in _OURS.items():
+        to, on = sql.Identifier(role), sql.SQL(rights)
+        yield sql.SQL("GRANT CONNECT ON DATABASE {} TO {}").format(database, to)
+        yield sql.SQL("GRANT USAGE ON SCHEMA {} TO {}").format(ours, to)
+        for template in _TABLES_AND_SEQUENCES:
+            yield sql.SQL(template).format(schema=ours, rights=on, to=to)
+    for role in (PUSH, REFRESH):
+        to = sql.Identifier(role)
+        # Work tables, and the stages of large refreshes.
+        yield sql.SQL("GRANT TEMPORARY ON DATABASE {} TO {}").format(database, to)
+    yield sql.SQL("GRANT CREATE ON SCHEMA {} TO {}").format(
+        ours, sql.Identifier(REFRESH)
+    )
+
+
+_ON_SEQUENCES = "GRANT SELECT, USAGE, UPDATE ON"
+_TO_COME = "ALTER DEFAULT PRIVILEGES IN SCHEMA {schema}"
+_TABLES_AND_SEQUENCES = (
+    "GRANT {rights} ON ALL TABLES IN SCHEMA {schema} TO {to}",
+    f"{_ON_SEQUENCES} ALL SEQUENCES IN SCHEMA {{schema}} TO {{to}}",
+    f"{_TO_COME} GRANT {{rights}} ON TABLES TO {{to}}",
+    f"{_TO_COME} {_ON_SEQUENCES} SEQUENCES TO {{to}}",
+)
+
+
+def _tables(connection: Connection) -> Iterator[Statement]:
+    logs = connection.execute(
+        select(snapshot_log.c.table_schema, snapshot_log.c.table_name).order_by(
+            "table_schema", "table_name"
+        )
+    )
+    for row in logs:
+        yield from _on(QualifiedName(*row), _MASTER)
+    for row in connection.execute(
+        select(snapshots.snapshot.c.schema, snapshots.snapshot.c.base_table).order_by(
+            "schema", "base_table"
+        )
+    ):
+        yield from _on(QualifiedName(*row), _BASE)
+
+
+def _on(table: QualifiedName, rights: dict[str, str]) -> Iterator[Statement]:
+    for role, what in rights.items():
+        yield sql.SQL("GRANT USAGE ON SCHEMA {} TO {}").format(
+            sql.Identifier(table.schema), sql.Identifier(role)
+        )
+        yield sql.SQL("GRANT {} ON {} TO {}").format(
+            sql.SQL(what),
+            sql.Identifier(table.schema, table.name),
+            sql.Identifier(role),
+        )

@@ -1,0 +1,288 @@
+"""Every process with no more rights than it needs; nobody is a superuser."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from datetime import timedelta
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg import errors, sql
+from sqlalchemy import URL
+from typer.testing import CliRunner
+
+import deferred
+import masters
+import snapshots
+from sites import Directory, Site
+from sites.errors import NotAMember
+from snaptide import doctor, grants, migrate
+from snaptide.cli import app
+from snaptide.doctor import Severity
+from snaptide.embedded import PostgresServer
+from snaptide.status import status
+from tests.fix_db import MakeDatabase
+from tests.fix_worker import WriteSettings
+from tests.linked_table import run
+from tests.stories import assert_equal_to_master, user
+
+pytestmark = pytest.mark.usefixtures("spark")
+
+PASSWORD = "only-for-roles"
+
+#: login -> the roles that it is a member of
+LOGINS = {
+    "clerk": (),
+    "pusher": (grants.PUSH,),
+    "refresher": (grants.REFRESH,),
+    "purger": (grants.PURGE,),
+    "looker": (grants.MONITOR,),
+}
+
+As = Callable[[str], Directory]
+
+
+@pytest.fixture
+def logins(server: PostgresServer) -> Iterator[dict[str, str]]:
+    """Logins without any right, dropped with all they have after the test."""
+    names = {one: f"{one}_{secrets.token_hex(4)}" for one in ("owner", *LOGINS)}
+    with psycopg.connect(server.url(), autocommit=True) as admin:
+        for name in names.values():
+            admin.execute(
+                sql.SQL("CREATE ROLE {} LOGIN PASSWORD {}").format(
+                    sql.Identifier(name), sql.Literal(PASSWORD)
+                )
+            )
+    yield names
+    with psycopg.connect(server.url(), autocommit=True) as admin:
+        for name in names.values():
+            # What they had in a database went with it.
+            admin.execute(sql.SQL("DROP OWNED BY {}").format(sql.Identifier(name)))
+            admin.execute(sql.SQL("DROP ROLE {}").format(sql.Identifier(name)))
+
+
+@pytest.fixture
+def as_login(
+    server: PostgresServer, logins: dict[str, str], make_database: MakeDatabase
+) -> Iterator[As]:
+    """The two sites as a login sees them; their databases belong to `owner`."""
+    made: list[Directory] = []
+    urls = {name: make_database(name) for name in ("hq", "jfk")}
+
+    def directory(login: str) -> Directory:
+        plain = Directory(urls)
+        seen: dict[str, str | URL] = {
+            name: plain[name].url.set(username=logins[login], password=PASSWORD)
+            for name in urls
+        }
+        made.append(Directory(seen))
+        return made[-1]
+
+    with psycopg.connect(server.url(), autocommit=True) as admin:
+        for url in urls.values():
+            admin.execute(
+                sql.SQL("ALTER DATABASE {} OWNER TO {}").format(
+                    sql.Identifier(url.rpartition("/")[2].partition("?")[0]),
+                    sql.Identifier(logins["owner"]),
+                )
+            )
+        admin.execute(
+            sql.SQL("ALTER ROLE {} CREATEROLE").format(sql.Identifier(logins["owner"]))
+        )
+        _create_roles(admin, logins)
+    yield directory
+    for one in made:
+        one.close()
+
+
+def _create_roles(
+    admin: psycopg.Connection[tuple[Any, ...]], logins: dict[str, str]
+) -> None:
+    """What the administrator of a cluster does once: roles, and who is in them."""
+    ours = ("snaptide_apply", *grants.ROLES)
+    for role in ours:
+        with suppress(errors.DuplicateObject):
+            admin.execute(sql.SQL("CREATE ROLE {}").format(sql.Identifier(role)))
+        admin.execute(
+            sql.SQL("GRANT {} TO {} WITH ADMIN OPTION").format(
+                sql.Identifier(role), sql.Identifier(logins["owner"])
+            )
+        )
+    admin.execute(
+        sql.SQL("GRANT pg_read_all_stats TO {} WITH ADMIN OPTION").format(
+            sql.Identifier(logins["owner"])
+        )
+    )
+    for login, roles in LOGINS.items():
+        for role in roles:
+            admin.execute(
+                sql.SQL("GRANT {} TO {}").format(
+                    sql.Identifier(role), sql.Identifier(logins[login])
+                )
+            )
+
+
+@pytest.fixture
+def world(as_login: As, logins: dict[str, str]) -> Directory:
+    """A table at hq and its snapshot at jfk, made and filled by their owner."""
+    owner = as_login("owner")
+    for site in owner.values():
+        migrate.upgrade(site)
+    hq, jfk = owner["hq"], owner["jfk"]
+    run(
+        hq,
+        "CREATE TABLE orders (id int PRIMARY KEY, qty int NOT NULL, note text UNIQUE)",
+        "INSERT INTO orders SELECT i, i, 'n' || i FROM generate_series(1, 5) i",
+    )
+    masters.create_snapshot_log(hq, "orders")
+    snapshots.create(jfk, "orders", master="hq", group="g", updatable=True)
+    snapshots.refresh(jfk, "g")
+    for site in owner.values():
+        run(
+            site,
+            f"GRANT SELECT, INSERT, UPDATE, DELETE ON orders TO {logins['clerk']}",
+        )
+        grants.run(site)
+    return owner
+
+
+def write(site: Site, *statements: str) -> None:
+    """Write as the login of a site, knowing nothing of Snaptide."""
+    with user(site) as session:
+        for statement in statements:
+            session.execute(statement)
+        session.commit()
+
+
+def test_whole_way_of_a_change(world: Directory, as_login: As) -> None:
+    clerk, pusher = as_login("clerk"), as_login("pusher")
+    refresher, purger = as_login("refresher"), as_login("purger")
+    write(
+        clerk["jfk"],
+        "UPDATE orders SET qty = 10 WHERE id = 1",
+        "INSERT INTO orders VALUES (6, 6, 'new')",
+        "DELETE FROM orders WHERE id = 2",
+    )
+    write(clerk["hq"], "UPDATE orders SET qty = 30 WHERE id = 3")
+    assert deferred.push(pusher["jfk"]).transactions == 1
+    for method in ("f", "c"):
+        snapshots.refresh(refresher["jfk"], "g", method=method, push_deferred_rpc=False)
+        assert_equal_to_master(world["jfk"])
+    assert run(world["hq"], "SELECT qty FROM orders ORDER BY id") == [
+        (10,),
+        (30,),
+        (4,),
+        (5,),
+        (6,),
+    ]
+    now = timedelta(0)
+    purged = deferred.purge(purger["jfk"], retention=now)
+    assert (purged.transactions, purged.calls) == (1, 3)
+    (log,) = masters.purge_snapshot_logs(purger["hq"])
+    assert (log.emptied, log.busy) == (1, 0)
+
+
+def test_parked_transaction(world: Directory, as_login: As) -> None:
+    clerk, pusher = as_login("clerk"), as_login("pusher")
+    write(clerk["jfk"], "UPDATE orders SET qty = 10 WHERE id = 1")
+    write(clerk["hq"], "UPDATE orders SET qty = 20 WHERE id = 1")
+    assert deferred.push(pusher["jfk"]).errors == 1
+    (report,) = deferred.retry_errors(pusher["hq"])
+    assert not report.applied
+    assert deferred.delete_errors(pusher["hq"]) == 1
+
+
+def test_application_may_not_look_at_ours(world: Directory, as_login: As) -> None:
+    clerk = as_login("clerk")
+    for name in ("hq", "jfk"):
+        for statement in _TRESPASSES[name]:
+            with pytest.raises(errors.InsufficientPrivilege):
+                write(clerk[name], statement)
+    # Nor does it get around being recorded by saying that it is a refresh.
+    write(
+        clerk["jfk"],
+        "SET LOCAL snaptide.origin = 'hq'",
+        "UPDATE orders SET qty = 11 WHERE id = 1",
+    )
+    assert deferred.push(as_login("pusher")["jfk"]).transactions == 1
+    for what in (deferred.push, lambda site: snapshots.refresh(site, "g")):
+        with pytest.raises(Exception, match=r"permission|snaptide_apply|schema"):
+            what(clerk["jfk"])
+
+
+_TRESPASSES = {
+    "hq": (
+        "SELECT * FROM snaptide.push_marker",
+        "DELETE FROM snaptide.error_transaction",
+        'TRUNCATE snaptide."mlog$_orders"',
+        "ALTER TABLE orders DISABLE TRIGGER ALL",
+        "SET session_replication_role = replica",
+        "CREATE FUNCTION snaptide.mine() RETURNS int LANGUAGE sql AS 'SELECT 1'",
+    ),
+    "jfk": (
+        'SELECT * FROM snaptide."def$_orders"',
+        "INSERT INTO snaptide.deferred_transaction (xid) VALUES ('1')",
+        'UPDATE "snap$_orders" SET qty = 0',
+        'ALTER TABLE "snap$_orders" DISABLE TRIGGER ALL',
+    ),
+}
+
+
+def test_each_role_may_do_its_own_and_no_more(world: Directory, as_login: As) -> None:
+    refused = (
+        ("pusher", "jfk", 'UPDATE "snap$_orders" SET qty = 0'),
+        ("refresher", "hq", "UPDATE orders SET qty = 0"),
+        ("purger", "hq", "UPDATE orders SET qty = 0"),
+        ("purger", "jfk", 'SELECT * FROM "snap$_orders"'),
+        ("looker", "hq", "SELECT * FROM orders"),
+        ("looker", "hq", "DELETE FROM snaptide.error_transaction"),
+        ("pusher", "hq", "DROP TABLE snaptide.push_marker"),
+        ("refresher", "jfk", 'ALTER TABLE "snap$_orders" DISABLE TRIGGER ALL'),
+    )
+    for login, site, statement in refused:
+        with pytest.raises(errors.InsufficientPrivilege):
+            write(as_login(login)[site], statement)
+    # Purging and looking are not applying: they are not believed to be.
+    with pytest.raises(NotAMember):
+        deferred.push(as_login("purger")["jfk"])
+
+
+def test_looking(world: Directory, as_login: As) -> None:
+    seen = as_login("looker")
+    assert [one.error for one in status(list(seen.values()))] == [None, None]
+    for site in seen.values():
+        found = [f for f in doctor.examine(site) if f.severity is not Severity.WARNING]
+        assert found == []
+
+
+def test_logs_and_snapshots_to_come(world: Directory, as_login: As) -> None:
+    """Run again, `--grants` finds what has come; our own tables have it by default."""
+    hq, jfk = world["hq"], world["jfk"]
+    run(hq, "CREATE TABLE more (id int PRIMARY KEY)")
+    masters.create_snapshot_log(hq, "more")
+    snapshots.create(jfk, "more", master="hq", group="h", updatable=True)
+    snapshots.refresh(jfk, "h")
+    run(jfk, "INSERT INTO more VALUES (1)")
+    before = set(grants.run(hq)) | set(grants.run(jfk))
+    assert before == set(grants.run(hq)) | set(grants.run(jfk))
+    assert deferred.push(as_login("pusher")["jfk"]).transactions == 1
+    snapshots.refresh(as_login("refresher")["jfk"], "h", push_deferred_rpc=False)
+    assert_equal_to_master(jfk)
+
+
+def test_command_prints_what_it_would_run(
+    world: Directory, write_settings: WriteSettings
+) -> None:
+    config = str(write_settings(world))
+    command = ["--config", config, "site", "init", "hq", "--grants", "print"]
+    told = CliRunner().invoke(app, command)
+    assert told.exit_code == 0, told.output
+    with world["hq"].connect() as connection:
+        wanted = grants.statements(connection)
+    assert [f"{one};" for one in wanted] == told.stdout.splitlines()[-len(wanted) :]
+    ran = CliRunner().invoke(app, [*command[:-1], "run", "--json"])
+    assert json.loads(ran.stdout)[0]["grants"] == wanted
