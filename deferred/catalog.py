@@ -201,6 +201,9 @@ error_transaction = Table(
         nullable=False,
         server_default=text("'{}'::bigint[]"),
     ),
+    # When people were told of an unresolved conflict, and how often it was tried.
+    Column("told_at", DateTime(timezone=True)),
+    Column("tellings", Integer, nullable=False, server_default=text("0")),
     UniqueConstraint("origin_id", "batch_no", "order_no"),
     CheckConstraint("reason IN ('conflict', 'error', 'dependant')", name="reason"),
 )

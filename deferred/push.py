@@ -11,7 +11,16 @@ import sqlalchemy as sa
 from sqlalchemy import Connection, func, select
 from sqlalchemy.exc import DBAPIError
 
-from deferred import agreement, budget, ledger, marker, net_change, sqlstate, work
+from deferred import (
+    agreement,
+    budget,
+    ledger,
+    marker,
+    net_change,
+    notification,
+    sqlstate,
+    work,
+)
 from deferred import batch as batches
 from deferred.batch import Batch, Waiting
 from deferred.catalog import delivery, destination
@@ -203,13 +212,19 @@ def _push(origin: Connection, site: Site, me: Identity, name: str, run: _Run) ->
         them = agreement.confirm(origin, target, me, name)
         run.meet = partial(peers.meet, origin, target, me, them)
         who = Origin(id=me.site_id, name=site.name, master=name)
-        idle_until = time.monotonic() + run.options.delay_seconds
-        while not run.over():
-            if _push_patiently(origin, target, who, run):
-                continue
-            if time.monotonic() >= idle_until:
-                return
-            time.sleep(POLL)
+        _push_all(origin, target, who, run)
+        notification.announce(target, name, who.id)
+
+
+def _push_all(origin: Connection, target: Connection, who: Origin, run: _Run) -> None:
+    """Push batch after batch, as long as there is one and the options allow it."""
+    idle_until = time.monotonic() + run.options.delay_seconds
+    while not run.over():
+        if _push_patiently(origin, target, who, run):
+            continue
+        if time.monotonic() >= idle_until:
+            return
+        time.sleep(POLL)
 
 
 def _push_patiently(

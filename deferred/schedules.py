@@ -44,7 +44,7 @@ OPTIONS: Mapping[str, frozenset[str]] = {
             "allow_mass_delete",
         }
     ),
-    "purge": frozenset(),
+    "purge": frozenset({"record_days"}),
 }
 
 

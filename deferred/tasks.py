@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 from celery import Task, shared_task
@@ -12,6 +13,8 @@ import masters
 from deferred import backlog, schedules
 from deferred.errors import DestinationDisabled, PushInterrupted
 from deferred.push import destinations
+from masters import records
+from masters.records import RECORD_DAYS
 from sites import Site, activity, configured
 from sites.errors import SiteUnreachable, SnaptideError
 
@@ -58,8 +61,10 @@ def push(
 
 
 @shared_task(name="deferred.tasks.purge", **RETRYING)
-def purge(site: str, subject: str = schedules.EVERYTHING) -> None:
-    """Purge a site's queue of what is covered, and its snapshot logs."""
+def purge(
+    site: str, subject: str = schedules.EVERYTHING, record_days: float = RECORD_DAYS
+) -> None:
+    """Purge a site's queue of what is covered, its snapshot logs, and old records."""
     home = configured.site(site)
     with (
         schedules.outcome(home, "purge", subject),
@@ -67,6 +72,7 @@ def purge(site: str, subject: str = schedules.EVERYTHING) -> None:
     ):
         deferred.purge(home)
         masters.purge_snapshot_logs(home)
+        records.purge_resolutions(home, timedelta(days=record_days))
 
 
 @shared_task(name="deferred.tasks.recover", **RETRYING)

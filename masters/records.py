@@ -15,6 +15,9 @@ from sites import Site, identity, names
 
 Image = Mapping[str, str | None]
 
+#: How long records stay when nobody says otherwise, in days.
+RECORD_DAYS = 90
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resolved:

@@ -14,7 +14,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import Connection, select
 
-from masters import images, rulebook
+from masters import rulebook
 from masters.catalog import resolution_record
 from masters.conflict import Conflict, Kind, Row
 from masters.records import Resolved, resolved
@@ -26,6 +26,9 @@ from sites.errors import UnknownTable
 from sites.table import Table, describe
 from sites.types import NativeType
 from sites.values import texts
+
+#: Records that are held at a time.
+PAGE = 1000
 
 _SIDES = ("old", "new", "current")
 
@@ -56,7 +59,7 @@ class Replayed:
 
 def replay(
     site: Site, book: Rulebook, *, since: int = 0, limit: int | None = None
-) -> list[Replayed]:
+) -> Iterator[Replayed]:
     """Settle the recorded conflicts of a master by other rules. Writes nothing.
 
     Parameters:
@@ -64,49 +67,79 @@ def replay(
         since: only records after this number.
         limit: at most so many.
 
+    Returns:
+        In the order of the record, read as they are asked for.
+
     Raises:
         BadRulebook, UnknownTable, RuleError.
     """
     with site.begin() as connection:
         identity.read(connection)
         rules = {one.table: one for one in rulebook.parse(connection, book)}
-        wanted = (
-            select(resolution_record)
-            .where(resolution_record.c.id > since)
-            .order_by(resolution_record.c.id)
-            .limit(limit)
-        )
-        stored = [resolved(row) for row in connection.execute(wanted)]
-        found: list[Replayed] = []
-        for table in {QualifiedName(r.table_schema, r.table_name) for r in stored}:
-            mine = [
-                r
-                for r in stored
-                if QualifiedName(r.table_schema, r.table_name) == table
+        tables: dict[QualifiedName, _Table | None] = {}
+        while stored := _page(connection, since, limit):
+            for name in {_table_of(one) for one in stored} - tables.keys():
+                tables[name] = _described(connection, name, rules)
+            found = [
+                one
+                for name, table in tables.items()
+                if table is not None
+                for one in _replayed(
+                    connection, table, [r for r in stored if _table_of(r) == name]
+                )
             ]
-            known = rules.get(table, TableRules(table=table, groups={}, rules=()))
-            for start in range(0, len(mine), images.CHUNK):
-                chunk = mine[start : start + images.CHUNK]
-                found += _replayed(connection, known, chunk)
-        connection.rollback()
-        return sorted(found, key=lambda one: one.id)
+            yield from sorted(found, key=lambda one: one.id)
+            since = stored[-1].id
+            limit = None if limit is None else limit - len(stored)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Table:
+    """A table as it is now, and the other rules for it."""
+
+    table: Table
+    rules: TableRules
+    resolver: Resolver
+
+
+def _described(
+    connection: Connection,
+    name: QualifiedName,
+    rules: Mapping[QualifiedName, TableRules],
+) -> _Table | None:
+    """None where the table is gone."""
+    try:
+        table = describe(connection, name)
+    except UnknownTable:
+        return None
+    known = rules.get(name, TableRules(table=name, groups={}, rules=()))
+    return _Table(table=table, rules=known, resolver=Resolver(known.rules, table.names))
+
+
+def _page(connection: Connection, since: int, limit: int | None) -> list[Resolved]:
+    wanted = (
+        select(resolution_record)
+        .where(resolution_record.c.id > since)
+        .order_by(resolution_record.c.id)
+        .limit(min(PAGE, PAGE if limit is None else limit))
+    )
+    return [resolved(row) for row in connection.execute(wanted)]
+
+
+def _table_of(one: Resolved) -> QualifiedName:
+    return QualifiedName(one.table_schema, one.table_name)
 
 
 def _replayed(
-    connection: Connection, rules: TableRules, stored: Sequence[Resolved]
+    connection: Connection, table: _Table, stored: Sequence[Resolved]
 ) -> Iterator[Replayed]:
-    try:
-        table = describe(connection, rules.table)
-    except UnknownTable:
-        return
-    images = _images(connection, table, [one.id for one in stored])
-    resolver = Resolver(rules.rules, table.names)
+    images = _images(connection, table.table, [one.id for one in stored])
     for one in stored:
-        conflicts = _conflicts(one, rules, images[one.id])
-        answer = resolver.resolve(conflicts)
+        conflicts = _conflicts(one, table.rules, images[one.id])
+        answer = table.resolver.resolve(conflicts)
         yield Replayed(
             id=one.id,
-            table=str(rules.table),
+            table=str(table.rules.table),
             row_key=one.row_key,
             kind=one.kind,
             reference=one.reference,

@@ -28,6 +28,7 @@ from pydantic_settings import (
 from sqlalchemy import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
+from deferred import notification
 from masters.resolution import routines
 from sites import Directory
 from sites.configured import Configuration, configure
@@ -130,6 +131,15 @@ class ResolutionSettings(BaseModel):
     routines: dict[str, str] = Field(default_factory=dict)
 
 
+class NotificationSettings(BaseModel):
+    """`[notification]`: who is told of conflicts that no rule settled."""
+
+    model_config = _strict
+
+    #: Functions by name, as `module:function`.
+    hooks: dict[str, str] = Field(default_factory=dict)
+
+
 class WorkerSettings(BaseModel):
     """`[worker]`: what a worker does when the command line does not say."""
 
@@ -169,6 +179,7 @@ class Settings(BaseSettings):
     broker: BrokerSettings | None = None
     spark: SparkSettings = SparkSettings()
     resolution: ResolutionSettings = ResolutionSettings()
+    notification: NotificationSettings = NotificationSettings()
     worker: WorkerSettings = WorkerSettings()
     beat: BeatSettings = BeatSettings()
 
@@ -228,6 +239,8 @@ class Settings(BaseSettings):
         directory = self.directory()
         for name, routine in self.resolution.routines.items():
             routines.register(name, routine)
+        for name, hook in self.notification.hooks.items():
+            notification.register(name, hook)
         configure(
             Configuration(
                 directory=directory,

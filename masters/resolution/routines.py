@@ -12,7 +12,7 @@ import pkgutil
 from collections.abc import Callable
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
-from typing import cast
+from typing import Any, cast
 
 from masters.conflict import Conflict, Resolution
 from masters.errors import UnknownRoutine, UnusableRoutine
@@ -35,8 +35,7 @@ def register(name: str, routine: Routine | str) -> None:
         UnusableRoutine: it cannot be imported or called, or the name stands for
             another routine already.
     """
-    found = _import(name, routine) if isinstance(routine, str) else routine
-    checked = _callable(name, found)
+    checked: Routine = usable(name, routine)
     if _registered.setdefault(name, checked) is not checked:
         raise UnusableRoutine(
             f"Another routine is already registered as {name!r}.", routine=name
@@ -52,7 +51,7 @@ def find(name: str) -> Routine:
     """
     if name in _registered:
         return _registered[name]
-    if name not in _installed():
+    if name not in installed(GROUP):
         raise UnknownRoutine(
             f"No routine {name!r} is registered; there are: "
             f"{', '.join(names()) or 'none'}.",
@@ -64,17 +63,33 @@ def find(name: str) -> Routine:
 
 def names() -> list[str]:
     """The names of all routines, sorted."""
-    return sorted({*_registered, *_installed()})
+    return sorted({*_registered, *installed(GROUP)})
 
 
 @cache
-def _installed() -> dict[str, EntryPoint]:
-    return {entry.name: entry for entry in entry_points(group=GROUP)}
+def installed(group: str) -> dict[str, EntryPoint]:
+    """What installed packages declare in an entry point group, by name."""
+    return {entry.name: entry for entry in entry_points(group=group)}
+
+
+def usable(name: str, function: object) -> Callable[..., Any]:
+    """A plain function, imported if `module:function` names it.
+
+    Raises:
+        UnusableRoutine: it cannot be imported or called.
+    """
+    if isinstance(function, str):
+        function = _import(name, function)
+    if not callable(function) or inspect.iscoroutinefunction(function):
+        raise UnusableRoutine(
+            f"Routine {name!r} is no plain function: {function!r}.", routine=name
+        )
+    return cast(Callable[..., Any], function)
 
 
 @cache
 def _loaded(name: str) -> Routine:
-    return _callable(name, _import(name, _installed()[name].value))
+    return usable(name, installed(GROUP)[name].value)
 
 
 def _import(name: str, reference: str) -> object:
@@ -89,11 +104,3 @@ def _import(name: str, reference: str) -> object:
         raise UnusableRoutine(
             f"Routine {name!r}: {reference} cannot be imported: {error}", routine=name
         ) from error
-
-
-def _callable(name: str, routine: object) -> Routine:
-    if not callable(routine) or inspect.iscoroutinefunction(routine):
-        raise UnusableRoutine(
-            f"Routine {name!r} is no plain function: {routine!r}.", routine=name
-        )
-    return cast(Routine, routine)

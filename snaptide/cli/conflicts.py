@@ -185,6 +185,10 @@ def replay_(
     everything: Annotated[
         bool, typer.Option("--all", help="Also those that would end the same.")
     ] = False,
+    since: Annotated[
+        int, typer.Option(min=0, help="Only those of a higher number.")
+    ] = 0,
+    limit: Annotated[int, typer.Option(min=1, help="Show at most so many.")] = 1000,
     json: Json = False,
 ) -> None:
     """Show what other rules would have done with the recorded conflicts.
@@ -192,8 +196,13 @@ def replay_(
     Example: snaptide conflicts replay hq --rules rules.toml
     """
     program = Program.of(ctx)
-    found = replay.replay(program.site(site), read_rules(rules))
-    told = [one for one in found if everything or one.differs]
+    told: list[replay.Replayed] = []
+    count = otherwise = 0
+    for one in replay.replay(program.site(site), read_rules(rules), since=since):
+        count += 1
+        otherwise += one.differs
+        if (everything or one.differs) and len(told) < limit:
+            told.append(one)
     columns = ["id", "table", "row", "conflict", "method", "result", "would", "result"]
     rows = [
         (
@@ -208,7 +217,7 @@ def replay_(
         )
         for one in told
     ]
-    title = f"{sum(one.differs for one in found)} of {len(found)} would end otherwise"
+    title = f"{otherwise} of {count} would end otherwise"
     show(program, told, lambda: table_of(columns, rows, title))
 
 

@@ -10,9 +10,11 @@ from typer.testing import CliRunner
 
 import deferred
 import masters
+from deferred import schedules, tasks
 from masters import records, replay, rulebook
 from masters.errors import NoSuchRecord
-from sites import Directory
+from sites import Directory, configured
+from sites.configured import Configuration
 from snaptide.cli.commands import app
 from tests.linked_table import as_refresh, link, rows, run
 
@@ -85,8 +87,30 @@ def test_purge_keeps_what_is_young(settled: Directory) -> None:
 
 
 def test_replay_of_the_same_rules_ends_the_same(settled: Directory) -> None:
-    found = replay.replay(settled["hq"], BOOK)
+    found = list(replay.replay(settled["hq"], BOOK))
     assert [one.differs for one in found] == [False, False, False]
+
+
+def test_replay_reads_page_by_page(
+    settled: Directory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(replay, "PAGE", 2)
+    assert [one.id for one in replay.replay(settled["hq"], BOOK)] == [1, 2, 3]
+    assert [one.id for one in replay.replay(settled["hq"], BOOK, limit=2)] == [1, 2]
+
+
+def test_scheduled_purge_removes_old_records(
+    settled: Directory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hq = settled["hq"]
+    age = "UPDATE snaptide.resolution_record SET resolved_at = now() - interval '9 d'"
+    run(hq, age)
+    monkeypatch.setattr(configured, "_current", Configuration(directory=settled))
+    schedules.schedule(hq, "purge", every="1d", record_days=10)
+    tasks.purge("hq", **schedules.list_schedules(hq)[0].options)
+    assert len(records.list_resolutions(hq)) == 3
+    tasks.purge("hq", record_days=8)
+    assert records.list_resolutions(hq) == []
 
 
 def test_replay_shows_what_other_rules_would_have_done(settled: Directory) -> None:
@@ -110,7 +134,7 @@ def test_replay_shows_what_other_rules_would_have_done(settled: Directory) -> No
     assert (delete.would_method, delete.would_decision) == ("none", "no rule")
     assert unique.would_result == {"id": "3"}
     assert rows(hq) == before
-    assert len(replay.replay(hq, other, since=1, limit=1)) == 1
+    assert [one.id for one in replay.replay(hq, other, since=1, limit=1)] == [2]
 
 
 def test_commands(settled: Directory, tmp_path: Path) -> None:

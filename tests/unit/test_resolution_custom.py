@@ -143,7 +143,7 @@ def test_a_name_stands_for_one_routine():
 
 def test_installed_packages_declare_routines(monkeypatch):
     entry = EntryPoint("installed", f"{__name__}:site_wins", routines.GROUP)
-    monkeypatch.setattr(routines, "_installed", lambda: {"installed": entry})
+    monkeypatch.setattr(routines, "installed", lambda _: {"installed": entry})
     routines._loaded.cache_clear()
     method = Custom.build({"routine": "installed"}, ["price"])
     assert method(update_conflict()).decision is Decision.SITE_WINS

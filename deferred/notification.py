@@ -1,0 +1,215 @@
+"""Telling people of conflicts that no rule settled: a log event, and their own hooks.
+
+A hook is a function of the operator's: the entry point group `snaptide.notification`
+of an installed package, or a name that the configuration gives as
+`module:function`. It is called where pushes run, after the transaction was parked
+and committed, at least once: what a crash left out is told by the next push. One
+that raises, or takes too long, is logged and asked again by the next pushes; it
+never stops one.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import Connection, Row, func, select
+
+from deferred.catalog import error_call, error_transaction
+from masters.errors import UnusableRoutine
+from masters.resolution import patience, routines
+from sites import QualifiedName
+
+GROUP = "snaptide.notification"
+
+#: How long a hook may take for one conflict, and all hooks in one push, in seconds.
+SECONDS = 5.0
+ALTOGETHER = 30.0
+
+#: Conflicts of one transaction that hooks are told of; the log says how many there are.
+MOST = 100
+
+#: How often hooks are asked before a transaction counts as told.
+ATTEMPTS = 5
+
+Image = Mapping[str, str | None]
+
+log = logging.getLogger(__name__)
+
+_registered: dict[str, Hook] = {}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnresolvedConflict:
+    """One call of a parked transaction that no rule settled."""
+
+    #: the number of the transaction in the master's error queue
+    error_id: int
+    master: str
+    origin: str
+    origin_transaction: str
+    origin_user: str
+    parked_at: datetime
+    #: None, and no table and images, where it is not known which call it is
+    call_no: int | None
+    table: str
+    #: I insert, U update, D delete, R delete and insert
+    kind: str
+    #: the conflicts of the row, and what each rule said
+    reason: str
+    old: Image | None
+    new: Image | None
+    #: the master's row when the transaction was parked
+    current: Image | None
+
+
+#: What it returns does not matter.
+Hook = Callable[[UnresolvedConflict], object]
+
+
+def register(name: str, hook: Hook | str) -> None:
+    """Have a function told of each unresolved conflict.
+
+    Parameters:
+        name: under which it is known in the log.
+        hook: the function, or `module:function` from the configuration.
+
+    Raises:
+        UnusableRoutine: it cannot be imported or called.
+    """
+    _registered[name] = routines.usable(name, hook)
+
+
+def announce(connection: Connection, master: str, origin_id: uuid.UUID) -> None:
+    """Tell of conflicts of an origin that nobody was told of yet.
+
+    Commits after each transaction told. Writes error_transaction.
+
+    Parameters:
+        connection: to the master, with nothing open.
+    """
+    until = time.monotonic() + ALTOGETHER
+    untold = _untold(connection, origin_id)
+    connection.rollback()
+    for row in untold:
+        conflicts = _conflicts(connection, master, row)
+        connection.rollback()
+        failed = [
+            name
+            for name, hook in _hooks()
+            if not _tell(name, hook, conflicts, until=until)
+        ]
+        _log(row, master, conflicts)
+        with connection.begin():
+            _note(connection, row.id, told=not failed)
+
+
+def _untold(connection: Connection, origin_id: uuid.UUID) -> Sequence[Row[Any]]:
+    return connection.execute(
+        select(error_transaction)
+        .where(
+            error_transaction.c.origin_id == origin_id,
+            error_transaction.c.reason == "conflict",
+            error_transaction.c.told_at.is_(None),
+        )
+        .order_by(error_transaction.c.id)
+    ).all()
+
+
+def _conflicts(
+    connection: Connection, master: str, row: Row[Any]
+) -> list[UnresolvedConflict]:
+    calls = connection.execute(
+        select(error_call)
+        .where(error_call.c.error_id == row.id, error_call.c.conflict.is_not(None))
+        .order_by(error_call.c.call_no)
+        .limit(MOST)
+    ).all()
+    shared = {
+        name: getattr(row, name)
+        for name in ("origin", "origin_transaction", "origin_user", "parked_at")
+    }
+    shared |= {"error_id": row.id, "master": master}
+    return [
+        UnresolvedConflict(
+            **shared,
+            call_no=call.call_no,
+            table=str(QualifiedName(call.target_schema, call.target_table)),
+            kind=call.kind,
+            reason=call.conflict,
+            old=call.old_values,
+            new=call.new_values,
+            current=call.current_values,
+        )
+        for call in calls
+    ] or [
+        UnresolvedConflict(
+            **shared,
+            call_no=None,
+            table="",
+            kind="",
+            reason=row.error_message,
+            old=None,
+            new=None,
+            current=None,
+        )
+    ]
+
+
+def _hooks() -> Iterator[tuple[str, Hook]]:
+    yield from _registered.items()
+    for name, entry in routines.installed(GROUP).items():
+        if name not in _registered:
+            try:
+                yield name, routines.usable(name, entry.value)
+            except UnusableRoutine as error:
+                log.warning("Nobody is told by %s: %s", name, error.message)
+
+
+def _tell(
+    name: str, hook: Hook, conflicts: Sequence[UnresolvedConflict], *, until: float
+) -> bool:
+    """Call a hook for each conflict; whether it took them all."""
+    for one in conflicts:
+        left = until - time.monotonic()
+        if left <= 0:
+            return False
+        try:
+            patience.call(f"{GROUP}:{name}", hook, one, min(SECONDS, left))
+        except Exception as error:  # whatever the user's code raises
+            log.warning("Hook %s, error %s: %r", name, one.error_id, error)
+            return False
+    return True
+
+
+def _log(row: Row[Any], master: str, conflicts: Sequence[UnresolvedConflict]) -> None:
+    if row.tellings:
+        return  # logged before; only a hook is asked again
+    for one in conflicts:
+        log.warning(
+            "Unresolved conflict at %s: error %s of %s, call %s %s: %s",
+            master,
+            row.id,
+            row.origin,
+            one.call_no,
+            one.table,
+            one.reason,
+        )
+    if len(conflicts) == MOST:
+        log.warning("Error %s at %s: %s", row.id, master, row.error_message)
+
+
+def _note(connection: Connection, error_id: int, *, told: bool) -> None:
+    tellings = error_transaction.c.tellings + 1
+    over = sa.or_(sa.literal(told), tellings >= ATTEMPTS)
+    connection.execute(
+        sa.update(error_transaction)
+        .where(error_transaction.c.id == error_id)
+        .values(tellings=tellings, told_at=sa.case((over, func.now())))
+    )
