@@ -14,6 +14,7 @@ from sqlalchemy import ColumnElement, Connection, Row, func, select
 
 from deferred.catalog import deferred_transaction, delivery, destination
 from deferred.errors import NoSuchDestination
+from deferred.queue import list_queues
 from sites import Site, identity, position
 from sites.catalog import SCHEMA
 
@@ -54,13 +55,7 @@ def waiting_destinations(connection: Connection) -> list[str]:
     Left out are those that are disabled, invalid, or have failed a moment ago.
     """
     rows = connection.execute(
-        select(
-            destination.c.name,
-            destination.c.batch_no,
-            sa.cast(destination.c.window_end, sa.Text).label("seen"),
-        )
-        .where(_open())
-        .order_by(destination.c.name)
+        _heads().where(_open()).order_by(destination.c.name)
     ).all()
     return [row.name for row in rows if connection.scalar(_anything_for(row))]
 
@@ -93,6 +88,18 @@ def backlog_of(connection: Connection, name: str) -> Backlog:
     return Backlog(**row._mapping)
 
 
+def calls_left(connection: Connection, name: str) -> int:
+    """How many calls the next pushes will carry, counted from what is indexed."""
+    row = connection.execute(_heads().where(destination.c.name == name)).one()
+    cut = select(func.coalesce(func.sum(delivery.c.calls), 0)).where(_cut(row))
+    calls = (queue.sql() for queue in list_queues(connection, name))
+    new = [
+        select(func.count()).where(position.since(table.c.xid, row.seen))
+        for table in calls
+    ]
+    return sum(int(connection.scalar(wanted) or 0) for wanted in (cut, *new))
+
+
 def set_disabled(site: Site, name: str, *, disabled: bool) -> Backlog:
     """Pause the pushes to a destination, or let them go on (Oracle: SET_DISABLED).
 
@@ -107,6 +114,15 @@ def set_disabled(site: Site, name: str, *, disabled: bool) -> Backlog:
             .values(disabled=disabled)
         )
         return backlog_of(connection, name)
+
+
+def _heads() -> sa.Select[Any]:
+    """How far the queues to destinations are cut into windows and batches."""
+    return select(
+        destination.c.name,
+        destination.c.batch_no,
+        sa.cast(destination.c.window_end, sa.Text).label("seen"),
+    )
 
 
 def _open() -> ColumnElement[bool]:

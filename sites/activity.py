@@ -69,6 +69,24 @@ def report(
         reporter.attempt(reporter.end)
 
 
+class Speed:
+    """How fast work goes, from what it tells; begins anew with another unit."""
+
+    def __init__(self) -> None:
+        self._began = time.monotonic()
+        self._first = self._last = 0
+        self._unit: str | None = None
+
+    def per_second(self, done: int, unit: str) -> float | None:
+        """The mean since this unit was begun; None when nothing is done yet."""
+        now = time.monotonic()
+        if done < self._last or (self._unit is not None and unit != self._unit):
+            self._began, self._first = now, done
+        self._last, self._unit = done, unit
+        seconds, made = now - self._began, done - self._first
+        return made / seconds if made > 0 and seconds > 0 else None
+
+
 class _Reporter:
     """The row of one piece of work, and the connection that writes it."""
 
@@ -78,13 +96,15 @@ class _Reporter:
         self._close: Callable[[], Any] = lambda: None
         self._id = 0
         self._next = 0.0
+        self._speed = Speed()
 
     def __call__(self, done: int, total: int | None, unit: str) -> None:
         if self._also is not None:
             self._also(done, total, unit)
+        rate = self._speed.per_second(done, unit)
         if time.monotonic() >= self._next:
             self._next = time.monotonic() + PACE
-            self.attempt(lambda: self._write(done, total, unit))
+            self.attempt(lambda: self._write(done, total, unit, rate))
 
     def attempt(self, step: Callable[[], None]) -> None:
         """Do a step; when the site does not let us, stop reporting to it."""
@@ -110,13 +130,19 @@ class _Reporter:
             self._connection.execute(delete(activity).where(activity.c.id == self._id))
         self._let_go()
 
-    def _write(self, done: int, total: int | None, unit: str) -> None:
+    def _write(
+        self, done: int, total: int | None, unit: str, rate: float | None
+    ) -> None:
         if self._connection is not None:
             self._connection.execute(
                 update(activity)
                 .where(activity.c.id == self._id)
                 .values(
-                    done=done, total=total, unit=unit, updated_at=func.clock_timestamp()
+                    done=done,
+                    total=total,
+                    unit=unit,
+                    rate=rate,
+                    updated_at=func.clock_timestamp(),
                 )
             )
 

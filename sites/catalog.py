@@ -7,6 +7,7 @@ from sqlalchemy import (
     CheckConstraint,
     Column,
     DateTime,
+    Double,
     Identity,
     Integer,
     MetaData,
@@ -83,6 +84,8 @@ activity = Table(
     Column("done", BigInteger, nullable=False, server_default=text("0")),
     Column("total", BigInteger),
     Column("unit", Text, nullable=False, server_default=""),
+    # Units a second; NULL until one is done.
+    Column("rate", Double),
     Column("pid", Integer, nullable=False),
     Column("started_at", DateTime(timezone=True), server_default=func.now()),
     Column("updated_at", DateTime(timezone=True), server_default=func.now()),

@@ -66,6 +66,11 @@ class Activity:
     total: int | None
     unit: str
     started_at: datetime
+    #: units a second; None until one is done
+    rate: float | None
+    #: units that are left, and the seconds that they will take; None if unknown
+    rest: int | None
+    remaining: float | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,6 +178,15 @@ def _schedule(found: Schedule, now: datetime) -> ScheduleStatus:
 
 
 def _activities(connection: Connection) -> list[Activity]:
-    columns = [activity.c[name] for name in Activity.__slots__]
+    told = ("kind", "subject", "done", "total", "unit", "started_at", "rate")
+    columns = [activity.c[name] for name in told]
     rows = connection.execute(select(*columns).where(running()).order_by("started_at"))
-    return [Activity(**row._mapping) for row in rows]
+    return [_activity(row) for row in rows]
+
+
+def _activity(row: Row[Any]) -> Activity:
+    rest = None if row.total is None else max(row.total - row.done, 0)
+    known = rest is not None and row.rate
+    return Activity(
+        **row._mapping, rest=rest, remaining=rest / row.rate if known else None
+    )

@@ -7,7 +7,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 from rich.progress import Progress as Bars
 
 from sites import Site, activity
@@ -20,9 +26,12 @@ class Bar:
     def __init__(self, bars: Bars, title: str) -> None:
         self._bars = bars
         self._task = bars.add_task(title, total=None, unit="")
+        self._speed = activity.Speed()
 
     def __call__(self, done: int, total: int | None, unit: str) -> None:
-        self._bars.update(self._task, completed=done, total=total, unit=unit)
+        rate = self._speed.per_second(done, unit)
+        shown = f"{unit}, {rate:,.0f}/s" if rate else unit
+        self._bars.update(self._task, completed=done, total=total, unit=shown)
 
 
 @contextmanager
@@ -49,6 +58,7 @@ def bar(program: Program, title: str) -> Iterator[Bar | None]:
         MofNCompleteColumn(),
         TextColumn("{task.fields[unit]}"),
         TimeElapsedColumn(),
+        TimeRemainingColumn(),
     )
     with Bars(*columns, console=Console(stderr=True), transient=True) as bars:
         yield Bar(bars, title)

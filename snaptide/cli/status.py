@@ -184,4 +184,6 @@ def _running(found: list[SiteStatus]) -> Table:
 
 def _how_far(work: Activity) -> str:
     of = f" of {work.total:,}" if work.total else ""
-    return f"{work.done:,}{of} {work.unit}"
+    rate = f", {work.rate:,.0f}/s" if work.rate else ""
+    left = "" if work.remaining is None else f", {duration(work.remaining)} left"
+    return f"{work.done:,}{of} {work.unit}{rate}{left}"

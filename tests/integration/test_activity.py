@@ -5,12 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from rich.console import Console
 from sqlalchemy import text
 
 from sites import Directory, Site, activity
+from snaptide.cli.status import screen
 from snaptide.status import status_of
 from tests.fix_db import MakeDatabase
 from tests.fix_proxy import Proxy
+
+
+def status_screen(site: Site) -> str:
+    console = Console(width=200)
+    with console.capture() as captured:
+        console.print(screen([status_of(site)]))
+    return captured.get()
 
 
 @pytest.fixture
@@ -26,6 +35,35 @@ def test_shows_while_it_runs(jfk: Site) -> None:
         assert (running.kind, running.subject) == ("refresh", "flights")
         assert (running.done, running.total, running.unit) == (5, 10, "keys")
     assert status_of(jfk).activities == ()
+
+
+def test_says_how_fast_it_goes_and_what_is_left(
+    jfk: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = iter(range(0, 1000, 10))
+    monkeypatch.setattr("sites.activity.time.monotonic", lambda: float(next(clock)))
+    speed = activity.Speed()  # at 0 s
+    assert speed.per_second(0, "calls") is None
+    assert speed.per_second(40, "calls") == 2.0
+    assert speed.per_second(90, "calls") == 3.0
+    # Another unit, and a table more, begin anew.
+    assert speed.per_second(5, "rows") is None
+    assert speed.per_second(105, "rows") == 10.0
+    assert speed.per_second(3, "rows") is None
+    assert speed.per_second(23, "rows") == 2.0
+    monkeypatch.undo()
+    monkeypatch.setattr(activity, "PACE", 0.0)
+    with activity.report(jfk, "push", "hq") as progress:
+        progress(400, 1000, "calls")
+        (running,) = status_of(jfk).activities
+        assert running.rate is not None
+        assert running.rest == 600
+        assert running.remaining == pytest.approx(600 / running.rate)
+        assert "/s, " in status_screen(jfk)
+        assert " left" in status_screen(jfk)
+        progress(500, None, "calls")
+        (running,) = status_of(jfk).activities
+        assert (running.rest, running.remaining) == (None, None)
 
 
 def test_is_gone_when_the_work_fails(jfk: Site) -> None:
