@@ -36,6 +36,7 @@ from deferred.queue import Queue, list_queues
 from sites import faults, identity, peers, transport
 from sites.catalog import SCHEMA
 from sites.identity import Identity
+from sites.types import Xid8
 
 #: Clocks of two sites may differ by this much.
 CLOCKS = timedelta(days=1)
@@ -271,12 +272,10 @@ def _answered(
 
 
 def _same(known: sa.TableClause) -> ColumnElement[bool]:
-    started = select(deferred_transaction.c.start_time).where(
-        deferred_transaction.c.xid == delivery.c.xid
-    )
     return and_(
         known.c.order_no == delivery.c.order_no,
-        known.c.started == started.scalar_subquery(),
+        known.c.started == deferred_transaction.c.start_time,
+        deferred_transaction.c.xid == delivery.c.xid,
     )
 
 
@@ -294,8 +293,11 @@ def _move_back(origin: Connection, queues: list[Queue], at: Marker) -> None:
             queue.extra_table,
             sa.column("batch_no", sa.BigInteger),
             sa.column("order_no", sa.BigInteger),
+            sa.column("master_xid", Xid8()),
             schema=SCHEMA,
         )
+        # Numbered by a master that may be another now.
+        origin.execute(update(extra).values(master_xid=None))
         # Folded from calls whose images are gone: nothing is on its way for them.
         origin.execute(
             update(extra)

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import Connection, and_, func, not_, select
 
-from deferred.catalog import deferred_transaction, delivery
+from deferred import ledger
+from deferred.catalog import deferred_transaction, delivery, destination
 from deferred.catalog import queue as queue_catalog
 from deferred.queue import Queue, beyond, list_queues
 from sites import Site, faults, identity
 from sites.catalog import SCHEMA
 from sites.types import NativeType
 
-#: Delivered calls stay this long, for whoever has to look at what was sent.
-RETENTION = timedelta(days=1)
+#: Delivered calls stay this long: a master that is restored from yesterday's backup
+#: gets them again.
+RETENTION = timedelta(days=2)
 
 #: A site that does not refresh for this long keeps the keys of its delivered
 #: calls and gives up their images.
@@ -43,8 +46,12 @@ def purge(
     kept, until `fold_after`; then only their keys are, with batch and order,
     so that the next refresh still settles them.
 
+    As a destination, the site forgets what batches held that are older than any
+    backup that is restored (`deferred.ledger.RETENTION`).
+
     Parameters:
-        retention: how long delivered calls stay.
+        retention: how long delivered calls stay, so that a destination that is
+            restored from a backup no older than that gets them again.
     """
     with site.begin() as connection:
         identity.read(connection)
@@ -53,6 +60,7 @@ def purge(
             folded += _fold(connection, queue, fold_after)
             faults.point("queue_purge.after_fold")
             calls += _purge_calls(connection, queue, retention)
+        ledger.purge(connection)
         faults.point("queue_purge.before_commit")
         return QueuePurgeReport(
             site=site.name,
@@ -70,6 +78,7 @@ def _purge_calls(connection: Connection, queue: Queue, retention: timedelta) -> 
         .where(_delivered_before(queue, retention))
         .where(not_(beyond(covered.c.covered_batch, covered.c.covered_order)))
     )
+    _note_purged(connection, queue, gone)
     return connection.execute(sa.delete(calls).where(calls.c.xid.in_(gone))).rowcount
 
 
@@ -101,11 +110,34 @@ def _fold(connection: Connection, queue: Queue, after: timedelta) -> int:
     connection.execute(
         sa.insert(extra).from_select([c.name for c in extra.columns], rows)
     )
-    return connection.execute(
-        sa.delete(calls).where(
-            calls.c.xid.in_(select(old.c.xid).join(covered, uncovered))
+    gone = select(old.c.xid).join(covered, uncovered)
+    _note_purged(connection, queue, gone)
+    return connection.execute(sa.delete(calls).where(calls.c.xid.in_(gone))).rowcount
+
+
+def _note_purged(connection: Connection, queue: Queue, gone: sa.Select[Any]) -> None:
+    """Note the last place whose calls cannot be pushed again."""
+    last = connection.execute(
+        select(delivery.c.batch, delivery.c.order_no)
+        .where(
+            delivery.c.destination == queue.destination,
+            delivery.c.xid.in_(gone),
+            delivery.c.batch.is_not(None),
         )
-    ).rowcount
+        .order_by(delivery.c.batch.desc(), delivery.c.order_no.desc())
+        .limit(1)
+    ).one_or_none()
+    if last is None:
+        return
+    place = sa.tuple_(destination.c.purged_batch, destination.c.purged_order)
+    connection.execute(
+        sa.update(destination)
+        .where(
+            destination.c.name == queue.destination,
+            place < sa.tuple_(sa.literal(last.batch), sa.literal(last.order_no)),
+        )
+        .values(purged_batch=last.batch, purged_order=last.order_no)
+    )
 
 
 def _delivered_before(queue: Queue, age: timedelta) -> sa.ColumnElement[bool]:

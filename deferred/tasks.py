@@ -70,7 +70,7 @@ def purge(
         schedules.outcome(home, "purge", subject),
         activity.report(home, "purge", subject),
     ):
-        deferred.purge(home)
+        deferred.purge(home, retention=configured.configured().retention)
         masters.purge_snapshot_logs(home)
         records.purge_resolutions(home, timedelta(days=record_days))
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import timedelta
 
 from sites.errors import SnaptideError
 from sites.site import Directory, Site
@@ -31,6 +32,8 @@ class Configuration:
     spark_master: str = "local[*]"
     #: Spark's own settings by their full names
     spark_conf: Mapping[str, str] = field(default_factory=dict)
+    #: how long a purge keeps delivered calls
+    retention: timedelta = timedelta(days=2)
 
 
 _current: Configuration | None = None

@@ -227,6 +227,7 @@ def _once(
     task: _Task, told: Progress | None
 ) -> tuple[Window, tuple[SnapshotReport, ...]]:
     """Read, compare and merge once; commits at the site, then at the master."""
+    _confirm_master(task)
     registered = _register_new(task)
     faults.point("refresh.after_register")
     with _masters_moment(task) as master, _moment(task.site) as site:

@@ -8,6 +8,7 @@ Every value may name environment variables as `${NAME}`; a variable
 from __future__ import annotations
 
 import os
+from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -151,6 +152,16 @@ class WorkerSettings(BaseModel):
     log_level: Literal["debug", "info", "warning", "error"] = "info"
 
 
+class QueueSettings(BaseModel):
+    """`[queue]`: what becomes of calls that are delivered."""
+
+    model_config = _strict
+
+    #: Days for which they are kept, so that a master that is restored from a backup
+    #: no older than that gets them again.
+    retention_days: float = Field(default=2, ge=0)
+
+
 class BeatSettings(BaseModel):
     """`[beat]`: how soon a commit is pushed."""
 
@@ -182,6 +193,7 @@ class Settings(BaseSettings):
     notification: NotificationSettings = NotificationSettings()
     worker: WorkerSettings = WorkerSettings()
     beat: BeatSettings = BeatSettings()
+    queue: QueueSettings = QueueSettings()
 
     #: Where the file is; relative paths in it begin there.
     _folder: Path = Path()
@@ -246,6 +258,7 @@ class Settings(BaseSettings):
                 directory=directory,
                 spark_master=self.spark.master,
                 spark_conf=self.spark.conf,
+                retention=timedelta(days=self.queue.retention_days),
             )
         )
         return directory

@@ -9,12 +9,14 @@ from sites import configured
 
 pytest_plugins = (
     "tests.fix_db",
+    "tests.fix_homes",
     "tests.fix_moments",
     "tests.fix_proxy",
     "tests.fix_redis",
     "tests.fix_sites",
     "tests.fix_spark",
     "tests.fix_worker",
+    "tests.fix_world",
 )
 
 # A test gets the mark of each fixture that it uses, directly or not.
@@ -22,6 +24,7 @@ MARKS = {
     "server": "db",
     "second_server": "db",
     "own_server": "faults",
+    "make_home": "faults",
     "redis_server": "redis",
     "java_home": "spark",
     "make_proxy": "faults",

@@ -41,10 +41,12 @@ BEGIN
                 USING HINT = 'with deferred.synchronous("SITE") as connection: ... changes site and master together.',
                       ERRCODE = 'object_not_in_prerequisite_state';
         END IF;
-        -- A place in the order that was drawn before this call is too early.
+        -- A place in the order that was drawn before this call is too early. A row
+        -- that another transaction of this id left, before a restore, stays its own.
         INSERT INTO snaptide.deferred_transaction AS known (xid, origin_user)
         VALUES (xact, session_user) ON CONFLICT (xid)
-        DO UPDATE SET order_no = NULL WHERE known.order_no IS NOT NULL;
+        DO UPDATE SET order_no = NULL
+        WHERE known.order_no IS NOT NULL AND known.start_time = now();
     END IF;
     RETURN NULL;
 END

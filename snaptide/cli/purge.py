@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import typer
@@ -22,7 +23,9 @@ def purge(ctx: typer.Context, site: SiteName, json: Json = False) -> None:
     program = Program.of(ctx)
     chosen = program.site(site)
     report: dict[str, Any] = {
-        "queue": deferred.purge(chosen),
+        "queue": deferred.purge(
+            chosen, retention=timedelta(days=program.settings.queue.retention_days)
+        ),
         "logs": masters.purge_snapshot_logs(chosen),
     }
     rows = [(log.table, log.emptied, log.busy) for log in report["logs"]]

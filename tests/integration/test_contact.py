@@ -1,0 +1,99 @@
+"""Each contact leaves a token at both sides, whatever stops it half way."""
+
+import pytest
+
+import deferred
+from deferred import agreement
+from sites import Directory, identity, peers
+from sites.errors import SiteRestored
+from sites.identity import Identity
+from sites.peers import Pair
+from tests.fix_moments import Moments
+from tests.linked_table import as_refresh, link, queued, rows, run
+
+
+@pytest.fixture
+def orders(sites: Directory) -> Directory:
+    """One order at both sites, changed once and pushed."""
+    link(sites)
+    for site in sites.values():
+        as_refresh(site, "INSERT INTO orders VALUES (1, 'a', 0)")
+    _change(sites)
+    deferred.push(sites["jfk"])
+    return sites
+
+
+@pytest.mark.parametrize("point", ["peers.after_promise", "peers.after_master"])
+def test_contact_that_is_broken_off(
+    orders: Directory, moments: Moments, point: str
+) -> None:
+    """Nothing has moved; the next contact finds the old or the promised token."""
+    before = _pair(orders)
+    _change(orders)
+    moments.at(point, _die)
+    with pytest.raises(KeyboardInterrupt):
+        deferred.push(orders["jfk"])
+    assert queued(orders["jfk"]) == 1
+    assert deferred.push(orders["jfk"]).transactions == 1
+    after = _pair(orders)
+    assert after.at_site.token == after.at_master.token != before.at_site.token
+    assert after.at_site.contact_no > before.at_site.contact_no
+    assert rows(orders["hq"])[0][2] == 2
+
+
+def test_push_of_nothing_is_no_contact(orders: Directory) -> None:
+    before = _pair(orders)
+    assert deferred.push(orders["jfk"]).transactions == 0
+    assert _pair(orders) == before
+
+
+@pytest.mark.parametrize("older", ["hq", "jfk"])
+def test_side_with_the_older_token_was_rolled_back(
+    orders: Directory, older: str
+) -> None:
+    """All else about it is as it was."""
+    run(orders[older], "CREATE TABLE kept AS SELECT * FROM snaptide.peer")
+    _change(orders)
+    deferred.push(orders["jfk"])
+    run(
+        orders[older],
+        "UPDATE snaptide.peer p SET token = k.token, contact_no = k.contact_no"
+        " FROM kept k WHERE p.site_id = k.site_id AND p.role = k.role",
+    )
+    _change(orders)
+    with pytest.raises(SiteRestored, match=f"Site {older} is older"):
+        deferred.push(orders["jfk"])
+    assert queued(orders["jfk"]) == 1
+    assert rows(orders["hq"])[0][2] == 2
+
+
+def test_agreement_that_is_broken_off_changes_nothing(
+    orders: Directory, moments: Moments
+) -> None:
+    run(orders["jfk"], "UPDATE snaptide.destination SET incarnation = NULL")
+    moments.at("agreement.before_commit", _die)
+    with pytest.raises(KeyboardInterrupt):
+        deferred.push(orders["jfk"])
+    with orders["jfk"].connect() as connection:
+        assert not agreement.is_agreed(connection, _who(orders, "hq"))
+    assert deferred.push(orders["jfk"]).transactions == 0
+    with orders["jfk"].connect() as connection:
+        assert agreement.is_agreed(connection, _who(orders, "hq"))
+
+
+def _change(sites: Directory) -> None:
+    run(sites["jfk"], "UPDATE orders SET qty = qty + 1")
+
+
+def _pair(sites: Directory) -> Pair:
+    with sites["jfk"].connect() as site, sites["hq"].connect() as master:
+        return peers.compare(site, master, _who(sites, "jfk"), _who(sites, "hq"))
+
+
+def _who(sites: Directory, name: str) -> Identity:
+    with sites[name].connect() as connection:
+        return identity.read(connection)
+
+
+def _die() -> None:
+    raise KeyboardInterrupt
