@@ -10,6 +10,7 @@ from deferred.coordinator.in_doubt import (
 from deferred.coordinator.recovery import RecoveryReport, recover
 from deferred.edit import Edit
 from deferred.error_queue import delete_errors, list_errors, show_error
+from deferred.everywhere import Pushes, push_all
 from deferred.purge import purge
 from deferred.push import PushReport, push
 from deferred.retry import retry, retry_errors
@@ -24,6 +25,7 @@ from deferred.schedules import (
 __all__ = [
     "Edit",
     "PushReport",
+    "Pushes",
     "RecoveryReport",
     "Schedule",
     "commit_in_doubt",
@@ -36,6 +38,7 @@ __all__ = [
     "list_schedules",
     "purge",
     "push",
+    "push_all",
     "recover",
     "retry",
     "retry_errors",

@@ -15,7 +15,7 @@ from deferred.errors import DestinationDisabled, PushInterrupted
 from deferred.push import destinations
 from masters import records
 from masters.records import RECORD_DAYS
-from sites import Site, activity, configured
+from sites import activity, configured
 from sites.errors import SiteUnreachable, SnaptideError
 
 #: What passes by itself is tried again, each time after a longer pause of random
@@ -54,10 +54,16 @@ def push(
             return
         wanted = open_
     with schedules.outcome(home, "push", destination):
-        if everything:
-            _push_to_all(home, wanted, options)
-        else:
-            _push(home, destination, options)
+        pushes = deferred.push_all(
+            home,
+            wanted,
+            shown=lambda name: activity.report(home, "push", name),
+            **options,
+        )
+        paused = DestinationDisabled if everything else ()
+        for error in pushes.errors:
+            if not isinstance(error, paused):
+                raise error
 
 
 @shared_task(name="deferred.tasks.purge", **RETRYING)
@@ -79,22 +85,3 @@ def purge(
 def recover(site: str) -> None:
     """Finish what coordinators left in doubt at a site, as its deciding sites say."""
     deferred.recover(configured.site(site))
-
-
-def _push(home: Site, destination: str, options: dict[str, Any]) -> None:
-    with activity.report(home, "push", destination) as progress:
-        deferred.push(home, destination, progress=progress, **options)
-
-
-def _push_to_all(home: Site, names: list[str], options: dict[str, Any]) -> None:
-    """Push to each destination; one that is away does not keep others waiting."""
-    failed: list[SnaptideError] = []
-    for name in names:
-        try:
-            _push(home, name, options)
-        except DestinationDisabled:
-            continue
-        except SnaptideError as error:
-            failed.append(error)
-    if failed:
-        raise failed[0]

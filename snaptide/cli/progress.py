@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 
 from rich.console import Console
 from rich.progress import (
@@ -34,23 +34,31 @@ class Bar:
         self._bars.update(self._task, completed=done, total=total, unit=shown)
 
 
+#: Gives, for the time of some work, what is told how far it has come.
+Shown = Callable[[str], AbstractContextManager[activity.Progress]]
+
+
 @contextmanager
-def working(
-    program: Program, site: Site, kind: str, subject: str
-) -> Iterator[activity.Progress]:
-    """Show long work here, and in `snaptide status`, while the block runs."""
-    with (
-        bar(program, f"{kind} {site.name} {subject}") as shown,
-        activity.report(site, kind, subject, also=shown) as progress,
-    ):
-        yield progress
+def working(program: Program, site: Site, kind: str) -> Iterator[Shown]:
+    """Show long work here, and in `snaptide status`, each subject by itself."""
+    with _bars(program) as bar:
+        yield lambda subject: activity.report(
+            site, kind, subject, also=bar(f"{kind} {site.name} {subject}")
+        )
 
 
 @contextmanager
 def bar(program: Program, title: str) -> Iterator[Bar | None]:
-    """Show work here while the block runs; None when nobody would see it."""
+    """Show one piece of work here while the block runs."""
+    with _bars(program) as made:
+        yield made(title)
+
+
+@contextmanager
+def _bars(program: Program) -> Iterator[Callable[[str], Bar | None]]:
+    """Make bars by their titles; None when nobody would see them."""
     if program.json or not sys.stderr.isatty():
-        yield None
+        yield lambda title: None
         return
     columns = (
         TextColumn("{task.description}"),
@@ -61,4 +69,4 @@ def bar(program: Program, title: str) -> Iterator[Bar | None]:
         TimeRemainingColumn(),
     )
     with Bars(*columns, console=Console(stderr=True), transient=True) as bars:
-        yield Bar(bars, title)
+        yield lambda title: Bar(bars, title)

@@ -8,7 +8,6 @@ import typer
 
 import deferred
 from deferred.backlog import set_disabled
-from deferred.push import destinations
 from snaptide.cli.arguments import Json, SiteName, complete_site
 from snaptide.cli.failures import ExitCode
 from snaptide.cli.output import facts, show, table
@@ -60,6 +59,8 @@ def push(
 ) -> None:
     """Push a site's deferred transactions; ends with 3 if some had to be parked.
 
+    Without a destination it pushes to all of them at the same time.
+
     Example: snaptide push jfk hq --transaction-count 1000
     """
     program = Program.of(ctx)
@@ -77,12 +78,13 @@ def push(
         hand_over(program, "push", site, destination, **options)
         return
     chosen = program.site(site)
-    names = [destination] if destination else destinations(chosen)
-    reports = []
-    for name in names:
-        with working(program, chosen, "push", name) as progress:
-            reports.append(deferred.push(chosen, name, progress=progress, **options))
-    show(program, reports, lambda: table(COLUMNS, map(_row, reports)))
+    names = [destination] if destination else None
+    with working(program, chosen, "push") as shown:
+        pushes = deferred.push_all(chosen, names, shown=shown, **options)
+    reports = pushes.reports
+    if reports or not pushes.errors:
+        show(program, reports, lambda: table(COLUMNS, map(_row, reports)))
+    pushes.raise_first()
     if any(report.errors for report in reports):
         raise typer.Exit(ExitCode.ATTENTION)
 
