@@ -119,7 +119,7 @@ def test_pushers_that_do_not_know_of_each_other(
     hq, jfk = counters["hq"], counters["jfk"]
     # By its module's name: the package shows the function of the same name.
     pushing = sys.modules["deferred.push"]
-    monkeypatch.setattr(pushing, "_only_pusher", lambda *_: nullcontext(True))
+    monkeypatch.setattr(pushing, "only_pusher", lambda *_: nullcontext(True))
     for point in (
         "push.after_cut",
         "push.after_ship",
