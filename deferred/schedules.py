@@ -165,12 +165,15 @@ def claim(connection: Connection) -> list[Schedule]:
     """Take what is due, and set when it is due again; the caller commits.
 
     Whoever holds the row runs it: a second beat passes it by, and finds it
-    moved when it looks again. Writes `schedule`.
+    moved when it looks again. What ran in the future ran by a clock that was
+    wrong: it would not run again for as long as the clock was ahead, so it begins
+    anew. Writes `schedule`.
     """
     now = _now(connection)
+    due = sa.or_(catalog.c.next_at <= now, catalog.c.last_at > now)
     rows = connection.execute(
         select(catalog)
-        .where(~catalog.c.disabled, catalog.c.next_at <= now)
+        .where(~catalog.c.disabled, due)
         .order_by("next_at")
         .with_for_update(skip_locked=True)
     ).all()
@@ -229,15 +232,19 @@ def _take(connection: Connection, row: sa.Row[Any], now: datetime) -> Schedule |
     found = _from_row(row)
     values: dict[str, Any] = {"last_at": now}
     wrong = _wrong_with(found)
+    ran_ahead = found.last_at is not None and found.last_at > now
     if wrong is None:
-        values["next_at"] = next_time(found.interval, found.next_at, now)
+        before = now if ran_ahead else found.next_at
+        values["next_at"] = next_time(found.interval, before, now)
     else:
         # Somebody wrote it by hand. It stays, and doctor shows it.
         values = {"next_at": now + timedelta(hours=1), "last_error": wrong}
     connection.execute(
         sa.update(catalog).where(_is(found.kind, found.subject)).values(values)
     )
-    return found if wrong is None else None
+    # A run by the time of day waits for it, though.
+    waits = ran_ahead and seconds_of(found.interval) is None
+    return found if wrong is None and not waits else None
 
 
 def _wrong_with(found: Schedule) -> str | None:

@@ -10,6 +10,8 @@ from sites import configured
 pytest_plugins = (
     "tests.fix_db",
     "tests.fix_homes",
+    "tests.fix_clock",
+    "tests.fix_disk",
     "tests.fix_moments",
     "tests.fix_proxy",
     "tests.fix_redis",
@@ -28,6 +30,8 @@ MARKS = {
     "redis_server": "redis",
     "java_home": "spark",
     "make_proxy": "faults",
+    "small_disk": "faults",
+    "clock": "faults",
 }
 
 

@@ -29,7 +29,7 @@ from tests.campaign.verbs import VERBS, Verb
 from tests.campaign.world import World
 
 #: Crashes before the end state is compared.
-EPISODE = 20
+EPISODE = 40
 
 #: Within so many seconds all has to go on by itself.
 PATIENCE = 60

@@ -10,7 +10,7 @@ import psycopg
 ACCOUNTS = 200
 
 #: Seconds between two bookings: a push, one by one, has to keep up.
-PAUSE = 0.4
+PAUSE = 0.8
 
 
 class Writer(threading.Thread):

@@ -34,7 +34,7 @@ def restored(sites: Directory) -> Directory:
         who = identity.read(connection)
     with hq.begin() as connection:
         here = position.current(connection)
-        registration.advance(connection, who.site_id, ["public.t"], here)
+        registration.advance(connection, who.site_id, ["t"], here)
     return sites
 
 

@@ -1,0 +1,104 @@
+"""The disk of either side runs full in the middle of a push; room is all it takes."""
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+
+import psycopg
+import pytest
+from sqlalchemy.exc import DBAPIError
+
+import deferred
+from sites import Directory, Site
+from sites.errors import SnaptideError
+from snaptide import migrate
+from snaptide.embedded import PostgresServer
+from tests.fix_db import TEST_SETTINGS
+from tests.fix_disk import Disk
+from tests.fix_moments import Moments
+from tests.linked_table import as_refresh, link, parked, queued, rows, run
+
+#: So that neither segments of the log nor memory hide that there is no room.
+SMALL = {
+    **TEST_SETTINGS,
+    "shared_buffers": "1MB",
+    "max_wal_size": "32MB",
+    "min_wal_size": "32MB",
+    "wal_recycle": "off",
+}
+LARGE = "UPDATE orders SET name = repeat(md5(id::text), 100) || id"
+ROWS = 2000
+
+
+@pytest.fixture
+def server_on_it(small_disk: Disk, pg_version: int) -> Iterator[PostgresServer]:
+    """A server whose data lie on the small disk."""
+    server = PostgresServer(small_disk.folder / "pg", pg_version, settings=SMALL)
+    server.start()
+    yield server
+    small_disk.free()
+    server.stop()
+
+
+@pytest.mark.parametrize(
+    ("side", "point"),
+    [
+        ("hq", "push.after_cut"),
+        ("hq", "push.before_apply"),
+        ("hq", "push.before_commit"),
+        ("jfk", "push.before_cut_commit"),
+        ("jfk", "push.before_mark"),
+    ],
+)
+def test_push_goes_on_when_there_is_room(
+    make_sites: Callable[..., Directory],
+    server_on_it: PostgresServer,
+    small_disk: Disk,
+    moments: Moments,
+    side: str,
+    point: str,
+) -> None:
+    sites = _sites(make_sites, server_on_it, side)
+    hq, jfk = sites["hq"], sites["jfk"]
+    run(jfk, LARGE)
+    moments.at(point, lambda: _fill(small_disk, sites[side]))
+    # What is small enough still fits into the part of the log that is there.
+    with suppress(SnaptideError, DBAPIError):
+        deferred.push(jfk)
+    assert point in moments.reached
+    assert "No space left on device" in server_on_it.log.read_text()
+    small_disk.free()
+    if not server_on_it.is_running():
+        server_on_it.start()
+    deferred.push(jfk)
+    assert (queued(jfk), parked(hq)) == (0, [])
+    assert rows(hq) == rows(jfk)
+    assert deferred.push(jfk).transactions == 0
+    sites.close()
+
+
+def _sites(
+    make_sites: Callable[..., Directory], server: PostgresServer, side: str
+) -> Directory:
+    """Two sites with a table of many rows, one of them on the small disk."""
+    other = {"hq": "jfk", "jfk": "hq"}[side]
+    shared = make_sites(other)[other]
+    url = shared.url.set(drivername="postgresql").render_as_string(hide_password=False)
+    sites = Directory({side: server.create_database(side), other: url})
+    migrate.upgrade(sites[side])
+    link(sites, "orders", "id int PRIMARY KEY, name text")
+    for site in sites.values():
+        as_refresh(
+            site, f"INSERT INTO orders SELECT g, 'a' FROM generate_series(1, {ROWS}) g"
+        )
+    return sites
+
+
+def _fill(disk: Disk, site: Site) -> None:
+    """Have no room left, neither for rows nor for what is written ahead of them."""
+    disk.fill()
+    url = site.url.set(drivername="postgresql").render_as_string(hide_password=False)
+    # What the server still has at hand is used up by somebody else.
+    with pytest.raises(psycopg.Error), psycopg.connect(url) as session:
+        session.execute(
+            "CREATE TABLE hog AS SELECT repeat('x', 500) FROM orders, orders o"
+        )

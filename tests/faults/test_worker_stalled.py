@@ -1,0 +1,101 @@
+"""A worker stands still for longer than the broker waits for it, and then goes on."""
+
+import signal
+from collections.abc import Callable, Iterator
+
+import psutil
+import pytest
+from redis import Redis
+
+from sites import Directory
+from snaptide.application import PUSH, celery_app, enqueue
+from snaptide.settings import Settings
+from tests.fix_worker import Service, Services, eventually
+from tests.linked_table import as_refresh, link, parked, queued, rows, run
+
+COUNT_UP = "UPDATE orders SET qty = qty + 1"
+#: A session of ours that has locked the marker.
+IN_MID_PUSH = """
+SELECT a.pid FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid
+WHERE l.relation = 'snaptide.push_marker'::regclass AND l.mode = 'RowShareLock'
+  AND a.datname = current_database() AND a.pid <> pg_backend_pid()
+"""
+END = "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE "
+
+
+@pytest.fixture
+def orders(sites: Directory) -> Directory:
+    """Three transactions are queued that add up: what comes twice would show."""
+    link(sites)
+    for site in sites.values():
+        as_refresh(site, "INSERT INTO orders VALUES (1, 'a', 0), (2, 'b', 0)")
+    for _ in range(3):
+        run(sites["jfk"], COUNT_UP)
+    return sites
+
+
+@pytest.fixture
+def ask(services: Services) -> Iterator[Callable[[], object]]:
+    """Ask the workers for a push, as a listener does."""
+    app = celery_app(Settings.load(services.config))
+    yield lambda: enqueue(app, PUSH, "jfk", "hq")
+    app.close()
+
+
+@pytest.fixture
+def stalled(orders: Directory, services: Services, ask, broker: str) -> Service:
+    """A worker that was stopped in mid-push, and whose task is another's by now."""
+    worker = services.worker(SNAPTIDE_FAULT="push.after_apply:sleep=2:2")
+    ask()
+    eventually(lambda: run(orders["hq"], IN_MID_PUSH), what="the push to begin")
+    eventually(lambda: rows(orders["hq"])[0][2] == 1, what="its first commit")
+    _send(worker, signal.SIGSTOP)
+    with Redis.from_url(broker) as redis:
+        [task] = redis.zrange("unacked_index", 0, -1)
+        # As if the visibility timeout were over.
+        redis.zadd("unacked_index", {task: 0})
+    return worker
+
+
+def test_another_leaves_its_work_to_it(
+    orders: Directory, services: Services, stalled: Service
+) -> None:
+    """Its session at the site holds the pusher's lock: nobody else pushes."""
+    other = services.worker()
+    other.wait_for_line("succeeded")
+    assert queued(orders["jfk"]) == 3
+    _send(stalled, signal.SIGCONT)
+    _assert_counted_once(orders)
+
+
+def test_another_does_its_work(
+    orders: Directory, services: Services, stalled: Service
+) -> None:
+    """Its sessions were ended, as when its machine was taken for dead."""
+    run(orders["hq"], END + "pid IN (" + IN_MID_PUSH + ")")
+    run(
+        orders["jfk"],
+        END + "pid IN (SELECT pid FROM pg_locks WHERE locktype = 'advisory')"
+        " AND datname = current_database() AND pid <> pg_backend_pid()",
+    )
+    run(orders["jfk"], COUNT_UP)
+    services.worker()
+    eventually(lambda: queued(orders["jfk"]) <= 1, what="the work to be done")
+    _send(stalled, signal.SIGCONT)
+    # The task that it has not acknowledged fails there, is asked for again, and ends.
+    _assert_counted_once(orders, times=4)
+
+
+def _assert_counted_once(sites: Directory, times: int = 3) -> None:
+    jfk, hq = sites["jfk"], sites["hq"]
+    eventually(lambda: queued(jfk) == 0, seconds=60, what="the queue to be empty")
+    assert [row[2] for row in rows(hq)] == [times, times]
+    assert parked(hq) == []
+
+
+def _send(worker: Service, number: signal.Signals) -> None:
+    for process in (
+        psutil.Process(worker.pid),
+        *psutil.Process(worker.pid).children(recursive=True),
+    ):
+        process.send_signal(number)

@@ -1,0 +1,60 @@
+"""A clock that tests can set, for one server: it takes what the system's clock says."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from datetime import timedelta
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from snaptide.embedded import PostgresServer
+from tests.fix_db import TEST_SETTINGS
+
+FILE = "clock"
+
+
+class Clock:
+    """Sets the clock of the server that was started with it."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+
+    def set(self, ahead: timedelta) -> None:
+        """Let it be so much later than it is; or earlier."""
+        self._file.write_text(f"{ahead.total_seconds():+.0f}\n")
+
+
+@pytest.fixture
+def clock(server_with_clock: PostgresServer) -> Iterator[Clock]:
+    """The clock of that server; it is right before and after the test."""
+    made = Clock(server_with_clock.folder / FILE)
+    yield made
+    made.set(timedelta(0))
+
+
+@pytest.fixture(scope="session")
+def server_with_clock(pg_version: int) -> Iterator[PostgresServer]:
+    """A PostgreSQL server of this run that believes in a clock of the tests'."""
+    spec = find_spec("libfaketime")
+    assert spec is not None
+    assert spec.origin is not None
+    library = Path(spec.origin).parent / "vendor/libfaketime/src/libfaketime.so.1"
+    folder = Path(tempfile.mkdtemp(prefix="snaptide-pg-"))
+    Clock(folder / FILE).set(timedelta(0))
+    server = PostgresServer(folder, pg_version, settings=TEST_SETTINGS)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LD_PRELOAD", str(library))
+        patch.setenv("FAKETIME_TIMESTAMP_FILE", str(folder / FILE))
+        patch.setenv("FAKETIME_NO_CACHE", "1")
+        # Waiting goes on as ever: only what o'clock it is changes.
+        patch.setenv("FAKETIME_DONT_FAKE_MONOTONIC", "1")
+        server.start()
+    try:
+        yield server
+    finally:
+        server.stop()
+        shutil.rmtree(folder)
