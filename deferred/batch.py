@@ -16,7 +16,7 @@ from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy import Connection, Row, cast, func, literal, select
+from sqlalchemy import ColumnElement, Connection, Row, cast, func, literal, select
 
 from deferred.catalog import deferred_transaction, delivery, destination
 from deferred.errors import NoSuchDestination, PositionMismatch
@@ -77,13 +77,15 @@ def next_batch(connection: Connection, name: str, marker: Marker) -> Batch | Non
     )
 
 
-def waiting(connection: Connection, batch: Batch, marker: Marker) -> list[Waiting]:
-    """The transactions of a batch that the destination has not answered, in order.
+def waiting(
+    connection: Connection, batch: Batch, after: int, end: int
+) -> list[Waiting]:
+    """Transactions of a batch, in order.
 
-    Raises:
-        PositionMismatch: they were answered before and are purged since.
+    Parameters:
+        after, end: only those with an order number beyond the first of these, up to
+            the second.
     """
-    after = marker.order_no if marker.batch_id == batch.id else -1
     rows = connection.execute(
         select(
             cast(delivery.c.xid, sa.Text).label("xid"),
@@ -93,21 +95,29 @@ def waiting(connection: Connection, batch: Batch, marker: Marker) -> list[Waitin
             deferred_transaction.c.start_time,
         )
         .join(deferred_transaction, deferred_transaction.c.xid == delivery.c.xid)
-        .where(
-            delivery.c.destination == batch.destination,
-            delivery.c.batch == batch.number,
-            delivery.c.order_no > after,
-        )
+        .where(within(batch, after, end))
         .order_by(delivery.c.order_no)
     )
-    found = [Waiting(**row._mapping) for row in rows]
-    if not found:
-        raise PositionMismatch(
-            f"{batch.destination} asks for batch {batch.number} again: it is purged.",
-            destination=batch.destination,
-            batch=batch.number,
-        )
-    return found
+    return [Waiting(**row._mapping) for row in rows]
+
+
+def purged(batch: Batch) -> PositionMismatch:
+    """The error for a batch that the destination asks for and that is gone."""
+    return PositionMismatch(
+        f"{batch.destination} asks for batch {batch.number} again: it is purged.",
+        destination=batch.destination,
+        batch=batch.number,
+    )
+
+
+def within(batch: Batch, after: int, end: int) -> ColumnElement[bool]:
+    """The deliveries of a part of a batch."""
+    return sa.and_(
+        delivery.c.destination == batch.destination,
+        delivery.c.batch == batch.number,
+        delivery.c.order_no > after,
+        delivery.c.order_no <= end,
+    )
 
 
 def note_delivered(connection: Connection, name: str, marker: Marker) -> int:

@@ -81,7 +81,7 @@ def parked(connection: Connection, error_id: int, call_no: int) -> Call:
 def stage(calls: Iterable[Call], staged: Staged, unit: int) -> list[list[object]]:
     """Rows of text for a work table."""
     return [
-        [unit, call.call_no, call.kind]
+        [unit, unit, "f", call.call_no, call.kind]
         + [(call.old or {}).get(name) for name in staged.columns]
         + [(call.new or {}).get(name) for name in staged.columns]
         for call in calls

@@ -1,4 +1,4 @@
-"""Delivering one transaction: apply it or park it, and move the marker with it."""
+"""Delivering transactions: apply or park them, and move the marker with them."""
 
 from __future__ import annotations
 
@@ -11,11 +11,13 @@ from sqlalchemy.exc import DBAPIError
 
 from deferred import error_queue, footprint, marker, sqlstate, work
 from deferred.batch import Batch, Waiting
-from deferred.errors import UnresolvedConflict, WaitsForError
+from deferred.errors import TransactionRefused, UnresolvedConflict, WaitsForError
 from deferred.footprint import Relation
 from deferred.marker import Marker
+from deferred.options import ErrorAction
 from deferred.parking import Parked, park
 from masters.apply import Outcome, Unit, apply
+from masters.detect import Made
 from masters.errors import InvalidNetChange
 from sites import faults
 from sites.errors import RowCountMismatch
@@ -48,35 +50,37 @@ def deliver(
     batch: Batch,
     transaction: Waiting,
     staged: Sequence[Staged],
+    on_error: ErrorAction = ErrorAction.QUEUE,
 ) -> Delivered:
     """Apply one transaction at the destination, or park it, exactly once.
 
     Runs in the caller's transaction, which must be committed as a whole.
 
     Raises:
+        TransactionRefused: it would have to be parked, and is not to be.
         sqlalchemy.exc.DBAPIError: for reasons that are not the data's.
     """
     at = marker.lock(connection, origin.id, origin.name)
     to = Marker(batch_no=batch.number, batch_id=batch.id, order_no=transaction.order_no)
-    if _passed(at, to):
+    if passed(at, to):
         return Delivered(fresh=False)
     faults.point("push.before_apply")
+    made = Made(transaction=transaction.xid, changed_at=transaction.start_time)
     unit = Unit(
         number=transaction.order_no,
         staged=staged,
         counts=work.counts(connection, staged, transaction.order_no),
         origin=origin.name,
         master=origin.master,
-        transaction=transaction.xid,
-        changed_at=transaction.start_time,
+        made=lambda _: made,
     )
-    delivered = _apply_or_park(connection, origin, batch, transaction, unit)
+    delivered = _apply_or_park(connection, origin, batch, transaction, unit, on_error)
     faults.point("push.after_apply")
     marker.move(connection, origin.id, to)
     return delivered
 
 
-def _passed(at: Marker, to: Marker) -> bool:
+def passed(at: Marker, to: Marker) -> bool:
     """Whether the destination has answered this transaction already.
 
     A marker in an older batch than the one before ours cannot be: `next_batch`
@@ -93,13 +97,22 @@ def _apply_or_park(
     batch: Batch,
     transaction: Waiting,
     unit: Unit,
+    on_error: ErrorAction,
 ) -> Delivered:
     relation = _dependence(connection, origin, unit)
     waits_for = relation.error_ids
     if relation.certain:
         reason = ("dependant", WaitsForError.code, _waits(waits_for))
         return _park(
-            connection, origin, batch, transaction, unit, reason, {}, waits_for
+            connection,
+            origin,
+            batch,
+            transaction,
+            unit,
+            reason,
+            {},
+            waits_for,
+            on_error,
         )
     savepoint = connection.begin_nested()
     failed: tuple[str, str, str]
@@ -126,7 +139,15 @@ def _apply_or_park(
     else:
         waits_for = ()
     return _park(
-        connection, origin, batch, transaction, unit, failed, conflicts, waits_for
+        connection,
+        origin,
+        batch,
+        transaction,
+        unit,
+        failed,
+        conflicts,
+        waits_for,
+        on_error,
     )
 
 
@@ -138,7 +159,7 @@ def _dependence(connection: Connection, origin: Origin, unit: Unit) -> Relation:
     """
     if not error_queue.parked(connection, origin.id):
         return footprint.NOTHING
-    found = footprint.relations(connection, origin.id, _changed(unit), _rows(unit))
+    found = footprint.relations(connection, origin.id, changed(unit), rows_of(unit))
     return found.get(unit.number, footprint.NOTHING)
 
 
@@ -151,8 +172,16 @@ def _park(
     failed: tuple[str, str, str],
     conflicts: Mapping[int, str],
     waits_for: tuple[int, ...],
+    on_error: ErrorAction,
 ) -> Delivered:
     reason, code, message = failed
+    if on_error is ErrorAction.STOP:
+        raise TransactionRefused(
+            f"Transaction {transaction.xid} cannot be applied: {message}",
+            transaction=transaction.xid,
+            reason=reason,
+            error_code=code,
+        )
     error_id = park(
         connection,
         Parked(
@@ -168,19 +197,20 @@ def _park(
             error_message=message,
             waits_for=waits_for,
         ),
-        _changed(unit),
-        _rows(unit),
+        changed(unit),
+        rows_of(unit),
         conflicts,
     )
     return Delivered(error_id=error_id)
 
 
-def _changed(unit: Unit) -> list[Staged]:
-    """The work tables in which a transaction has calls."""
+def changed(unit: Unit) -> list[Staged]:
+    """The work tables in which a unit has calls."""
     return [s for s, count in zip(unit.staged, unit.counts, strict=True) if count]
 
 
-def _rows(unit: Unit) -> dict[str, int]:
+def rows_of(unit: Unit) -> dict[str, int]:
+    """What selects the rows of a unit in its work tables."""
     return {"unit": unit.number}
 
 

@@ -83,6 +83,16 @@ class DestinationInvalid(SnaptideError):
     )
 
 
+class TransactionRefused(SnaptideError):
+    """A transaction could not be applied, and the push was told to stop at it."""
+
+    code = "SNP-310"
+    hint = (
+        "It and what follows stay queued. Settle the cause at the master and push "
+        "again, or push with --error-action queue to park it in the error queue."
+    )
+
+
 class NoSuchError(SnaptideError):
     """There is no such transaction in the error queue."""
 

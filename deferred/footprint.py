@@ -97,7 +97,7 @@ def relations(
         rows: equalities or ranges that select the transactions (column -> value).
 
     Returns:
-        Unit -> relation; units without one are left out.
+        Order number -> relation; transactions without one are left out.
     """
     mine = sa.union_all(
         *(
@@ -114,23 +114,23 @@ def relations(
     )
     certain = or_(parked.c.how == MADE, and_(parked.c.how == REFERS, mine.c.gone))
     found = connection.execute(
-        select(mine.c.unit, parked.c.error_id, func.bool_or(certain).label("certain"))
+        select(mine.c.tran, parked.c.error_id, func.bool_or(certain).label("certain"))
         .join(
             parked, and_(parked.c.origin_id == origin_id, parked.c.entry == mine.c.hash)
         )
         .where(meets)
-        .group_by(mine.c.unit, parked.c.error_id)
-        .order_by(mine.c.unit, parked.c.error_id)
+        .group_by(mine.c.tran, parked.c.error_id)
+        .order_by(mine.c.tran, parked.c.error_id)
     ).all()
-    units: dict[int, list[Any]] = {}
+    transactions: dict[int, list[Any]] = {}
     for row in found:
-        units.setdefault(row.unit, []).append(row)
+        transactions.setdefault(row.tran, []).append(row)
     return {
-        unit: Relation(
+        transaction: Relation(
             error_ids=tuple(row.error_id for row in those),
             certain=any(row.certain for row in those),
         )
-        for unit, those in units.items()
+        for transaction, those in transactions.items()
     }
 
 
@@ -140,14 +140,14 @@ _Part = tuple[ColumnElement[str], ColumnElement[Any]]
 def _entries(
     staged: Staged, rows: Mapping[str, Any], parts: Sequence[_Part]
 ) -> sa.Subquery:
-    """Parts of calls, hashed: unit, how, hash, and whether the row is to be gone."""
+    """Parts of calls, hashed: tran, how, hash, and whether the row is to be gone."""
     target = staged.table.sql()
     held = sa.values(sa.column("how", Text), sa.column("entry", Text), name="held")
     part = held.data(parts).lateral()
     digest = func.sha256(func.convert_to(part.c.entry, "UTF8"))
     return (
         select(
-            staged.source.c.unit,
+            staged.source.c.tran,
             (staged.source.c.kind == "D").label("gone"),
             part.c.how,
             func.substring(digest, 1, HASH).label("hash"),
@@ -221,7 +221,7 @@ def _whole(staged: Staged, how: str) -> tuple[ColumnElement[str], ColumnElement[
     if how == MADE:
         present, side = sa.not_(staged.kind("D")), staged.new
     else:
-        present, side = sa.not_(staged.kind("I", "N")), staged.old
+        present, side = sa.not_(staged.kind("I", "N", "A")), staged.old
     names = sorted(staged.columns)
     entry = _text(f"{staged.table.qualified} row {names}", [side(n) for n in names])
     return literal(how), case((present, entry))

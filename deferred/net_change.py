@@ -21,71 +21,139 @@ from __future__ import annotations
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy import CTE, ColumnElement, Select, Text, and_, case, cast, func, select
+from sqlalchemy import (
+    CTE,
+    ColumnElement,
+    Select,
+    Subquery,
+    Text,
+    and_,
+    case,
+    cast,
+    func,
+    select,
+)
 
+from deferred import succession
 from deferred.queue import Queue
 from sites.types import as_record
 
 #: Kinds of net change; 'N' nothing, with the row that came and went; 'X' invalid.
-KINDS = ("I", "U", "D", "R", "N", "X")
+#: Of several transactions also 'A', the key was and is absent, and 'S', the row is
+#: as it was.
+KINDS = ("I", "U", "D", "R", "N", "X", *succession.KINDS)
 
 
 def columns_of(queue: Queue) -> list[str]:
-    """The columns of a net change, in the order of `net_changes`."""
-    count = range(1, len(queue.columns) + 1)
-    return [
-        "unit",
-        "call_no",
-        "kind",
-        *(f"o{n}" for n in count),
-        *(f"n{n}" for n in count),
-    ]
+    """The columns of a net change, in the order of `net_changes`.
+
+    unit selects the changes that are applied together; tran is the order number of
+    the first transaction that changed the row, and of an invalid change the one that
+    does not follow; several says that there were more.
+    """
+    images = [f"{side}{n}" for side in ("o", "n") for n in _numbers(queue)]
+    return ["unit", "tran", "several", "call_no", "kind", *images]
 
 
 def net_changes(
-    queue: Queue, transactions: sa.FromClause, *, after: int | None = None
+    queue: Queue,
+    transactions: sa.FromClause,
+    group: int | None = None,
+    *,
+    after: int | None = None,
 ) -> Select[Any]:
-    """The net change of each transaction in one queue, as rows to be shipped.
+    """The net changes of transactions in one queue, as rows to be shipped.
 
     Parameters:
-        transactions: has `xid` and `order_no`; the latter becomes `unit`.
+        transactions: has `xid` and `order_no`.
+        group: the unit of all of them together; without it each transaction is a
+            unit by itself, named by its order number.
         after: only calls with a higher number than this one.
 
     Returns:
-        unit, call_no, kind, o1, ..., n1, ... in the order of `columns_of`.
+        The columns that `columns_of` names.
     """
     calls = _calls(queue, transactions, after)
+    alone = group is None
+    by = (["tran"] if alone else []) + key_names(queue)
+    repeated = _repeated(calls, by)
+    same = _same(calls, repeated, by)
     plain = select(
-        calls.c.unit, calls.c.call_no, calls.c.kind, *_images(queue, calls)
-    ).where(calls.c.steps == 1)
-    folded = _folded(queue, calls)
-    both = sa.union_all(plain, folded).subquery()
-    return select(*(both.c[name] for name in columns_of(queue)))
+        *(_named(calls, name) for name in ("tran", "several", "call_no", "kind")),
+        *_images(queue, calls),
+    ).where(~select(repeated.c[by[0]]).where(*same).exists())
+    many = _many(queue, calls, repeated, same)
+    rest = _folded(queue, many) if alone else _succeeding(queue, many)
+    shipped = columns_of(queue)[1:]
+    both = sa.union_all(
+        plain, select(*(_named(rest, name) for name in shipped))
+    ).subquery()
+    unit = both.c.tran if group is None else sa.literal(group, sa.BigInteger)
+    return select(unit.label("unit"), *(both.c[name] for name in shipped))
+
+
+def key_names(queue: Queue) -> list[str]:
+    """What the identity of a call's row is called: k1, k2, ..."""
+    return [f"k{n}" for n in range(1, len(queue.identity_columns) + 1)]
 
 
 def _calls(queue: Queue, transactions: sa.FromClause, after: int | None) -> CTE:
+    """The calls of the transactions, read anew wherever they are asked for."""
     call = queue.sql()
-    keys = queue.keys(call)
-    unit = transactions.c.order_no
     return (
         select(
-            unit.label("unit"),
+            transactions.c.order_no.label("tran"),
             call.c.call_no,
             cast(call.c.kind, Text).label("kind"),
             call.c.moved,
-            *keys,
+            *queue.keys(call),
             *_images(queue, call),
-            func.count()
-            .over(partition_by=[unit, *(k.element for k in keys)])
-            .label("steps"),
         )
         .join_from(call, transactions, transactions.c.xid == call.c.xid)
         .where(*([] if after is None else [call.c.call_no > after]))
         .cte("calls")
+        .prefix_with("NOT MATERIALIZED")
     )
 
 
-def _folded(queue: Queue, calls: CTE) -> Select[Any]:
+def _repeated(calls: CTE, by: list[str]) -> CTE:
+    """Rows that took more than one step."""
+    keys = [calls.c[name] for name in by]
+    return select(*keys).group_by(*keys).having(func.count() > 1).cte("repeated")
+
+
+def _many(
+    queue: Queue, calls: CTE, repeated: CTE, same: list[ColumnElement[bool]]
+) -> CTE:
+    """The steps of those rows, with how many there are in the same transaction."""
+    keys = [calls.c[name] for name in key_names(queue)]
+    steps = func.count().over(partition_by=[*keys, calls.c.tran])
+    return (
+        select(*calls.c, steps.label("steps"))
+        .join_from(calls, repeated, and_(*same))
+        .cte("many")
+    )
+
+
+def _succeeding(queue: Queue, many: CTE) -> Subquery:
+    """What transactions after one another made of their rows."""
+    keys = key_names(queue)
+    named = ["tran", "call_no", "kind", *keys]
+    single = select(*(many.c[name] for name in named), *_images(queue, many)).where(
+        many.c.steps == 1
+    )
+    folded = _folded(queue, many)
+    images = [f"{side}{n}" for side in ("o", "n") for n in _numbers(queue)]
+    both = sa.union_all(single, select(*(folded.c[name] for name in (*named, *images))))
+    return succession.folded(
+        both.cte("nets"),
+        keys=keys,
+        columns=len(queue.columns),
+        partial=queue.partial,
+    )
+
+
+def _folded(queue: Queue, calls: CTE) -> Subquery:
     """Rows that took more than one step, each reduced to its start and end."""
     rows, ends = _rows(queue, calls), _ends(queue, calls)
     start, end = calls.alias("start_call"), calls.alias("end_call")
@@ -93,34 +161,36 @@ def _folded(queue: Queue, calls: CTE) -> Select[Any]:
     end_no = func.coalesce(
         ends.c.end_no, case((ends.c.left_over.is_(None), rows.c.first_insert))
     )
-    # As records: the type of a key may have an equality of its own.
-    same = [
-        rows.c.unit == ends.c.unit,
-        *(as_record(rows.c[k]) == as_record(ends.c[k]) for k in _key_names(queue)),
-    ]
+    same = _same(rows, ends, ["tran", *key_names(queue)])
     kind = _kind(queue, rows, ends, start, end)
     found = (
         select(
-            rows.c.unit,
+            rows.c.tran,
             func.coalesce(ends.c.end_no, rows.c.first_no).label("call_no"),
             kind.label("kind"),
-            *(start.c[f"o{n}"] for n in range(1, len(queue.columns) + 1)),
-            *(end.c[f"n{n}"] for n in range(1, len(queue.columns) + 1)),
-            *(rows.c[name].label(f"row_{name}") for name in _key_names(queue)),
+            *(start.c[f"o{n}"] for n in _numbers(queue)),
+            *(end.c[f"n{n}"] for n in _numbers(queue)),
+            *(rows.c[name] for name in key_names(queue)),
         )
         .select_from(rows.outerjoin(ends, and_(*same)))
         .outerjoin(start, start.c.call_no == ends.c.start_no)
         .outerjoin(end, end.c.call_no == end_no)
         .subquery()
     )
-    return select(*(_shown(queue, found, name) for name in columns_of(queue))).where(
-        found.c.kind.is_not(None)
+    shown = [name for name in columns_of(queue) if name not in ("unit", "several")]
+    return (
+        select(
+            *(_shown(queue, found, name) for name in shown),
+            *(found.c[name] for name in key_names(queue)),
+        )
+        .where(found.c.kind.is_not(None))
+        .subquery()
     )
 
 
-def _rows(queue: Queue, calls: CTE) -> sa.Subquery:
-    """One row a key that took several steps."""
-    keys = [calls.c[name] for name in ("unit", *_key_names(queue))]
+def _rows(queue: Queue, calls: CTE) -> Subquery:
+    """One row a key and transaction that took several steps."""
+    keys = [calls.c[name] for name in ("tran", *key_names(queue))]
     return (
         select(
             *keys,
@@ -136,21 +206,20 @@ def _rows(queue: Queue, calls: CTE) -> sa.Subquery:
     )
 
 
-def _ends(queue: Queue, calls: CTE) -> sa.Subquery:
+def _ends(queue: Queue, calls: CTE) -> Subquery:
     """Start and end of each such row: the images that are left over."""
-    count = range(1, len(queue.columns) + 1)
-    old = _image(calls, "I", [f"o{n}" for n in count])
-    new = _image(calls, "D", [f"n{n}" for n in count])
-    keys = [calls.c[name] for name in ("unit", *_key_names(queue))]
+    old = succession.image(calls, [f"o{n}" for n in _numbers(queue)], "I")
+    new = succession.image(calls, [f"n{n}" for n in _numbers(queue)], "D")
+    keys = [calls.c[name] for name in ("tran", *key_names(queue))]
     steps = sa.union_all(
-        select(*keys, calls.c.call_no, sa.literal(1).label("weight"), old).where(
-            calls.c.steps > 1
-        ),
-        select(*keys, calls.c.call_no, sa.literal(-1).label("weight"), new).where(
-            calls.c.steps > 1
-        ),
+        select(
+            *keys, calls.c.call_no, sa.literal(1).label("weight"), old.label("image")
+        ).where(calls.c.steps > 1),
+        select(
+            *keys, calls.c.call_no, sa.literal(-1).label("weight"), new.label("image")
+        ).where(calls.c.steps > 1),
     ).subquery()
-    group = [steps.c[name] for name in ("unit", *_key_names(queue))]
+    group = [steps.c[name] for name in ("tran", *key_names(queue))]
     left = (
         select(
             *group,
@@ -162,7 +231,7 @@ def _ends(queue: Queue, calls: CTE) -> sa.Subquery:
         .having(func.sum(steps.c.weight) != 0)
         .subquery()
     )
-    by = [left.c[name] for name in ("unit", *_key_names(queue))]
+    by = [left.c[name] for name in ("tran", *key_names(queue))]
     return (
         select(
             *by,
@@ -176,7 +245,7 @@ def _ends(queue: Queue, calls: CTE) -> sa.Subquery:
 
 
 def _kind(
-    queue: Queue, rows: sa.Subquery, ends: sa.Subquery, start: Any, end: Any
+    queue: Queue, rows: Subquery, ends: Subquery, start: Any, end: Any
 ) -> ColumnElement[Any]:
     replaced = sa.false() if queue.partial else rows.c.dropped
     return case(
@@ -190,24 +259,37 @@ def _kind(
     )
 
 
-def _shown(queue: Queue, found: sa.Subquery, name: str) -> ColumnElement[Any]:
+def _shown(queue: Queue, found: Subquery, name: str) -> ColumnElement[Any]:
     """A column of a folded row; an invalid one still names its key."""
     for n, column in enumerate(queue.identity_columns, 1):
         if name == f"n{queue.columns.index(column) + 1}":
-            kept = case((found.c.kind == "X", found.c[f"row_k{n}"]))
+            kept = case((found.c.kind == "X", found.c[f"k{n}"]))
             return func.coalesce(found.c[name], kept).label(name)
     return found.c[name]
 
 
-def _image(calls: CTE, absent: str, names: list[str]) -> ColumnElement[Any]:
-    row = cast(func.row(*(calls.c[name] for name in names)), Text)
-    return case((calls.c.kind != absent, row)).label("image")
+def _named(source: sa.FromClause, name: str) -> ColumnElement[Any]:
+    """A column, where the source has it; what is one transaction's is not several's."""
+    if name == "several" and name not in source.c:
+        return sa.false().label(name)
+    return source.c[name]
+
+
+def _same(
+    left: sa.FromClause, right: sa.FromClause, names: list[str]
+) -> list[ColumnElement[bool]]:
+    """As records: the type of a key may have an equality of its own."""
+    return [
+        left.c[name] == right.c[name]
+        if name == "tran"
+        else as_record(left.c[name]) == as_record(right.c[name])
+        for name in names
+    ]
 
 
 def _images(queue: Queue, calls: Any) -> list[ColumnElement[Any]]:
-    count = range(1, len(queue.columns) + 1)
-    return [calls.c[f"{side}{n}"] for side in ("o", "n") for n in count]
+    return [calls.c[f"{side}{n}"] for side in ("o", "n") for n in _numbers(queue)]
 
 
-def _key_names(queue: Queue) -> list[str]:
-    return [f"k{n}" for n in range(1, len(queue.identity_columns) + 1)]
+def _numbers(queue: Queue) -> range:
+    return range(1, len(queue.columns) + 1)

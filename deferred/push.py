@@ -3,38 +3,27 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import Connection, func, select
 from sqlalchemy.exc import DBAPIError
 
-from deferred import (
-    agreement,
-    budget,
-    ledger,
-    marker,
-    net_change,
-    notification,
-    sqlstate,
-    work,
-)
+from deferred import agreement, budget, carry, ledger, marker, notification, sqlstate
 from deferred import batch as batches
-from deferred.batch import Batch, Waiting
-from deferred.catalog import delivery, destination
-from deferred.delivery import Delivered, Origin, deliver
+from deferred.batch import Batch
+from deferred.catalog import destination
+from deferred.delivery import Origin
 from deferred.errors import DestinationDisabled, NoSuchDestination, PushInterrupted
+from deferred.options import Options
 from deferred.pusher import only_pusher
-from deferred.queue import Queue, list_queues
-from sites import Site, faults, identity, peers, transport
+from deferred.run import Progress, Run
+from deferred.shipping import lay
+from sites import Site, faults, identity, peers
 from sites.errors import SnaptideError
 from sites.identity import Identity
-from sites.write import Staged
-
-#: Told how far a push has come: done, total (None if unknown), unit.
-Progress = Callable[[int, int | None, str], None]
 
 #: How often an idle pusher with delay_seconds looks for new work, in seconds.
 POLL = 0.2
@@ -42,37 +31,6 @@ POLL = 0.2
 
 #: How long users keep a row to themselves before a push begins again, in seconds.
 PAUSES = (0.1, 0.2, 0.4, 0.8, 1.6, 3.2)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
-    """The arguments of Oracle's DBMS_DEFER_SYS.EXECUTE, with its defaults.
-
-    Raises (on construction):
-        ValueError: a number is negative.
-    """
-
-    #: end the run at the first transaction that had to be parked
-    stop_on_error: bool = False
-    #: end after this many transactions; 0 is no limit
-    transaction_count: int = 0
-    #: end after this many seconds, between two transactions; 0 is no limit
-    execution_seconds: float = 0
-    #: wait this long for new work before returning, when nothing is queued
-    delay_seconds: float = 0
-    #: commit at the destination only once more than this many calls have run;
-    #: 0 commits each transaction by itself
-    batch_size: int = 0
-
-    def __post_init__(self) -> None:
-        for name in (
-            "transaction_count",
-            "execution_seconds",
-            "delay_seconds",
-            "batch_size",
-        ):
-            if getattr(self, name) < 0:
-                raise ValueError(f"{name} must not be negative")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,68 +51,25 @@ class PushReport:
     another_pusher: bool = False
 
 
-@dataclass(slots=True)
-class _Run:
-    """What a push has done so far, and when it has to stop."""
-
-    options: Options
-    progress: Progress | None
-    began: float = field(default_factory=time.monotonic)
-    transactions: int = 0
-    calls: int = 0
-    resolved: int = 0
-    error_ids: list[int] = field(default_factory=list)
-    #: has both sides remember the contact; None once it has happened
-    meet: Callable[[], object] | None = None
-
-    def begin(self) -> None:
-        """Have both sides remember this contact, before the first batch."""
-        if self.meet is not None:
-            self.meet()
-            self.meet = None
-
-    def count(self, transaction: Waiting, delivered: Delivered) -> None:
-        if delivered.fresh:
-            self.transactions += 1
-            self.calls += transaction.calls
-            self.resolved += delivered.resolved
-            if delivered.error_id is not None:
-                self.error_ids.append(delivered.error_id)
-        if self.progress:
-            self.progress(self.transactions, None, "transactions")
-
-    def over(self, uncommitted: int = 0) -> bool:
-        options = self.options
-        return (
-            (options.stop_on_error and bool(self.error_ids))
-            or 0 < options.transaction_count <= self.transactions + uncommitted
-            or 0 < options.execution_seconds <= time.monotonic() - self.began
-        )
-
-
 def push(
     site: Site,
     destination: str | None = None,
     *,
-    stop_on_error: bool = False,
-    transaction_count: int = 0,
-    execution_seconds: float = 0,
-    delay_seconds: float = 0,
-    batch_size: int = 0,
     progress: Progress | None = None,
+    **options: Any,
 ) -> PushReport:
     """Carry queued transactions to their destination (Oracle: DBMS_DEFER_SYS.EXECUTE).
 
     Each is applied whole or not at all, once, in order; one that cannot be
     applied is parked in the destination's error queue, and the rest goes on.
+    Transactions are put together in groups where that comes to the same.
 
     Parameters:
         site: the origin.
         destination: a site that this one has queues for; may be left out when
             there is only one.
-        stop_on_error, transaction_count, execution_seconds, delay_seconds,
-            batch_size: see `Options`.
         progress: called with (transactions, None, "transactions").
+        **options: stop_on_error, transaction_count, ... as `Options` has them.
 
     Raises:
         SiteUnreachable: either end cannot be reached; the queue stays as it is.
@@ -162,15 +77,9 @@ def push(
         SiteChanged, SiteRestored, SiteReplaced: one side has to be repaired first.
         PastRetention, CannotTell: a restore went back too far.
         PushInterrupted: the system failed on the way; the rest stays queued.
+        TransactionRefused: one could not be applied, and `error_action` is stop.
     """
-    options = Options(
-        stop_on_error=stop_on_error,
-        transaction_count=transaction_count,
-        execution_seconds=execution_seconds,
-        delay_seconds=delay_seconds,
-        batch_size=batch_size,
-    )
-    run = _Run(options, progress)
+    run = Run(options=Options(**options), progress=progress)
     with site.connect() as origin:
         me = identity.confirm(origin, site.name)
         name = _destination(origin, destination)
@@ -207,7 +116,7 @@ def destinations(site: Site) -> list[str]:
         )
 
 
-def _push(origin: Connection, site: Site, me: Identity, name: str, run: _Run) -> None:
+def _push(origin: Connection, site: Site, me: Identity, name: str, run: Run) -> None:
     with site.peer(name).connect() as target:
         them = agreement.confirm(origin, target, me, name)
         run.meet = partial(peers.meet, origin, target, me, them)
@@ -228,7 +137,7 @@ def _push_all(origin: Connection, target: Connection, who: Origin, run: _Run) ->
 
 
 def _push_patiently(
-    origin: Connection, target: Connection, who: Origin, run: _Run
+    origin: Connection, target: Connection, who: Origin, run: Run
 ) -> bool:
     """Push a batch, and go on with it when a user held a row for a while."""
     pauses, done = iter(PAUSES), run.transactions
@@ -242,31 +151,30 @@ def _push_patiently(
             if pause is None or not sqlstate.gave_way(error):
                 raise
         target.rollback()
+        run.held_up += 1
         time.sleep(pause)
 
 
-def _push_batch(origin: Connection, target: Connection, who: Origin, run: _Run) -> bool:
+def _push_batch(origin: Connection, target: Connection, who: Origin, run: Run) -> bool:
     """Push what is left of the current batch, or the next one; False without any."""
     at = marker.read(target, who.id)
     target.rollback()
-    origin.execution_options(isolation_level="REPEATABLE READ")
-    try:
-        batch = batches.next_batch(origin, who.master, at)
-        faults.point("push.before_cut_commit")
-        origin.commit()
-        if batch is None:
-            return False
-        run.begin()
-        transactions = batches.waiting(origin, batch, at)
-        faults.point("push.after_cut")
-        after = at.order_no if at.batch_id == batch.id else -1
-        staged = _ship(origin, target, who, batch, after)
-    finally:
-        if not origin.invalidated:
-            origin.rollback()
-            origin.execution_options(isolation_level="READ COMMITTED")
-    faults.point("push.after_ship")
-    _deliver_all(target, who, batch, transactions, staged, run)
+    batch = _next_batch(origin, who, at)
+    if batch is None:
+        return False
+    run.begin()
+    faults.point("push.after_cut")
+    line = lay(origin, target, batch)
+    ledger.note(origin, target, who.id, batch)
+    faults.point("push.before_lay_commit")
+    target.commit()
+    after = at.order_no if at.batch_id == batch.id else -1
+    groups = carry.planned(line, after, run)
+    origin.commit()
+    faults.point("push.after_plan")
+    for group in groups:
+        if not carry.carry(line, who, group, run):
+            break
     faults.point("push.before_mark")
     with origin.begin():
         batches.note_delivered(origin, who.master, marker.read(target, who.id))
@@ -275,78 +183,17 @@ def _push_batch(origin: Connection, target: Connection, who: Origin, run: _Run) 
     return True
 
 
-def _ship(
-    origin: Connection, target: Connection, who: Origin, batch: Batch, after: int
-) -> list[Staged]:
-    """Copy the net changes of a batch's transactions into work tables."""
-    staged = []
-    transactions = (
-        select(delivery.c.xid, delivery.c.order_no)
-        .where(
-            delivery.c.destination == batch.destination,
-            delivery.c.batch == batch.number,
-            delivery.c.order_no > after,
-        )
-        .subquery()
-    )
-    for queue in list_queues(origin, batch.destination):
-        one = work.stage(
-            target, queue.id, queue.target, queue.columns, queue.identity_columns
-        )
-        _ship_queue(origin, target, queue, one, transactions)
-        staged.append(one)
-    ledger.note(origin, target, who.id, batch)
-    faults.point("push.before_ship_commit")
-    target.commit()
-    return staged
-
-
-def _ship_queue(
-    origin: Connection,
-    target: Connection,
-    queue: Queue,
-    staged: Staged,
-    transactions: sa.Subquery,
-) -> None:
-    rows = transport.copy(
-        origin,
-        net_change.net_changes(queue, transactions),
-        target,
-        staged.source,
-        net_change.columns_of(queue),
-    )
-    if rows > 1000:  # the planner takes a fresh table for a small one
-        transport.analyze(target, staged.source)
-
-
-def _deliver_all(
-    target: Connection,
-    who: Origin,
-    batch: Batch,
-    transactions: Sequence[Waiting],
-    staged: Sequence[Staged],
-    run: _Run,
-) -> None:
-    open_calls, open_work = 0, list[tuple[Waiting, Delivered]]()
-
-    def commit() -> None:
-        faults.point("push.before_commit")
-        target.commit()
-        faults.point("push.after_commit")
-        for transaction, delivered in open_work:
-            run.count(transaction, delivered)
-        open_work.clear()
-
-    for transaction in transactions:
-        delivered = deliver(target, who, batch, transaction, staged)
-        open_work.append((transaction, delivered))
-        open_calls += transaction.calls
-        if open_calls > run.options.batch_size or delivered.error_id is not None:
-            commit()
-            open_calls = 0
-        if run.over(sum(delivered.fresh for _, delivered in open_work)):
-            break
-    commit()
+def _next_batch(origin: Connection, who: Origin, at: marker.Marker) -> Batch | None:
+    origin.execution_options(isolation_level="REPEATABLE READ")
+    try:
+        batch = batches.next_batch(origin, who.master, at)
+        faults.point("push.before_cut_commit")
+        origin.commit()
+    finally:
+        if not origin.invalidated:
+            origin.rollback()
+            origin.execution_options(isolation_level="READ COMMITTED")
+    return batch
 
 
 def _destination(connection: Connection, name: str | None) -> str:

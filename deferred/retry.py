@@ -15,6 +15,7 @@ from deferred.catalog import error_transaction
 from deferred.edit import Edit, edited
 from deferred.errors import BadEdit, RetryFailed, WaitsForError
 from masters.apply import Unit, apply
+from masters.detect import Made
 from masters.errors import InvalidNetChange
 from sites import Site, faults, identity
 from sites.errors import RowCountMismatch
@@ -52,14 +53,14 @@ def retry(
     row = error_queue.get(connection, error_id)
     _refuse_before_its_turn(connection, row)
     staged = _staged(connection, error_id, edited(connection, error_id, edits))
+    made = Made(transaction=row.origin_transaction, changed_at=row.start_time)
     unit = Unit(
         number=error_id,
         staged=staged,
         counts=work.counts(connection, staged, error_id),
         origin=row.origin,
         master=master.name,
-        transaction=row.origin_transaction,
-        changed_at=row.start_time,
+        made=lambda _: made,
     )
     resolved = _apply(connection, unit, error_id)
     error_queue.remove(connection, error_transaction.c.id == error_id)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -18,6 +18,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from deferred.catalog import schedule as catalog
 from deferred.interval import BadInterval, check_interval, next_time, seconds_of
+from deferred.options import Options
 from sites import Site, identity
 from sites.errors import SnaptideError
 
@@ -26,15 +27,7 @@ EVERYTHING = "*"
 
 #: What each kind of work takes as options.
 OPTIONS: Mapping[str, frozenset[str]] = {
-    "push": frozenset(
-        {
-            "stop_on_error",
-            "transaction_count",
-            "execution_seconds",
-            "delay_seconds",
-            "batch_size",
-        }
-    ),
+    "push": frozenset(field.name for field in fields(Options)),
     "refresh": frozenset(
         {
             "method",

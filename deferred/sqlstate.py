@@ -44,6 +44,11 @@ def caused_by_data(error: DBAPIError) -> bool:
     return not error.connection_invalidated and state[:2] not in _SYSTEM
 
 
+def caused_by_transaction(error: DBAPIError) -> bool:
+    """Whether another transaction may well be applied: data, schema and rights."""
+    return caused_by_data(error) or of(error)[:2] in ("0A", "42")
+
+
 def gave_way(error: DBAPIError) -> bool:
     """Whether a user holds what was to be changed: a moment later he may not."""
     return of(error) in _GAVE_WAY

@@ -86,7 +86,14 @@ def _insert(
         for name, type_ in zip(staged.columns, types, strict=True)
     ]
     calls = (
-        select(literal(error_id), error_call.c.call_no, error_call.c.kind, *values)
+        select(
+            literal(error_id),
+            literal(error_id),
+            sa.false(),
+            error_call.c.call_no,
+            error_call.c.kind,
+            *values,
+        )
         .select_from(
             error_call.outerjoin(old, sa.true()).outerjoin(new, sa.true()),
         )

@@ -7,6 +7,7 @@ each other's rows. One a queue, typed as the master's table.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import Connection
@@ -15,6 +16,15 @@ from masters.errors import UnknownColumn
 from sites import QualifiedName, triggers
 from sites.table import Table, describe
 from sites.write import Staged
+
+#: What each change has besides its images: see `net_change.columns_of`.
+FIXED: Mapping[str, type[sa.types.TypeEngine[Any]]] = {
+    "unit": sa.BigInteger,
+    "tran": sa.BigInteger,
+    "several": sa.Boolean,
+    "call_no": sa.BigInteger,
+    "kind": sa.Text,
+}
 
 
 def stage(
@@ -38,7 +48,7 @@ def stage(
     name = f"snaptide_work_{number}"
     _create(connection, name, table, columns)
     staged_columns: list[sa.ColumnClause[object]] = [
-        sa.column(c) for c in ("unit", "call_no", "kind")
+        sa.column(c, type_) for c, type_ in FIXED.items()
     ]
     for side in ("o", "n"):
         for recorded, column in zip(
@@ -69,18 +79,34 @@ def clear(connection: Connection, staged: Sequence[Staged]) -> None:
 def counts(
     connection: Connection, staged: Sequence[Staged], unit: int
 ) -> list[Mapping[str, int]]:
-    """How many changes of each kind a transaction has, for each work table."""
-    return [
-        {
-            row.kind: row.changes
-            for row in connection.execute(
-                sa.select(one.source.c.kind, sa.func.count().label("changes"))
-                .where(one.source.c.unit == unit)
-                .group_by(one.source.c.kind)
-            )
-        }
+    """How many changes of each kind a unit has, for each work table."""
+    if not staged:
+        return []
+    each = [
+        sa.select(
+            sa.literal(n).label("place"),
+            one.source.c.kind,
+            sa.func.count().label("changes"),
+        )
+        .where(one.source.c.unit == unit)
+        .group_by(one.source.c.kind)
+        for n, one in enumerate(staged)
+    ]
+    found: list[dict[str, int]] = [{} for _ in staged]
+    for row in connection.execute(sa.union_all(*each)):
+        found[row.place][row.kind] = row.changes
+    return list[Mapping[str, int]](found)
+
+
+def invalid(connection: Connection, staged: Sequence[Staged], unit: int) -> set[int]:
+    """The transactions of a unit with steps that do not follow from one another."""
+    each = [
+        sa.select(one.source.c.tran).where(
+            one.source.c.unit == unit, one.source.c.kind == "X"
+        )
         for one in staged
     ]
+    return set(connection.scalars(sa.union_all(*each)))
 
 
 def _require(table: Table, columns: Sequence[str]) -> None:
@@ -106,9 +132,7 @@ def _create(
     work = sa.Table(
         name,
         sa.MetaData(),
-        sa.Column("unit", sa.BigInteger, nullable=False, index=True),
-        sa.Column("call_no", sa.BigInteger, nullable=False),
-        sa.Column("kind", sa.Text, nullable=False),
+        *(sa.Column(c, type_, nullable=False) for c, type_ in FIXED.items()),
         *images,
         prefixes=["TEMPORARY"],
     )

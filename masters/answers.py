@@ -11,9 +11,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy import BigInteger, Connection, Integer, Text
+from sqlalchemy import BigInteger, Connection, DateTime, Integer, Text
 
 from masters.conflict import Row
+from masters.detect import Made
 from masters.resolve import ResolutionRecord, RowResolution, Take
 from masters.verdict import Verdict
 from sites.values import array_text, texts, unnested
@@ -23,6 +24,8 @@ from sites.values import array_text, texts, unnested
 class Settled:
     """One row whose conflicts were settled."""
 
+    #: who changed the row
+    made: Made
     verdict: Verdict
     answer: RowResolution
     #: what the site wrote where a method has put another value
@@ -47,6 +50,8 @@ class Manner:
 
 _LINE: Mapping[str, sa.types.TypeEngine[Any]] = {
     "call_no": BigInteger(),
+    "transaction": Text(),
+    "changed_at": DateTime(timezone=True),
     "manner": Integer(),
     "reason": Text(),
     "number": BigInteger(),
@@ -73,7 +78,8 @@ def tables(
             manner = shapes.manner(row, one)
             place = manners.setdefault(manner, len(manners))
             reason, number = one.resolution.reason, one.conflict.number
-            lines.append((row.verdict.call_no, place, reason, number, given, wanted))
+            call = (row.verdict.call_no, row.made.transaction, row.made.changed_at)
+            lines.append((*call, place, reason, number, given, wanted))
     return _table("answer", _LINE, lines), _manners(list(manners))
 
 

@@ -1,15 +1,14 @@
-"""Applying one transaction of an origin at the master: detect, resolve, write."""
+"""Applying transactions of an origin at the master: detect, resolve, write."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 
 from sqlalchemy import Connection, func, select, text
 
 from masters import detect, rules
-from masters.detect import Parties
+from masters.detect import Made, Parties
 from masters.errors import InvalidNetChange
 from masters.settlement import Settlement
 from sites import write
@@ -19,7 +18,7 @@ from sites.write import Staged
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unit:
-    """One deferred transaction, its net changes staged at the master."""
+    """Deferred transactions that are applied as one, their net changes staged."""
 
     #: selects its rows in the work tables
     number: int
@@ -28,24 +27,26 @@ class Unit:
     counts: Sequence[Mapping[str, int]]
     origin: str
     master: str
-    #: the transaction's id at the origin
-    transaction: str
-    #: when it was made there, for methods that ask
-    changed_at: datetime | None = None
+    #: the transaction of an order number, at its origin
+    made: Callable[[int], Made]
+    #: there may be several: what is not settled alike one by one is not settled
+    several: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What became of a transaction."""
+    """What became of a unit."""
 
     #: conflicts that a rule settled
     resolved: int = 0
     #: why it was not applied: call number -> reason; empty when it was
     unresolved: Mapping[int, str] = field(default_factory=dict)
+    #: order numbers of the transactions whose rows those are
+    refused: frozenset[int] = frozenset()
 
 
 def apply(connection: Connection, unit: Unit, *, resolving: bool = True) -> Outcome:
-    """Apply a transaction whole, or say what stands in its way.
+    """Apply a unit whole, or say what stands in its way.
 
     Call it in a savepoint and roll that back when the outcome is unresolved:
     nothing is undone here. Constraints are checked before it returns.
@@ -60,20 +61,21 @@ def apply(connection: Connection, unit: Unit, *, resolving: bool = True) -> Outc
     connection.execute(select(func.set_config("snaptide.origin", unit.origin, True)))
     connection.execute(text("SET CONSTRAINTS ALL DEFERRED"))
     _refuse_invalid(unit)
-    resolved, unresolved = 0, {}
+    resolved, unresolved, refused = 0, {}, set[int]()
     counts = [dict(count) for count in unit.counts]
     for staged, count in zip(unit.staged, counts, strict=True):
         if count:
             settlement = _settled(connection, unit, staged, count, resolving=resolving)
             resolved += settlement.resolved
             unresolved.update(settlement.unresolved)
+            refused |= settlement.refused
             if settlement.hopeless:
                 break
     if not unresolved:
         with users_search_path(connection):
             write.write(connection, unit.staged, counts, {"unit": unit.number})
             connection.execute(text("SET CONSTRAINTS ALL IMMEDIATE"))
-    return Outcome(resolved=resolved, unresolved=unresolved)
+    return Outcome(resolved=resolved, unresolved=unresolved, refused=frozenset(refused))
 
 
 def _settled(
@@ -91,12 +93,10 @@ def _settled(
         connection=connection,
         staged=staged,
         unit=unit.number,
-        transaction=unit.transaction,
         rules=known if resolving else replace(known, rules=()),
-        parties=Parties(
-            origin=unit.origin, master=unit.master, changed_at=unit.changed_at
-        ),
+        parties=Parties(origin=unit.origin, master=unit.master, made=unit.made),
         count=count,
+        several=unit.several,
     )
     settlement.run()
     return settlement

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -17,13 +17,23 @@ from sites.write import Staged
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Made:
+    """A transaction at its origin."""
+
+    #: its id there
+    transaction: str
+    #: when it was made, for methods that ask
+    changed_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Parties:
-    """Who disagrees: a transaction of a site and the master that decides."""
+    """Who disagrees: transactions of a site and the master that decides."""
 
     origin: str
     master: str
-    #: when the transaction was made at the site
-    changed_at: datetime | None = None
+    #: the transaction of an order number
+    made: Callable[[int], Made]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +41,10 @@ class RowConflicts:
     """Conflicts of one row of a transaction."""
 
     call_no: int
+    #: order number of the first transaction that changed the row
+    tran: int
+    #: others of the same unit changed it too
+    several: bool
     #: of change, as it is staged
     kind: str
     #: the master has a row of that key
@@ -75,7 +89,8 @@ def detect(
     row to delete that changed, a delete conflict; a key to insert that is
     there, a uniqueness conflict (also of a row that came and went, unless it is
     this one). A group in which the call changed nothing is
-    not in conflict: its current values simply stay.
+    not in conflict: its current values simply stay. A row that several transactions
+    changed has to be, in every column, the one that the first of them started from.
 
     Parameters:
         compared: as `with_rows` makes it.
@@ -92,6 +107,8 @@ def detect(
         yield [
             RowConflicts(
                 call_no=row.call_no,
+                tran=row.tran,
+                several=row.several,
                 kind=row.kind,
                 present=not row.missing,
                 alone=not row.more,
@@ -134,11 +151,16 @@ def with_rows(
     in_conflict = [and_(d, c) for d, c in zip(differs, changed, strict=True)]
     more = [and_(sa.not_(d), c) for d, c in zip(differs, changed, strict=True)]
     wrong = or_(
-        and_(staged.kind("I"), sa.not_(missing)),
+        and_(staged.kind("I", "A"), sa.not_(missing)),
         and_(staged.kind("N"), sa.not_(missing), _is_not(staged, target)),
-        and_(staged.kind("U", "D", "R"), missing),
+        and_(staged.kind("U", "D", "R", "S"), missing),
         and_(staged.kind("U"), or_(sa.false(), *in_conflict)),
         and_(staged.kind("D", "R"), or_(sa.false(), *others)),
+        and_(
+            staged.source.c.several,
+            staged.kind("U", "D", "R", "S"),
+            _is_another(staged, target),
+        ),
     )
     return Compared(
         staged=staged,
@@ -178,6 +200,18 @@ def _is_not(staged: Staged, target: TableClause) -> ColumnElement[bool]:
     )
 
 
+def _is_another(staged: Staged, target: TableClause) -> ColumnElement[bool]:
+    """Whether the master's row is not the very one that has the old values."""
+    return or_(
+        *(
+            sa.not_(
+                staged.table.column(name).unchanged(staged.old(name), target.c[name])
+            )
+            for name in staged.columns
+        )
+    )
+
+
 def _changed(staged: Staged, columns: Sequence[str]) -> ColumnElement[bool]:
     return or_(
         *(
@@ -198,14 +232,14 @@ def _conflicts(
 ) -> list[Conflict]:
     shared: dict[str, Any] = {
         "table": (staged.table.schema, staged.table.name),
-        "old": None if row.kind in ("I", "N") else image(read, row, 0),
+        "old": None if row.kind in ("I", "N", "A") else image(read, row, 0),
         "new": None if row.kind == "D" else image(read, row, 1),
         "current": None if row.missing else image(read, row, 2),
         "origin": parties.origin,
         "master": parties.master,
-        "changed_at": parties.changed_at,
+        "changed_at": parties.made(row.tran).changed_at,
     }
-    if row.kind in ("I", "N"):
+    if row.kind in ("I", "N", "A"):
         return [
             Conflict(
                 kind=Kind.UNIQUENESS,

@@ -48,7 +48,14 @@ class Compared:
             *(self.current.c[name].label(f"cur{n}") for n, name in enumerate(columns)),
         ]
         return (
-            select(source.c.call_no, source.c.kind, *self.told, *values)
+            select(
+                source.c.call_no,
+                source.c.tran,
+                source.c.several,
+                source.c.kind,
+                *self.told,
+                *values,
+            )
             .select_from(self.joined)
             .where(source.c.unit == self.unit, self.wrong)
             .order_by(source.c.call_no)

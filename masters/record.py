@@ -26,7 +26,7 @@ _EMPTY = sa.literal({}, JSONB)
 
 @dataclass(slots=True, kw_only=True)
 class Records:
-    """What was decided in one table of a transaction.
+    """What was decided in one table of a unit.
 
     A row may be looked at again: a later answer to the same conflict replaces the
     earlier one, and what another conflict makes of the row is its result.
@@ -36,8 +36,6 @@ class Records:
     staged: Staged
     rules: TableRules
     parties: Parties
-    #: the transaction's id at the origin
-    transaction: str
     #: how many conflicts are recorded
     written: int = 0
     #: calls that are recorded and may be looked at again
@@ -76,10 +74,8 @@ class Records:
             ),
             "origin": sa.literal(self.parties.origin),
             "master": sa.literal(self.parties.master),
-            "origin_transaction": sa.literal(self.transaction),
-            "changed_at": sa.literal(
-                self.parties.changed_at, sa.DateTime(timezone=True)
-            ),
+            "origin_transaction": answer.c.transaction,
+            "changed_at": answer.c.changed_at,
             "call_no": answer.c.call_no,
             **{name: manner.c[name] for name in _SHOWN},
             "columns": _names(manner.c.columns),
@@ -107,12 +103,15 @@ class Records:
         return sa.insert(resolution_record).from_select(list(values), wanted)
 
     def _amend(self, rows: Sequence[Settled]) -> None:
-        """Let earlier records of rows say what becomes of them now."""
+        """Let earlier records of rows say what becomes of them now.
+
+        They are of one transaction: in a unit of several none is looked at again.
+        """
         record = resolution_record.c
         mine = sa.and_(
             record.resolved_at >= func.now(),
             record.origin == self.parties.origin,
-            record.origin_transaction == self.transaction,
+            record.origin_transaction == rows[0].made.transaction,
         )
         answer, manner = answers.tables(self.connection, rows, ())
         gone = self.connection.execute(

@@ -45,15 +45,19 @@ class Settlement:
     connection: Connection
     staged: Staged
     unit: int
-    #: the transaction's id at the origin, for the record
-    transaction: str
     rules: TableRules
     parties: Parties
     #: how many staged rows there are of each kind; kept up to date
     count: dict[str, int]
+    #: several transactions at once, see `_stands_alone`
+    several: bool = False
     resolved: int = 0
     #: call number -> why the row could not be settled
     unresolved: dict[int, str] = field(default_factory=dict)
+    #: the transactions of those rows
+    refused: set[int] = field(default_factory=set)
+    #: new values are written under a unique constraint besides the key
+    _touched: bool = False
     _records: Records = field(init=False)
     _resolver: Resolver = field(init=False)
     _drawing: frozenset[Subject] = field(init=False)
@@ -73,7 +77,6 @@ class Settlement:
             staged=self.staged,
             rules=self.rules,
             parties=self.parties,
-            transaction=self.transaction,
         )
         self._resolver = Resolver(self.rules.rules, self.staged.columns)
         self._drawing = frozenset(
@@ -89,12 +92,12 @@ class Settlement:
         """Settle all that rules settle. Writes the work table and the record."""
         constraints = uniqueness.constraints(self.staged)
         self._guarded = {c for unique in constraints for c in unique.columns}
-        touched = uniqueness.touched(
+        self._touched = uniqueness.touched(
             self.connection, self.staged, constraints, self.unit
         )
-        self._settle_rows(None, again=touched)
+        self._settle_rows(None, again=self._touched)
         while (
-            (touched or self._exposed)
+            (self._touched or self._exposed)
             and not self.hopeless
             and self._settle_values(constraints)
         ):
@@ -166,6 +169,9 @@ class Settlement:
         settled: list[Settled] = []
         for row in self._numbered([self._as_wanted(row) for row in rows]):
             self._note_failure(row)
+            if self.several and not self._stands_alone(row):
+                self._refuse(row, "to be looked at one by one")
+                continue
             answer = self._resolver.resolve(
                 row.conflicts, self._failed.get(row.call_no, ())
             )
@@ -191,11 +197,23 @@ class Settlement:
     ) -> Verdict | str:
         if not answer.resolved:
             return why(answer)
-        if by_key:
-            return verdict.of_row(row, answer, self.staged.identity)
-        return verdict.of_constraint(row, answer, self.staged.identity)
+        if not by_key:
+            return verdict.of_constraint(row, answer, self.staged.identity)
+        decided = verdict.of_row(row, answer, self.staged.identity)
+        if self.several and self._guarded & decided.explicit.keys():
+            return "the value may be taken by another transaction"
+        return decided
+
+    def _stands_alone(self, row: RowConflicts) -> bool:
+        """Whether one of several transactions would be settled alike by itself.
+
+        It is, where no other one touches the row, the row stays, and no unique
+        value passes from one row to another.
+        """
+        return row.kind == "U" and row.present and not row.several and not self._touched
 
     def _refuse(self, row: RowConflicts, reason: str) -> None:
+        self.refused.add(row.tran)
         self._refused |= {(row.call_no, one.constraint) for one in row.conflicts}
         before = self.unresolved.get(row.call_no)
         self.unresolved[row.call_no] = f"{before}; {reason}" if before else reason
@@ -219,7 +237,8 @@ class Settlement:
                     rule=one.rule,
                     reason=f"{one.resolution.reason}, which is taken too",
                 )
-        return Settled(verdict=decided, answer=answer, wanted=dict(wanted))
+        made = self.parties.made(row.tran)
+        return Settled(made=made, verdict=decided, answer=answer, wanted=dict(wanted))
 
     def _note_failure(self, row: RowConflicts) -> None:
         """An answer was given before, and its value is taken too."""

@@ -65,6 +65,8 @@ def detect(
         yield [
             RowConflicts(
                 call_no=row.call_no,
+                tran=row.tran,
+                several=row.several,
                 kind=row.kind,
                 present=row.kind != "I",
                 alone=False,
@@ -161,5 +163,5 @@ def _conflict(
         current=image(read, row, 2),
         origin=parties.origin,
         master=parties.master,
-        changed_at=parties.changed_at,
+        changed_at=parties.made(row.tran).changed_at,
     )

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import chain, islice
 from typing import cast
 
 import psycopg
@@ -16,6 +17,8 @@ from psycopg import sql
 from sqlalchemy import Connection, Select, TableClause
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.exc import DBAPIError
+
+from sites import faults
 
 _DIALECT = postgresql.dialect(paramstyle="pyformat")  # type: ignore[no-untyped-call]
 
@@ -26,6 +29,8 @@ def copy(
     target: Connection,
     table: TableClause,
     columns: Sequence[str],
+    *,
+    few: int = 0,
 ) -> int:
     """Copy the rows of a query into a table of another database.
 
@@ -33,6 +38,7 @@ def copy(
         source, target: connections; neither is committed here.
         select: as many columns as `columns` names, in that order.
         table: is written to; the rows are added to what it holds.
+        few: fewer rows than this are sent as values of one statement.
 
     Returns:
         How many rows were written.
@@ -46,9 +52,16 @@ def copy(
         raw(source).cursor() as reader,
         raw(target).cursor() as writer,
     ):
-        with reader.copy(out) as rows, writer.copy(copy_in(table, columns)) as sink:
-            for block in rows:
-                sink.write(block)
+        with reader.copy(out) as rows:
+            first = list(islice(rows.rows(), few))
+            if few and len(first) < few:
+                return _insert(writer, table, columns, first)
+            faults.point("transport.before_copy")
+            with writer.copy(copy_in(table, columns)) as sink:
+                for row in first:
+                    sink.write_row(row)
+                for block in rows:
+                    sink.write(block)
         return writer.rowcount
 
 
@@ -97,10 +110,33 @@ def literal_text(select: Select[tuple[object, ...]]) -> str:
 
 def copy_in(table: TableClause, columns: Sequence[str]) -> sql.Composed:
     """The statement that takes rows for these columns of a table."""
-    name = [part for part in (table.schema, table.name) if part]
     return sql.SQL("COPY {} ({}) FROM STDIN").format(
-        sql.Identifier(*name), sql.SQL(", ").join(map(sql.Identifier, columns))
+        _name(table), sql.SQL(", ").join(map(sql.Identifier, columns))
     )
+
+
+def _insert(
+    writer: psycopg.Cursor[tuple[object, ...]],
+    table: TableClause,
+    columns: Sequence[str],
+    rows: Sequence[Sequence[object]],
+) -> int:
+    """Write rows of text by one INSERT, which reads them as the columns' types do."""
+    if not rows:
+        return 0
+    line = sql.SQL("({})").format(
+        sql.SQL(", ").join([sql.Placeholder()] * len(columns))
+    )
+    statement = sql.SQL("INSERT INTO {} ({}) VALUES {}").format(
+        _name(table),
+        sql.SQL(", ").join(map(sql.Identifier, columns)),
+        sql.SQL(", ").join([line] * len(rows)),
+    )
+    return writer.execute(statement, list(chain.from_iterable(rows))).rowcount
+
+
+def _name(table: TableClause) -> sql.Identifier:
+    return sql.Identifier(*(part for part in (table.schema, table.name) if part))
 
 
 @contextmanager
@@ -124,5 +160,4 @@ def _reported(*connections: Connection) -> Iterator[None]:
 
 def analyze(connection: Connection, table: TableClause) -> None:
     """Let the planner see how much a table holds now."""
-    name = [part for part in (table.schema, table.name) if part]
-    raw(connection).execute(sql.SQL("ANALYZE {}").format(sql.Identifier(*name)))
+    raw(connection).execute(sql.SQL("ANALYZE {}").format(_name(table)))

@@ -51,6 +51,47 @@ def replay(steps: Sequence[Step]) -> Net | None:
     return Net(kind="R" if dropped else "U", old=start, new=end)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Succession:
+    """The one change that several transactions amount to."""
+
+    #: the first one; of an invalid change the one that does not follow
+    tran: int
+    several: bool
+    net: Net
+
+
+def succeed(nets: Sequence[tuple[int, Net]]) -> Succession:
+    """The net change of transactions, numbered and in order, that changed one row."""
+    (first, net), *rest = nets
+    if not rest:
+        return Succession(tran=first, several=False, net=net)
+    start, state = _ends(net)
+    replaced = net.kind == "R"
+    for number, later in rest:
+        here, after = _ends(later)
+        if here != state:
+            invalid = Net(kind="X", old=start, new=None)
+            return Succession(tran=number, several=True, net=invalid)
+        replaced = replaced or later.kind in ("R", "I")
+        state = after
+    changed = Net(kind=_kind(start, state, replaced=replaced), old=start, new=state)
+    return Succession(tran=first, several=True, net=changed)
+
+
+def _ends(net: Net) -> tuple[Image | None, Image | None]:
+    """Where a net change starts and ends; what came and went did neither."""
+    return (None, None) if net.kind == "N" else (net.old, net.new)
+
+
+def _kind(start: Image | None, end: Image | None, *, replaced: bool) -> str:
+    if start is None:
+        return "A" if end is None else "I"
+    if end is None:
+        return "D"
+    return "R" if replaced else "S" if start == end else "U"
+
+
 def walks(images: Sequence[Image], length: int) -> Iterator[list[Step]]:
     """Every way in which a row can live through so many steps, with every numbering."""
     states = (None, *images)
@@ -64,12 +105,32 @@ def walks(images: Sequence[Image], length: int) -> Iterator[list[Step]]:
             ]
 
 
+def random_walks(random: Random, columns: int, transactions: int) -> list[list[Step]]:
+    """A row's life in several transactions; some do not follow from the one before."""
+    states: list[Image] = [tuple(random.choices(VALUES, k=columns)) for _ in range(3)]
+    found: list[list[Step]] = []
+    current = random.choice([None, *states])
+    for _ in range(transactions):
+        if random.random() < 0.1:
+            current = random.choice([None, *states])
+        found.append(_walk(random, states, current, random.choice([1, 1, 2, 4])))
+        current = found[-1][-1].new
+    return found
+
+
 def random_walk(random: Random, columns: int) -> list[Step]:
     """A row's life in one transaction, its numbers shuffled as nested triggers do."""
-    states = [tuple(random.choices(VALUES, k=columns)) for _ in range(3)]
+    states: list[Image] = [tuple(random.choices(VALUES, k=columns)) for _ in range(3)]
     current = random.choice([None, *states])
+    return _walk(random, states, current, random.randint(1, 7))
+
+
+def _walk(
+    random: Random, states: list[Image], current: Image | None, steps: int
+) -> list[Step]:
+    # In the order in which they happened, whatever their numbers.
     path = [current]
-    for _ in range(random.randint(1, 7)):
+    for _ in range(steps):
         current = random.choice(states if current is None else [None, *states])
         path.append(current)
     numbers = list(range(1, len(path)))

@@ -20,6 +20,7 @@ from deferred.coordinator import line, printing, staging
 from deferred.coordinator.fast import Image, Statement
 from deferred.queue import Queue
 from masters.apply import Outcome, Unit, apply
+from masters.detect import Made
 from sites import Site, identity, transport
 from sites.errors import SiteUnreachable
 from sites.triggered import USERS_SEARCH_PATH
@@ -264,7 +265,7 @@ class Participant:
             counts=work.counts(self.connection, staged, _UNIT),
             origin=self._terms.origin,
             master=self.master.name,
-            transaction=xid,
+            made=lambda _: Made(transaction=xid),
         )
 
 

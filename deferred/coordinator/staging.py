@@ -13,6 +13,7 @@ import sqlalchemy as sa
 from sqlalchemy import Connection
 
 from deferred.queue import Queue
+from deferred.work import FIXED
 from masters.errors import UnknownColumn
 from sites import Site, triggers
 from sites.catalog import SCHEMA
@@ -46,7 +47,7 @@ def stage(connection: Connection, master: Site, queue: Queue) -> Staged:
     if not sa.inspect(connection).has_table(name, schema=SCHEMA):
         _create(master, name, types)
     columns: list[sa.ColumnClause[object]] = [
-        sa.column(c) for c in ("unit", "call_no", "kind")
+        sa.column(name, type_) for name, type_ in FIXED.items()
     ]
     for side in ("o", "n"):
         for recorded, kind in zip(triggers.numbered(side, types), types, strict=True):
@@ -61,7 +62,7 @@ def stage(connection: Connection, master: Site, queue: Queue) -> Staged:
 
 def _name(table: Table, queue: Queue, types: list[str]) -> str:
     """Other columns, or types that changed, make another table."""
-    parts = [table.schema, table.name, *queue.columns, *types]
+    parts = [table.schema, table.name, *FIXED, *queue.columns, *types]
     digest = hashlib.sha256("\0".join(parts).encode()).hexdigest()
     return f"work${digest[:16]}"
 
@@ -75,9 +76,7 @@ def _create(master: Site, name: str, types: list[str]) -> None:
     table = sa.Table(
         name,
         sa.MetaData(),
-        sa.Column("unit", sa.BigInteger, nullable=False),
-        sa.Column("call_no", sa.BigInteger, nullable=False),
-        sa.Column("kind", sa.Text, nullable=False),
+        *(sa.Column(name, type_, nullable=False) for name, type_ in FIXED.items()),
         *images,
         schema=SCHEMA,
         prefixes=["UNLOGGED"],

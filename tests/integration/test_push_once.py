@@ -90,7 +90,7 @@ def test_pusher_whose_lock_was_lost_applies_nothing_twice(orders: Directory) -> 
         origin_id = identity.read(origin).site_id
         batch = next_batch(origin, "hq", marker.Marker())
         assert batch is not None
-        [transaction] = waiting(origin, batch, marker.Marker())
+        [transaction] = waiting(origin, batch, -1, batch.end)
     deferred.push(orders["jfk"])
     who = Origin(id=origin_id, name="jfk", master="hq")
     with orders["hq"].begin() as target:
@@ -109,7 +109,7 @@ def test_two_pushers_without_the_lock_wait_for_the_marker(orders: Directory) -> 
         at = marker.read(target, who.id)
         batch = next_batch(origin, "hq", at)
         assert batch is not None
-        [transaction] = waiting(origin, batch, at)
+        [transaction] = waiting(origin, batch, -1, batch.end)
         origin.commit()
         assert deliver(target, who, batch, transaction, []).fresh
 

@@ -13,6 +13,7 @@ from deferred.errors import NoSuchError, RetryFailed
 from sites import Directory
 from tests.linked_table import application, as_refresh, link, parked, queued, rows, run
 
+ONE_BY_ONE = 1
 CHANGE = "UPDATE orders SET qty = 7 WHERE id = {}"
 
 
@@ -115,7 +116,9 @@ def test_execution_seconds_ends_between_two_transactions(
     for statement in _updates(1, 2, 3):
         run(orders["jfk"], statement)
     monkeypatch.setenv("SNAPTIDE_FAULT", "push.after_apply:sleep=1")
-    report = deferred.push(orders["jfk"], execution_seconds=0.9)
+    report = deferred.push(
+        orders["jfk"], execution_seconds=0.9, group_max_calls=ONE_BY_ONE
+    )
     assert report.transactions == 1
     assert _changed(orders) == [1]
     assert queued(orders["jfk"]) == 2
@@ -145,7 +148,10 @@ def test_batch_size_commits_several_transactions_together(
     """Oracle: commit once more than batch_size calls have run."""
     for statement in _updates(1, 2, 3):
         run(orders["jfk"], statement)
-    assert deferred.push(orders["jfk"], batch_size=batch_size).transactions == 3
+    report = deferred.push(
+        orders["jfk"], batch_size=batch_size, group_max_calls=ONE_BY_ONE
+    )
+    assert report.transactions == 3
     assert run(
         orders["hq"],
         "SELECT count(DISTINCT xid) FROM snaptide.\"mlog$_orders\" WHERE kind = 'U'",
@@ -208,7 +214,11 @@ def test_progress_is_told(orders: Directory) -> None:
     told: list[tuple[int, int | None, str]] = []
     for statement in _updates(1, 2):
         run(orders["jfk"], statement)
-    deferred.push(orders["jfk"], progress=lambda *step: told.append(step))
+    deferred.push(
+        orders["jfk"],
+        group_max_calls=ONE_BY_ONE,
+        progress=lambda *step: told.append(step),
+    )
     assert [step[0] for step in told] == [1, 2]
     assert {step[2] for step in told} == {"transactions"}
 

@@ -69,7 +69,7 @@ def staged(of: Table) -> Staged:
         for n, c in enumerate(of.columns, 1)
     ]
     fixed: list[sa.ColumnClause[object]] = [
-        sa.column(name) for name in ("unit", "call_no", "kind")
+        sa.column(name) for name in ("unit", "tran", "several", "call_no", "kind")
     ]
     return Staged(
         table=of,

@@ -1,0 +1,129 @@
+"""Applying a group of transactions as one change, or saying why not (HVAR).
+
+What comes of it is what one transaction after the other would leave at the
+destination, in the error queue and in the record of resolutions. Where that is not
+certain the group is refused, nothing of it is kept, and it is looked at in smaller
+pieces (docs/explanation/compiled-push.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+
+from sqlalchemy.exc import DBAPIError
+
+from deferred import batch as batches
+from deferred import error_queue, footprint, marker, sqlstate, work
+from deferred.delivery import Delivered, Origin, changed, passed, rows_of
+from deferred.groups import Group
+from deferred.marker import Marker
+from deferred.shipping import Line, ship
+from masters.apply import Unit, apply
+from masters.detect import Made
+from sites import faults
+from sites.errors import RowCountMismatch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refused:
+    """A group that was not applied."""
+
+    #: order numbers of the transactions that it failed for, as far as known
+    transactions: Collection[int] = ()
+
+
+def deliver_together(
+    line: Line, origin: Origin, group: Group, bulk: int, *, patient: bool
+) -> Delivered | Refused:
+    """Apply a group at the destination, and move the marker to its end with it.
+
+    Owns the destination's transaction: one commit, or nothing.
+
+    Parameters:
+        bulk: from so many rows on a table's changes go by COPY.
+        patient: raise when a user holds a row; else refuse the group.
+
+    Raises:
+        sqlalchemy.exc.DBAPIError: for reasons that are not the data's.
+    """
+    target = line.target
+    ship(line, group.after, group.end, together=True, bulk=bulk)
+    faults.point("push.after_group_ship")
+    at = marker.lock(target, origin.id, origin.name)
+    to = Marker(batch_no=line.batch.number, batch_id=line.batch.id, order_no=group.end)
+    if passed(at, to) or _within(at, to, group.after):
+        target.rollback()
+        return Delivered(fresh=False)
+    faults.point("push.before_apply")
+    answer = _apply(line, origin, group, patient=patient)
+    if isinstance(answer, Refused):
+        target.rollback()
+        faults.point("push.after_refusal")
+        return answer
+    faults.point("push.after_apply")
+    marker.move(target, origin.id, to)
+    faults.point("push.before_commit")
+    target.commit()
+    faults.point("push.after_commit")
+    return answer
+
+
+def _within(at: Marker, to: Marker, after: int) -> bool:
+    """Whether another pusher has answered some of the group."""
+    return at.batch_id == to.batch_id and at.order_no > after
+
+
+def _apply(
+    line: Line, origin: Origin, group: Group, *, patient: bool
+) -> Delivered | Refused:
+    unit = Unit(
+        number=group.end,
+        staged=line.staged,
+        counts=work.counts(line.target, line.staged, group.end),
+        origin=origin.name,
+        master=origin.master,
+        made=_made(line, group),
+        several=True,
+    )
+    if any(count.get("X") for count in unit.counts):
+        return Refused(transactions=work.invalid(line.target, line.staged, unit.number))
+    related = _related(line, origin, unit)
+    if related:
+        return Refused(transactions=related)
+    try:
+        outcome = apply(line.target, unit)
+    except DBAPIError as error:
+        held = sqlstate.gave_way(error) and not patient
+        if not (held or sqlstate.caused_by_transaction(error)):
+            raise
+        return Refused()
+    except RowCountMismatch:
+        return Refused()
+    if outcome.unresolved:
+        return Refused(transactions=outcome.refused)
+    return Delivered(resolved=outcome.resolved)
+
+
+def _related(line: Line, origin: Origin, unit: Unit) -> set[int]:
+    """Transactions that share something with a parked one, which decides by itself."""
+    if not error_queue.parked(line.target, origin.id):
+        return set()
+    return set(
+        footprint.relations(line.target, origin.id, changed(unit), rows_of(unit))
+    )
+
+
+def _made(line: Line, group: Group) -> Callable[[int], Made]:
+    """Who made which transaction; asked only when rows are in conflict."""
+    known: dict[int, Made] = {}
+
+    def made(order_no: int) -> Made:
+        if not known:
+            for one in batches.waiting(line.origin, line.batch, group.after, group.end):
+                known[one.order_no] = Made(
+                    transaction=one.xid, changed_at=one.start_time
+                )
+        return known[order_no]
+
+    return made

@@ -1,0 +1,75 @@
+"""What a push can be told: Oracle's arguments, and how transactions are grouped."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class ErrorAction(StrEnum):
+    """What becomes of a transaction that cannot be applied (HVAR: error action)."""
+
+    #: it is parked in the error queue, and the rest goes on
+    QUEUE = "queue"
+    #: it stays queued at the origin, and the push ends with an error
+    STOP = "stop"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """The arguments of Oracle's DBMS_DEFER_SYS.EXECUTE and of HVAR's groups.
+
+    Raises (on construction):
+        ValueError: a number is negative, or there is no such error action.
+    """
+
+    #: end the run at the first transaction that had to be parked
+    stop_on_error: bool = False
+    #: end after this many transactions; 0 is no limit
+    transaction_count: int = 0
+    #: end after this many seconds, between two commits; 0 is no limit
+    execution_seconds: float = 0
+    #: wait this long for new work before returning, when nothing is queued
+    delay_seconds: float = 0
+    #: apply transactions one by one, and commit at the destination only once more
+    #: than this many calls have run; 0 leaves that to the groups
+    batch_size: int = 0
+    #: at most this many calls in a group (HVAR: dsi_compile_max_cmds); a transaction
+    #: with more is applied alone; 0 and 1 apply each transaction by itself
+    group_max_calls: int = 10_000
+    #: at most this many bytes of images in a group (HVAR: dsi_cdb_max_size, there in
+    #: megabytes); a transaction with more is applied alone; 0 is no limit
+    group_max_bytes: int = 1024**3
+    #: from this many net changes of one table on, they are shipped by COPY; fewer are
+    #: sent as values of a statement (HVAR: dsi_bulk_threshold)
+    bulk_threshold: int = 20
+    #: a group that fails with fewer calls is not compiled again, but applied one
+    #: transaction after the other (HVAR: dsi_compile_retry_threshold)
+    retry_threshold: int = 100
+    #: what becomes of a transaction that cannot be applied
+    error_action: ErrorAction = ErrorAction.QUEUE
+    #: master tables whose transactions are each applied alone, in order, by name
+    #: (HVAR: dsi_compile_enable off for a table)
+    one_by_one: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name in (
+            "transaction_count",
+            "execution_seconds",
+            "delay_seconds",
+            "batch_size",
+            "group_max_calls",
+            "group_max_bytes",
+            "bulk_threshold",
+            "retry_threshold",
+        ):
+            if getattr(self, name) < 0:
+                raise ValueError(f"{name} must not be negative")
+        # As they come from a schedule or a task, which carry plain JSON.
+        object.__setattr__(self, "error_action", ErrorAction(self.error_action))
+        object.__setattr__(self, "one_by_one", tuple(self.one_by_one))
+
+    @property
+    def grouping(self) -> bool:
+        """Whether transactions are put together at all."""
+        return self.group_max_calls > 1 and not self.batch_size

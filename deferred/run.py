@@ -1,0 +1,63 @@
+"""One run of a push: what it has done so far, and when it has to stop."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from deferred.delivery import Delivered
+from deferred.options import Options
+
+#: Told how far a push has come: done, total (None if unknown), unit.
+Progress = Callable[[int, int | None, str], None]
+
+
+@dataclass(slots=True, kw_only=True)
+class Run:
+    """What a push has done so far, and when it has to stop."""
+
+    options: Options
+    progress: Progress | None = None
+    began: float = field(default_factory=time.monotonic)
+    transactions: int = 0
+    calls: int = 0
+    resolved: int = 0
+    #: how often users held rows since something was delivered
+    held_up: int = 0
+    error_ids: list[int] = field(default_factory=list)
+    #: has both sides remember the contact; None once it has happened
+    meet: Callable[[], object] | None = None
+
+    def begin(self) -> None:
+        """Have both sides remember this contact, before the first batch."""
+        if self.meet is not None:
+            self.meet()
+            self.meet = None
+
+    def count(self, delivered: Delivered, *, transactions: int, calls: int) -> None:
+        """Note what was committed at the destination."""
+        self.held_up = 0
+        if delivered.fresh:
+            self.transactions += transactions
+            self.calls += calls
+            self.resolved += delivered.resolved
+            if delivered.error_id is not None:
+                self.error_ids.append(delivered.error_id)
+        if self.progress:
+            self.progress(self.transactions, None, "transactions")
+
+    def left(self) -> int | None:
+        """How many transactions may still be delivered; None is any number."""
+        if not self.options.transaction_count:
+            return None
+        return max(self.options.transaction_count - self.transactions, 0)
+
+    def over(self, uncommitted: int = 0) -> bool:
+        """Whether to stop, given how many transactions wait for their commit."""
+        left, options = self.left(), self.options
+        return (
+            (options.stop_on_error and bool(self.error_ids))
+            or (left is not None and left <= uncommitted)
+            or 0 < options.execution_seconds <= time.monotonic() - self.began
+        )

@@ -1,0 +1,79 @@
+"""Shipping: net changes go from the origin's queues into work tables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import Connection, Select, select
+
+from deferred import net_change, work
+from deferred.batch import Batch, within
+from deferred.catalog import delivery
+from deferred.queue import Queue, list_queues
+from sites import transport
+from sites.write import Staged
+
+#: The planner takes a fresh table for a small one; with more rows it is told.
+ANALYZED = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """What a batch travels through: two connections and the work tables between."""
+
+    origin: Connection
+    target: Connection
+    batch: Batch
+    queues: Sequence[Queue]
+    #: of each queue, in the same order
+    staged: Sequence[Staged]
+
+
+def lay(origin: Connection, target: Connection, batch: Batch) -> Line:
+    """Prepare work tables for a batch. Creates them; commits nothing.
+
+    Raises:
+        UnknownTable, UnknownColumn: a master table, or a column of it, is gone.
+    """
+    queues = list_queues(origin, batch.destination)
+    staged = [
+        work.stage(target, q.id, q.target, q.columns, q.identity_columns)
+        for q in queues
+    ]
+    return Line(origin=origin, target=target, batch=batch, queues=queues, staged=staged)
+
+
+def ship(line: Line, after: int, end: int, *, together: bool, bulk: int) -> None:
+    """Fill the work tables with the net changes of a part of the batch.
+
+    Parameters:
+        after, end: the transactions beyond the first order number, up to the second.
+        together: as one change, with `end` for its unit; else each by itself.
+        bulk: from so many rows on a table's changes go by COPY.
+    """
+    work.clear(line.target, line.staged)
+    transactions = (
+        select(delivery.c.xid, delivery.c.order_no)
+        .where(within(line.batch, after, end))
+        .subquery()
+    )
+    for queue, staged in zip(line.queues, line.staged, strict=True):
+        changes = net_change.net_changes(queue, transactions, end if together else None)
+        _fill(line, staged, changes, bulk)
+    line.origin.rollback()  # nothing was written there
+
+
+def _fill(
+    line: Line, staged: Staged, changes: Select[tuple[object, ...]], bulk: int
+) -> None:
+    rows = transport.copy(
+        line.origin,
+        changes,
+        line.target,
+        staged.source,
+        work.columns_of(staged),
+        few=bulk,
+    )
+    if rows > ANALYZED:
+        transport.analyze(line.target, staged.source)

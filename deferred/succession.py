@@ -1,0 +1,153 @@
+"""The net change of transactions that follow one another (HVAR's compile rules).
+
+Each has its own net change of a row; taken in order, one must start where the one
+before it ended, or the row went through an invalid state. The result starts with the
+first and ends with the last:
+
+| first, then | result |
+|---|---|
+| insert, update | one insert, with the last values |
+| insert, delete | nothing ('A'): but the key must be absent at the master |
+| update, update | one update; 'S' where the last values are the first: only compared |
+| update, delete | a delete with the first old image |
+| delete, insert | both, the delete first ('R') |
+| any other pair | invalid ('X') |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import (
+    CTE,
+    ColumnElement,
+    Subquery,
+    Text,
+    and_,
+    case,
+    cast,
+    func,
+    select,
+)
+
+#: Kinds that only several transactions together have.
+KINDS = ("A", "S")
+
+
+def folded(nets: CTE, *, keys: Sequence[str], columns: int, partial: bool) -> Subquery:
+    """Fold the net changes of single transactions, row by row.
+
+    Parameters:
+        nets: tran, call_no, kind, the keys, o1, ... and n1, ... of each.
+        keys: the names of the columns that identify a row.
+        columns: how many are carried.
+        partial: the master has columns that are not carried, which a delete loses.
+    """
+    ends = _ends(_chain(nets, keys, columns), keys)
+    first, last = nets.alias("first_net"), nets.alias("last_net")
+    kind, wrong = _kind(ends, first, partial=partial)
+    shown = case((ends.c.kinds == 1, sa.true()), else_=kind.not_in(["A", "I"]))
+    ended = case((ends.c.kinds == 1, sa.true()), else_=kind != "D")
+    return (
+        select(
+            func.coalesce(wrong, first.c.tran).label("tran"),
+            (ends.c.kinds > 1).label("several"),
+            last.c.call_no,
+            kind.label("kind"),
+            *(
+                case((shown, first.c[f"o{n}"])).label(f"o{n}")
+                for n in range(1, columns + 1)
+            ),
+            *(
+                case((kind == "A", first.c[f"n{n}"]), (ended, last.c[f"n{n}"])).label(
+                    f"n{n}"
+                )
+                for n in range(1, columns + 1)
+            ),
+        )
+        .select_from(ends)
+        .join(first, first.c.call_no == ends.c.first_no)
+        .join(last, last.c.call_no == ends.c.last_no)
+        .subquery()
+    )
+
+
+def image(
+    source: sa.FromClause, names: Sequence[str], *absent: str
+) -> ColumnElement[Any]:
+    """A row as one text that tells any two apart; NULL for kinds without that image."""
+    row = cast(func.row(*(source.c[name] for name in names)), Text)
+    return case((source.c.kind.not_in(absent), row))
+
+
+def _chain(nets: CTE, keys: Sequence[str], columns: int) -> Subquery:
+    """Each net change with its place among those of its row, and what was before."""
+    row = [nets.c[name] for name in keys]
+    numbers = range(1, columns + 1)
+    start = image(nets, [f"o{n}" for n in numbers], "I", "N")
+    end = image(nets, [f"n{n}" for n in numbers], "D", "N")
+    in_order: dict[str, Any] = {"partition_by": row, "order_by": nets.c.tran}
+    return select(
+        *row,
+        nets.c.tran,
+        nets.c.call_no,
+        nets.c.kind,
+        start.label("start_image"),
+        end.label("end_image"),
+        func.lag(end).over(**in_order).label("before"),
+        func.row_number().over(**in_order).label("place"),
+        func.count().over(partition_by=row).label("places"),
+    ).subquery()
+
+
+def _ends(chain: Subquery, keys: Sequence[str]) -> Subquery:
+    """One line a row: its first and last change, and whether one follows another."""
+    row = [chain.c[name] for name in keys]
+    first, last = chain.c.place == 1, chain.c.place == chain.c.places
+    broken = sa.or_(
+        chain.c.kind == "X",
+        and_(sa.not_(first), chain.c.start_image.is_distinct_from(chain.c.before)),
+    )
+    anew = and_(chain.c.kind == "I", sa.not_(first))
+    return (
+        select(
+            *row,
+            func.count().label("kinds"),
+            func.min(chain.c.call_no).filter(first).label("first_no"),
+            func.min(chain.c.call_no).filter(last).label("last_no"),
+            func.min(chain.c.start_image).filter(first).label("start_image"),
+            func.min(chain.c.end_image).filter(last).label("end_image"),
+            func.min(chain.c.tran).filter(broken).label("broken"),
+            func.min(chain.c.tran).filter(anew).label("anew"),
+            func.bool_or(chain.c.kind == "R").label("replaced"),
+        )
+        .group_by(*row)
+        .subquery()
+    )
+
+
+def _kind(
+    ends: Subquery, first: Any, *, partial: bool
+) -> tuple[ColumnElement[Any], ColumnElement[Any]]:
+    """The kind of a row's change, and the transaction at which it is invalid."""
+    absent, gone = ends.c.start_image.is_(None), ends.c.end_image.is_(None)
+    lost = ends.c.anew if partial else sa.null()
+    kind = case(
+        (ends.c.kinds == 1, first.c.kind),
+        (ends.c.broken.is_not(None), "X"),
+        (and_(absent, gone), "A"),
+        (absent, "I"),
+        (gone, "D"),
+        (lost.is_not(None), "X"),
+        (sa.or_(ends.c.replaced, ends.c.anew.is_not(None)), "R"),
+        (ends.c.start_image == ends.c.end_image, "S"),
+        else_="U",
+    )
+    wrong = case(
+        (ends.c.kinds == 1, sa.null()),
+        (ends.c.broken.is_not(None), ends.c.broken),
+        (kind == "X", lost),
+    )
+    return kind, wrong

@@ -1,0 +1,182 @@
+"""In groups as one by one: destination, error queue and record of resolutions.
+
+The same random log is pushed twice, from two sites to two masters that were alike: in
+groups to one, each transaction by itself to the other. The log holds what users do,
+what refreshes change in between (so that a transaction does not start where the one
+before it ended), and the master's users have changed rows meanwhile.
+"""
+
+import os
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from psycopg.errors import UniqueViolation
+
+import deferred
+from masters import rules
+from sites import Directory, Site
+from tests.linked_table import as_refresh, link, rows, run
+
+#: Logs that are pushed; `make test-long` asks for more.
+EXAMPLES = int(os.environ.get("SNAPTIDE_COMPILED_CASES", "12"))
+
+ITEMS = "id int PRIMARY KEY, a text, b int, c numeric"
+START = "INSERT INTO items SELECT g, 'a', g, 1.0 FROM generate_series(1, 6) g"
+
+keys = st.integers(1, 8)
+names = st.sampled_from(["'a'", "'b'", "NULL"])
+numbers = st.sampled_from(["1", "2", "7"])
+values = {
+    "a": names,
+    "b": numbers | st.just("b + 1"),
+    "c": st.sampled_from(["1.0", "1.00", "2", "c + 1"]),
+}
+
+
+@st.composite
+def statements(draw: st.DrawFn) -> str:
+    """One statement of a user's."""
+    key = draw(keys)
+    kind = draw(st.sampled_from("UUUUIIDDMA"))
+    if kind == "U":
+        column = draw(st.sampled_from(sorted(values)))
+        return f"UPDATE items SET {column} = {draw(values[column])} WHERE id = {key}"
+    if kind == "I":
+        row = ", ".join([str(key), draw(names), draw(numbers), draw(numbers)])
+        return f"INSERT INTO items VALUES ({row}) ON CONFLICT DO NOTHING"
+    if kind == "D":
+        return f"DELETE FROM items WHERE id = {key}"
+    if kind == "M":
+        return (
+            f"UPDATE items SET id = {draw(keys)} + 100 WHERE id IN ({key}, {key} + 100)"
+        )
+    return f"UPDATE items SET b = b + 1 WHERE id >= {key}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Log:
+    """What happens before the push: at the site, in order, and at the master."""
+
+    #: (a refresh's, statements)
+    transactions: Sequence[tuple[bool, list[str]]]
+    at_master: Sequence[str]
+
+
+logs = st.builds(
+    Log,
+    transactions=st.lists(
+        st.tuples(
+            st.sampled_from([False] * 9 + [True]),
+            st.lists(statements(), min_size=1, max_size=3),
+        ),
+        min_size=2,
+        max_size=14,
+    ),
+    at_master=st.lists(statements(), max_size=3),
+)
+
+methods = st.fixed_dictionaries(
+    {
+        "a": st.sampled_from(["", "overwrite", "discard"]),
+        "b": st.sampled_from(["", "additive", "maximum", "average"]),
+        "delete": st.sampled_from(["", "informix_always", "informix_ignore"]),
+    }
+)
+groupings = st.fixed_dictionaries(
+    {
+        "group_max_calls": st.sampled_from([3, 7, 10_000]),
+        "retry_threshold": st.sampled_from([0, 4, 100]),
+        "bulk_threshold": st.sampled_from([0, 3, 20]),
+    }
+)
+
+
+@pytest.fixture
+def worlds(make_sites: Callable[..., Directory]) -> list[Directory]:
+    """Two masters with a site each, alike."""
+    made = [make_sites("hq", "jfk"), make_sites("hq", "jfk")]
+    for sites in made:
+        link(sites, "items", ITEMS)
+    return made
+
+
+@settings(
+    max_examples=EXAMPLES,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+    database=None,
+    phases=[Phase.generate],  # to shrink would take longer than to read
+)
+@given(log=logs, methods=methods, grouping=groupings)
+def test_groups_leave_what_one_by_one_leaves(
+    worlds: list[Directory], log: Log, methods: dict[str, str], grouping: dict[str, Any]
+) -> None:
+    left = []
+    for sites, options in zip(worlds, (grouping, {"group_max_calls": 1}), strict=True):
+        _begin(sites, methods)
+        _happen(sites, log)
+        report = deferred.push(sites["jfk"], **options)
+        left.append((_left(sites["hq"]), report.transactions, report.errors))
+    assert left[0] == left[1]
+
+
+def _begin(sites: Directory, methods: dict[str, str]) -> None:
+    hq = sites["hq"]
+    deferred.push(sites["jfk"])  # what an example before it left, if that failed
+    for site in sites.values():
+        as_refresh(site, "DELETE FROM items", START)
+    run(
+        hq,
+        "DELETE FROM snaptide.error_transaction",
+        "DELETE FROM snaptide.resolution_record",
+        "DELETE FROM snaptide.resolution_rule",
+        "DELETE FROM snaptide.column_group",
+    )
+    for column in "ab":
+        rules.set_column_group(hq, "items", column, [column])
+        if methods[column]:
+            given = {"column": column} if methods[column] == "maximum" else {}
+            rules.add_update_resolution(
+                hq, "items", column, methods[column], parameters=given
+            )
+    if methods["delete"]:
+        rules.add_delete_resolution(hq, "items", methods["delete"])
+
+
+def _happen(sites: Directory, log: Log) -> None:
+    for refreshed, transaction in log.transactions:
+        happens = as_refresh if refreshed else run
+        with suppress(UniqueViolation):  # of two keys that become one, at both sites
+            happens(sites["jfk"], *transaction)
+    for statement in log.at_master:
+        with suppress(UniqueViolation):
+            as_refresh(sites["hq"], statement)
+
+
+def _left(hq: Site) -> dict[str, Any]:
+    """All that a push leaves, with transactions by their place in the log."""
+    errors = run(
+        hq,
+        "SELECT rank() OVER w, reason, error_code, error_message <> '',"
+        " (SELECT array_agg(o.n ORDER BY o.n) FROM (SELECT id, rank() OVER w AS n"
+        "  FROM snaptide.error_transaction WINDOW w AS (ORDER BY batch_no, order_no)) o"
+        "  WHERE o.id = ANY (e.waits_for)),"
+        " (SELECT json_agg(json_build_array(target_table, kind, old_values, new_values,"
+        "  current_values, conflict) ORDER BY call_no) FROM snaptide.error_call c"
+        "  WHERE c.error_id = e.id)"
+        " FROM snaptide.error_transaction e WINDOW w AS (ORDER BY batch_no, order_no)"
+        " ORDER BY 1",
+    )
+    record = run(
+        hq,
+        "SELECT dense_rank() OVER (ORDER BY origin_transaction::xid8), kind, reference,"
+        " sequence_no, method, decision, row_key::text, old_values, new_values,"
+        " current_values, result_values, columns, reason"
+        " FROM snaptide.resolution_record ORDER BY 1, row_key::text, 2, 3",
+    )
+    return {"rows": rows(hq, "items"), "errors": errors, "record": record}
