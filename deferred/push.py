@@ -21,7 +21,7 @@ from deferred.options import Options
 from deferred.pusher import only_pusher
 from deferred.run import Progress, Run
 from deferred.shipping import lay
-from sites import Site, faults, identity, peers
+from sites import Site, configured, faults, identity, peers
 from sites.errors import SnaptideError
 from sites.identity import Identity
 
@@ -69,7 +69,8 @@ def push(
         destination: a site that this one has queues for; may be left out when
             there is only one.
         progress: called with (transactions, None, "transactions").
-        **options: stop_on_error, transaction_count, ... as `Options` has them.
+        **options: stop_on_error, transaction_count, ... as `Options` has them; what
+            is not given is as `snaptide.toml` says.
 
     Raises:
         SiteUnreachable: either end cannot be reached; the queue stays as it is.
@@ -79,7 +80,8 @@ def push(
         PushInterrupted: the system failed on the way; the rest stays queued.
         TransactionRefused: one could not be applied, and `error_action` is stop.
     """
-    run = Run(options=Options(**options), progress=progress)
+    chosen = Options(**{**configured.push_options(), **options})
+    run = Run(options=chosen, progress=progress)
     with site.connect() as origin:
         me = identity.confirm(origin, site.name)
         name = _destination(origin, destination)
@@ -125,7 +127,7 @@ def _push(origin: Connection, site: Site, me: Identity, name: str, run: Run) -> 
         notification.announce(target, name, who.id)
 
 
-def _push_all(origin: Connection, target: Connection, who: Origin, run: _Run) -> None:
+def _push_all(origin: Connection, target: Connection, who: Origin, run: Run) -> None:
     """Push batch after batch, as long as there is one and the options allow it."""
     idle_until = time.monotonic() + run.options.delay_seconds
     while not run.over():

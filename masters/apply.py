@@ -71,6 +71,7 @@ def apply(connection: Connection, unit: Unit, *, resolving: bool = True) -> Outc
             refused |= settlement.refused
             if settlement.hopeless:
                 break
+    faults.point("push.after_settle")
     if not unresolved:
         with users_search_path(connection):
             write.write(connection, unit.staged, counts, {"unit": unit.number})

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
+from typing import Any
 
 from sites.errors import SnaptideError
 from sites.site import Directory, Site
@@ -25,7 +26,7 @@ class NotConfigured(SnaptideError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Configuration:
-    """The sites, and where Spark runs."""
+    """The sites, where Spark runs, and what pushes do by themselves."""
 
     directory: Directory
     #: `local[*]`, `spark://host:port` or `sc://host:port`
@@ -34,6 +35,8 @@ class Configuration:
     spark_conf: Mapping[str, str] = field(default_factory=dict)
     #: how long a purge keeps delivered calls
     retention: timedelta = timedelta(days=2)
+    #: options of every push, where it is not told otherwise
+    push: Mapping[str, Any] = field(default_factory=dict)
 
 
 _current: Configuration | None = None
@@ -54,6 +57,11 @@ def configured() -> Configuration:
     if _current is None:
         raise NotConfigured
     return _current
+
+
+def push_options() -> Mapping[str, Any]:
+    """What every push is told; nothing in a process that was not configured."""
+    return {} if _current is None else _current.push
 
 
 def site(name: str) -> Site:

@@ -31,6 +31,7 @@ from sqlalchemy.dialects import postgresql
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.dml import Delete, Insert, Update
 
+from sites import faults
 from sites.errors import NoFreeValue, RowCountMismatch
 from sites.names import QualifiedName
 from sites.table import Column, Table, Unique
@@ -247,6 +248,7 @@ def write(
         key=lambda p: order.index(p[0].table.qualified),
     )
     _park_all(connection, paired, rows)
+    faults.point("write.after_park")
     anew = {name for name in _replaced(paired) if not _moves_below(paired, name)}
     early = _below(paired, anew)
     for staged, count in reversed(paired):
@@ -257,9 +259,11 @@ def write(
     for staged, count in paired:
         kinds = ("I", "R") if staged.table.qualified in anew else ("I",)
         _expect(connection, insert(staged, rows, *kinds), staged, count, *kinds)
+    faults.point("write.after_insert")
     for staged, count in paired:
         kinds = ("U",) if staged.table.qualified in anew else ("U", "R")
         _expect(connection, update(staged, rows, *kinds), staged, count, *kinds)
+    faults.point("write.after_update")
     for staged, count in reversed(paired):
         if staged.table.qualified not in early:
             _expect(connection, delete(staged, rows, "D"), staged, count, "D")

@@ -30,6 +30,7 @@ from sqlalchemy import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
 from deferred import notification
+from deferred.options import Options
 from masters.resolution import routines
 from sites import Directory
 from sites.configured import Configuration, configure
@@ -162,6 +163,34 @@ class QueueSettings(BaseModel):
     retention_days: float = Field(default=2, ge=0)
 
 
+_PUSH = Options()
+
+
+class PushSettings(BaseModel):
+    """`[push]`: how transactions are grouped, where a push is not told otherwise."""
+
+    model_config = _strict
+
+    #: At most this many calls in a group; a transaction with more is applied alone.
+    #: 0 and 1 apply each transaction by itself. HVAR: `dsi_compile_max_cmds`.
+    group_max_calls: int = Field(default=_PUSH.group_max_calls, ge=0)
+    #: At most this many bytes of old and new values in a group, as they are stored;
+    #: 0 is no limit. HVAR: `dsi_cdb_max_size`, there in megabytes.
+    group_max_bytes: int = Field(default=_PUSH.group_max_bytes, ge=0)
+    #: From this many net changes of one table on they are shipped by COPY; fewer are
+    #: sent as values of a statement. HVAR: `dsi_bulk_threshold`.
+    bulk_threshold: int = Field(default=_PUSH.bulk_threshold, ge=0)
+    #: A group that fails with fewer calls is not compiled again, but applied
+    #: transaction by transaction. HVAR: `dsi_compile_retry_threshold`.
+    retry_threshold: int = Field(default=_PUSH.retry_threshold, ge=0)
+    #: What becomes of a transaction that cannot be applied: `queue` parks it in the
+    #: error queue and goes on, `stop` leaves it queued at its site and ends the push.
+    error_action: Literal["queue", "stop"] = _PUSH.error_action.value
+    #: Master tables whose transactions are each applied alone, in order, so that
+    #: triggers there see every step. HVAR: `dsi_compile_enable` off for a table.
+    one_by_one: tuple[str, ...] = ()
+
+
 class BeatSettings(BaseModel):
     """`[beat]`: how soon a commit is pushed."""
 
@@ -192,6 +221,7 @@ class Settings(BaseSettings):
     resolution: ResolutionSettings = ResolutionSettings()
     notification: NotificationSettings = NotificationSettings()
     worker: WorkerSettings = WorkerSettings()
+    push: PushSettings = PushSettings()
     beat: BeatSettings = BeatSettings()
     queue: QueueSettings = QueueSettings()
 
@@ -259,6 +289,7 @@ class Settings(BaseSettings):
                 spark_master=self.spark.master,
                 spark_conf=self.spark.conf,
                 retention=timedelta(days=self.queue.retention_days),
+                push=self.push.model_dump(),
             )
         )
         return directory

@@ -8,6 +8,7 @@ import typer
 
 import deferred
 from deferred.backlog import set_disabled
+from deferred.options import ErrorAction
 from snaptide.cli.arguments import Json, SiteName, complete_site
 from snaptide.cli.failures import ExitCode
 from snaptide.cli.output import facts, show, table
@@ -46,6 +47,26 @@ def push(
     batch_size: Annotated[
         int, typer.Option(min=0, help="Calls per commit at the destination.")
     ] = 0,
+    group_max_calls: Annotated[
+        int | None, typer.Option(min=0, help="Calls per group; 1: one by one.")
+    ] = None,
+    group_max_bytes: Annotated[
+        int | None, typer.Option(min=0, help="Bytes of values per group; 0: any.")
+    ] = None,
+    bulk_threshold: Annotated[
+        int | None, typer.Option(min=0, help="Rows from which on COPY is used.")
+    ] = None,
+    retry_threshold: Annotated[
+        int | None, typer.Option(min=0, help="A smaller failed group goes one by one.")
+    ] = None,
+    error_action: Annotated[
+        ErrorAction | None,
+        typer.Option(help="Park what cannot be applied, or stop there."),
+    ] = None,
+    one_by_one: Annotated[
+        list[str] | None,
+        typer.Option(metavar="TABLE", help="Never in groups; may be repeated."),
+    ] = None,
     enable: Annotated[
         bool | None,
         typer.Option(
@@ -73,6 +94,14 @@ def push(
         "execution_seconds": execution_seconds,
         "delay_seconds": delay_seconds,
         "batch_size": batch_size,
+        **_given(
+            group_max_calls=group_max_calls,
+            group_max_bytes=group_max_bytes,
+            bulk_threshold=bulk_threshold,
+            retry_threshold=retry_threshold,
+            error_action=None if error_action is None else error_action.value,
+            one_by_one=one_by_one,
+        ),
     }
     if enqueue:
         hand_over(program, "push", site, destination, **options)
@@ -87,6 +116,11 @@ def push(
     pushes.raise_first()
     if any(report.errors for report in reports):
         raise typer.Exit(ExitCode.ATTENTION)
+
+
+def _given(**options: object) -> dict[str, object]:
+    """What was said; the rest is as snaptide.toml has it."""
+    return {name: value for name, value in options.items() if value is not None}
 
 
 def _switch(

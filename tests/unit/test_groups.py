@@ -1,0 +1,82 @@
+"""Which transactions make a group, and how a group that failed is divided."""
+
+import pytest
+
+from deferred.groups import Group, Member, plan, split
+from deferred.options import ErrorAction, Options
+
+
+def members(*calls: int, size: int = 0) -> list[Member]:
+    """Transactions 10, 20, ... with so many calls."""
+    return [
+        Member(order_no=10 * n, calls=count, size=size)
+        for n, count in enumerate(calls, 1)
+    ]
+
+
+def grouped(*calls: int, size: int = 0, alone: tuple[int, ...] = (), **options):
+    """The calls of each transaction, group by group."""
+    found = plan(members(*calls, size=size), 5, Options(**options), alone)
+    return [[member.calls for member in group.members] for group in found]
+
+
+def test_group_is_dispatched_when_the_queue_is_empty():
+    assert grouped(1, 2, 3) == [[1, 2, 3]]
+    assert grouped() == []
+
+
+def test_b7_9_calls_as_they_were_made_fill_a_group():
+    assert grouped(3, 2, 1, group_max_calls=4) == [[3], [2, 1]]
+    assert grouped(1, 5, 1, 1, group_max_calls=4) == [[1], [5], [1, 1]]
+
+
+def test_bytes_fill_a_group():
+    assert grouped(1, 1, 1, size=40, group_max_bytes=100) == [[1, 1], [1]]
+    assert grouped(1, 1, size=400, group_max_bytes=100) == [[1], [1]]
+    assert grouped(1, 1, size=400, group_max_bytes=0) == [[1, 1]]
+
+
+def test_transaction_that_cannot_be_compiled_is_alone_in_its_place():
+    assert grouped(1, 2, 3, 4, alone=(20,)) == [[1], [2], [3, 4]]
+    assert grouped(1, 2, alone=(10, 20)) == [[1], [2]]
+
+
+def test_groups_follow_one_another():
+    first, second = plan(members(3, 2, 1), 5, Options(group_max_calls=4))
+    assert (first.after, first.end, first.calls, len(first)) == (5, 10, 3, 1)
+    assert (second.after, second.end, second.calls, len(second)) == (10, 30, 3, 2)
+
+
+def test_group_is_divided_at_the_transactions_it_failed_for():
+    group = Group(after=5, members=tuple(members(1, 2, 3, 4, 5)))
+    pieces = split(group, {20, 40})
+    assert [[m.calls for m in piece.members] for piece in pieces] == [
+        [1],
+        [2],
+        [3],
+        [4],
+        [5],
+    ]
+    pieces = split(group, {10})
+    assert [(piece.after, piece.end) for piece in pieces] == [(5, 10), (10, 50)]
+
+
+def test_group_is_halved_where_nobody_knows():
+    group = Group(after=5, members=tuple(members(1, 2, 3)))
+    pieces = split(group, ())
+    assert [(piece.after, piece.end) for piece in pieces] == [(5, 10), (10, 30)]
+
+
+@pytest.mark.parametrize("calls", [0, 1])
+def test_no_groups_with_a_limit_of_one(calls):
+    assert not Options(group_max_calls=calls).grouping
+    assert not Options(batch_size=1).grouping
+    assert Options().grouping
+
+
+def test_options_arrive_as_json_has_them():
+    options = Options(error_action="stop", one_by_one=["orders"])
+    assert options.error_action is ErrorAction.STOP
+    assert options.one_by_one == ("orders",)
+    with pytest.raises(ValueError, match="sometimes"):
+        Options(error_action="sometimes")
