@@ -11,7 +11,7 @@ from masters import detect, rules
 from masters.detect import Made, Parties
 from masters.errors import InvalidNetChange
 from masters.settlement import Settlement
-from sites import write
+from sites import faults, write
 from sites.triggered import users_search_path
 from sites.write import Staged
 

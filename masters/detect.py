@@ -119,7 +119,7 @@ def detect(
 
 
 #: Where in a row of `detect` stands whether each column group is in conflict.
-_GROUPS = 4
+_GROUPS = 6
 
 Groups = Sequence[tuple[str | None, tuple[str, ...]]]
 

@@ -5,6 +5,7 @@ alone) does not apply, and 13 needs deferred procedure calls.
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
@@ -49,7 +50,7 @@ def present(t: Directory, *values: str) -> None:
 
 
 def pushed(
-    t: Directory, *statements: str, **options: int
+    t: Directory, *statements: str, **options: Any
 ) -> Sequence[tuple[object, ...]]:
     """What is written at hq for statements that are a transaction each."""
     run_each(t["jfk"], *statements)

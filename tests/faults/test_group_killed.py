@@ -1,4 +1,4 @@
-"""A push of groups is killed at any step: the next one ends where one push would have."""
+"""A push of groups is killed at any step: the next one ends where one would have."""
 
 import signal
 
@@ -38,10 +38,13 @@ AGAIN = [
     "push.after_ship",
 ]
 
+#: Of these, what it passes only then.
+ONCE = ["push.after_refusal", "push.before_ship_commit", "push.after_ship"]
+
 
 @pytest.fixture
 def orders(sites: Directory) -> Directory:
-    """Many transactions on thirty-nine rows: inserts, a swap, updates, deletes."""
+    """More than a hundred calls: inserts, a swap, updates, deletes."""
     link(sites)
     for site in sites.values():
         as_refresh(
@@ -76,7 +79,7 @@ def test_killed_group_is_taken_up_again(orders: Directory, point: str) -> None:
 def test_killed_division_is_taken_up_again(orders: Directory, point: str) -> None:
     """A row in conflict: its transaction, and what was made on it, are left out."""
     as_refresh(orders["hq"], "UPDATE orders SET qty = 100 WHERE id = 5")
-    nth = 1 if point in ("push.after_refusal", "push.before_ship_commit") else 2
+    nth = 1 if point in ONCE else 2
     status, said = end_push(start_push(orders, f"{point}:kill:{nth}"))
     assert status == -signal.SIGKILL, said
     deferred.push(orders["jfk"])

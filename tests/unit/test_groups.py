@@ -75,8 +75,8 @@ def test_no_groups_with_a_limit_of_one(calls):
 
 
 def test_options_arrive_as_json_has_them():
-    options = Options(error_action="stop", one_by_one=["orders"])
+    options = Options(error_action="stop", one_by_one=["orders"])  # type: ignore[arg-type]
     assert options.error_action is ErrorAction.STOP
     assert options.one_by_one == ("orders",)
     with pytest.raises(ValueError, match="sometimes"):
-        Options(error_action="sometimes")
+        Options(error_action="sometimes")  # type: ignore[arg-type]
