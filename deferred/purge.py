@@ -162,16 +162,12 @@ def _purge_transactions(connection: Connection, retention: timedelta) -> int:
         not_(needed),
         deferred_transaction.c.xid.not_in(select(next(iter(left.c)))),
     )
-    xids_gone = connection.scalars(
-        sa.delete(deferred_transaction)
-        .where(done)
-        .returning(deferred_transaction.c.xid)
-    ).all()
-    if xids_gone:
+    gone = connection.execute(sa.delete(deferred_transaction).where(done)).rowcount
+    if gone:
         connection.execute(
             sa.delete(delivery).where(
                 delivery.c.xid.not_in(select(deferred_transaction.c.xid)),
                 delivery.c.delivered_at.is_not(None),
             )
         )
-    return len(xids_gone)
+    return gone
