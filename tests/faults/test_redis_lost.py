@@ -1,0 +1,215 @@
+"""Redis goes with all its data, beat is killed: nothing is lost, nothing runs twice.
+
+The queue and the schedules are in the sites' databases, and so are the locks that
+keep a second push or refresh out: Redis can forget everything at any time.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+import pytest
+
+import snapshots
+from deferred import schedules
+from sites import Directory, Site
+from snaptide.embedded import RedisServer
+from tests.fix_sites import log, rows, run
+from tests.fix_worker import Service, Services, WriteSettings, eventually
+from tests.stories import assert_equal_to_master, column_groups, queued, refresh, settle
+
+pytestmark = pytest.mark.usefixtures("spark")
+
+SUM = "SELECT n FROM public.t WHERE id = 1"
+LOCKED = (
+    "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND granted"
+    " AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
+)
+PUSHING = f"{LOCKED} AND classid = hashtext('snaptide.push')::bit(32)::int8"
+REFRESHING = f"{LOCKED} AND classid = {0x52464753}"
+FAR = "SELECT next_at > now() + interval '50 minutes' FROM snaptide.schedule"
+REFRESHED = "SELECT position::text FROM snaptide.refresh_group"
+
+
+@pytest.fixture
+def counter(sites: Directory) -> Directory:
+    """One number, at hq and in an updatable snapshot, that adds up what arrives."""
+    hq, jfk = sites["hq"], sites["jfk"]
+    run(
+        hq,
+        "CREATE TABLE public.t (id int PRIMARY KEY, n int NOT NULL)",
+        "INSERT INTO public.t VALUES (1, 0)",
+    )
+    log(hq, "t")
+    column_groups(hq, "t", {"n": "additive"})
+    snapshots.create(jfk, "t", master="hq", updatable=True)
+    refresh(jfk, "t")
+    # So that what comes a second time is resolved, and shows in the sum.
+    run(hq, "UPDATE public.t SET n = n + 100000")
+    return sites
+
+
+@pytest.fixture
+def redis(tmp_path: Path) -> Iterator[RedisServer]:
+    """A Redis of the test's own, that keeps nothing when it ends."""
+    server = RedisServer(tmp_path / "redis")
+    server.start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def services(
+    counter: Directory, redis: RedisServer, write_settings: WriteSettings
+) -> Iterator[Services]:
+    """Workers and beats that find work by their schedules alone."""
+    started = Services(write_settings(counter, redis.url(), "[beat]\nlisten = false\n"))
+    yield started
+    started.stop()
+
+
+def test_in_the_middle_of_a_push(
+    counter: Directory, redis: RedisServer, services: Services
+) -> None:
+    hq, jfk = counter["hq"], counter["jfk"]
+    first = services.worker(SNAPTIDE_FAULT="push.after_ship:sleep=3")
+    beat = services.beat()
+    _add(jfk, 1)
+    schedules.schedule(jfk, "push", "hq", every="1s")
+    with _held_still(first, jfk, PUSHING):
+        lose(redis)
+        beat.kill()
+        services.beat()
+        services.beat()
+        second = services.worker()
+        _add(jfk, 2)
+        _wait_for_runs(second, "deferred.tasks.push")
+        # Whoever is asked meanwhile leaves it to the one that is at work.
+        assert rows(hq, SUM) == [(100000,)]
+    eventually(lambda: queued(jfk) == 0, what="the queue to be empty")
+    assert rows(hq, SUM) == [(100003,)]
+
+
+def test_in_the_middle_of_a_refresh(
+    counter: Directory, redis: RedisServer, services: Services
+) -> None:
+    hq, jfk = counter["hq"], counter["jfk"]
+    first = services.worker(SNAPTIDE_FAULT="refresh.after_stage:sleep=3")
+    beat = services.beat()
+    before = rows(jfk, REFRESHED)
+    schedules.schedule(jfk, "refresh", "t", every="1s")
+    with _held_still(first, jfk, REFRESHING):
+        lose(redis)
+        beat.kill()
+        services.beat()
+        second = services.worker()
+        _add(jfk, 1)
+        run(hq, "UPDATE public.t SET n = n + 1000")
+        _wait_for_runs(second, "snapshots.tasks.refresh")
+        assert rows(jfk, REFRESHED) == before
+    eventually(lambda: rows(jfk, SUM) == [(101001,)], seconds=120, what="the sum")
+    assert rows(hq, SUM) == [(101001,)]
+
+
+def test_schedule_that_changes_while_its_task_runs(
+    counter: Directory, services: Services
+) -> None:
+    hq, jfk = counter["hq"], counter["jfk"]
+    worker = services.worker(SNAPTIDE_FAULT="push.after_ship:sleep=3")
+    services.beat()
+    _add(jfk, 1)
+    schedules.schedule(jfk, "push", "hq", every="1s")
+    with _held_still(worker, jfk, PUSHING):
+        schedules.schedule(jfk, "push", "hq", every="1h")
+        # The change itself is due at once; beat asks for it.
+        eventually(lambda: rows(jfk, FAR) == [(True,)], what="the next hour")
+    eventually(lambda: queued(jfk) == 0, what="the queue to be empty")
+    eventually(lambda: rows(jfk, PUSHING) == [(0,)], what="the push to end")
+    # The end of the task has not put the old interval back.
+    assert rows(jfk, 'SELECT "interval" FROM snaptide.schedule') == [("1h",)]
+    assert rows(jfk, FAR) == [(True,)]
+    assert rows(hq, SUM) == [(100001,)]
+    _add(jfk, 2)
+    schedules.schedule(jfk, "push", "hq", every="1s")
+    eventually(lambda: rows(hq, SUM) == [(100003,)], what="the second push")
+
+
+def test_again_and_again_under_writers(
+    counter: Directory, redis: RedisServer, services: Services
+) -> None:
+    hq, jfk = counter["hq"], counter["jfk"]
+    services.worker()
+    services.worker()
+    beat = services.beat()
+    schedules.schedule(jfk, "push", "hq", every="1s")
+    schedules.schedule(jfk, "refresh", "t", every="1s")
+    writing = threading.Event()
+    written: list[int] = []
+
+    def write() -> None:
+        while not writing.wait(0.02):
+            _add(jfk, 1)
+            written.append(1)
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        for number in range(3):
+            enough = 20 * (number + 1)
+            eventually(lambda: len(written) > enough, what="writes")  # noqa: B023
+            eventually(lambda: rows(hq, SUM) != [(100000,)], what="a push")
+            lose(redis)
+            beat.kill()
+            beat = services.beat()
+    finally:
+        writing.set()
+        writer.join()
+    eventually(lambda: queued(jfk) == 0, seconds=120, what="the queue to be empty")
+    services.stop()
+    settle(jfk)
+    assert rows(hq, SUM) == [(100000 + len(written),)]
+    assert_equal_to_master(jfk)
+
+
+def lose(redis: RedisServer) -> None:
+    """Take Redis away with all its data, and start an empty one."""
+    redis.kill()
+    redis.start()
+
+
+def _add(site: Site, amount: int) -> None:
+    run(site, f"UPDATE public.t SET n = n + {amount} WHERE id = 1")
+
+
+@contextmanager
+def _held_still(worker: Service, site: Site, locked: str) -> Iterator[None]:
+    """Stop a worker in the middle of its work, as a machine that swaps does."""
+    eventually(lambda: rows(site, locked) != [(0,)], what="the worker to be at work")
+    family = [psutil.Process(worker.pid), *psutil.Process(worker.pid).children(True)]
+    for one in family:
+        os.kill(one.pid, signal.SIGSTOP)
+    try:
+        yield
+        # It was at work all the time.
+        assert rows(site, locked) != [(0,)]
+    finally:
+        for one in family:
+            os.kill(one.pid, signal.SIGCONT)
+
+
+def _wait_for_runs(worker: Service, task: str) -> None:
+    """Wait until a worker was given a task of that name, and has ended it."""
+    worker.wait_for_line(f"Task {task}[")
+    number = worker.printed().split(f"Task {task}[")[1].split("]")[0]
+
+    def ended() -> bool:
+        said = [line for line in worker.printed().splitlines() if number in line]
+        return any("succeeded" in line or "raised" in line for line in said)
+
+    eventually(ended, seconds=60, what=f"{task} to end")
