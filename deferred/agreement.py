@@ -163,6 +163,15 @@ def check(
             _refuse_gap(origin, row, at, floor)
 
 
+def accept_gap(connection: Connection, name: str) -> None:
+    """Go on without what neither this site nor a restored destination has any more."""
+    connection.execute(
+        update(destination)
+        .where(destination.c.name == name)
+        .values(purged_batch=0, purged_order=0)
+    )
+
+
 def _refuse_gap(origin: Connection, row: Row[Any], at: Marker, floor: int) -> None:
     if (at.batch_no, at.order_no) < (row.purged_batch, row.purged_order):
         raise PastRetention(

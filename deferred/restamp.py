@@ -71,11 +71,8 @@ def restamp(connection: Connection, generation: int) -> int:
     connection.execute(
         update(destination).values(
             window_end=func.pg_current_snapshot(),
-            # Ask the destination before anything is pushed, and go on without
-            # what neither side has any more.
+            # Ask the destination before anything is pushed.
             incarnation=None,
-            purged_batch=0,
-            purged_order=0,
         )
     )
     return moved

@@ -12,10 +12,12 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
 from sqlalchemy import Connection
+from sqlalchemy.exc import OperationalError
 
 import deferred.restamp
 import masters.restamp
 from deferred import agreement, copied
+from deferred.errors import PastRetention
 from deferred.push import destinations
 from deferred.pusher import only_pusher
 from sites import Site, faults, identity, peers
@@ -23,6 +25,7 @@ from sites.errors import SiteUnreachable, UnknownSite
 from sites.identity import Identity
 from snapshots import refresh_group
 from snaptide import doctor
+from snaptide.doctor.peers import IDENTITY
 from snaptide.errors import CannotRepair
 
 
@@ -60,10 +63,10 @@ def repair(site: Site, *, restored: bool = False) -> RepairReport:
     reasons = tuple(
         finding.what
         for finding in doctor.check_site(site)
-        if finding.subject == "identity" and finding.site == site.name
+        if finding.site == site.name and finding.subject == IDENTITY
     )
     if not reasons and not restored:
-        return RepairReport(site=site.name, repaired=False)
+        return _go_on_without(site)
     with site.connect() as connection:
         before = identity.read(connection)
     with _at_rest(site):
@@ -81,6 +84,31 @@ def repair(site: Site, *, restored: bool = False) -> RepairReport:
         transactions=moved,
         log_rows=removed,
     )
+
+
+def _go_on_without(site: Site) -> RepairReport:
+    """Accept that calls are gone which a restored destination would need again."""
+    gaps = {name: gap for name in destinations(site) if (gap := _gap(site, name))}
+    with site.begin() as connection:
+        for name in gaps:
+            agreement.accept_gap(connection, name)
+    return RepairReport(
+        site=site.name, repaired=bool(gaps), reasons=tuple(gaps.values())
+    )
+
+
+def _gap(site: Site, name: str) -> str | None:
+    """What of the queue is gone that a destination would need; None if nothing."""
+    with site.connect() as origin, site.peer(name).connect() as target:
+        me, them = identity.confirm(origin, site.name), identity.confirm(target, name)
+        origin.rollback()
+        target.rollback()
+        try:
+            if not agreement.is_agreed(origin, them):
+                agreement.check(origin, target, me.site_id, name)
+        except PastRetention as error:
+            return error.message
+    return None
 
 
 def _make_its_own(
@@ -156,5 +184,11 @@ def _alone(site: Site) -> Iterator[Connection]:
     with site.connect() as plain:
         connection = plain.execution_options(isolation_level="REPEATABLE READ")
         with connection.begin():
-            deferred.restamp.lock(connection)
+            try:
+                deferred.restamp.lock(connection)
+            except OperationalError as error:
+                raise CannotRepair(
+                    f"A user's transaction is open at {site.name}: try again when it "
+                    "has ended."
+                ) from error
             yield connection

@@ -13,7 +13,10 @@ from sites.errors import SnaptideError
 from sites.identity import Identity
 from snaptide.doctor.finding import Finding, Severity
 
-#: Subject of findings about sites that cannot be asked.
+#: Subjects of findings: a site that is older than others remember; calls that are
+#: gone or cannot be told apart; sites that cannot be asked.
+IDENTITY = "identity"
+GAP = "queue"
 AWAY = "other sites"
 
 
@@ -59,14 +62,21 @@ def _between(
             continue
         try:
             pair.confirm()
+        except SnaptideError as error:
+            yield _fatal(str(error.facts["site"]), IDENTITY, error)
+            continue
+        try:
             if not agreement.is_agreed(site, second):
                 agreement.check(site, master, first.site_id, second.name)
         except SnaptideError as error:
-            at = str(error.facts.get("site", first.name))
-            yield Finding(
-                site=at,
-                severity=Severity.FATAL,
-                subject="identity",
-                what=error.message,
-                todo=error.hint.replace("NAME", at),
-            )
+            yield _fatal(first.name, GAP, error)
+
+
+def _fatal(site: str, subject: str, error: SnaptideError) -> Finding:
+    return Finding(
+        site=site,
+        severity=Severity.FATAL,
+        subject=subject,
+        what=error.message,
+        todo=error.hint.replace("NAME", site),
+    )

@@ -104,10 +104,10 @@ def test_calls_that_are_purged_are_said_to_be_lost(pair: Pair) -> None:
     with pytest.raises(PastRetention, match="batch 0 of this site"):
         deferred.push(jfk)
     assert queued(jfk) == 1
-    [found] = [f for f in doctor.check_site(jfk) if f.subject == "identity"]
+    [found] = [f for f in doctor.check_site(jfk) if f.subject == "queue"]
     assert "jfk" in found.todo
     assert "--repair" in found.todo
-    assert repair(jfk).reasons
+    assert len(repair(jfk).reasons) == 1
     assert deferred.push(jfk).transactions == 2
     assert pair.sum() == 2 + 4
 
@@ -127,8 +127,11 @@ def test_what_nobody_can_tell_stays_in_the_queue(pair: Pair) -> None:
     restore(pair.home)
     jfk = pair.sites["jfk"]
     repair(jfk)
-    with pytest.raises(CannotTell):
-        deferred.push(jfk)
+    for _ in range(2):
+        with pytest.raises(CannotTell):
+            deferred.push(jfk)
+        # Nothing that a repair could settle.
+        assert not repair(jfk).repaired
     assert queued(jfk) == 1
     assert pair.sum() == 1 + 2 + 4
 
