@@ -17,7 +17,7 @@ from sqlalchemy.exc import OperationalError
 import deferred.restamp
 import masters.restamp
 from deferred import agreement, copied
-from deferred.errors import PastRetention
+from deferred.errors import CannotTell, PastRetention
 from deferred.push import destinations
 from deferred.pusher import only_pusher
 from sites import Site, faults, identity, peers
@@ -108,6 +108,9 @@ def _gap(site: Site, name: str) -> str | None:
                 agreement.check(origin, target, me.site_id, name)
         except PastRetention as error:
             return error.message
+        except CannotTell:
+            # Said by the check; no repair settles it.
+            return None
     return None
 
 

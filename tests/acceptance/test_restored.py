@@ -34,8 +34,11 @@ Restore = Callable[[], None]
 Backup = Callable[[World, str], Restore]
 
 
-def files(world: World, name: str) -> Restore:
-    """A copy of the files: the same database by every number that it has."""
+def burned(world: World, name: str) -> Restore:
+    """A copy of the files, the same database by every number that it has.
+
+    And more transaction ids are used up again than were lost.
+    """
     home = world.homes[name]
     world.directory.close()
     copy = home.copy_files()
@@ -43,17 +46,7 @@ def files(world: World, name: str) -> Restore:
     def restore() -> None:
         world.directory.close()
         home.put_files_back(copy)
-
-    return restore
-
-
-def burned(world: World, name: str) -> Restore:
-    """As files; and more transaction ids are used up again than were lost."""
-    put_back = files(world, name)
-
-    def restore() -> None:
-        put_back()
-        world.homes[name].burn(5000)
+        home.burn(5000)
 
     return restore
 
@@ -95,7 +88,7 @@ def promoted(world: World, name: str) -> Restore:
     return restore
 
 
-BACKUPS = [files, burned, dumped, elsewhere, promoted]
+BACKUPS = [burned, dumped, elsewhere, promoted]
 
 
 def live_on(world: World) -> None:
