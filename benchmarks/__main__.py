@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from benchmarks import capture, load, push, refresh, report
+from benchmarks import capture, load, push, refresh, report, sync
 from benchmarks.pairs import Result
 
 #: What runs, and with how many rows unless told.
@@ -17,6 +17,7 @@ BENCHMARKS: dict[str, tuple[Callable[[int], list[Result]], int]] = {
     "load": (load.run, 1_000_000),
     "push": (push.run, 100_000),
     "refresh": (refresh.run, 1_000_000),
+    "sync": (sync.run, 500),
 }
 
 

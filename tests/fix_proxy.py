@@ -29,6 +29,9 @@ class Proxy:
         self._lock = threading.Lock()
         self._hearing = threading.Event()
         self._hearing.set()
+        #: messages to be passed on before all lines are cut; 0 never
+        self._left = 0
+        self._has_cut = False
 
     @property
     def url(self) -> str:
@@ -64,6 +67,19 @@ class Proxy:
         for line in lines:
             _reset(line)
 
+    def cut_before(self, message: int) -> bool:
+        """Cut all lines instead of passing on a message, counted from now on.
+
+        Parameters:
+            message: which one, from 1, in either direction; 0 never.
+
+        Returns:
+            Whether the last order was carried out.
+        """
+        with self._lock:
+            had_cut, self._has_cut, self._left = self._has_cut, False, message
+        return had_cut
+
     def deafen(self) -> None:
         """Leave connections open, and accept new ones, but pass on nothing."""
         self._hearing.clear()
@@ -98,9 +114,18 @@ class Proxy:
         with suppress(OSError):
             while data := source.recv(65536):
                 self._hearing.wait()
+                if self._is_last():
+                    self.cut()
+                    return
                 sink.sendall(data)
         with suppress(OSError):
             sink.shutdown(socket.SHUT_WR)
+
+    def _is_last(self) -> bool:
+        with self._lock:
+            self._left -= 1
+            self._has_cut = self._has_cut or self._left == 0
+            return self._left == 0
 
 
 def _reset(line: socket.socket) -> None:

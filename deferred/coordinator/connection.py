@@ -8,6 +8,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine, event
 
+from deferred.coordinator import idle
 from deferred.coordinator.knowledge import Knowledge
 from deferred.coordinator.transaction import Transaction
 from deferred.errors import NoTransaction
@@ -89,13 +90,18 @@ def coordinate(
         "lock_timeout": lock_timeout,
         "idle_timeout": idle_timeout,
     }
+    engine.connect().close()
     _listen(engine, Knowledge(home), limits)
 
 
 def _engine(site: Site) -> Engine:
-    """The site's own pool, with transactions that are coordinated."""
+    """A pool of the site's whose transactions are coordinated."""
     if "coordinated" not in site.pools:
-        engine = site.engine.execution_options()
+        engine = site.new_engine(pool_size=8, max_overflow=56)
+        idle.try_after_idling(engine)
+        # What SQLAlchemy asks on its first connection is in no transaction.
+        with site.connect(engine):
+            pass
         _listen(engine, Knowledge(site), {})
         site.pools["coordinated"] = engine
     return site.pools["coordinated"]
@@ -112,7 +118,14 @@ def _listen(engine: Engine, knowledge: Knowledge, limits: dict[str, float]) -> N
     def after(connection: Connection, _cursor: Any, statement: str, *_: Any) -> None:
         _transaction(connection).after(statement)
 
+    def execute(
+        cursor: Any, statement: str, parameters: Any, context: Any
+    ) -> bool | None:
+        transaction = _transaction(context.root_connection)
+        return transaction.execute(cursor, statement, parameters) or None
+
     event.listen(engine, "begin", begin)
+    event.listen(engine, "do_execute", execute)
     event.listen(engine, "before_cursor_execute", before)
     event.listen(engine, "after_cursor_execute", after)
     event.listen(engine, "commit", _commit)

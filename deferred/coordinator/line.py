@@ -12,6 +12,7 @@ from psycopg import errors
 from psycopg.abc import RV, PQGen
 from sqlalchemy import Connection, Engine, event
 
+from deferred.coordinator import idle
 from sites import Site
 
 #: Statements are prepared when they ask for it, and never by being counted:
@@ -63,6 +64,7 @@ def engine(master: Site) -> Engine:
             max_overflow=56,
         )
         event.listen(found, "do_connect", _connect)
+        idle.try_after_idling(found)
         master.pools["lines"] = found
     return found
 

@@ -188,7 +188,9 @@ class Participant:
             return
         try:
             driver = line.driver(connection)
-            if not driver.closed:
+            if driver.closed:
+                connection.invalidate()
+            else:
                 driver.rollback()
         except psycopg.Error as error:
             connection.invalidate(error)
@@ -216,7 +218,7 @@ class Participant:
     @contextmanager
     def _following(self, depth: int) -> Iterator[line.Line]:
         """A pipeline in the transaction, which has all savepoints that the site has."""
-        driver = self._awake()
+        driver = line.driver(self.connect())
         begun: psycopg.Cursor[Any] | None = None
         try:
             with driver.pipeline():
@@ -233,21 +235,6 @@ class Participant:
             self._began = driver.info.transaction_status in _OPEN
             row = begun.fetchone() if begun is not None and begun.pgresult else None
             self.xid = row[0] if row else self.xid
-
-    def _awake(self) -> line.Line:
-        """The line; a new one where an idle one broke while nobody looked."""
-        driver = line.driver(self.connect())
-        if not self._began:
-            try:
-                driver.execute("")
-            except line.NoAnswer:
-                raise
-            except psycopg.OperationalError as error:
-                self.connection.invalidate(error)
-                line.engine(self.master).dispose()
-                self._connection = self._line()
-                driver = line.driver(self._connection)
-        return driver
 
     def _settings(self) -> dict[str, str]:
         return {

@@ -64,6 +64,7 @@ def recover(site: Site) -> RecoveryReport:
     finished = {gid: finish(site, gid, a) for gid, a in answers.items()}
     for gid in judged:
         _judge(site, gid, ask(site, gid))
+    faults.point("recovery.before_confirm")
     settled = [xid for xid, gid, masters in unconfirmed if _carry(site, gid, masters)]
     if settled:
         with site.begin() as connection:

@@ -22,6 +22,7 @@ from deferred.coordinator.savepoints import (
 )
 from deferred.errors import CommitFailed, TransactionControl
 from deferred.queue import Queue
+from sites import faults
 from sites.triggered import USERS_SEARCH_PATH
 
 _BEGIN = """
@@ -66,6 +67,8 @@ class Transaction:
         self.xid = ""
         #: the last call that was applied
         self._seen = 0
+        #: what came with the last statement's own answer
+        self._asked: psycopg.Cursor[Any] | None = None
         #: its own statements are under way, which are nobody's changes
         self._busy = False
         #: how long a master, or a site that commits, may take to answer, in seconds
@@ -96,6 +99,20 @@ class Transaction:
                 " coordinated transaction."
             )
 
+    def execute(self, cursor: psycopg.Cursor[Any], statement: str, values: Any) -> bool:
+        """Run a statement and ask what it captured in one round trip, where possible.
+
+        Returns:
+            Whether it was run; several statements in one, and cursors of the server,
+            are left to the driver.
+        """
+        if self._busy or ";" in statement or type(cursor) is not psycopg.Cursor:
+            return False
+        with self.driver.pipeline():
+            cursor.execute(statement, values)
+            self._asked = self.driver.execute(_CAPTURED, [self._seen])
+        return True
+
     def after(self, statement: str) -> None:
         """Let the masters do what a statement did: its savepoints or its calls.
 
@@ -121,13 +138,17 @@ class Transaction:
 
     def propagate(self) -> None:
         """Apply the calls that were captured since the last time."""
-        rows = self.driver.execute(_CAPTURED, [self._seen]).fetchall()
+        asked, self._asked = self._asked, None
+        if asked is None:
+            asked = self.driver.execute(_CAPTURED, [self._seen])
+        rows = asked.fetchall()
         if not rows:
             return
         if self._terms is None:
             self._agree(rows[0][7:])
         if len(rows) > 1 or not self._apply_one(*rows[0][:7]):
             self._apply_all()
+        faults.point("synchronous.after_apply")
 
     def commit(self) -> None:
         """Commit at the site and all masters, or nowhere.

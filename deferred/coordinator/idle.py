@@ -1,0 +1,43 @@
+"""Pools whose connections are tried before use only if they lay idle for a while.
+
+To try each one costs a round trip, of which a single-row transaction has six.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import psycopg
+from sqlalchemy import Engine, event
+from sqlalchemy.exc import DisconnectionError
+
+#: Seconds after which a server may have gone without our knowing.
+LONG = 2.0
+
+_KEY = "snaptide.idle_since"
+
+
+def try_after_idling(engine: Engine) -> None:
+    """Let a pool give out no connection that broke while nobody used it."""
+    event.listen(engine, "checkin", _note)
+    event.listen(engine, "checkout", _try)
+
+
+def _note(_driver: object, record: Any) -> None:
+    record.info[_KEY] = time.monotonic()
+
+
+def _try(driver: psycopg.Connection[Any], record: Any, _proxy: object) -> None:
+    since = record.info.get(_KEY)
+    if driver.closed:
+        raise DisconnectionError
+    if since is None or time.monotonic() - since < LONG:
+        return
+    autocommit = driver.autocommit
+    try:
+        driver.autocommit = True
+        driver.execute("")
+        driver.autocommit = autocommit
+    except psycopg.Error as error:
+        raise DisconnectionError from error

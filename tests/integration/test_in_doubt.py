@@ -1,0 +1,208 @@
+"""In-doubt transactions: who finishes them, and what nobody guesses."""
+
+from collections.abc import Callable
+
+import pytest
+from sqlalchemy import text
+
+import deferred
+from deferred.coordinator import commit, recovery
+from deferred.coordinator.decision import Answer
+from deferred.coordinator.gid import Gid
+from deferred.errors import DecidedOtherwise, NotInDoubt, OutcomeUnknown
+from sites import Directory, faults, identity
+from sites.faults import InjectedFault
+from tests.coordinated import left_over, prepared, quantities
+from tests.linked_table import link, run, run_everywhere
+
+
+@pytest.fixture
+def linked(sites: Directory) -> Directory:
+    """The table `orders` at both sites, with one row, propagated synchronously."""
+    link(sites, "orders", "id int PRIMARY KEY, qty int", synchronous=True)
+    run_everywhere(sites, "INSERT INTO orders VALUES (1, 1)")
+    return sites
+
+
+@pytest.fixture
+def abandon(linked: Directory, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], str]:
+    """Have a coordinator stop at a fault point, and say what it leaves in doubt."""
+
+    def abandon(point: str) -> str:
+        class Gone(BaseException):
+            pass
+
+        def stop(name: str) -> None:
+            if name == point:
+                raise Gone
+
+        # It dies without a word to anyone: nothing is released on the way out.
+        with monkeypatch.context() as patch:
+            patch.setattr(faults, "point", stop)
+            patch.setattr("deferred.coordinator.commit._find_out", _say_nothing)
+            with pytest.raises(Gone):
+                change(linked)
+        (left,) = prepared(linked["hq"])
+        return left
+
+    return abandon
+
+
+def _say_nothing(*args: object) -> None:
+    raise args[-1]  # type: ignore[misc]
+
+
+def change(sites: Directory, quantity: int = 7) -> None:
+    with deferred.synchronous(sites["jfk"]) as connection:
+        connection.execute(text(f"UPDATE orders SET qty = {quantity} WHERE id = 1"))
+
+
+@pytest.mark.parametrize("at", ["hq", "jfk"])
+def test_a_decision_reaches_the_master_from_either_side(
+    linked: Directory, abandon: Callable[[str], str], at: str
+) -> None:
+    abandon("synchronous.after_decision")
+    assert [quantities(site)[1] for site in linked.values()] == [1, 7]
+
+    report = deferred.recover(linked[at])
+
+    assert report.committed + report.settled == 1
+    assert [quantities(site)[1] for site in linked.values()] == [7, 7]
+    deferred.recover(linked["jfk"])
+    assert run(linked["jfk"], "SELECT count(*) FROM snaptide.decision")[0][0] == 0
+    assert left_over(linked) == {}
+
+
+def test_without_a_decision_it_is_rolled_back(
+    linked: Directory, abandon: Callable[[str], str]
+) -> None:
+    abandon("synchronous.before_decision")
+
+    assert deferred.recover(linked["hq"]).rolled_back == 1
+
+    assert [quantities(site)[1] for site in linked.values()] == [1, 1]
+    assert left_over(linked) == {}
+    change(linked)
+
+
+def test_nobody_decides_for_a_coordinator_that_may_be_alive(
+    linked: Directory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reports = []
+
+    def ask(name: str) -> None:
+        if name == "synchronous.after_prepare":
+            reports.append(deferred.recover(linked["hq"]))
+            (gid,) = prepared(linked["hq"])
+            with pytest.raises(DecidedOtherwise, match="in progress"):
+                deferred.rollback_in_doubt(linked["hq"], gid)
+
+    monkeypatch.setattr(faults, "point", ask)
+    change(linked)
+
+    assert [report.left for report in reports] == [1]
+    assert [quantities(site)[1] for site in linked.values()] == [7, 7]
+
+
+def test_a_site_that_is_another_one_now_is_not_believed(
+    linked: Directory, abandon: Callable[[str], str]
+) -> None:
+    gid = abandon("synchronous.before_decision")
+    run(linked["jfk"], "UPDATE snaptide.site_identity SET timeline = timeline + 1")
+
+    assert deferred.recover(linked["hq"]).left == 1
+    (found,) = deferred.list_in_doubt(linked["hq"])
+    assert (found.gid, found.state, found.decision) == (gid, "prepared", "another site")
+
+    deferred.commit_in_doubt(linked["hq"], gid)
+    assert quantities(linked["hq"])[1] == 7
+    (found,) = deferred.list_in_doubt(linked["hq"])
+    assert found.heuristic == "commit by postgres"
+
+
+def test_a_decision_by_hand_is_held_against_the_sites_own(
+    linked: Directory, abandon: Callable[[str], str]
+) -> None:
+    hq = linked["hq"]
+    gid = abandon("synchronous.after_decision")
+    with pytest.raises(DecidedOtherwise, match="commit"):
+        deferred.rollback_in_doubt(hq, gid)
+    deferred.rollback_in_doubt(hq, gid, force=True)
+
+    deferred.recover(hq)
+
+    (found,) = deferred.list_in_doubt(hq)
+    assert found.heuristic == "rollback by postgres"
+    assert found.decision == "commit"
+    deferred.forget_in_doubt(hq, gid)
+    assert deferred.list_in_doubt(hq) == []
+
+
+def test_what_is_not_ours_is_not_touched(linked: Directory) -> None:
+    for gid in ("theirs", "snaptide:half", str(gid_of(linked))):
+        with pytest.raises(NotInDoubt):
+            deferred.commit_in_doubt(linked["hq"], gid)
+        with pytest.raises(NotInDoubt):
+            deferred.forget_in_doubt(linked["hq"], gid)
+
+
+def gid_of(sites: Directory) -> Gid:
+    with sites["jfk"].connect() as connection:
+        return Gid.of(identity.read(connection), 17)
+
+
+def test_a_decision_of_an_earlier_use_of_the_id_does_not_count(
+    linked: Directory, abandon: Callable[[str], str]
+) -> None:
+    """After a crash a site may give a transaction id again."""
+    gid = Gid.parse(abandon("synchronous.before_decision"))
+    assert gid is not None
+    with linked["jfk"].connect() as connection:
+        other = Gid.of(identity.read(connection), gid.xid)
+    run(
+        linked["jfk"],
+        "INSERT INTO snaptide.decision (xid, gid, masters)"
+        f" VALUES ('{gid.xid}', '{other.transaction}', '{{hq}}')",
+    )
+
+    assert recovery.ask(linked["hq"], gid) is Answer.ROLLED_BACK
+    assert deferred.recover(linked["hq"]).rolled_back == 1
+
+
+def test_a_lost_answer_of_the_site_is_looked_up(
+    linked: Directory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The site commits, and the coordinator does not hear of it."""
+    decide = commit._decide
+
+    def unheard(*args: object) -> None:
+        decide(*args)  # type: ignore[arg-type]
+        raise InjectedFault
+
+    monkeypatch.setattr(commit, "_decide", unheard)
+    change(linked)
+
+    assert [quantities(site)[1] for site in linked.values()] == [7, 7]
+    assert left_over(linked) == {}
+
+
+def test_an_outcome_that_nobody_knows_is_said(
+    linked: Directory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from deferred.coordinator import commit
+
+    decide = commit._decide
+
+    def unheard(*args: object) -> None:
+        decide(*args)  # type: ignore[arg-type]
+        raise InjectedFault
+
+    with monkeypatch.context() as patch:
+        patch.setattr(commit, "_decide", unheard)
+        patch.setattr(commit, "_asked", lambda *_: Answer.IN_PROGRESS)
+        with pytest.raises(OutcomeUnknown):
+            change(linked)
+
+    deferred.recover(linked["hq"])
+    assert [quantities(site)[1] for site in linked.values()] == [7, 7]
+    assert left_over(linked) == {}
