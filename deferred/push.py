@@ -13,6 +13,7 @@ from sqlalchemy.exc import DBAPIError
 
 from deferred import agreement, budget, carry, ledger, marker, notification, sqlstate
 from deferred import batch as batches
+from deferred.backlog import calls_left
 from deferred.batch import Batch
 from deferred.catalog import destination
 from deferred.delivery import Origin
@@ -68,7 +69,8 @@ def push(
         site: the origin.
         destination: a site that this one has queues for; may be left out when
             there is only one.
-        progress: called with (transactions, None, "transactions").
+        progress: called with (calls done, calls in all, "calls"); the second is
+            what waited when it was counted, and grows when more has come.
         **options: stop_on_error, transaction_count, ... as `Options` has them; what
             is not given is as `snaptide.toml` says.
 
@@ -165,6 +167,7 @@ def _push_batch(origin: Connection, target: Connection, who: Origin, run: Run) -
     if batch is None:
         return False
     run.begin()
+    run.expect(lambda: calls_left(origin, who.master))
     faults.point("push.after_cut")
     line = lay(origin, target, batch)
     ledger.note(origin, target, who.id, batch)

@@ -22,6 +22,8 @@ class Run:
     began: float = field(default_factory=time.monotonic)
     transactions: int = 0
     calls: int = 0
+    #: those calls and the ones that waited when that was asked last
+    total: int = 0
     resolved: int = 0
     #: how often users held rows since something was delivered
     held_up: int = 0
@@ -44,8 +46,17 @@ class Run:
             self.resolved += delivered.resolved
             if delivered.error_id is not None:
                 self.error_ids.append(delivered.error_id)
-        if self.progress:
-            self.progress(self.transactions, None, "transactions")
+        self._tell()
+
+    def expect(self, waiting: Callable[[], int]) -> None:
+        """Learn what there is to do, before a batch, when more than was known is done.
+
+        Parameters:
+            waiting: counts the calls that wait; asked only when somebody is told.
+        """
+        if self.progress and self.calls >= self.total:
+            self.total = self.calls + waiting()
+            self._tell()
 
     def left(self) -> int | None:
         """How many transactions may still be delivered; None is any number."""
@@ -61,3 +72,7 @@ class Run:
             or (left is not None and left <= uncommitted)
             or 0 < options.execution_seconds <= time.monotonic() - self.began
         )
+
+    def _tell(self) -> None:
+        if self.progress:
+            self.progress(self.calls, max(self.total, self.calls), "calls")

@@ -219,8 +219,31 @@ def test_progress_is_told(orders: Directory) -> None:
         group_max_calls=ONE_BY_ONE,
         progress=lambda *step: told.append(step),
     )
-    assert [step[0] for step in told] == [1, 2]
-    assert {step[2] for step in told} == {"transactions"}
+    assert told == [(0, 2, "calls"), (1, 2, "calls"), (2, 2, "calls")]
+
+
+def test_progress_counts_what_is_left_in_batch_and_queue(
+    orders: Directory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One batch was begun and one is not cut yet; more comes in the meantime."""
+    monkeypatch.setattr(batches, "BATCH_CALLS", 2)
+    told: list[tuple[int, int | None, str]] = []
+    jfk = orders["jfk"]
+    for statement in _updates(1, 2, 3):
+        run(jfk, statement)
+    deferred.push(jfk, transaction_count=1)
+    run(jfk, "UPDATE orders SET qty = qty + 1")
+
+    def tell(done: int, total: int | None, unit: str) -> None:
+        told.append((done, total, unit))
+        if told.count((7, 7, "calls")) == 1 and done == total == 7:
+            run(jfk, "UPDATE orders SET qty = 9 WHERE id = 5")
+
+    deferred.push(jfk, progress=tell)
+    assert told[0] == (0, 7, "calls")
+    assert told[-1] == (8, 8, "calls")
+    assert [step[0] for step in told] == sorted(step[0] for step in told)
+    assert {step[1] for step in told} == {7, 8}
 
 
 def test_purge_keeps_what_is_not_delivered(orders: Directory) -> None:
