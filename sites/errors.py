@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+#: Characters that a message has at most: what was asked for may be megabytes.
+LONGEST_MESSAGE = 8000
+
 
 class SnaptideError(Exception):
     """Something that Snaptide was asked to do cannot be done.
@@ -21,11 +24,18 @@ class SnaptideError(Exception):
 
     def __init__(self, message: str | None = None, **facts: object) -> None:
         doc = (type(self).__doc__ or type(self).__name__).strip()
-        self.message = message or doc.splitlines()[0]
+        self.message = _shortened(message or doc.splitlines()[0])
         self.facts = facts
         for name, value in facts.items():
             setattr(self, name, value)
         super().__init__(self.message)
+
+
+def _shortened(message: str) -> str:
+    if len(message) <= LONGEST_MESSAGE:
+        return message
+    half = LONGEST_MESSAGE // 2
+    return f"{message[:half]} [...] {message[-half:]}"
 
 
 class UnknownSite(SnaptideError):

@@ -8,6 +8,8 @@ import pytest
 from sites import configured
 
 pytest_plugins = (
+    # First: the others tell it their passwords.
+    "tests.fix_secrets",
     "tests.fix_db",
     "tests.fix_homes",
     "tests.fix_clock",
@@ -17,6 +19,7 @@ pytest_plugins = (
     "tests.fix_redis",
     "tests.fix_sites",
     "tests.fix_spark",
+    "tests.fix_tls",
     "tests.fix_worker",
     "tests.fix_world",
 )

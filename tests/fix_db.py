@@ -6,12 +6,14 @@ import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Protocol
+from urllib.parse import urlsplit
 
 import psycopg
 import pytest
 from psycopg import sql
 
 from snaptide.embedded import PostgresServer
+from tests.fix_secrets import watched
 
 # Killing a server does not lose what it gave to the system's cache: tests of a killed
 # server hold without it, and every CREATE DATABASE is faster.
@@ -131,9 +133,11 @@ def _running(version: int) -> Iterator[PostgresServer]:
     server = PostgresServer(folder, version, settings=TEST_SETTINGS)
     try:
         server.start()
+        watched.remember(str(urlsplit(server.url()).password))
         yield server
     finally:
         server.stop()
+        watched.look_at(server.log.read_text(errors="replace"), str(server.log))
         shutil.rmtree(folder)
 
 

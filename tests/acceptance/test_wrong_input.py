@@ -19,6 +19,7 @@ from sites.where import BadCondition, ConditionNotImmutable
 from snapshots.errors import MasterChanged, NoSnapshotLog, SnapshotLogTooYoung
 from snaptide.cli import app
 from snaptide.embedded.ports import free_port
+from tests.fix_secrets import watched
 from tests.fix_sites import log, rows, run
 from tests.fix_worker import WriteSettings
 from tests.stories import assert_equal_to_master, push_and_refresh, refresh
@@ -106,6 +107,7 @@ def test_unknown_site(jfk: Site, sites: Directory, snaptide: Snaptide) -> None:
 @pytest.fixture(params=["wrong password", "no server", "no database"])
 def away(request: pytest.FixtureRequest, sites: Directory) -> Iterator[Directory]:
     """The two sites, and the master cannot be reached."""
+    watched.remember(SECRET)
     url = {
         "wrong password": sites["hq"].url.set(password=SECRET),
         "no server": sites["hq"].url.set(password=SECRET, port=free_port()),

@@ -26,6 +26,7 @@ from snaptide.doctor import Severity
 from snaptide.embedded import PostgresServer
 from snaptide.status import status
 from tests.fix_db import MakeDatabase
+from tests.fix_secrets import watched
 from tests.fix_worker import WriteSettings
 from tests.linked_table import run
 from tests.stories import assert_equal_to_master, user
@@ -49,6 +50,7 @@ As = Callable[[str], Directory]
 @pytest.fixture
 def logins(server: PostgresServer) -> Iterator[dict[str, str]]:
     """Logins without any right, dropped with all they have after the test."""
+    watched.remember(PASSWORD)
     names = {one: f"{one}_{secrets.token_hex(4)}" for one in ("owner", *LOGINS)}
     with psycopg.connect(server.url(), autocommit=True) as admin:
         for name in names.values():

@@ -1,0 +1,64 @@
+"""Watches everything that the suite prints and logs for the passwords that it uses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+from typer.testing import CliRunner, Result
+
+#: Files that hold passwords because they must.
+_KEEPERS = (".toml", ".pem", "password")
+
+
+class Secrets:
+    """Passwords, and where they were seen."""
+
+    def __init__(self) -> None:
+        self._known: set[str] = set()
+        self.seen: list[str] = []
+
+    def remember(self, password: str) -> None:
+        """Watch for a password, as it is and as URLs have it."""
+        self._known |= {password, quote(password, safe="")}
+
+    def look_at(self, text: str, where: str) -> None:
+        """Note where a text shows a password."""
+        if any(secret in text for secret in self._known):
+            self.seen.append(where)
+
+    def look_through(self, folder: Path) -> None:
+        """Note which logs and other files below a folder show a password."""
+        for file in sorted(folder.rglob("*")):
+            if file.is_file() and not file.name.endswith(_KEEPERS):
+                self.look_at(file.read_text(errors="replace"), str(file))
+
+
+#: Of this run. The servers of the fixtures tell it their passwords.
+watched = Secrets()
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Look at what a test printed and logged, and at what is told of its failure."""
+    parts = [content for _, content in report.sections]
+    watched.look_at("\n".join([*parts, report.longreprtext]), report.nodeid)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_password_is_shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Fail the run when a report, a log or the output of a command shows a password."""
+    invoke = CliRunner.invoke
+
+    def watched_invoke(self: CliRunner, *args: Any, **kwargs: Any) -> Result:
+        result = invoke(self, *args, **kwargs)
+        watched.look_at(result.output, f"output of {args[1:]}")
+        return result
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(CliRunner, "invoke", watched_invoke)
+        yield
+    watched.look_through(tmp_path_factory.getbasetemp())
+    assert watched.seen == [], f"passwords are shown in {watched.seen}"
