@@ -11,8 +11,10 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import ColumnElement, Connection, Row, and_, func, or_, select
 
+from deferred import waiting
 from deferred.catalog import error_call, error_footprint, error_transaction
 from deferred.errors import NoSuchError
+from deferred.waiting import Edge
 from sites import QualifiedName, Site, identity
 
 
@@ -52,6 +54,8 @@ class ErrorTransaction:
     calls: tuple[ErrorCall, ...] = ()
     #: after which call the next page begins; None when this is the last one
     next_after: int | None = None
+    #: who waits for whom around it; empty in lists
+    edges: tuple[Edge, ...] = ()
 
 
 def list_errors(site: Site, origin: str | None = None) -> list[ErrorTransaction]:
@@ -84,12 +88,14 @@ def show_error(
         count = connection.scalar(select(func.count()).where(mine))
         more = None if limit is None else limit + 1
         found = connection.execute(wanted.order_by("call_no").limit(more)).all()
+        edges = waiting.around(connection, row.origin_id, error_id)
     calls = tuple(_call(call) for call in found[:limit])
     return replace(
         _transaction(row),
         call_count=count,
         calls=calls,
         next_after=calls[-1].call_no if len(found) > len(calls) else None,
+        edges=edges,
     )
 
 

@@ -10,6 +10,7 @@ import typer
 from rich.console import Group
 from rich.table import Table
 from rich.text import Text
+from rich.tree import Tree
 
 import deferred
 from deferred.error_queue import ErrorCall, ErrorTransaction
@@ -17,6 +18,7 @@ from snaptide.cli.arguments import Json, SiteName, complete_site
 from snaptide.cli.failures import ExitCode
 from snaptide.cli.output import cell, facts, show, table
 from snaptide.cli.program import Program
+from snaptide.cli.waiting import trees
 from snaptide.errors import BadArgument
 
 #: Calls of a transaction that are shown at once.
@@ -71,7 +73,7 @@ def show_(
     limit: Annotated[int, typer.Option(min=1, help="At most so many calls.")] = PAGE,
     json: Json = False,
 ) -> None:
-    """Show a parked transaction: old, new and current row side by side.
+    """Show a parked transaction: its rows side by side, and who waits for whom.
 
     Example: snaptide errors show hq 7
     """
@@ -160,8 +162,11 @@ def _null(text: str) -> deferred.Edit:
 
 
 def _whole(error: ErrorTransaction) -> Group:
-    names = [n for n in error.__slots__ if n not in ("calls", "next_after")]
-    parts: list[Table | Text] = [facts(error, names)]
+    names = [n for n in error.__slots__ if n not in ("calls", "next_after", "edges")]
+    parts: list[Table | Text | Tree] = [facts(error, names)]
+    if error.edges:
+        parts += [Text(), Text("To be settled first, and what waits:", style="bold")]
+        parts += trees(error.id, error.edges)
     for call in error.calls:
         parts += [Text(), _title(call), _images(call)]
     if error.next_after is not None:

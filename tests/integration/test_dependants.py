@@ -378,3 +378,14 @@ def test_errors_are_listed_by_origin_in_their_order(orders: Directory) -> None:
     )
     assert deferred.list_errors(hq, origin="lga") == []
     assert len(deferred.list_errors(hq, origin="jfk")) == 2
+
+
+def test_who_waits_for_whom_is_shown_as_far_as_it_reaches(orders: Directory) -> None:
+    hq, change = orders["hq"], "UPDATE orders SET qty = qty + 1 WHERE id IN ({})"
+    push_each(orders, CONFLICT, change.format("1, 2"), change.format("2, 3"))
+    first, second, third = (error[0] for error in parked(hq))
+    edges = [(e.waiting, e.on) for e in deferred.show_error(hq, first).edges]
+    assert edges == [(second, first), (third, second)]
+    deferred.delete_errors(hq, [first])
+    edges = [(e.waiting, e.on) for e in deferred.show_error(hq, second).edges]
+    assert edges == [(third, second)]
