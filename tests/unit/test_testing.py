@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 
-from masters import resolution, testing
+from masters import convergence, resolution, testing
 from masters.conflict import Conflict, Decision, Kind, Resolution, Row
 from masters.testing import Change, Decide, Diverged, Draw
 
@@ -123,6 +123,26 @@ def test_methods_that_do_not_converge_fail(name):
     methods, start, change = DIVERGING[name]
     with pytest.raises(Diverged, match="end different"):
         testing.check(*methods, start=start, change=change, settings=MUST_FAIL)
+
+
+def name_of(decide: Decide) -> str:
+    """As rules name a method that was built for them."""
+    return str(getattr(decide, "name"))  # noqa: B009
+
+
+@pytest.mark.parametrize("name", DIVERGING)
+def test_what_fails_was_warned_of(name):
+    """Three masters, as here: `snaptide conflicts check` had said so."""
+    [decide] = DIVERGING[name][0]
+    tie = {"tie": getattr(decide, "tie", None)}
+    assert convergence.diverges(name_of(decide), 3, 0, tie)
+
+
+@pytest.mark.parametrize("name", CONVERGING)
+def test_what_passes_was_not_warned_of_or_only_outside_its_limits(name):
+    decide = CONVERGING[name][0][0]
+    reason = convergence.diverges(name_of(decide), 3, 0)
+    assert reason is None or "unless every change" in reason
 
 
 @pytest.mark.parametrize("servers", [{}, {"servers": PRIORITIES}])
