@@ -10,7 +10,9 @@ from sqlalchemy import Connection, func, select, text
 from masters import detect, rules
 from masters.detect import Made, Parties
 from masters.errors import InvalidNetChange
+from masters.newest import newest
 from masters.settlement import Settlement
+from masters.table_rules import TableRules
 from sites import faults, write
 from sites.triggered import users_search_path
 from sites.write import Staged
@@ -63,14 +65,20 @@ def apply(connection: Connection, unit: Unit, *, resolving: bool = True) -> Outc
     _refuse_invalid(unit)
     resolved, unresolved, refused = 0, {}, set[int]()
     counts = [dict(count) for count in unit.counts]
-    for staged, count in zip(unit.staged, counts, strict=True):
-        if count:
-            settlement = _settled(connection, unit, staged, count, resolving=resolving)
-            resolved += settlement.resolved
-            unresolved.update(settlement.unresolved)
-            refused |= settlement.refused
-            if settlement.hopeless:
-                break
+    touched = [
+        (staged, count)
+        for staged, count in zip(unit.staged, counts, strict=True)
+        if count
+    ]
+    known = [_rules(connection, one, resolving=resolving) for one, _ in touched]
+    parties = _parties(connection, unit, [one for one, _ in touched], known)
+    for (staged, count), table_rules in zip(touched, known, strict=True):
+        settlement = _settled(connection, unit, staged, count, table_rules, parties)
+        resolved += settlement.resolved
+        unresolved.update(settlement.unresolved)
+        refused |= settlement.refused
+        if settlement.hopeless:
+            break
     faults.point("push.after_settle")
     if not unresolved:
         with users_search_path(connection):
@@ -79,23 +87,43 @@ def apply(connection: Connection, unit: Unit, *, resolving: bool = True) -> Outc
     return Outcome(resolved=resolved, unresolved=unresolved, refused=frozenset(refused))
 
 
+def _rules(connection: Connection, staged: Staged, *, resolving: bool) -> TableRules:
+    known = rules.load(connection, staged.table.qualified)
+    return known if resolving else replace(known, rules=())
+
+
+def _parties(
+    connection: Connection,
+    unit: Unit,
+    touched: Sequence[Staged],
+    known: Sequence[TableRules],
+) -> Parties:
+    """Of several transactions none is judged as a whole: who loses is asked again."""
+    tables = [] if unit.several else list(zip(touched, known, strict=True))
+    return Parties(
+        origin=unit.origin,
+        master=unit.master,
+        made=unit.made,
+        newest=newest(connection, unit.number, tables),
+    )
+
+
 def _settled(
     connection: Connection,
     unit: Unit,
     staged: Staged,
     count: dict[str, int],
-    *,
-    resolving: bool,
+    known: TableRules,
+    parties: Parties,
 ) -> Settlement:
     """Lock and compare the rows of one table, and settle what is in conflict."""
     detect.lock(connection, staged, unit.number)
-    known = rules.load(connection, staged.table.qualified)
     settlement = Settlement(
         connection=connection,
         staged=staged,
         unit=unit.number,
-        rules=known if resolving else replace(known, rules=()),
-        parties=Parties(origin=unit.origin, master=unit.master, made=unit.made),
+        rules=known,
+        parties=parties,
         count=count,
         several=unit.several,
     )

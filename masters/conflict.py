@@ -84,6 +84,8 @@ class Conflict:
     changed_at: datetime | None = None
     #: when the master deleted the row that is gone, where that is recorded
     deleted_at: datetime | None = None
+    #: the newest moment that the transaction wrote, where a rule judges it as a whole
+    newest: object = None
     #: a number that this master has given to no other conflict, for append sequence
     number: int | None = None
 

@@ -34,6 +34,8 @@ class Parties:
     master: str
     #: the transaction of an order number
     made: Callable[[int], Made]
+    #: the newest moment that one transaction wrote, where a rule asks
+    newest: object = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -238,6 +240,7 @@ def _conflicts(
         "origin": parties.origin,
         "master": parties.master,
         "changed_at": parties.made(row.tran).changed_at,
+        "newest": parties.newest,
     }
     if row.kind in ("I", "N", "A"):
         return [

@@ -164,4 +164,5 @@ def _conflict(
         origin=parties.origin,
         master=parties.master,
         changed_at=parties.made(row.tran).changed_at,
+        newest=parties.newest,
     )

@@ -25,6 +25,7 @@ class InformixDeleteWins:
         servers: optional, names of sites and their numbers; the lower one wins.
         server_column: optional, the column that holds the name of the site that
             last changed the row, Informix's cdrserver; the master when not given.
+        scope: row when not given, or transaction.
     """
 
     name: ClassVar[str] = "informix_delete_wins"
@@ -40,7 +41,7 @@ class InformixDeleteWins:
             cls.name,
             parameters,
             required=["column"],
-            optional=["servers", "server_column"],
+            optional=["servers", "server_column", "scope"],
         )
         return cls(timestamp=InformixTimestamp.build(parameters, columns))
 

@@ -11,6 +11,7 @@ from masters.conflict import Conflict, Decision, Kind, Resolution, undecided
 from masters.resolution.method import check_names, deciding_column, value_of
 from masters.resolution.numbers import Number, numbered
 from masters.resolution.order import moment
+from masters.resolution.scope import Scope, lost, scope_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,11 +25,16 @@ class InformixTimestamp:
     NULL is undecided too. Give it to the primary key; Informix has no rule for
     another constraint.
 
+    By row scope a loser is dropped and the other rows are applied. By transaction
+    scope, Informix's default, the newest moment of the transaction is compared for
+    each row, and one loser rejects all: the transaction waits in the error queue.
+
     Parameters:
         column: a date or timestamp column of the group or row, Informix's cdrtime.
         servers: optional, names of sites and their numbers; the lower one wins.
         server_column: optional, the column that holds the name of the site that
             last changed the row, Informix's cdrserver; the master when not given.
+        scope: row when not given, or transaction.
     """
 
     name: ClassVar[str] = "informix_timestamp"
@@ -39,6 +45,7 @@ class InformixTimestamp:
     column: str
     servers: Mapping[str, Number]
     server_column: str | None
+    scope: Scope
 
     @classmethod
     def build(cls, parameters: Mapping[str, object], columns: Sequence[str]) -> Self:
@@ -46,7 +53,7 @@ class InformixTimestamp:
             cls.name,
             parameters,
             required=["column"],
-            optional=["servers", "server_column"],
+            optional=["servers", "server_column", "scope"],
         )
         servers = parameters.get("servers")
         by = parameters.get("server_column")
@@ -56,6 +63,7 @@ class InformixTimestamp:
             server_column=None
             if by is None
             else deciding_column(cls.name, by, columns),
+            scope=scope_of(cls.name, parameters),
         )
 
     def reads(self) -> frozenset[str]:
@@ -83,7 +91,7 @@ class InformixTimestamp:
         try:
             theirs, ours = _second(new), _second(held)
             if theirs != ours:
-                return _decided(conflict, theirs > ours, reason)
+                return self._decided(conflict, theirs > ours, reason)
         except (TypeError, OverflowError):
             return undecided(f"{self.column}: {new} and {held} do not compare")
         return self._lower_server_wins(conflict, f"{reason}: equal")
@@ -103,25 +111,23 @@ class InformixTimestamp:
         ours = self.servers.get(holder) if isinstance(holder, str) else None
         if theirs is None or ours is None or theirs == ours:
             return undecided(f"{reason}, and no server number decides")
-        return _decided(
+        return self._decided(
             conflict, theirs < ours, f"{reason}, server {theirs} against {ours}"
         )
 
     def _new(self, conflict: Conflict) -> object:
+        if self.scope is Scope.TRANSACTION and conflict.newest is not None:
+            return conflict.newest
         return value_of(conflict.new, self.column)
 
     def _held(self, conflict: Conflict) -> object:
         return value_of(conflict.current, self.column)
 
-
-def _decided(conflict: Conflict, site_wins: bool, reason: str) -> Resolution:
-    """A change that loses a column group leaves it, one that loses a row is dropped."""
-    if site_wins:
-        return Resolution(decision=Decision.SITE_WINS, reason=reason)
-    group = conflict.kind is Kind.UPDATE
-    return Resolution(
-        decision=Decision.MASTER_WINS if group else Decision.IGNORE, reason=reason
-    )
+    def _decided(self, conflict: Conflict, site_wins: bool, reason: str) -> Resolution:
+        """A loser leaves a column group, drops a row, or rejects a transaction."""
+        if site_wins:
+            return Resolution(decision=Decision.SITE_WINS, reason=reason)
+        return lost(conflict, self.scope, reason)
 
 
 def _second(value: object) -> tuple[Any, ...]:

@@ -82,6 +82,49 @@ def test_c6_15_update_of_a_missing_row(
     assert len(parked(orders["hq"])) == errors
 
 
+ONE_LOSES = (
+    f"UPDATE orders SET qty = 15, at = '{EARLY}' WHERE id = 1",
+    f"INSERT INTO orders VALUES (2, 'n2', 1, 1, '{EARLY}')",
+    "INSERT INTO orders VALUES (3, 'n3', 1, 1, '{}')",
+)
+
+
+@pytest.mark.parametrize(
+    ("scope", "newest", "left", "errors"),
+    [
+        ("transaction", EARLY, [(1, 27)], 1),
+        ("row", EARLY, [(1, 27), (2, 1), (3, 1)], 0),
+        # The newest moment of the transaction is held against each row.
+        ("transaction", "2026-04-04", [(1, 15), (2, 1), (3, 1)], 0),
+        ("row", "2026-04-04", [(1, 27), (2, 1), (3, 1)], 0),
+    ],
+)
+def test_c6_17_transaction_scope_applies_nothing_row_scope_the_others(
+    orders: Directory,
+    scope: str,
+    newest: str,
+    left: list[tuple[object, ...]],
+    errors: int,
+) -> None:
+    use(orders, "informix_timestamp", column="at", scope=scope)
+    run(orders["hq"], f"UPDATE orders SET qty = 27, at = '{LATE}'")
+    run(orders["jfk"], *(statement.format(newest) for statement in ONE_LOSES))
+    assert deferred.push(orders["jfk"]).errors == errors
+    assert [(row[0], row[2]) for row in rows(orders["hq"])] == left
+    if errors:
+        assert (
+            "rejects the transaction"
+            in deferred.list_errors(orders["hq"])[0].error_message
+        )
+
+
+def test_c6_17_ignore_by_transaction_scope(orders: Directory) -> None:
+    use(orders, "informix_ignore", scope="transaction")
+    insert = "INSERT INTO orders VALUES (2, '{}', {})"
+    assert meet(orders, insert.format("a", 1), insert.format("b", 2)) == ("a", 1)
+    assert len(parked(orders["hq"])) == 1
+
+
 def test_c6_21_always_inserts_what_is_missing(orders: Directory) -> None:
     use(orders, "informix_always")
     update = "UPDATE orders SET qty = 15"
