@@ -8,12 +8,13 @@ from typing import Annotated
 
 import typer
 
-from benchmarks import capture, load, push, refresh, report, sync
+from benchmarks import capture, conflicts, load, push, refresh, report, sync
 from benchmarks.pairs import Result
 
 #: What runs, and with how many rows unless told.
 BENCHMARKS: dict[str, tuple[Callable[[int], list[Result]], int]] = {
     "capture": (capture.run, 1_000_000),
+    "conflicts": (conflicts.run, 10_000),
     "load": (load.run, 1_000_000),
     "push": (push.run, 100_000),
     "refresh": (refresh.run, 1_000_000),

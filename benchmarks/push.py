@@ -27,7 +27,7 @@ def run(rows: int) -> list[Result]:
                 create_orders(connection, rows, "bare")
         for table in ("orders", "bare"):
             masters.create_snapshot_log(sites["hq"], table)
-        _link(sites)
+        link(sites)
         return alternate(
             f"push: one transaction of {rows:,} updates",
             Side(
@@ -46,13 +46,14 @@ def run(rows: int) -> list[Result]:
         )
 
 
-def _link(sites: Directory) -> None:
+def link(sites: Directory) -> None:
     """An updatable snapshot's queue over a table that is filled already."""
     with sites["jfk"].begin() as connection:
         connection.execute(
             text(
                 "CREATE TABLE snaptide.extra_orders (id bigint GENERATED ALWAYS AS"
-                " IDENTITY, k1 int, reason text, batch_no bigint, order_no bigint)"
+                " IDENTITY, k1 int, reason text, batch_no bigint, order_no bigint,"
+                " master_xid xid8)"
             )
         )
         base = describe(connection, ORDERS)

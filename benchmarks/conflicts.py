@@ -1,0 +1,110 @@
+"""What conflicts cost in a push: against the same push without any."""
+
+from __future__ import annotations
+
+import tracemalloc
+
+from sqlalchemy import text
+
+import deferred
+import masters
+from benchmarks.pairs import Against, Result, Side, alternate, compared
+from benchmarks.push import link
+from benchmarks.setting import create_orders, directory, tidy
+from masters import rulebook
+from sites import Directory
+
+#: Half of the conflicts are won by the site, half by the master.
+BOOK = {
+    "tables": {
+        "orders": {
+            "groups": {"all": ["qty", "note", "updated_at"]},
+            "update": [
+                {
+                    "group": "all",
+                    "method": "latest_timestamp",
+                    "parameters": {"column": "updated_at"},
+                }
+            ],
+        }
+    }
+}
+
+#: How many times as many conflicts memory is compared with.
+MORE = 4
+
+
+def run(rows: int) -> list[Result]:
+    """One transaction in which every row is in conflict: time, and memory."""
+    with directory("hq", "jfk") as sites:
+        for site in sites.values():
+            with site.begin() as connection:
+                create_orders(connection, rows * MORE)
+        masters.create_snapshot_log(sites["hq"], "orders")
+        link(sites)
+        rulebook.apply(sites["hq"], BOOK)
+        times = alternate(
+            f"push: one transaction of {rows:,} updates",
+            Side(
+                label="each a conflict, settled by a rule",
+                run=lambda: _push(sites, rows),
+                before=lambda: _change(sites, rows, conflicts=True),
+            ),
+            Against(
+                side=Side(
+                    label="no conflict",
+                    run=lambda: _push(sites, 0),
+                    before=lambda: _change(sites, rows, conflicts=False),
+                ),
+                bar=5.0,
+            ),
+        )
+        return [*times, _memory(sites, rows)]
+
+
+def _memory(sites: Directory, rows: int) -> Result:
+    peaks: dict[int, list[float]] = {rows: [], rows * MORE: []}
+    for many in [rows, rows * MORE] * 2:  # the first round fills caches
+        _change(sites, many, conflicts=True)
+        tracemalloc.start()
+        _push(sites, many)
+        peaks[many].append(tracemalloc.get_traced_memory()[1] / 2**20)
+        tracemalloc.stop()
+    return compared(
+        "push: peak memory of Python",
+        f"{rows * MORE:,} conflicts",
+        f"{rows:,} conflicts",
+        peaks[rows * MORE][1:],
+        peaks[rows][1:],
+        bar=1.5,
+        unit="MB",
+    )
+
+
+def _push(sites: Directory, conflicts: int) -> None:
+    report = deferred.push(sites["jfk"])
+    assert (report.errors, report.conflicts_resolved) == (0, conflicts)
+
+
+def _change(sites: Directory, rows: int, *, conflicts: bool) -> None:
+    """Both sites hold the same, then the site changes rows, perhaps the master too."""
+    same = "UPDATE public.orders SET qty = 0, note = 'same', updated_at = '2026-01-01'"
+    theirs = (
+        "UPDATE public.orders SET qty = 1, note = 'theirs',"
+        " updated_at = now() + (id % 2 * 2 - 1) * interval '1 day' WHERE id <= :rows"
+    )
+    mine = (
+        "UPDATE public.orders SET qty = 2, note = 'mine', updated_at = now()"
+        " WHERE id <= :rows"
+    )
+    for site in sites.values():
+        with site.begin() as connection:
+            connection.execute(text("SET LOCAL snaptide.origin = 'elsewhere'"))
+            connection.execute(text(same))
+            if conflicts and site.name == "hq":
+                connection.execute(text(theirs), {"rows": rows})
+    with sites["jfk"].begin() as connection:
+        connection.execute(text(mine), {"rows": rows})
+    masters.purge_snapshot_logs(sites["hq"])
+    for site in sites.values():
+        tidy(site, "public.orders")
