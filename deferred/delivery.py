@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
@@ -16,6 +16,7 @@ from deferred.footprint import Relation
 from deferred.marker import Marker
 from deferred.options import ErrorAction
 from deferred.parking import Parked, park
+from masters import table_rules
 from masters.apply import Outcome, Unit, apply
 from masters.detect import Made
 from masters.errors import InvalidNetChange
@@ -155,12 +156,21 @@ def _dependence(connection: Connection, origin: Origin, unit: Unit) -> Relation:
     """Parked transactions that this one may depend on, and whether it surely does.
 
     It does when it starts from what a parked call would have made, or deletes
-    a row that a parked call refers to; otherwise the master's rows decide.
+    a row that a parked call refers to; otherwise the master's rows decide. Where
+    old values are not sent, nobody knows what it starts from.
     """
     if not error_queue.parked(connection, origin.id):
         return footprint.NOTHING
     found = footprint.relations(connection, origin.id, changed(unit), rows_of(unit))
-    return found.get(unit.number, footprint.NOTHING)
+    relation = found.get(unit.number, footprint.NOTHING)
+    if relation.error_ids and not _all_sent(connection, unit):
+        return replace(relation, certain=True)
+    return relation
+
+
+def _all_sent(connection: Connection, unit: Unit) -> bool:
+    tables = [staged.table.qualified for staged in changed(unit)]
+    return all(table_rules.load(connection, t).comparison.all_sent for t in tables)
 
 
 def _park(

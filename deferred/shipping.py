@@ -7,10 +7,12 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection, Select, select
 
-from deferred import net_change, work
+from deferred import net_change, unsent, work
 from deferred.batch import Batch, within
 from deferred.catalog import delivery
 from deferred.queue import Queue, list_queues
+from masters import table_rules
+from masters.table_rules import Comparison
 from sites import transport
 from sites.write import Staged
 
@@ -28,6 +30,8 @@ class Line:
     queues: Sequence[Queue]
     #: of each queue, in the same order
     staged: Sequence[Staged]
+    #: what of each is compared, and so sent
+    comparisons: Sequence[Comparison]
 
 
 def lay(origin: Connection, target: Connection, batch: Batch) -> Line:
@@ -41,7 +45,14 @@ def lay(origin: Connection, target: Connection, batch: Batch) -> Line:
         work.stage(target, q.id, q.target, q.columns, q.identity_columns)
         for q in queues
     ]
-    return Line(origin=origin, target=target, batch=batch, queues=queues, staged=staged)
+    return Line(
+        origin=origin,
+        target=target,
+        batch=batch,
+        queues=queues,
+        staged=staged,
+        comparisons=[table_rules.load(target, q.target).comparison for q in queues],
+    )
 
 
 def ship(line: Line, after: int, end: int, *, together: bool, bulk: int) -> None:
@@ -58,9 +69,10 @@ def ship(line: Line, after: int, end: int, *, together: bool, bulk: int) -> None
         .where(within(line.batch, after, end))
         .subquery()
     )
-    for queue, staged in zip(line.queues, line.staged, strict=True):
+    lines = zip(line.queues, line.staged, line.comparisons, strict=True)
+    for queue, staged, comparison in lines:
         changes = net_change.net_changes(queue, transactions, end if together else None)
-        _fill(line, staged, changes, bulk)
+        _fill(line, staged, unsent.without(changes, staged, comparison), bulk)
     line.origin.rollback()  # nothing was written there
 
 

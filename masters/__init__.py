@@ -10,6 +10,7 @@ from masters.rules import (
     drop_unique_resolution,
     drop_update_resolution,
     list_rules,
+    send_old_values,
     set_column_group,
     set_row_version,
 )
@@ -33,6 +34,7 @@ __all__ = [
     "list_rules",
     "list_snapshot_logs",
     "purge_snapshot_logs",
+    "send_old_values",
     "set_column_group",
     "set_row_version",
     "show_snapshot_log",

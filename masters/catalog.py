@@ -167,6 +167,19 @@ comparison = Table(
         nullable=False,
         server_default=text("'{}'::text[]"),
     ),
+    # Whose old values a site does not even send.
+    Column(
+        "not_sent_at_update",
+        ARRAY(Text),
+        nullable=False,
+        server_default=text("'{}'::text[]"),
+    ),
+    Column(
+        "not_sent_at_delete",
+        ARRAY(Text),
+        nullable=False,
+        server_default=text("'{}'::text[]"),
+    ),
 )
 
 #: Numbers that append sequence gives; none is given twice.

@@ -11,8 +11,9 @@ and what the catalog keeps of each version of the rules:
     method = "latest_timestamp"
     parameters = {column = "changed_at"}
 
-with `unique` (constraint) and `delete` beside `update`, and `row_version` and
-`not_compared = {update = [...], delete = [...]}` beside `groups`. Rules for one
+with `unique` (constraint) and `delete` beside `update`, and `row_version`,
+`not_compared = {update = [...], delete = [...]}` and `not_sent`, of the same form,
+beside `groups`. Rules for one
 subject are tried in the order of the file, unless they have a `sequence`.
 """
 
@@ -29,6 +30,7 @@ from masters.catalog import column_group, comparison, resolution_rule, rules_ver
 from masters.conflict import Kind
 from masters.errors import (
     BadRulebook,
+    RuleError,
     UnknownColumn,
     UnknownColumnGroup,
     UnknownConstraint,
@@ -205,6 +207,8 @@ def write_comparison(
                 row_version=found.row_version,
                 not_at_update=list(found.not_at_update),
                 not_at_delete=list(found.not_at_delete),
+                not_sent_at_update=list(found.not_sent_at_update),
+                not_sent_at_delete=list(found.not_sent_at_delete),
             )
         )
 
@@ -246,6 +250,7 @@ def _parsed(table: Table, body: Mapping[str, Any]) -> TableRules:
         "groups",
         "row_version",
         "not_compared",
+        "not_sent",
         *(name for name, _ in _LISTS.values()),
     }
     if unknown := set(body) - known:
@@ -270,14 +275,34 @@ def _parsed(table: Table, body: Mapping[str, Any]) -> TableRules:
 
 
 def _comparison(table: Table, body: Mapping[str, Any]) -> Comparison:
-    left_out = body.get("not_compared", {})
+    compared, sent = body.get("not_compared", {}), body.get("not_sent", {})
     found = Comparison(
         row_version=body.get("row_version"),
-        not_at_update=tuple(sorted(left_out.get("update", ()))),
-        not_at_delete=tuple(sorted(left_out.get("delete", ()))),
+        not_at_update=tuple(sorted(compared.get("update", ()))),
+        not_at_delete=tuple(sorted(compared.get("delete", ()))),
+        not_sent_at_update=tuple(sorted(sent.get("update", ()))),
+        not_sent_at_delete=tuple(sorted(sent.get("delete", ()))),
     )
+    return checked_comparison(table, found)
+
+
+def checked_comparison(table: Table, found: Comparison) -> Comparison:
+    """What is compared and sent, as far as the table allows it.
+
+    Raises:
+        UnknownColumn.
+        RuleError: what identifies a row, and a row version, have to be sent.
+    """
     version = [found.row_version] if found.row_version is not None else []
-    require_columns(table, [*version, *found.not_at_update, *found.not_at_delete])
+    unsent = {*found.not_sent_at_update, *found.not_sent_at_delete}
+    require_columns(
+        table, [*version, *found.not_at_update, *found.not_at_delete, *sorted(unsent)]
+    )
+    if needed := unsent & {*table.key, *version}:
+        raise RuleError(
+            f"Old values of {', '.join(sorted(needed))} have to be sent: "
+            "they are the key or the row version."
+        )
     return found
 
 
@@ -320,14 +345,14 @@ def _document(one: TableRules) -> dict[str, Any]:
         body["groups"] = {name: list(columns) for name, columns in one.groups.items()}
     if one.comparison.row_version:
         body["row_version"] = one.comparison.row_version
-    left_out = {
-        "update": list(one.comparison.not_at_update),
-        "delete": list(one.comparison.not_at_delete),
-    }
-    if any(left_out.values()):
-        body["not_compared"] = {
-            n: columns for n, columns in left_out.items() if columns
-        }
+    now = one.comparison
+    for name, update, delete in (
+        ("not_compared", now.not_at_update, now.not_at_delete),
+        ("not_sent", now.not_sent_at_update, now.not_sent_at_delete),
+    ):
+        left_out = {"update": list(update), "delete": list(delete)}
+        if any(left_out.values()):
+            body[name] = {n: columns for n, columns in left_out.items() if columns}
     for rule in sorted(one.rules, key=lambda r: (r.kind, r.reference, r.sequence_no)):
         name, subject = _LISTS[rule.kind]
         entry: dict[str, Any] = {subject: rule.reference} if subject else {}

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import Connection, select
@@ -32,6 +33,7 @@ __all__ = [
     "drop_update_resolution",
     "list_rules",
     "load",
+    "send_old_values",
     "set_column_group",
     "set_row_version",
 ]
@@ -190,8 +192,7 @@ def compare_old_values(
     """Say whether old values of columns are compared (Oracle: COMPARE_OLD_VALUES).
 
     A column that is not compared is in no conflict: what the site wrote is taken.
-    Old values are always sent, since a later change of this setting, the error
-    queue and replay need them: there is no counterpart of SEND_OLD_VALUES.
+    The error queue and the record still show it; see `send_old_values`.
 
     Parameters:
         operation: update, delete or * for both.
@@ -200,22 +201,33 @@ def compare_old_values(
         UnknownTable, UnknownColumn.
         RuleError: there is no such operation.
     """
-    if operation not in ("update", "delete", "*"):
-        raise RuleError(f"operation is update, delete or *, not {operation!r}.")
+    return _leave_out(site, table, columns, operation, _COMPARED, wanted=compare)
 
-    def changed(before: Comparison) -> Comparison:
-        left_out = {"update": before.not_at_update, "delete": before.not_at_delete}
-        for name, now in left_out.items():
-            if operation in (name, "*"):
-                kept = set(now) - set(columns) if compare else {*now, *columns}
-                left_out[name] = tuple(sorted(kept))
-        return replace(
-            before,
-            not_at_update=left_out["update"],
-            not_at_delete=left_out["delete"],
-        )
 
-    return _compare(site, table, columns, changed)
+def send_old_values(
+    site: Site,
+    table: str,
+    columns: Sequence[str],
+    *,
+    operation: str = "*",
+    send: bool = True,
+) -> TableRules:
+    """Say whether sites send old values of columns (Oracle: SEND_OLD_VALUES).
+
+    What is not sent is not compared, and NULL in the error queue, in the record and
+    for methods: additive decides nothing then. It saves the way of large values. A
+    transaction that shares a row with a parked one always waits for it, because
+    what it started from cannot be told any more.
+
+    Parameters:
+        operation: update, delete or * for both.
+
+    Raises:
+        UnknownTable, UnknownColumn.
+        RuleError: there is no such operation, or the column is the key's or the row
+            version, which are always sent.
+    """
+    return _leave_out(site, table, columns, operation, _SENT, wanted=send)
 
 
 def set_row_version(site: Site, table: str, column: str | None) -> TableRules:
@@ -280,6 +292,35 @@ def _add(
         return rule
 
 
+#: Fields of `Comparison`, by operation.
+_COMPARED = {"update": "not_at_update", "delete": "not_at_delete"}
+_SENT = {"update": "not_sent_at_update", "delete": "not_sent_at_delete"}
+
+
+def _leave_out(
+    site: Site,
+    table: str,
+    columns: Sequence[str],
+    operation: str,
+    fields: Mapping[str, str],
+    *,
+    wanted: bool,
+) -> TableRules:
+    if operation not in (*fields, "*"):
+        raise RuleError(f"operation is update, delete or *, not {operation!r}.")
+
+    def changed(before: Comparison) -> Comparison:
+        now: dict[str, Any] = {}
+        for name, field in fields.items():
+            if operation in (name, "*"):
+                known = set(getattr(before, field))
+                kept = known - set(columns) if wanted else {*known, *columns}
+                now[field] = tuple(sorted(kept))
+        return replace(before, **now)
+
+    return _compare(site, table, columns, changed)
+
+
 def _compare(
     site: Site,
     table: str,
@@ -289,8 +330,10 @@ def _compare(
     where = names.parse(table)
     with site.begin() as connection:
         identity.read(connection)
-        require_columns(describe(connection, where), columns)
+        described = describe(connection, where)
+        require_columns(described, columns)
         now = changed(load(connection, where).comparison)
+        rulebook.checked_comparison(described, now)
         rulebook.write_comparison(connection, where, now)
         rulebook.note(connection, f"change what is compared in {where}")
         return load(connection, where)

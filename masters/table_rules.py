@@ -28,18 +28,28 @@ class Comparison:
     row_version: str | None = None
     not_at_update: tuple[str, ...] = ()
     not_at_delete: tuple[str, ...] = ()
+    #: whose old values are not even sent, and so not compared
+    not_sent_at_update: tuple[str, ...] = ()
+    not_sent_at_delete: tuple[str, ...] = ()
 
     def at_update(self, columns: Sequence[str], carried: Sequence[str]) -> list[str]:
         """The columns whose old values tell whether a group was changed."""
         if self.row_version in carried:
             return [str(self.row_version)]
-        return [name for name in columns if name not in self.not_at_update]
+        left_out = {*self.not_at_update, *self.not_sent_at_update}
+        return [name for name in columns if name not in left_out]
 
     def at_delete(self, columns: Sequence[str], carried: Sequence[str]) -> list[str]:
         """The same, of a row that is deleted."""
         if self.row_version in carried:
             return [str(self.row_version)]
-        return [name for name in columns if name not in self.not_at_delete]
+        left_out = {*self.not_at_delete, *self.not_sent_at_delete}
+        return [name for name in columns if name not in left_out]
+
+    @property
+    def all_sent(self) -> bool:
+        """Whether all old values are sent."""
+        return not (self.not_sent_at_update or self.not_sent_at_delete)
 
 
 #: Every column, as in Oracle.
@@ -87,6 +97,8 @@ _COMPARED = (
     comparison.c.row_version,
     comparison.c.not_at_update,
     comparison.c.not_at_delete,
+    comparison.c.not_sent_at_update,
+    comparison.c.not_sent_at_delete,
 )
 _SAME_TABLE = and_(
     column_group.c.table_schema == comparison.c.table_schema,
@@ -130,6 +142,8 @@ def _comparison(row: Row[*tuple[Any, ...]]) -> Comparison:
         row_version=row.row_version,
         not_at_update=tuple(row.not_at_update or ()),
         not_at_delete=tuple(row.not_at_delete or ()),
+        not_sent_at_update=tuple(row.not_sent_at_update or ()),
+        not_sent_at_delete=tuple(row.not_sent_at_delete or ()),
     )
 
 

@@ -20,6 +20,8 @@ from snaptide.cli import (
     push,
     refresh,
     rules,
+    rules_compared,  # noqa: F401  (more commands of rules.app)
+    rules_file,  # noqa: F401
     schedule,
     services,
     site,

@@ -19,7 +19,7 @@ from snaptide.cli.failures import ExitCode
 from snaptide.cli.output import cell, facts, show
 from snaptide.cli.output import table as table_of
 from snaptide.cli.program import Program
-from snaptide.cli.rules import read_rules
+from snaptide.cli.rules_file import read_rules
 
 app = typer.Typer(help="The record of conflicts that rules settled at a master.")
 

@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 import json as json_text
-import sys
-import tomllib
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from masters import rulebook, rules
-from masters.errors import BadRulebook
+from masters import rules
 from masters.resolution import METHODS
-from snaptide.cli import toml
 from snaptide.cli.arguments import Json, SiteName
-from snaptide.cli.failures import ExitCode
-from snaptide.cli.output import cell, show
+from snaptide.cli.output import show
 from snaptide.cli.output import table as table_of
 from snaptide.cli.program import Program
 from snaptide.errors import BadArgument
@@ -38,9 +32,6 @@ Parameters = Annotated[
 Place = Annotated[
     int | None, typer.Option(min=1, help="Its place; else the next free one.")
 ]
-RulesFile = Annotated[
-    Path, typer.Argument(metavar="FILE", help="TOML, as snaptide rules export prints.")
-]
 
 
 @app.command("list")
@@ -51,7 +42,7 @@ def list_(ctx: typer.Context, site: SiteName, json: Json = False) -> None:
     """
     program = Program.of(ctx)
     found = rules.list_rules(program.site(site))
-    _show(program, found)
+    show_rules(program, found)
 
 
 @app.command()
@@ -71,7 +62,7 @@ def group(
     """
     program = Program.of(ctx)
     made = rules.set_column_group(program.site(site), table, name, columns or [])
-    _show(program, [made])
+    show_rules(program, [made])
 
 
 @app.command()
@@ -99,9 +90,9 @@ def add(
         group,
         method,
         sequence_no=sequence,
-        parameters=dict(_parameter(text) for text in parameters or []),
+        parameters=_given(parameters),
     )
-    _show(program, rules.list_rules(chosen))
+    show_rules(program, rules.list_rules(chosen))
 
 
 @app.command()
@@ -120,7 +111,7 @@ def remove(
     program = Program.of(ctx)
     chosen = program.site(site)
     rules.drop_update_resolution(chosen, table, group, sequence)
-    _show(program, rules.list_rules(chosen))
+    show_rules(program, rules.list_rules(chosen))
 
 
 @app.command("add-unique")
@@ -147,9 +138,9 @@ def add_unique(
         constraint,
         method,
         sequence_no=sequence,
-        parameters=dict(_parameter(text) for text in parameters or []),
+        parameters=_given(parameters),
     )
-    _show(program, rules.list_rules(chosen))
+    show_rules(program, rules.list_rules(chosen))
 
 
 @app.command("add-delete")
@@ -173,9 +164,9 @@ def add_delete(
         table,
         method,
         sequence_no=sequence,
-        parameters=dict(_parameter(text) for text in parameters or []),
+        parameters=_given(parameters),
     )
-    _show(program, rules.list_rules(chosen))
+    show_rules(program, rules.list_rules(chosen))
 
 
 @app.command("remove-unique")
@@ -194,7 +185,7 @@ def remove_unique(
     program = Program.of(ctx)
     chosen = program.site(site)
     rules.drop_unique_resolution(chosen, table, constraint, sequence)
-    _show(program, rules.list_rules(chosen))
+    show_rules(program, rules.list_rules(chosen))
 
 
 @app.command("remove-delete")
@@ -212,90 +203,11 @@ def remove_delete(
     program = Program.of(ctx)
     chosen = program.site(site)
     rules.drop_delete_resolution(chosen, table, sequence)
-    _show(program, rules.list_rules(chosen))
+    show_rules(program, rules.list_rules(chosen))
 
 
-@app.command()
-def compare(
-    ctx: typer.Context,
-    site: SiteName,
-    table: TableName,
-    columns: Annotated[list[str] | None, typer.Argument(metavar="[COLUMN]...")] = None,
-    operation: Annotated[str, typer.Option(help="update, delete or * for both.")] = "*",
-    off: Annotated[bool, typer.Option("--off", help="Do not compare them.")] = False,
-    row_version: Annotated[
-        str | None,
-        typer.Option(help="Compare this column instead of all; '' compares all again."),
-    ] = None,
-    json: Json = False,
-) -> None:
-    """Say which old values are compared to find conflicts.
-
-    Example: snaptide rules compare hq flights note --off
-    """
-    program = Program.of(ctx)
-    chosen = program.site(site)
-    if row_version is not None:
-        rules.set_row_version(chosen, table, row_version or None)
-    if columns:
-        rules.compare_old_values(
-            chosen, table, columns, operation=operation, compare=not off
-        )
-    _show(program, rules.list_rules(chosen))
-
-
-@app.command()
-def export(ctx: typer.Context, site: SiteName, json: Json = False) -> None:
-    """Print all rules of a master as a file, to be kept under version control.
-
-    Example: snaptide rules export hq > rules.toml
-    """
-    program = Program.of(ctx)
-    book = rulebook.export(program.site(site))
-    if program.json:
-        show(program, book, lambda: "")
-    else:
-        sys.stdout.write(toml.written(book))
-
-
-@app.command()
-def diff(
-    ctx: typer.Context, site: SiteName, file: RulesFile, json: Json = False
-) -> None:
-    """Show what a file of rules would change; ends with 3 if anything.
-
-    Example: snaptide rules diff hq rules.toml
-    """
-    program = Program.of(ctx)
-    changes = rulebook.diff(program.site(site), read_rules(file))
-    show(program, changes, lambda: "\n".join(map(cell, changes)) or "no change")
-    if changes:
-        raise typer.Exit(ExitCode.ATTENTION)
-
-
-@app.command()
-def apply(
-    ctx: typer.Context, site: SiteName, file: RulesFile, json: Json = False
-) -> None:
-    """Make the rules of a master those of a file, in one transaction.
-
-    Example: snaptide rules apply hq rules.toml
-    """
-    program = Program.of(ctx)
-    changes = rulebook.apply(program.site(site), read_rules(file), f"apply {file.name}")
-    show(program, changes, lambda: "\n".join(map(cell, changes)) or "no change")
-
-
-def read_rules(file: Path) -> dict[str, Any]:
-    """The document in a file of rules.
-
-    Raises:
-        BadRulebook: it cannot be read, or is no TOML.
-    """
-    try:
-        return tomllib.loads(file.read_text("utf-8"))
-    except (OSError, ValueError) as error:
-        raise BadRulebook(f"{file}: {error}", file=str(file)) from error
+def _given(parameters: list[str] | None) -> dict[str, Any]:
+    return dict(_parameter(text) for text in parameters or [])
 
 
 def _parameter(text: str) -> tuple[str, Any]:
@@ -308,7 +220,8 @@ def _parameter(text: str) -> tuple[str, Any]:
         return name, value
 
 
-def _show(program: Program, found: list[rules.TableRules]) -> None:
+def show_rules(program: Program, found: list[rules.TableRules]) -> None:
+    """Print column groups and rules."""
     show(program, found, lambda: table_of(_COLUMNS, _rows(found)))
 
 
@@ -324,6 +237,14 @@ def _rows(found: list[rules.TableRules]) -> list[list[object]]:
             for what, left_out in (
                 ("update", one.comparison.not_at_update),
                 ("delete", one.comparison.not_at_delete),
+            )
+            for name in left_out
+        ]
+        rows += [
+            [where, what, name, None, None, "not sent", None]
+            for what, left_out in (
+                ("update", one.comparison.not_sent_at_update),
+                ("delete", one.comparison.not_sent_at_delete),
             )
             for name in left_out
         ]

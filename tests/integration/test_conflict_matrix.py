@@ -38,7 +38,8 @@ MASTER = {
 
 
 def cells() -> list[list[str]]:
-    lines = [line for line in PAGE.read_text("utf-8").splitlines() if line[:1] == "|"]
+    text = PAGE.read_text("utf-8").partition("## What is compared and sent")[0]
+    lines = [line for line in text.splitlines() if line[:1] == "|"]
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
 
 

@@ -1,0 +1,66 @@
+"""`snaptide rules`, the commands about what is compared to find conflicts."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from masters import rules
+from snaptide.cli.arguments import Json, SiteName
+from snaptide.cli.program import Program
+from snaptide.cli.rules import TableName, app, show_rules
+
+Columns = Annotated[list[str] | None, typer.Argument(metavar="[COLUMN]...")]
+Operation = Annotated[str, typer.Option(help="update, delete or * for both.")]
+
+
+@app.command()
+def compare(
+    ctx: typer.Context,
+    site: SiteName,
+    table: TableName,
+    columns: Columns = None,
+    operation: Operation = "*",
+    off: Annotated[bool, typer.Option("--off", help="Do not compare them.")] = False,
+    row_version: Annotated[
+        str | None,
+        typer.Option(help="Compare this column instead of all; '' compares all again."),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Say which old values are compared to find conflicts.
+
+    Example: snaptide rules compare hq flights note --off
+    """
+    program = Program.of(ctx)
+    chosen = program.site(site)
+    if row_version is not None:
+        rules.set_row_version(chosen, table, row_version or None)
+    if columns:
+        rules.compare_old_values(
+            chosen, table, columns, operation=operation, compare=not off
+        )
+    show_rules(program, rules.list_rules(chosen))
+
+
+@app.command()
+def send(
+    ctx: typer.Context,
+    site: SiteName,
+    table: TableName,
+    columns: Columns = None,
+    operation: Operation = "*",
+    off: Annotated[bool, typer.Option("--off", help="Do not send them.")] = False,
+    json: Json = False,
+) -> None:
+    """Say which old values sites send; what is not sent is not compared.
+
+    Example: snaptide rules send hq flights photo --off
+    """
+    program = Program.of(ctx)
+    chosen = program.site(site)
+    rules.send_old_values(
+        chosen, table, columns or [], operation=operation, send=not off
+    )
+    show_rules(program, rules.list_rules(chosen))

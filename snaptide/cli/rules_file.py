@@ -1,0 +1,77 @@
+"""`snaptide rules`, the commands about a file of rules under version control."""
+
+from __future__ import annotations
+
+import sys
+import tomllib
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from masters import rulebook
+from masters.errors import BadRulebook
+from snaptide.cli import toml
+from snaptide.cli.arguments import Json, SiteName
+from snaptide.cli.failures import ExitCode
+from snaptide.cli.output import cell, show
+from snaptide.cli.program import Program
+from snaptide.cli.rules import app
+
+RulesFile = Annotated[
+    Path, typer.Argument(metavar="FILE", help="TOML, as snaptide rules export prints.")
+]
+
+
+@app.command()
+def export(ctx: typer.Context, site: SiteName, json: Json = False) -> None:
+    """Print all rules of a master as a file, to be kept under version control.
+
+    Example: snaptide rules export hq > rules.toml
+    """
+    program = Program.of(ctx)
+    book = rulebook.export(program.site(site))
+    if program.json:
+        show(program, book, lambda: "")
+    else:
+        sys.stdout.write(toml.written(book))
+
+
+@app.command()
+def diff(
+    ctx: typer.Context, site: SiteName, file: RulesFile, json: Json = False
+) -> None:
+    """Show what a file of rules would change; ends with 3 if anything.
+
+    Example: snaptide rules diff hq rules.toml
+    """
+    program = Program.of(ctx)
+    changes = rulebook.diff(program.site(site), read_rules(file))
+    show(program, changes, lambda: "\n".join(map(cell, changes)) or "no change")
+    if changes:
+        raise typer.Exit(ExitCode.ATTENTION)
+
+
+@app.command()
+def apply(
+    ctx: typer.Context, site: SiteName, file: RulesFile, json: Json = False
+) -> None:
+    """Make the rules of a master those of a file, in one transaction.
+
+    Example: snaptide rules apply hq rules.toml
+    """
+    program = Program.of(ctx)
+    changes = rulebook.apply(program.site(site), read_rules(file), f"apply {file.name}")
+    show(program, changes, lambda: "\n".join(map(cell, changes)) or "no change")
+
+
+def read_rules(file: Path) -> dict[str, Any]:
+    """The document in a file of rules.
+
+    Raises:
+        BadRulebook: it cannot be read, or is no TOML.
+    """
+    try:
+        return tomllib.loads(file.read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        raise BadRulebook(f"{file}: {error}", file=str(file)) from error
