@@ -47,6 +47,8 @@ class Column:
     plain: str
     #: The type below all domains: a domain may refuse the NULL of an absent image.
     recorded: str
+    #: bytes of each value; negative if they differ
+    size: int
     nullable: bool
     default: str | None
     #: '' no, 's' stored, 'v' virtual
@@ -195,6 +197,13 @@ def describe(connection: Connection, table: QualifiedName) -> Table:
         foreign_keys=tuple(
             ForeignKey(**row) for row in _rows(connection, "foreign_keys", oid)
         ),
+    )
+
+
+def hides_rows(connection: Connection, table: Table) -> bool:
+    """Whether row-level security applies to what this user reads of a table."""
+    return bool(
+        connection.scalar(text("SELECT row_security_active(:oid)"), {"oid": table.oid})
     )
 
 

@@ -16,17 +16,28 @@ from sites.definitions import UNREADABLE, Definitions, type_definitions
 from sites.errors import NoFreeValue
 from sites.names import QualifiedName
 from sites.site import Site
-from sites.table import Column, Table, Unique, describe
+from sites.table import Column, Table, Unique, describe, hides_rows
 from sites.write import parking_column
 from snapshots.errors import (
     CannotPark,
     ColumnsLeftOut,
+    HiddenRows,
     IdentityLeftOut,
     SnapshotRefused,
+    TooWide,
     UnknownColumn,
     UnreadableType,
     UnusableTable,
 )
+
+#: PostgreSQL has 1,664 columns for a result: a conflict shows the old, the new and the
+#: current value of each, and whether its column group is in conflict.
+MOST_COLUMNS = 400
+#: A table has 1,600, and work tables have some of their own.
+MOST_READ_ONLY = 1590
+#: What values may fill of a page beside the row's header and our own columns.
+PAGE_BYTES = 7900
+_ALIGNED = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +97,7 @@ def define(
     with master.connect() as connection:
         made = _read(connection, master.name, table, columns, condition, updatable)
         connection.rollback()
+    _refuse_wide(made, updatable)
     _refuse_unfillable(made, updatable)
     _refuse_unparkable(made)
     return made
@@ -103,6 +115,10 @@ def _read(
     table = describe(connection, name)
     if table.kind not in ("r", "p"):
         raise UnusableTable(f"{name} is not a table.", table=str(name))
+    if hides_rows(connection, table):
+        raise HiddenRows(
+            f"Row-level security hides rows of {name} from our user.", table=str(name)
+        )
     log = find_log(connection, name)
     if log is None:
         raise NoSnapshotLog(f"Table {name} has no snapshot log.", table=str(name))
@@ -225,6 +241,24 @@ def _refuse_unreadable(table: Table, types: Definitions) -> None:
             f"{table.qualified} has values of type {name}: PostgreSQL shows them and "
             "reads them from nowhere.",
             type=name,
+        )
+
+
+def _refuse_wide(made: Definition, updatable: bool) -> None:
+    most = MOST_COLUMNS if updatable else MOST_READ_ONLY
+    if len(made.columns) > most:
+        raise TooWide(
+            f"{made.table.qualified} has {len(made.columns)} columns for the snapshot: "
+            f"more than {most} cannot be {'queued' if updatable else 'merged'}.",
+            columns=len(made.columns),
+        )
+    sizes = (made.table.column(name).size for name in made.columns)
+    image = sum(-(-size // _ALIGNED) * _ALIGNED for size in sizes if size > 0)
+    if updatable and 2 * image > PAGE_BYTES:
+        raise TooWide(
+            f"Rows of {made.table.qualified} have {image} bytes of fixed size: their "
+            "old and new image would not fit into a row of the queue.",
+            bytes=image,
         )
 
 

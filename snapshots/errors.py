@@ -101,6 +101,23 @@ class StageLost(RefreshError):
     hint = "The site's server may have crashed in between: refresh again."
 
 
+class ColumnGone(RefreshError):
+    """A column that the snapshot carries was dropped or renamed."""
+
+    code = "SNP-214"
+    hint = "Rename it back, or drop the snapshot and create it again."
+
+
+class RowsHidden(RefreshError):
+    """Row-level security hides rows from the user that Snaptide connects as."""
+
+    code = "SNP-215"
+    hint = (
+        "A row that is hidden looks like one that is gone. Connect as the owner of "
+        "the table, or: ALTER ROLE USER BYPASSRLS."
+    )
+
+
 # Creation and definition: SNP-220 to SNP-249.
 
 
@@ -199,6 +216,23 @@ class CannotPropagate(SnaptideError):
         "ALTER SYSTEM SET max_prepared_transactions = 64 at the master, restart it, "
         "and connect to it without a pooler in transaction mode."
     )
+
+
+class HiddenRows(SnapshotRefused):
+    """Row-level security hides rows of the master table from Snaptide's user."""
+
+    code = "SNP-232"
+    hint = (
+        "Connect to the master as the owner of the table, or: ALTER ROLE USER "
+        "BYPASSRLS. A condition (--where) chooses the rows of a snapshot."
+    )
+
+
+class TooWide(SnapshotRefused):
+    """The table has more, or larger, columns than a snapshot of it can hold."""
+
+    code = "SNP-233"
+    hint = "Leave out columns (--columns), or make a read-only snapshot."
 
 
 class UndeliveredCalls(SnaptideError):

@@ -432,17 +432,17 @@ def _write(
     if not any(found.differs for found in compared):
         return {found.member.snapshot.key: Merged() for found in compared}
     group = []
-    for number, found in enumerate(compared):
-        changes = work.create(connection, found.member, number)
-        work.take(connection, changes, found.difference)
-        group.append(changes)
     with _refused_by_the_site():
+        for number, found in enumerate(compared):
+            changes = work.create(connection, found.member, number)
+            work.take(connection, changes, found.difference)
+            group.append(changes)
         return merge.merge(connection, group, seen, task.rules)
 
 
 @contextmanager
 def _refused_by_the_site() -> Iterator[None]:
-    """Name the trigger or constraint of a user that refuses the master's rows."""
+    """Name the type, trigger or constraint that refuses the master's rows."""
     try:
         yield
     except DBAPIError as error:

@@ -25,9 +25,15 @@ from sites.catalog import SCHEMA
 from sites.identity import Identity
 from sites.names import QualifiedName
 from sites.ranges import Range
-from sites.table import Table, describe
+from sites.table import Table, describe, hides_rows
 from sites.types import PgSnapshot, Xid8
-from snapshots.errors import MasterChanged, NoSnapshotLog, SnapshotLogTooYoung
+from snapshots.errors import (
+    ColumnGone,
+    MasterChanged,
+    NoSnapshotLog,
+    RowsHidden,
+    SnapshotLogTooYoung,
+)
 from snapshots.refresh_group import RefreshGroup
 from snapshots.snapshot import Snapshot, carried, key_types
 
@@ -110,6 +116,7 @@ def read(
     Raises:
         MasterChanged: the database is not the one that the position belongs to.
         NoSnapshotLog, SnapshotLogTooYoung: fast was asked for and cannot be done.
+        ColumnGone, RowsHidden: a table is not what it was when it was created.
     """
     here = position.current(master)
     complete = all(methods.get(s.key) == "c" for s in snapshots)
@@ -192,17 +199,34 @@ def _member(
     registered: bool,
 ) -> Member:
     log = find_log(master, snapshot.master)
-    table = describe(master, snapshot.master)
+    table, base = describe(master, snapshot.master), describe(site, snapshot.base)
+    for connection, one in ((master, table), (site, base)):
+        _refuse_altered(connection, one, snapshot)
     parts = ranges.leaves(master, snapshot.master)
     kept = registered and set(snapshot.master_parts or ()) <= parts.keys()
     return Member(
         snapshot=snapshot,
-        base=describe(site, snapshot.base),
+        base=base,
         master=table,
         log_table=None if log is None else log.log_table,
         method=_method(master, group, snapshot, asked.lower(), log, kept),
         parts=parts,
     )
+
+
+def _refuse_altered(connection: Connection, table: Table, snapshot: Snapshot) -> None:
+    gone = [name for name in snapshot.columns if name not in table.names]
+    if gone:
+        raise ColumnGone(
+            f"{table.qualified} has no column {', '.join(gone)} any more.",
+            snapshot=snapshot.key,
+            columns=gone,
+        )
+    if hides_rows(connection, table):
+        raise RowsHidden(
+            f"Row-level security hides rows of {table.qualified} from our user.",
+            snapshot=snapshot.key,
+        )
 
 
 def _method(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from sqlalchemy import Connection, Row, select
 
@@ -11,9 +11,13 @@ from masters.catalog import snapshot_log
 from sites import QualifiedName, ring
 from sites.catalog import SCHEMA
 from sites.errors import UnknownTable
-from sites.table import Column, Table, describe
+from sites.table import Column, Table, describe, hides_rows
 from sites.triggers import numbered
 from snaptide.doctor.finding import Finding, Severity
+
+#: What it means that a recorded column is not there as it was.
+_GOES_ON = "writes go on, and no refresh can follow them"
+_FAILS = "every write to the table fails"
 
 
 def check(connection: Connection, site: str) -> Iterator[Finding]:
@@ -54,7 +58,12 @@ def _of_log(
         zip(log.identity_columns, numbered("k", log.identity_columns), strict=True)
     )
     recorded = _described(connection, QualifiedName(SCHEMA, log.log_table))
-    yield from _changed(table, recorded, keys, ring.key_type)
+    changed = list(_changed(table, recorded, keys, ring.key_type, _GOES_ON))
+    yield from changed
+    if not (changed or _tells_apart(table, log.identity_columns)):
+        yield f"No key over {', '.join(log.identity_columns)} tells its rows apart."
+    if hides_rows(connection, table):
+        yield "Row-level security hides rows of it from our user: refreshes stop."
 
 
 def _of_queue(
@@ -66,7 +75,7 @@ def _of_queue(
         return
     recorded = _described(connection, QualifiedName(SCHEMA, queue.queue_table))
     images = dict(zip(queue.columns, numbered("n", queue.columns), strict=True))
-    yield from _changed(table, recorded, images, lambda column: column.recorded)
+    yield from _changed(table, recorded, images, lambda column: column.recorded, _FAILS)
 
 
 def _changed(
@@ -74,6 +83,7 @@ def _changed(
     recorded: Table | None,
     into: dict[str, str],
     type_of: Callable[[Column], str],
+    consequence: str,
 ) -> Iterator[str]:
     """Columns that are gone, or would be recorded as another type today."""
     if recorded is None:
@@ -81,11 +91,16 @@ def _changed(
         return
     for name, place in into.items():
         if name not in table.names:
-            yield f"Column {name} is gone or renamed: every write to the table fails."
+            yield f"Column {name} is gone or renamed: {consequence}."
         elif place in recorded.names:
             before, column = recorded.column(place).type, table.column(name)
             if before != type_of(column):
-                yield f"Column {name} was {before} and is {column.type}."
+                yield f"Column {name} was {before} and is {column.type}: {consequence}."
+
+
+def _tells_apart(table: Table, identity: Sequence[str]) -> bool:
+    unique = any(set(u.columns) == set(identity) for u in table.uniques)
+    return unique and not any(table.column(name).nullable for name in identity)
 
 
 def _described(connection: Connection, name: QualifiedName) -> Table | None:

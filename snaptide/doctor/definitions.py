@@ -35,8 +35,18 @@ def check(connection: Connection, site: Site) -> Iterator[Finding]:
 def _of_snapshot(
     connection: Connection, home: Connection, site: str, one: Snapshot
 ) -> Iterator[Finding]:
+    table = describe(home, one.master)
     here = type_definitions(connection, describe(connection, one.base), one.columns)
-    there = type_definitions(home, describe(home, one.master), one.columns)
+    there = type_definitions(home, table, one.columns)
+    if gone := [name for name in one.columns if name not in table.names]:
+        yield Finding(
+            site=site,
+            severity=Severity.ERROR,
+            subject=one.key,
+            what=f"{one.master} has no column {', '.join(gone)} any more: neither "
+            "pushes nor refreshes go on.",
+            todo="Rename it back, or drop the snapshot and create it again.",
+        )
     for what in differing(there, here):
         yield Finding(
             site=site,

@@ -174,7 +174,7 @@ def test_rolled_back_transaction_notifies_nobody(sites: Directory) -> None:
 def test_user_may_prepare_a_transaction(sites: Directory) -> None:
     link(sites)
     with application(sites["jfk"]) as user:
-        user.execute("SET LOCAL snaptide.coordinated = on")
+        user.execute("SET LOCAL snaptide.coordinated = prepared")
         user.execute("INSERT INTO orders (id) VALUES (1)")
         user.execute("PREPARE TRANSACTION 'of the user'")
         assert deferred.push(sites["jfk"]).transactions == 0

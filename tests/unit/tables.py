@@ -18,6 +18,7 @@ def column(name: str, number: int, kind: str, *, nullable: bool = True) -> Colum
         type=kind,
         plain=kind.partition("(")[0],
         recorded=kind,
+        size=-1,
         nullable=nullable,
         default=None,
         generated="",

@@ -1,0 +1,69 @@
+"""Row-level security that hides rows of a master table from Snaptide's own user.
+
+A row that is hidden looks like one that is gone: a refresh would delete it.
+"""
+
+import secrets
+from collections.abc import Iterator
+
+import psycopg
+import pytest
+from psycopg import sql
+
+import snapshots
+from sites import Directory
+from snapshots.errors import HiddenRows, RowsHidden
+from snaptide import doctor
+from snaptide.embedded import PostgresServer
+from tests.fix_sites import log, rows, run
+from tests.stories import refresh
+
+pytestmark = pytest.mark.usefixtures("spark")
+
+
+@pytest.fixture
+def reader(server: PostgresServer, sites: Directory) -> Iterator[str]:
+    """A user who may work with Snaptide at hq, and sees rows that policies show."""
+    name = f"reader_{secrets.token_hex(4)}"
+    run(
+        sites["hq"],
+        "CREATE TABLE public.t (id int PRIMARY KEY, v text)",
+        "INSERT INTO public.t VALUES (1, 'shown'), (2, 'hidden')",
+        f"CREATE ROLE {name} LOGIN PASSWORD 'of-a-test' BYPASSRLS",
+        f"GRANT snaptide_apply TO {name}",
+        f"GRANT ALL ON SCHEMA snaptide TO {name}",
+        f"GRANT ALL ON ALL TABLES IN SCHEMA snaptide TO {name}",
+        f"GRANT ALL ON ALL SEQUENCES IN SCHEMA snaptide TO {name}",
+        f"GRANT SELECT ON public.t TO {name}",
+    )
+    log(sites["hq"], "t")
+    run(
+        sites["hq"],
+        f'GRANT SELECT ON snaptide."mlog$_t" TO {name}',
+        "ALTER TABLE public.t ENABLE ROW LEVEL SECURITY",
+        "CREATE POLICY p ON public.t USING (v = 'shown')",
+    )
+    yield name
+    run(sites["hq"], f"DROP OWNED BY {name}")
+    with psycopg.connect(server.url(), autocommit=True) as connection:
+        connection.execute(sql.SQL("DROP ROLE {}").format(sql.Identifier(name)))
+
+
+def test_hidden_rows_are_never_taken_for_gone(sites: Directory, reader: str) -> None:
+    url = sites["hq"].url.set(username=reader, password="of-a-test")
+    as_reader = Directory({"hq": url, "jfk": sites["jfk"].url})
+    jfk = as_reader["jfk"]
+    run(sites["hq"], f"ALTER ROLE {reader} NOBYPASSRLS")
+    with pytest.raises(HiddenRows):
+        snapshots.create(jfk, "t", master="hq")
+
+    run(sites["hq"], f"ALTER ROLE {reader} BYPASSRLS")
+    snapshots.create(jfk, "t", master="hq")
+    refresh(jfk, "t")
+    run(sites["hq"], f"ALTER ROLE {reader} NOBYPASSRLS")
+    for method in ("f", "c"):
+        with pytest.raises(RowsHidden):
+            refresh(jfk, "t", method=method)
+    assert rows(jfk, "SELECT count(*) FROM public.t") == [(2,)]
+    assert any("hides rows" in found.what for found in doctor.examine(as_reader["hq"]))
+    as_reader.close()
