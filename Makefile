@@ -12,7 +12,7 @@ PG_OPTION := $(if $(PG),--pg $(PG))
 KEEP_OPTION := $(if $(KEEP),--keep)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-unit check docs campaign soak bench clean
+.PHONY: help demo test test-unit check docs campaign soak growth bench clean
 
 help: ## list the targets
 	@while IFS= read -r line; do \
@@ -50,6 +50,10 @@ check: .venv ## format, lint, types, imports, spelling, compose file, docs
 docs: .venv ## generate the reference, build the pages into site/
 	$(BIN)/python -m docs.generate
 	$(BIN)/mkdocs build --strict
+
+growth: .venv ## change rows for a week in fast forward (CHANGES=10000000)
+	SNAPTIDE_GROWTH_CHANGES=$(or $(CHANGES),10000000) $(BIN)/pytest \
+	  tests/integration/test_growth.py -s -k bounded $(PG_OPTION)
 
 soak: .venv ## hold random work against the master for hours (HOURS=8, SEED=1)
 	SNAPTIDE_ORACLE_SECONDS=$$(( $(or $(HOURS),1) * 3600 )) \

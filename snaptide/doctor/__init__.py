@@ -11,6 +11,7 @@ from sqlalchemy.exc import DBAPIError
 from sites import Site
 from sites.errors import SnaptideError
 from snaptide.doctor import (
+    bloat,
     captures,
     columns,
     definitions,
@@ -68,6 +69,7 @@ def _examine(connection: Connection, site: Site) -> list[Finding]:
         *registrations.check(connection, site),
         *definitions.check(connection, site),
         *leftovers.check(connection, site.name),
+        *bloat.check(connection, site.name),
     ]
 
 

@@ -11,7 +11,7 @@ import snapshots
 from deferred import schedules
 from sites import Directory, Site
 from snaptide import doctor
-from snaptide.doctor import Finding
+from snaptide.doctor import Finding, bloat
 from tests.fix_db import MakeDatabase
 
 
@@ -184,3 +184,31 @@ def test_parked_errors(pair: Directory) -> None:
     run(pair["hq"], "DELETE FROM public.seats WHERE id = 1")
     deferred.push(pair["jfk"], "hq")
     assert only(pair["hq"]).subject == "error queue"
+
+
+def test_bloat(sites: Directory) -> None:
+    """A table that keeps the room of rows that are gone, and calls nobody purges."""
+    jfk = sites["jfk"]
+    run(
+        jfk,
+        "CREATE TABLE snaptide.full (id int, v text)",
+        "INSERT INTO snaptide.full"
+        " SELECT i, repeat('x', 100) FROM generate_series(1, 9000) i",
+        "INSERT INTO snaptide.deferred_transaction (xid, origin_user)"
+        " VALUES (pg_current_xact_id(), 'clerk')",
+        "INSERT INTO snaptide.delivery"
+        " (xid, destination, batch, order_no, calls, delivered_at)"
+        " SELECT xid, 'hq', 1, 1, 1, now() - interval '4 days'"
+        " FROM snaptide.deferred_transaction",
+    )
+    assert _bloated(jfk) == ["queue"]
+    run(jfk, "DELETE FROM snaptide.full WHERE id > 9")
+    found = _bloated(jfk)
+    assert found == ["snaptide.full", "queue"]
+
+
+def _bloated(site: Site) -> list[str]:
+    with site.connect() as plain:
+        connection = plain.execution_options(isolation_level="AUTOCOMMIT")
+        connection.exec_driver_sql("ANALYZE snaptide.full")
+        return [f.subject for f in bloat.check(connection, site.name, least=400_000)]

@@ -1,0 +1,83 @@
+"""Tables of ours that are much larger than what is in them, and queues unpurged."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+
+from sqlalchemy import Connection, func, select, text
+
+from deferred.catalog import delivery
+from snaptide.doctor.finding import Finding, Severity
+
+#: Bytes below which nobody cares.
+LEAST = 64 * 1024 * 1024
+#: How many times larger than its rows a table may be.
+SHARE = 4
+#: Delivered calls that are older than this should have been purged.
+UNPURGED = timedelta(days=3)
+
+#: Our tables, and the catalogs that temporary tables leave dead rows in. A row has
+#: a header of 28 bytes beside what the statistics know of it.
+_SIZES = text(
+    """
+    SELECT n.nspname || '.' || quote_ident(c.relname) AS name,
+           pg_table_size(c.oid) AS bytes, s.n_live_tup AS live, s.n_dead_tup AS dead,
+           COALESCE(w.width, 100) + 28 AS width
+    FROM pg_class c
+    JOIN pg_namespace n ON n.oid = c.relnamespace
+    JOIN pg_stat_all_tables s ON s.relid = c.oid
+    LEFT JOIN LATERAL (
+        SELECT sum(p.avg_width * (1 - p.null_frac)) AS width FROM pg_stats p
+        WHERE p.schemaname = n.nspname AND p.tablename = c.relname
+    ) w ON true
+    WHERE c.relkind = 'r'
+      AND (n.nspname = 'snaptide' OR c.oid IN (
+          'pg_class'::regclass, 'pg_attribute'::regclass, 'pg_type'::regclass,
+          'pg_depend'::regclass))
+      AND pg_table_size(c.oid) > :least
+    ORDER BY 1
+    """
+)
+
+
+def check(
+    connection: Connection,
+    site: str,
+    *,
+    least: int = LEAST,
+    unpurged: timedelta = UNPURGED,
+) -> Iterator[Finding]:
+    """Findings about bloat.
+
+    Parameters:
+        least: bytes below which a table is not looked at.
+        unpurged: how long delivered calls may stay.
+    """
+    for row in connection.execute(_SIZES, {"least": least}):
+        if row.bytes > SHARE * float(row.width) * row.live + least:
+            yield Finding(
+                site=site,
+                severity=Severity.WARNING,
+                subject=row.name,
+                what=f"It takes {row.bytes / 1024**2:,.0f} MB for {row.live:,} rows"
+                f" ({row.dead:,} dead ones).",
+                todo=f"VACUUM {row.name}; see that no old transaction or replication "
+                f"slot holds it up. VACUUM FULL {row.name} gives the space back, "
+                "while everybody waits.",
+            )
+    yield from _unpurged(connection, site, unpurged)
+
+
+def _unpurged(connection: Connection, site: str, age: timedelta) -> Iterator[Finding]:
+    old = select(func.count()).where(delivery.c.delivered_at < func.now() - age)
+    if count := connection.scalar(old):
+        yield Finding(
+            site=site,
+            severity=Severity.WARNING,
+            subject="queue",
+            what=f"{count:,} transactions were delivered more than {age.days} days ago "
+            "and are kept still.",
+            todo=f"Refresh the site's groups, then: snaptide purge {site}; "
+            f"and: snaptide schedule set {site} purge --every 1d",
+        )
