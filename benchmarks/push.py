@@ -2,24 +2,41 @@
 
 from __future__ import annotations
 
-import sqlalchemy as sa
-from sqlalchemy import select, text
+from collections.abc import Callable
+
+from psycopg import sql
+from sqlalchemy import text
 
 import deferred
 import masters
+from benchmarks import push_by_hand
 from benchmarks.pairs import Against, Result, Side, alternate
-from benchmarks.setting import create_orders, directory
+from benchmarks.setting import ROW, create_orders, directory, tidy
 from deferred import queue
-from sites import Directory, QualifiedName, transport
+from sites import Directory, QualifiedName
 from sites.table import describe
 
 ORDERS = QualifiedName("public", "orders")
-#: The same rows under the same capture, for what is done by hand.
-BARE = QualifiedName("public", "bare")
+
+#: Transactions of one row each, and the rows that they are about.
+SMALL, KEYS = 20_000, 5_000
+
+#: kind, bar, statement of one transaction
+_LARGE = (
+    ("U", 1.5, "UPDATE public.{} SET qty = qty + 1"),
+    ("D", 1.6, "DELETE FROM public.{}"),
+    (
+        "I",
+        1.6,
+        f"INSERT INTO public.{{}} SELECT {ROW} FROM generate_series(1, :rows) g",
+    ),
+)
+
+_WORDS = {"U": "updates", "D": "deletes", "I": "inserts"}
 
 
 def run(rows: int) -> list[Result]:
-    """One transaction that updates all rows: pushed, and moved by bare SQL."""
+    """One transaction on all rows, and many on few: pushed, and moved by hand."""
     with directory("hq", "jfk") as sites:
         for site in sites.values():
             with site.begin() as connection:
@@ -27,23 +44,110 @@ def run(rows: int) -> list[Result]:
                 create_orders(connection, rows, "bare")
         for table in ("orders", "bare"):
             masters.create_snapshot_log(sites["hq"], table)
+        push_by_hand.prepare(sites)
         link(sites)
-        return alternate(
-            f"push: one transaction of {rows:,} updates",
-            Side(
-                label="push",
-                run=lambda: deferred.push(sites["jfk"]),
-                before=lambda: _change(sites, "orders"),
+        results = small(sites)
+        for kind, bar, statement in _LARGE:
+            results += _large(sites, rows, kind, bar, statement)
+        return results
+
+
+def _large(
+    sites: Directory, rows: int, kind: str, bar: float, statement: str
+) -> list[Result]:
+    def before(table: str) -> Callable[[], None]:
+        def change() -> None:
+            _fill(sites, table, rows, full=kind != "I")
+            with sites["jfk"].begin() as connection:
+                connection.execute(text("TRUNCATE public.changed"))
+                listed = (
+                    "INSERT INTO public.changed SELECT :kind, generate_series(1, :rows)"
+                )
+                connection.execute(text(listed), {"kind": kind, "rows": rows})
+                parameters = {"rows": rows} if ":rows" in statement else {}
+                connection.execute(text(statement.format(table)), parameters)
+            _settle(sites, table)
+
+        return change
+
+    return compare(
+        sites, f"push: one transaction of {rows:,} {_WORDS[kind]}", before, bar
+    )
+
+
+def small(sites: Directory) -> list[Result]:
+    """Many transactions of one row each, over few rows."""
+
+    def before(table: str) -> Callable[[], None]:
+        def change() -> None:
+            with sites["jfk"].begin() as connection:
+                connection.execute(text("TRUNCATE public.changed"))
+                listed = (
+                    "INSERT INTO public.changed SELECT 'U', generate_series(1, :keys)"
+                )
+                connection.execute(text(listed), {"keys": KEYS})
+            _commit_each(sites, table)
+            _settle(sites, table)
+
+        return change
+
+    name = f"push: {SMALL:,} transactions of one row, over {KEYS:,} rows"
+    return compare(sites, name, before, bar=3)
+
+
+def compare(
+    sites: Directory, name: str, before: Callable[[str], Callable[[], None]], bar: float
+) -> list[Result]:
+    """Push what was changed in one table, by hand what was changed in the other."""
+    return alternate(
+        name,
+        Side(
+            label="push",
+            run=lambda: deferred.push(sites["jfk"]),
+            before=before("orders"),
+        ),
+        Against(
+            side=Side(
+                label="known operations, by hand",
+                run=lambda: push_by_hand.push(sites),
+                before=before("bare"),
             ),
-            Against(
-                side=Side(
-                    label="COPY out, COPY in, join-update",
-                    run=lambda: _by_hand(sites),
-                    before=lambda: _change(sites, "bare"),
-                ),
-                bar=1.5,
-            ),
-        )
+            bar=bar,
+        ),
+    )
+
+
+def _fill(sites: Directory, table: str, rows: int, *, full: bool) -> None:
+    """Let a table have all of its rows, or none, at both sites, without a call."""
+    for site in sites.values():
+        with site.begin() as connection:
+            connection.execute(text("SET LOCAL snaptide.origin = 'hq'"))
+            connection.execute(text(f"DELETE FROM public.{table}"))
+            if full:
+                statement = _LARGE[-1][-1].format(table)
+                connection.execute(text(statement), {"rows": rows})
+
+
+def _commit_each(sites: Directory, table: str) -> None:
+    statement = sql.SQL("UPDATE {} SET qty = qty + 1 WHERE id = %s").format(
+        sql.Identifier("public", table)
+    )
+    with sites["jfk"].connect() as connection:
+        driver = connection.connection.driver_connection
+        assert driver is not None
+        driver.autocommit = True
+        driver.execute("SET synchronous_commit = off")
+        with driver.pipeline():
+            for n in range(SMALL):
+                driver.execute(statement, [n % KEYS + 1])
+        driver.execute("RESET synchronous_commit")
+        driver.autocommit = False
+
+
+def _settle(sites: Directory, table: str) -> None:
+    masters.purge_snapshot_logs(sites["hq"])
+    for site in sites.values():
+        tidy(site, f"public.{table}")
 
 
 def link(sites: Directory) -> None:
@@ -68,31 +172,4 @@ def link(sites: Directory) -> None:
             partial=False,
             extra_table="extra_orders",
             refuse_new_keys=False,
-        )
-
-
-def _change(sites: Directory, table: str) -> None:
-    masters.purge_snapshot_logs(sites["hq"])
-    for site in sites.values():
-        with site.connect() as connection:
-            autocommit = connection.execution_options(isolation_level="AUTOCOMMIT")
-            autocommit.execute(text(f"VACUUM public.{table}"))
-    with sites["jfk"].begin() as connection:
-        connection.execute(text(f"UPDATE public.{table} SET qty = qty + 1"))
-
-
-def _by_hand(sites: Directory) -> None:
-    """The same rows, with nothing compared, ordered, recorded or made sure of."""
-    with sites["jfk"].begin() as origin, sites["hq"].begin() as target:
-        table = describe(origin, BARE).sql()
-        work = sa.table("by_hand", *(sa.column(c.name) for c in table.columns))
-        target.execute(
-            text("CREATE TEMPORARY TABLE by_hand (LIKE public.bare) ON COMMIT DROP")
-        )
-        names = [c.name for c in table.columns]
-        transport.copy(origin, select(table), target, work, names)
-        target.execute(
-            sa.update(table)
-            .values({table.c[n]: work.c[n] for n in names[1:]})
-            .where(table.c.id == work.c.id)
         )

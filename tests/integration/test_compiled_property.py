@@ -159,7 +159,11 @@ def _happen(sites: Directory, log: Log) -> None:
 
 
 def _left(hq: Site) -> dict[str, Any]:
-    """All that a push leaves, with transactions by their place in the log."""
+    """All that a push leaves, with transactions by their place in the log.
+
+    The calls of a statement are numbered as its rows lie on the disk, which is not
+    the same in two databases; so they are shown by their keys.
+    """
     errors = run(
         hq,
         "SELECT rank() OVER w, reason, error_code, error_message <> '',"
@@ -167,7 +171,8 @@ def _left(hq: Site) -> dict[str, Any]:
         "  FROM snaptide.error_transaction WINDOW w AS (ORDER BY batch_no, order_no)) o"
         "  WHERE o.id = ANY (e.waits_for)),"
         " (SELECT json_agg(json_build_array(target_table, kind, old_values, new_values,"
-        "  current_values, conflict) ORDER BY call_no) FROM snaptide.error_call c"
+        "  current_values, conflict) ORDER BY old_values::text, new_values::text)"
+        "  FROM snaptide.error_call c"
         "  WHERE c.error_id = e.id)"
         " FROM snaptide.error_transaction e WINDOW w AS (ORDER BY batch_no, order_no)"
         " ORDER BY 1",
