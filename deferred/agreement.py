@@ -10,7 +10,6 @@ site still has is pushed again, in order, in new batches behind the marker
 from __future__ import annotations
 
 import uuid
-from datetime import datetime, timedelta
 from typing import Any
 
 import sqlalchemy as sa
@@ -37,9 +36,6 @@ from sites import faults, identity, peers, transport
 from sites.catalog import SCHEMA
 from sites.identity import Identity
 from sites.types import Xid8
-
-#: Clocks of two sites may differ by this much.
-CLOCKS = timedelta(days=1)
 
 
 def confirm(
@@ -127,7 +123,7 @@ def agree(
         ).one()
         queues = list_queues(origin, name)
         _refuse_gap(origin, row, at, floor)
-        known = _take_ledger(origin, target, origin_id, name, at)
+        known = _take_ledger(origin, target, origin_id, at)
         _settle(origin, queues, row, at, floor, known)
         _move_back(origin, queues, at)
         origin.execute(
@@ -195,7 +191,7 @@ def _refuse_gap(origin: Connection, row: Row[Any], at: Marker, floor: int) -> No
 
 
 def _take_ledger(
-    origin: Connection, target: Connection, origin_id: uuid.UUID, name: str, at: Marker
+    origin: Connection, target: Connection, origin_id: uuid.UUID, at: Marker
 ) -> sa.TableClause:
     """Copy into a table of this transaction what the destination has answered."""
     known = sa.Table(
@@ -210,22 +206,9 @@ def _take_ledger(
     known.create(origin, checkfirst=False)
     names = ("number", "order_no", "started")
     table = sa.table(known.name, *(known.c[n]._copy() for n in names))
-    oldest = _oldest(origin, name)
-    if oldest is not None:
-        wanted = ledger.answered(origin_id, at, oldest - CLOCKS)
-        transport.copy(target, wanted, origin, table, names)
-        transport.analyze(origin, table)
+    transport.copy(target, ledger.answered(origin_id, at), origin, table, names)
+    transport.analyze(origin, table)
     return table
-
-
-def _oldest(origin: Connection, name: str) -> datetime | None:
-    """When the oldest transaction began that this site still has for a destination."""
-    oldest: datetime | None = origin.scalar(
-        select(func.min(deferred_transaction.c.start_time))
-        .join(delivery, delivery.c.xid == deferred_transaction.c.xid)
-        .where(delivery.c.destination == name)
-    )
-    return oldest
 
 
 def _settle(
