@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import pytest
 from sqlalchemy.exc import OperationalError
@@ -54,14 +55,11 @@ class Walk:
         self.amount *= 2
 
     def push(self) -> None:
-        """Push a little or all, if neither side has to be repaired first."""
+        """Push a little or all."""
         some = self.random.choice([0, 0, 1, 2])
-        try:
+        with self._refused():
             deferred.push(self.sites["jfk"], transaction_count=some)
-        except (SiteChanged, SiteReplaced, SiteRestored) as error:
-            self.history.append(error.code)
-            return
-        self._note_pushed()
+            self._note_pushed()
 
     def backup(self, name: str) -> None:
         self.backups[name] = (self._copy(self.urls[name], name), set(self.held[name]))
@@ -75,7 +73,8 @@ class Walk:
             self.sites = Directory(self.urls)
 
     def repair(self, name: str) -> None:
-        repair(self.sites[name])
+        with self._refused():
+            repair(self.sites[name])
 
     def settle(self) -> None:
         """Repair what has to be, and push until nothing is left."""
@@ -90,6 +89,14 @@ class Walk:
         assert run(hq, "SELECT n FROM t WHERE id = 1") == [(sum(self.held["hq"]),)]
         ids = [(100 + amount.bit_length(),) for amount in sorted(self.held["hq"])]
         assert run(hq, "SELECT id FROM t WHERE id > 1 ORDER BY id") == ids
+
+    @contextmanager
+    def _refused(self) -> Iterator[None]:
+        """Nothing is done while a side has to be repaired first."""
+        try:
+            yield
+        except (SiteChanged, SiteReplaced, SiteRestored) as error:
+            self.history.append(error.code)
 
     def _note_pushed(self) -> None:
         """What of the site's changes the master has now: it may be a part."""
