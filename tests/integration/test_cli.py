@@ -71,6 +71,28 @@ def test_init_check_and_downgrade(
     assert report(call("site", "check", "jfk"), 3)[0]["severity"] == "fatal"
 
 
+def test_a_restored_site_is_said_and_repaired(snaptide: Run, sites: Directory) -> None:
+    link(sites)
+    run(sites["jfk"], "INSERT INTO public.orders (id) VALUES (1)")
+    run(sites["jfk"], "UPDATE snaptide.site_identity SET database_oid = 1")
+    [found] = [
+        finding
+        for finding in report(snaptide("site", "check", "jfk", "--json"), 3)
+        if finding["subject"] == "identity"
+    ]
+    assert "snaptide site check jfk --repair" in found["todo"]
+    assert "SNP-404" in snaptide("site", "check", "--repair").output
+    [repaired] = report(snaptide("site", "check", "jfk", "--repair", "--json"))
+    assert repaired["repaired"]
+    assert repaired["reasons"] == [found["what"]]
+    assert repaired["transactions"] == 1
+    again = snaptide("site", "check", "jfk", "--repair")
+    assert "nothing to repair" in again.output
+    [pushed] = report(snaptide("push", "jfk", "--json"))
+    assert pushed["transactions"] == 1
+    assert ask(sites["hq"], "SELECT count(*) FROM public.orders") == 1
+
+
 def test_sites_are_listed_without_passwords(snaptide: Run, sites: Directory) -> None:
     listed = snaptide("site", "list")
     assert "hq" in listed.output
