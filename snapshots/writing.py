@@ -197,6 +197,7 @@ def _take(connection: Connection, step: _Step) -> None:
     numbers = _numbers(connection, step)
     if not numbers:
         return
+    _announce(connection, step.changes)
     try:
         with connection.begin_nested():
             missing: _Missing = dict.fromkeys(step.run(connection, _span(numbers)))
@@ -207,6 +208,12 @@ def _take(connection: Connection, step: _Step) -> None:
         raise _InTheWay(step.changes, missing) from None
     if missing:
         raise _InTheWay(step.changes, missing)
+
+
+def _announce(connection: Connection, changes: Work) -> None:
+    """Tell our triggers which table is written: what changes in others, cascades do."""
+    table = str(changes.staged.table.oid)
+    connection.execute(select(func.set_config("snaptide.writing", table, True)))
 
 
 def _look_for(connection: Connection, step: _Step, numbers: list[int]) -> _Missing:

@@ -2,20 +2,25 @@
 -- paired by key, and one row for the transaction that all its calls share.
 -- What Snaptide itself applies is not queued; what a user's trigger or a cascade
 -- changes on its own account meanwhile becomes an extra key, which the next
--- refresh reads again.
+-- refresh reads again. A cascade fires this as deep as the merge's statement does,
+-- but on another table than the merge says that it writes.
 -- Tables directly manipulated: the queue, the extra keys, deferred_transaction.
 CREATE OR REPLACE FUNCTION {function}() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS $snaptide$
 DECLARE
     xact xid8 := pg_current_xact_id();
+    aside boolean;
 BEGIN
     IF current_setting('snaptide.origin', true) <> ''
        AND pg_has_role(session_user, 'snaptide_apply', 'MEMBER') THEN
-        IF pg_trigger_depth() > 1 AND TG_OP <> 'INSERT' THEN
+        aside := pg_trigger_depth() > 1
+            OR COALESCE(current_setting('snaptide.writing', true), '')
+               NOT IN ('', TG_RELID::text);
+        IF aside AND TG_OP <> 'INSERT' THEN
             INSERT INTO {extra} ({extra_keys}) SELECT {keys} FROM snaptide_old;
         END IF;
-        IF pg_trigger_depth() > 1 AND TG_OP <> 'DELETE' THEN
+        IF aside AND TG_OP <> 'DELETE' THEN
             INSERT INTO {extra} ({extra_keys}) SELECT {keys} FROM snaptide_new;
         END IF;
         RETURN NULL;

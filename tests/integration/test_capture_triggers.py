@@ -1,5 +1,7 @@
 """Capture beside the user's own triggers and cascades."""
 
+import pytest
+
 import deferred
 from sites import Directory
 from tests.linked_table import as_refresh, calls, link, parked, rows, run
@@ -129,11 +131,28 @@ def test_changes_of_our_own_are_not_queued(sites: Directory) -> None:
     assert calls(sites["jfk"]) == []
 
 
-def test_cascade_of_a_refresh_is_not_queued(sites: Directory) -> None:
-    _parents_and_children(sites)
-    as_refresh(sites["jfk"], "DELETE FROM parent WHERE id = 1")
+@pytest.mark.parametrize(
+    ("action", "left"),
+    [
+        ("ON DELETE CASCADE", [(12, 2)]),
+        ("ON DELETE SET NULL", [(10, None), (11, None), (12, 2)]),
+    ],
+)
+def test_cascade_of_a_refresh_leaves_extra_keys(
+    sites: Directory, action: str, left: list[tuple[object, ...]]
+) -> None:
+    """The children may be of another group, whose refresh has to look again."""
+    _parents_and_children(sites, action)
+    as_refresh(
+        sites["jfk"],
+        "SELECT set_config('snaptide.writing', 'parent'::regclass::oid::text, true)",
+        "DELETE FROM parent WHERE id = 1",
+    )
     assert calls(sites["jfk"]) == []
-    assert rows(sites["jfk"], "child") == [(12, 2)]
+    assert rows(sites["jfk"], "child") == left
+    extra = 'SELECT DISTINCT k1 FROM snaptide."extra$_{}" ORDER BY 1'
+    assert run(sites["jfk"], extra.format("child")) == [(10,), (11,)]
+    assert run(sites["jfk"], extra.format("parent")) == []
 
 
 def test_trigger_below_a_refresh_leaves_extra_keys(sites: Directory) -> None:
