@@ -96,8 +96,9 @@ class BrokerSettings(BaseModel):
     model_config = _strict
 
     url: SecretStr
-    #: Seconds after which a task whose worker died is given to another one.
-    visibility_timeout: int = Field(default=3600, ge=10)
+    #: Seconds after which a task whose worker died is given to another one. One that
+    #: takes longer begins a second time beside itself, finds that it runs, and ends.
+    visibility_timeout: int = Field(default=300, ge=10)
 
 
 def _properties(table: Any, prefix: str = "") -> Any:

@@ -21,7 +21,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from sites import faults
 from sites.errors import SnaptideError
-from tests.campaign import deck
+from tests.campaign import deck, services
 from tests.campaign.deck import Card
 from tests.campaign.kinds import ANY_TIME, Crash
 from tests.campaign.servers import Servers
@@ -31,8 +31,11 @@ from tests.campaign.world import World
 #: Crashes before the end state is compared.
 EPISODE = 40
 
+#: One episode in so many is about workers, beat and Redis.
+WITH_SERVICES = 4
+
 #: Within so many seconds all has to go on by itself.
-PATIENCE = 60
+PATIENCE = 180
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -41,13 +44,25 @@ points = deck.points
 
 def episode(seed: int, number: int, crashes: int) -> Iterator[Crash]:
     """Crash while users write, and see that it ends as if nothing had been."""
-    cards = deck.deal(seed, (number - 1) * EPISODE, min(crashes, EPISODE))
     random = Random(f"{seed} {number}")
     world = _world()
+    if number % WITH_SERVICES == 0:
+        yield from services.episode(world, random, number, crashes)
+        return
+    first = (number - 1 - number // WITH_SERVICES) * EPISODE
+    cards = deck.deal(seed, first, min(crashes, EPISODE))
     with world.users(number):
         for card in cards:
             yield _crash(world, card, random)
     world.assert_as_without_crashes()
+
+
+def end() -> None:
+    """Let the world go, which otherwise goes when the process ends."""
+    world = _world()
+    _world.cache_clear()
+    atexit.unregister(world.close)
+    world.close()
 
 
 @cache
@@ -109,7 +124,10 @@ def _run_victim(world: World, card: Card, seconds: float | None) -> int:
         if seconds is not None:
             time.sleep(seconds)
             process.kill()
-        return process.wait(timeout=PATIENCE)
+        try:
+            return process.wait(timeout=PATIENCE)
+        finally:
+            process.kill()
 
 
 def _kill_beside(world: World, card: Card, verb: Verb, random: Random) -> None:

@@ -19,12 +19,12 @@ class Servers:
     """Starts all of them; what was killed is started again."""
 
     def __init__(self) -> None:
-        self._folder = Path(tempfile.mkdtemp(prefix="snaptide-campaign-"))
+        self.folder = Path(tempfile.mkdtemp(prefix="snaptide-campaign-"))
         # Who was killed must be able to enter it, whatever account that is.
-        self._folder.chmod(0o755)
+        self.folder.chmod(0o755)
         self.hq = self._postgres("hq")
         self.jfk = self._postgres("jfk")
-        self.redis = RedisServer(self._folder / "redis")
+        self.redis = RedisServer(self.folder / "redis")
 
     def start(self) -> None:
         """Start what does not run."""
@@ -35,7 +35,7 @@ class Servers:
         """Stop all, and leave nothing behind."""
         for server in (self.hq, self.jfk, self.redis):
             server.stop()
-        shutil.rmtree(self._folder)
+        shutil.rmtree(self.folder)
 
     def prepare(self) -> None:
         """Make the databases that worlds are cloned from."""
@@ -46,7 +46,7 @@ class Servers:
             directory.close()
 
     def _postgres(self, name: str) -> PostgresServer:
-        return PostgresServer(self._folder / name, settings=TEST_SETTINGS)
+        return PostgresServer(self.folder / name, settings=TEST_SETTINGS)
 
 
 class Lines:

@@ -33,8 +33,19 @@ class Verb:
     spark: bool = False
 
 
-def _push(sites: Directory) -> None:
+def _push_group(sites: Directory) -> None:
+    """Push so much together that it is compiled, and shipped by COPY."""
+    some = (
+        "INSERT INTO public.dispute SELECT max(id) + g, 'more' FROM public.dispute,"
+        " generate_series(1, 10) g GROUP BY g"
+    )
+    for _ in range(3):
+        run(sites["jfk"], some)
     deferred.push(sites["jfk"])
+
+
+def _push_one_by_one(sites: Directory) -> None:
+    deferred.push(sites["jfk"], group_max_calls=0)
 
 
 def _refresh(sites: Directory) -> None:
@@ -107,14 +118,11 @@ def _park_one(sites: Directory) -> None:
     hq, jfk = sites["hq"], sites["jfk"]
     deferred.push(jfk)
     refresh(jfk, "disputes")
-    run(hq, "UPDATE public.dispute SET words = words || ' hq'")
-    run(jfk, "UPDATE public.dispute SET words = words || ' jfk'")
+    run(hq, "UPDATE public.dispute SET words = words || ' hq' WHERE id = 1")
+    run(jfk, "UPDATE public.dispute SET words = words || ' jfk' WHERE id = 1")
     deferred.push(jfk)
     assert len(parked(hq)) == 1
-    run(
-        hq,
-        "UPDATE public.dispute SET words = left(words, -3)",
-    )
+    run(hq, "UPDATE public.dispute SET words = left(words, -3) WHERE id = 1")
 
 
 def _retry(sites: Directory) -> None:
@@ -131,18 +139,31 @@ def _upgrade(sites: Directory) -> None:
 
 VERBS: Mapping[str, Verb] = {
     "push": Verb(
-        run=_push,
+        run=_push_group,
         points=(
             "push.before_cut_commit",
             "push.after_cut",
+            "push.before_lay_commit",
+            "push.after_plan",
+            "transport.before_copy",
+            "push.after_group_ship",
+            "push.before_mark",
+            "push.before_mark_commit",
+        ),
+    ),
+    "push one by one": Verb(
+        run=_push_one_by_one,
+        points=(
             "push.before_ship_commit",
             "push.after_ship",
             "push.before_apply",
+            "push.after_settle",
+            "write.after_park",
+            "write.after_insert",
+            "write.after_update",
             "push.after_apply",
             "push.before_commit",
             "push.after_commit",
-            "push.before_mark",
-            "push.before_mark_commit",
         ),
     ),
     "refresh": Verb(

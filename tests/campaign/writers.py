@@ -9,8 +9,8 @@ import psycopg
 
 ACCOUNTS = 200
 
-#: Seconds between two bookings: a push, one by one, has to keep up.
-PAUSE = 0.8
+#: Seconds between two bookings: a push, one by one, has to keep up on a busy machine.
+PAUSE = 2.0
 
 
 class Writer(threading.Thread):
