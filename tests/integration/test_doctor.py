@@ -191,8 +191,8 @@ def test_bloat(sites: Directory) -> None:
     jfk = sites["jfk"]
     run(
         jfk,
-        "CREATE TABLE snaptide.full (id int, v text)",
-        "INSERT INTO snaptide.full"
+        "CREATE TABLE snaptide.much (id int, v text)",
+        "INSERT INTO snaptide.much"
         " SELECT i, repeat('x', 100) FROM generate_series(1, 9000) i",
         "INSERT INTO snaptide.deferred_transaction (xid, origin_user)"
         " VALUES (pg_current_xact_id(), 'clerk')",
@@ -202,13 +202,15 @@ def test_bloat(sites: Directory) -> None:
         " FROM snaptide.deferred_transaction",
     )
     assert _bloated(jfk) == ["queue"]
-    run(jfk, "DELETE FROM snaptide.full WHERE id > 9")
+    run(jfk, "DELETE FROM snaptide.much WHERE id > 9")
     found = _bloated(jfk)
-    assert found == ["snaptide.full", "queue"]
+    assert found == ["snaptide.much", "queue"]
 
 
 def _bloated(site: Site) -> list[str]:
     with site.connect() as plain:
         connection = plain.execution_options(isolation_level="AUTOCOMMIT")
-        connection.exec_driver_sql("ANALYZE snaptide.full")
-        return [f.subject for f in bloat.check(connection, site.name, least=400_000)]
+        connection.exec_driver_sql("ANALYZE snaptide.much")
+        found = bloat.check(connection, site.name, least=400_000)
+        # So little counts here that the catalogs of a fresh database do.
+        return [f.subject for f in found if not f.subject.startswith("pg_catalog.")]
