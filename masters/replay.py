@@ -19,7 +19,7 @@ from masters.catalog import resolution_record
 from masters.conflict import Conflict, Kind, Row
 from masters.records import Resolved, resolved
 from masters.resolve import Explicit, Resolver, RowResolution, Take
-from masters.rulebook import Rulebook
+from masters.rule_document import Rulebook
 from masters.table_rules import TableRules
 from sites import QualifiedName, Site, identity
 from sites.errors import UnknownTable

@@ -5,9 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 import sqlalchemy as sa
 from sqlalchemy import Connection, select
@@ -15,10 +13,11 @@ from sqlalchemy import Connection, select
 from masters import rulebook
 from masters.catalog import column_group, comparison, resolution_rule
 from masters.conflict import Kind
-from masters.errors import RuleError, RuleExists, UnknownRule
+from masters.errors import RuleExists, UnknownRule
 from masters.rule import Rule
-from masters.rulebook import checked, insert, require_columns
-from masters.table_rules import Comparison, TableRules, load, named, of, rule_of
+from masters.rule_catalog import insert
+from masters.rule_checks import checked, require_columns
+from masters.table_rules import TableRules, load, named, of, rule_of
 from sites import QualifiedName, Site, identity, names
 from sites.table import describe
 
@@ -27,15 +26,12 @@ __all__ = [
     "add_delete_resolution",
     "add_unique_resolution",
     "add_update_resolution",
-    "compare_old_values",
     "drop_delete_resolution",
     "drop_unique_resolution",
     "drop_update_resolution",
     "list_rules",
     "load",
-    "send_old_values",
     "set_column_group",
-    "set_row_version",
 ]
 
 
@@ -181,72 +177,6 @@ def drop_delete_resolution(site: Site, table: str, sequence_no: int) -> None:
     _drop(site, table, Kind.DELETE, "", sequence_no)
 
 
-def compare_old_values(
-    site: Site,
-    table: str,
-    columns: Sequence[str],
-    *,
-    operation: str = "*",
-    compare: bool = True,
-) -> TableRules:
-    """Say whether old values of columns are compared (Oracle: COMPARE_OLD_VALUES).
-
-    A column that is not compared is in no conflict: what the site wrote is taken.
-    The error queue and the record still show it; see `send_old_values`.
-
-    Parameters:
-        operation: update, delete or * for both.
-
-    Raises:
-        UnknownTable, UnknownColumn.
-        RuleError: there is no such operation.
-    """
-    return _leave_out(site, table, columns, operation, _COMPARED, wanted=compare)
-
-
-def send_old_values(
-    site: Site,
-    table: str,
-    columns: Sequence[str],
-    *,
-    operation: str = "*",
-    send: bool = True,
-) -> TableRules:
-    """Say whether sites send old values of columns (Oracle: SEND_OLD_VALUES).
-
-    What is not sent is not compared, and NULL in the error queue, in the record and
-    for methods: additive decides nothing then. It saves the way of large values. A
-    transaction that shares a row with a parked one always waits for it, because
-    what it started from cannot be told any more.
-
-    Parameters:
-        operation: update, delete or * for both.
-
-    Raises:
-        UnknownTable, UnknownColumn.
-        RuleError: there is no such operation, or the column is the key's or the row
-            version, which are always sent.
-    """
-    return _leave_out(site, table, columns, operation, _SENT, wanted=send)
-
-
-def set_row_version(site: Site, table: str, column: str | None) -> TableRules:
-    """Compare one column instead of all old values (Virtuoso: ROWGUID).
-
-    The column is renewed at each change, at every site, by a trigger of yours or a
-    default that the application writes; every change of it is a change of the row,
-    in all column groups. None compares old values again.
-
-    Raises:
-        UnknownTable, UnknownColumn.
-    """
-
-    def changed(before: Comparison) -> Comparison:
-        return replace(before, row_version=column)
-
-    return _compare(site, table, [column] if column is not None else [], changed)
-
-
 def list_rules(site: Site) -> list[TableRules]:
     """Column groups and rules of all tables of a master that have any."""
     with site.begin() as connection:
@@ -290,53 +220,6 @@ def _add(
         insert(connection, where, rule)
         rulebook.note(connection, f"add {method} for {kind} conflicts of {where}")
         return rule
-
-
-#: Fields of `Comparison`, by operation.
-_COMPARED = {"update": "not_at_update", "delete": "not_at_delete"}
-_SENT = {"update": "not_sent_at_update", "delete": "not_sent_at_delete"}
-
-
-def _leave_out(
-    site: Site,
-    table: str,
-    columns: Sequence[str],
-    operation: str,
-    fields: Mapping[str, str],
-    *,
-    wanted: bool,
-) -> TableRules:
-    if operation not in (*fields, "*"):
-        raise RuleError(f"operation is update, delete or *, not {operation!r}.")
-
-    def changed(before: Comparison) -> Comparison:
-        now: dict[str, Any] = {}
-        for name, field in fields.items():
-            if operation in (name, "*"):
-                known = set(getattr(before, field))
-                kept = known - set(columns) if wanted else {*known, *columns}
-                now[field] = tuple(sorted(kept))
-        return replace(before, **now)
-
-    return _compare(site, table, columns, changed)
-
-
-def _compare(
-    site: Site,
-    table: str,
-    columns: Sequence[str],
-    changed: Callable[[Comparison], Comparison],
-) -> TableRules:
-    where = names.parse(table)
-    with site.begin() as connection:
-        identity.read(connection)
-        described = describe(connection, where)
-        require_columns(described, columns)
-        now = changed(load(connection, where).comparison)
-        rulebook.checked_comparison(described, now)
-        rulebook.write_comparison(connection, where, now)
-        rulebook.note(connection, f"change what is compared in {where}")
-        return load(connection, where)
 
 
 def _drop(site: Site, table: str, kind: Kind, reference: str, sequence_no: int) -> None:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from masters import rules
+from masters import comparison, rules
 from snaptide.cli.arguments import Json, SiteName
 from snaptide.cli.program import Program
 from snaptide.cli.rules import TableName, app, show_rules
@@ -36,9 +36,9 @@ def compare(
     program = Program.of(ctx)
     chosen = program.site(site)
     if row_version is not None:
-        rules.set_row_version(chosen, table, row_version or None)
+        comparison.set_row_version(chosen, table, row_version or None)
     if columns:
-        rules.compare_old_values(
+        comparison.compare_old_values(
             chosen, table, columns, operation=operation, compare=not off
         )
     show_rules(program, rules.list_rules(chosen))
@@ -60,7 +60,7 @@ def send(
     """
     program = Program.of(ctx)
     chosen = program.site(site)
-    rules.send_old_values(
+    comparison.send_old_values(
         chosen, table, columns or [], operation=operation, send=not off
     )
     show_rules(program, rules.list_rules(chosen))
