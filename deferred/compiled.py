@@ -124,6 +124,7 @@ def _made(line: Line, group: Group) -> Callable[[int], Made]:
                 known[one.order_no] = Made(
                     transaction=one.xid, changed_at=one.start_time
                 )
+            line.origin.rollback()  # nothing was written there
         return known[order_no]
 
     return made

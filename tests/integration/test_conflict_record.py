@@ -73,6 +73,23 @@ def test_list_show_and_statistics(settled: Directory) -> None:
     assert {line.method for line in counted} == {"discard", "ignore"}
 
 
+def test_conflicts_of_several_transactions_in_one_push(settled: Directory) -> None:
+    """They travel as one group; the record names each."""
+    hq, jfk = settled["hq"], settled["jfk"]
+    run(hq, "INSERT INTO orders SELECT g, 'n' || g, 1 FROM generate_series(11, 14) g")
+    as_refresh(
+        jfk, "INSERT INTO orders SELECT g, 'n' || g, 1 FROM generate_series(11, 14) g"
+    )
+    run(hq, "UPDATE orders SET qty = 27 WHERE id > 10")
+    for number in range(11, 15):
+        run(jfk, f"UPDATE orders SET qty = 15 WHERE id = {number}")
+    report = deferred.push(jfk)
+    assert (report.transactions, report.conflicts_resolved) == (4, 4)
+    found = records.list_resolutions(hq, limit=4)
+    assert len({one.origin_transaction for one in found}) == 4
+    assert [one.row_key["id"] for one in found] == ["14", "13", "12", "11"]
+
+
 def test_purge_keeps_what_is_young(settled: Directory) -> None:
     hq = settled["hq"]
     assert records.purge_resolutions(hq, timedelta(days=1)) == 0
