@@ -82,7 +82,10 @@ def taken(staged: Staged, unique: Unique, unit: int) -> Compared:
     mine = staged.table.sql().alias("mine")
     other = staged.table.sql().alias("other")
     holds = and_(
-        *(other.c[c] == _result(staged, source, mine, c) for c in unique.columns)
+        *(
+            _same(unique, other.c[c], _result(staged, source, mine, c))
+            for c in unique.columns
+        )
     )
     return Compared(
         staged=staged,
@@ -98,6 +101,15 @@ def taken(staged: Staged, unique: Unique, unit: int) -> Compared:
             sa.not_(_given_up(staged, unique, unit, other)),
         ),
     )
+
+
+def _same(
+    unique: Unique, held: ColumnElement[Any], wanted: ColumnElement[Any]
+) -> ColumnElement[bool]:
+    """Whether a constraint takes two values for one, so that an index can be used."""
+    if not unique.nulls_not_distinct:
+        return held == wanted
+    return or_(held == wanted, and_(held.is_(None), wanted.is_(None)))
 
 
 def _changed(staged: Staged, columns: Iterable[str]) -> ColumnElement[bool]:

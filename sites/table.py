@@ -105,6 +105,8 @@ class Unique:
     primary: bool
     deferrable: bool
     is_constraint: bool
+    #: two NULLs are the same value
+    nulls_not_distinct: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,6 +4,7 @@ SELECT ic.relname AS name,
        i.indisprimary AS primary,
        COALESCE(c.condeferrable, false) AS deferrable,
        c.oid IS NOT NULL AS is_constraint,
+       i.indnullsnotdistinct AS nulls_not_distinct,
        ARRAY(SELECT a.attname::text
              FROM unnest(i.indkey::int2[]) WITH ORDINALITY k(attnum, n)
              JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.attnum

@@ -83,6 +83,38 @@ def test_null_is_never_taken(parts: Directory) -> None:
     assert deferred.push(parts["jfk"]).errors == 0
 
 
+def test_null_is_taken_where_nulls_are_not_distinct(parts: Directory) -> None:
+    run(
+        parts["hq"],
+        "CREATE UNIQUE INDEX parts_lot ON parts (lot) NULLS NOT DISTINCT",
+        "INSERT INTO parts VALUES (3, 'x', 'x', NULL)",
+    )
+    run(parts["jfk"], "INSERT INTO parts VALUES (4, 'y', 'y', NULL)")
+    deferred.push(parts["jfk"])
+    assert refused(parts["hq"]) == ["uniqueness conflict of parts_lot: no rule"]
+    rule(parts, "parts_lot", "discard")
+    deferred.retry_errors(parts["hq"])
+    assert [row[0] for row in held(parts["hq"])] == [1, 2, 3]
+
+
+@pytest.mark.parametrize("index", ["(lower(code))", "(code) WHERE lot = 9"])
+def test_index_on_an_expression_or_part_is_named_by_the_database(
+    parts: Directory, index: str
+) -> None:
+    """Only the database can say what breaks it: parked, and no rule is asked."""
+    run(
+        parts["hq"],
+        f"CREATE UNIQUE INDEX parts_odd ON parts {index}",
+        "INSERT INTO parts VALUES (3, 'x', 'odd', 9)",
+        "ALTER TABLE parts DROP CONSTRAINT parts_code",
+    )
+    run(parts["jfk"], "INSERT INTO parts VALUES (4, 'y', 'odd', 9)")
+    deferred.push(parts["jfk"])
+    [error] = deferred.list_errors(parts["hq"])
+    assert (error.reason, error.error_code) == ("conflict", "23505")
+    assert "parts_odd" in error.error_message
+
+
 def test_discard_drops_the_incoming_row(parts: Directory) -> None:
     rule(parts, "parts_name_key", "discard")
     run(parts["hq"], "INSERT INTO parts VALUES (3, 'x', 'a', 1)")
