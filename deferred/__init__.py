@@ -1,5 +1,7 @@
 """How a change travels: queue, push, error queue, schedules."""
 
+from deferred.backlog import Backlog, list_destinations
+from deferred.budget import set_budget, validate_destination
 from deferred.coordinator.connection import coordinate, synchronous
 from deferred.coordinator.in_doubt import (
     commit_in_doubt,
@@ -23,6 +25,7 @@ from deferred.schedules import (
 )
 
 __all__ = [
+    "Backlog",
     "Edit",
     "PushReport",
     "Pushes",
@@ -33,6 +36,7 @@ __all__ = [
     "delete_errors",
     "enable_schedule",
     "forget_in_doubt",
+    "list_destinations",
     "list_errors",
     "list_in_doubt",
     "list_schedules",
@@ -44,7 +48,9 @@ __all__ = [
     "retry_errors",
     "rollback_in_doubt",
     "schedule",
+    "set_budget",
     "show_error",
     "synchronous",
     "unschedule",
+    "validate_destination",
 ]

@@ -18,6 +18,9 @@ from deferred.queue import list_queues
 from sites import Site, identity, position
 from sites.catalog import SCHEMA
 
+#: A destination that fails is left alone by workers for at most so many seconds.
+LONGEST_PAUSE = 60
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backlog:
@@ -62,8 +65,7 @@ def waiting_destinations(connection: Connection) -> list[str]:
 
 def resting(connection: Connection) -> set[str]:
     """Destinations that have failed a moment ago, and are left alone for a while."""
-    wanted = destination.c.retry_at > func.clock_timestamp()
-    return set(connection.scalars(select(destination.c.name).where(wanted)))
+    return set(connection.scalars(select(destination.c.name).where(_rests())))
 
 
 def backlogs(connection: Connection) -> list[Backlog]:
@@ -100,6 +102,13 @@ def calls_left(connection: Connection, name: str) -> int:
     return sum(int(connection.scalar(wanted) or 0) for wanted in (cut, *new))
 
 
+def list_destinations(site: Site) -> list[Backlog]:
+    """What waits for each destination of a site, and how it stands."""
+    with site.begin() as connection:
+        identity.read(connection)
+        return backlogs(connection)
+
+
 def set_disabled(site: Site, name: str, *, disabled: bool) -> Backlog:
     """Pause the pushes to a destination, or let them go on (Oracle: SET_DISABLED).
 
@@ -127,11 +136,22 @@ def _heads() -> sa.Select[Any]:
 
 def _open() -> ColumnElement[bool]:
     """Whether a destination may be tried."""
-    retry_at = destination.c.retry_at
     return sa.and_(
         sa.not_(destination.c.disabled),
         destination.c.invalid_since.is_(None),
-        sa.or_(retry_at.is_(None), retry_at <= func.clock_timestamp()),
+        sa.not_(func.coalesce(_rests(), sa.false())),
+    )
+
+
+def _rests() -> ColumnElement[bool]:
+    """Whether a destination failed a moment ago.
+
+    Not where the pause would end later than any does: then a clock was set back.
+    """
+    now, longest = func.clock_timestamp(), timedelta(seconds=LONGEST_PAUSE)
+    return sa.and_(
+        destination.c.retry_at > now,
+        destination.c.retry_at <= now + sa.literal(longest, sa.Interval),
     )
 
 

@@ -15,15 +15,12 @@ from datetime import timedelta
 import sqlalchemy as sa
 from sqlalchemy import Connection, func, select
 
-from deferred.backlog import Backlog, backlog_of
+from deferred.backlog import LONGEST_PAUSE, Backlog, backlog_of
 from deferred.catalog import destination
 from deferred.errors import DestinationInvalid
 from sites import Site, identity
 
 log = logging.getLogger(__name__)
-
-#: Seconds until a destination that failed is tried again by itself: 1, 2, 4, ...
-LONGEST_PAUSE = 60
 
 
 def set_budget(
@@ -47,7 +44,7 @@ def set_budget(
     return _change(site, name, max_lag_age=age, max_lag_bytes=size)
 
 
-def validate(site: Site, name: str) -> Backlog:
+def validate_destination(site: Site, name: str) -> Backlog:
     """Let pushes to an invalid destination go on, with all that waits.
 
     Its budget does not count until the queue is within it again.
@@ -87,7 +84,7 @@ def judge(connection: Connection, name: str) -> None:
 
 
 def pause() -> dict[str, object]:
-    """What a failure writes: when to try again, later each time, not all at once."""
+    """What a failure writes: when to try again, after 1, 2, 4, ... seconds or less."""
     seconds = func.least(func.power(2, destination.c.failures), LONGEST_PAUSE)
     spread = 0.5 + func.random() / 2
     return {

@@ -7,10 +7,9 @@ from typing import Annotated
 
 import typer
 
-from deferred import budget
-from deferred.backlog import Backlog, backlogs
+import deferred
+from deferred.backlog import Backlog
 from deferred.interval import check_interval, seconds_of
-from sites import identity
 from snaptide.cli.arguments import Json, SiteName, complete_site
 from snaptide.cli.failures import ExitCode
 from snaptide.cli.output import duration, facts, show, size, table
@@ -35,9 +34,7 @@ def list_(ctx: typer.Context, site: SiteName, json: Json = False) -> None:
     Example: snaptide destination list jfk
     """
     program = Program.of(ctx)
-    with program.site(site).begin() as connection:
-        identity.read(connection)
-        found = backlogs(connection)
+    found = deferred.list_destinations(program.site(site))
     show(program, found, lambda: table(COLUMNS, map(_row, found)))
     if any(one.invalid_since for one in found):
         raise typer.Exit(ExitCode.ATTENTION)
@@ -61,7 +58,7 @@ def budget_(
     Example: snaptide destination budget jfk hq --age 7d --size 10GB
     """
     program = Program.of(ctx)
-    changed = budget.set_budget(
+    changed = deferred.set_budget(
         program.site(site), destination, age=_age(age), size=_bytes(size)
     )
     show(program, changed, lambda: facts(changed))
@@ -79,7 +76,7 @@ def validate(
     Example: snaptide destination validate jfk hq
     """
     program = Program.of(ctx)
-    changed = budget.validate(program.site(site), destination)
+    changed = deferred.validate_destination(program.site(site), destination)
     show(program, changed, lambda: facts(changed))
 
 

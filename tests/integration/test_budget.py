@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 import deferred
-from deferred import backlog, budget, tasks
+from deferred import backlog, tasks
 from deferred.backlog import Backlog
 from deferred.errors import DestinationInvalid, NoSuchDestination
 from sites import Directory, Site, configured
@@ -80,7 +80,7 @@ def test_over_its_budget_a_destination_is_invalid(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     jfk = orders["jfk"]
-    budget.set_budget(jfk, "hq", age=age, size=size)
+    deferred.set_budget(jfk, "hq", age=age, size=size)
     with caplog.at_level(logging.WARNING), pytest.raises(DestinationInvalid) as caught:
         deferred.push(jfk)
     assert said in caught.value.message
@@ -100,20 +100,20 @@ def test_over_its_budget_a_destination_is_invalid(
 def test_a_larger_budget_alone_makes_nothing_valid(orders: Directory) -> None:
     """Somebody has to look at what waits, and say so."""
     jfk = orders["jfk"]
-    budget.set_budget(jfk, "hq", size=1)
+    deferred.set_budget(jfk, "hq", size=1)
     with pytest.raises(DestinationInvalid):
         deferred.push(jfk)
-    budget.set_budget(jfk, "hq")
+    deferred.set_budget(jfk, "hq")
     with pytest.raises(DestinationInvalid):
         deferred.push(jfk)
 
 
 def test_made_valid_it_gets_all_that_waits(orders: Directory) -> None:
     jfk = orders["jfk"]
-    budget.set_budget(jfk, "hq", age=LITTLE)
+    deferred.set_budget(jfk, "hq", age=LITTLE)
     with pytest.raises(DestinationInvalid):
         deferred.push(jfk)
-    assert budget.validate(jfk, "hq").invalid_since is None
+    assert deferred.validate_destination(jfk, "hq").invalid_since is None
     # In two runs, the second still over the budget.
     assert deferred.push(jfk, transaction_count=1).transactions == 1
     assert deferred.push(jfk).transactions == 1
@@ -127,17 +127,17 @@ def test_made_valid_it_gets_all_that_waits(orders: Directory) -> None:
 
 def test_within_its_budget_nothing_happens(orders: Directory) -> None:
     jfk = orders["jfk"]
-    budget.set_budget(jfk, "hq", age=timedelta(days=1), size=10_000)
+    deferred.set_budget(jfk, "hq", age=timedelta(days=1), size=10_000)
     assert deferred.push(jfk).transactions == 2
     assert waits(jfk).invalid_since is None
 
 
 def test_a_budget_needs_a_destination(orders: Directory) -> None:
-    for change in (budget.set_budget, budget.validate):
+    for change in (deferred.set_budget, deferred.validate_destination):
         with pytest.raises(NoSuchDestination):
             change(orders["jfk"], "lga")
     with pytest.raises(ValueError, match="negative"):
-        budget.set_budget(orders["jfk"], "hq", size=-1)
+        deferred.set_budget(orders["jfk"], "hq", size=-1)
 
 
 def test_a_master_that_is_away_is_left_alone_longer_each_time(
@@ -158,9 +158,12 @@ def test_a_master_that_is_away_is_left_alone_longer_each_time(
         )
     away.close()
     for failures, pause in enumerate(pauses):
-        longest = min(2**failures, budget.LONGEST_PAUSE)
+        longest = min(2**failures, backlog.LONGEST_PAUSE)
         assert longest / 2 <= pause <= longest + 0.5
     assert tried(jfk) == []
+    # A clock that was wrong and is set right does not make the pause longer.
+    run(jfk, "UPDATE snaptide.destination SET retry_at = now() + interval '1 day'")
+    assert tried(jfk) == ["hq"]
     # Who asks by hand need not wait.
     assert deferred.push(jfk).transactions == 2
     assert waits(jfk).retry_at is None

@@ -15,11 +15,11 @@ from masters import settlement
 from sites import Directory
 from tests.linked_table import as_refresh, link, parked, queued, run
 
-CALLS = int(os.environ.get("SNAPTIDE_LARGE_CALLS", "20000"))
+CALLS = int(os.environ.get("SNAPTIDE_LARGE_CALLS", "12000"))
 SMALL = 1000
 
 #: Megabytes that a large transaction may take more than a small one.
-MORE = 20
+MORE = 15
 
 _PROGRAM = """
 import json, os, sys
