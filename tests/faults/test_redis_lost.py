@@ -145,10 +145,9 @@ def test_again_and_again_under_writers(
 ) -> None:
     hq, jfk = counter["hq"], counter["jfk"]
     services.worker()
-    services.worker()
     beat = services.beat()
     schedules.schedule(jfk, "push", "hq", every="1s")
-    schedules.schedule(jfk, "refresh", "t", every="1s")
+    schedules.schedule(jfk, "refresh", "t", every="2s")
     writing = threading.Event()
     written: list[int] = []
 
@@ -160,7 +159,7 @@ def test_again_and_again_under_writers(
     writer = threading.Thread(target=write)
     writer.start()
     try:
-        for number in range(3):
+        for number in range(2):
             enough = 20 * (number + 1)
             eventually(lambda: len(written) > enough, what="writes")  # noqa: B023
             eventually(lambda: rows(hq, SUM) != [(100000,)], what="a push")
