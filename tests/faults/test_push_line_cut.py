@@ -6,15 +6,16 @@ from collections.abc import Callable
 import pytest
 
 import deferred
-from deferred import delivery, push
 from deferred.errors import PushInterrupted
-from sites import Directory, Site, identity
+from sites import Directory, Site, faults, identity
 from sites.errors import SiteUnreachable
 from snaptide import migrate
 from snaptide.embedded import PostgresServer
 from tests.fix_proxy import Proxy
 from tests.linked_table import as_refresh, link, parked, queued, rows, run
 
+#: Each transaction by itself, so that there is a second to be stopped at.
+EACH = 1
 COUNT_UP = "UPDATE orders SET qty = qty + 1"
 
 
@@ -36,10 +37,7 @@ def at_point(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """A function that has something done in the middle of a push."""
 
     def arrange(name: str, action: Callable[[], None], nth: int = 1) -> None:
-        faults = AtPoint(name, action, nth)
-        # `deferred.push` is the function; its module is found by what it defines.
-        for module in (push.__globals__, vars(delivery)):
-            monkeypatch.setitem(module, "faults", faults)
+        monkeypatch.setattr(faults, "point", AtPoint(name, action, nth).point)
 
     return arrange
 
@@ -75,7 +73,7 @@ def test_line_to_the_master_is_cut(
     far, proxy = proxied
     at_point(point, proxy.cut, nth)
     with pytest.raises(PushInterrupted) as caught:
-        deferred.push(far["jfk"])
+        deferred.push(far["jfk"], group_max_calls=EACH)
     assert _last_error(sites["jfk"]) in caught.value.message
     deferred.push(far["jfk"])
     far.close()
@@ -115,7 +113,7 @@ def test_master_server_dies(
     sites = _with_own(make_sites, own_server, "hq")
     at_point(point, own_server.kill, nth)
     with pytest.raises(PushInterrupted):
-        deferred.push(sites["jfk"])
+        deferred.push(sites["jfk"], group_max_calls=EACH)
     own_server.start()
     deferred.push(sites["jfk"])
     _assert_delivered_once(sites)
@@ -133,7 +131,7 @@ def test_origin_server_dies(
     sites = _with_own(make_sites, own_server, "jfk")
     at_point(point, own_server.kill, nth)
     with pytest.raises((PushInterrupted, SiteUnreachable)):
-        deferred.push(sites["jfk"])
+        deferred.push(sites["jfk"], group_max_calls=EACH)
     own_server.start()
     deferred.push(sites["jfk"])
     _assert_delivered_once(sites)
