@@ -1,0 +1,77 @@
+"""The one transaction at the site that brings a group to its new moment."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from sqlalchemy import Connection
+from sqlalchemy.exc import DBAPIError
+
+from sites import faults
+from snapshots import first_load, merge, work
+from snapshots.comparison import Compared
+from snapshots.definition import Definition, define
+from snapshots.errors import CannotMerge
+from snapshots.merge import Merged
+from snapshots.task import Task
+from snapshots.window import LOAD, Window
+
+
+def commit(
+    task: Task, seen: Window, compared: Sequence[Compared], here: str
+) -> dict[str, Merged]:
+    definitions = _definitions(task, seen)
+    methods = {m.snapshot.key: m.method for m in seen.members}
+    with task.site.begin() as connection:
+        merge.prepare(connection, task.group)
+        merged = _write(connection, task, seen, compared)
+        for found in compared:
+            merge.clear(connection, found.member, seen, here)
+        for member in seen.members:
+            if member.method == LOAD:
+                definition = definitions[member.snapshot.key]
+                first_load.finish(connection, member, definition, task.master.name)
+        merge.settle(connection, task.group, seen, methods, merged)
+        faults.point("refresh.before_merge_commit")
+    return merged
+
+
+def _write(
+    connection: Connection, task: Task, seen: Window, compared: Sequence[Compared]
+) -> dict[str, Merged]:
+    """Write what differs, if anything does."""
+    if not any(found.differs for found in compared):
+        return {found.member.snapshot.key: Merged() for found in compared}
+    group = []
+    with _refused_by_the_site():
+        for number, found in enumerate(compared):
+            changes = work.create(connection, found.member, number)
+            work.take(connection, changes, found.difference)
+            group.append(changes)
+        return merge.merge(connection, group, seen, task.rules)
+
+
+@contextmanager
+def _refused_by_the_site() -> Iterator[None]:
+    """Name the type, trigger or constraint that refuses the master's rows."""
+    try:
+        yield
+    except DBAPIError as error:
+        raise CannotMerge(f"The site refuses the rows: {error.orig}") from error
+
+
+def _definitions(task: Task, seen: Window) -> dict[str, Definition]:
+    """What the master tables look like, when a new snapshot needs to know."""
+    if all(m.method != LOAD for m in seen.members):
+        return {}
+    return {
+        m.key: define(
+            task.master,
+            m.master,
+            columns=m.columns,
+            condition=None,
+            updatable=m.updatable,
+        )
+        for m in task.members
+    }

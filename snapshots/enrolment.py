@@ -1,0 +1,50 @@
+"""Having the master keep its logs for the snapshots of a group."""
+
+from __future__ import annotations
+
+from sqlalchemy import Connection
+
+from masters import registration
+from masters.snapshot_log import find_log
+from sites import position
+from snapshots.snapshot import Snapshot
+from snapshots.task import Task
+
+
+def register_new(task: Task) -> set[str]:
+    """Have the master keep its log for snapshots that it keeps nothing for yet.
+
+    These are about to be loaded; or the master forgot them, and they will be
+    compared completely.
+
+    Returns:
+        Those that it kept its log for already.
+    """
+    keys = [m.key for m in task.members]
+    with task.master.begin() as connection:
+        known = registration.registered(connection, task.who.site_id, keys)
+        for member in task.members:
+            if member.key not in known:
+                _register(connection, task, member)
+        new = [m.key for m in task.members if not (m.loaded and m.key in known)]
+        if new:
+            here = position.current(connection)
+            registration.advance(connection, task.who.site_id, new, here)
+    return known
+
+
+def _register(connection: Connection, task: Task, member: Snapshot) -> None:
+    log = find_log(connection, member.master)
+    if log is None:
+        return
+    registration.register(
+        connection,
+        site_id=task.who.site_id,
+        site_name=task.site.name,
+        snapshot=member.key,
+        refresh_group=task.group.name,
+        log_id=log.id,
+        table=member.master,
+        condition=member.condition,
+        updatable=member.updatable,
+    )

@@ -1,0 +1,70 @@
+"""What one refresh is about: a group, its snapshots as they are now, and the rules."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from deferred import error_queue
+from sites import identity, names
+from sites.identity import Identity
+from sites.site import Site
+from snapshots import refresh_group, snapshot
+from snapshots.errors import ErrorsAtMaster, UnknownSnapshot, WrongMethod
+from snapshots.merge import Rules
+from snapshots.refresh_group import RefreshGroup
+from snapshots.snapshot import Snapshot
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """One refresh of one group."""
+
+    site: Site
+    master: Site
+    who: Identity
+    group: RefreshGroup
+    members: tuple[Snapshot, ...]
+    methods: Mapping[str, str]
+    rules: Rules
+
+
+def read(
+    site: Site, group_name: str, named: list[str], method: str, rules: Rules
+) -> Task:
+    with site.connect() as connection:
+        who = identity.confirm(connection, site.name)
+        group = refresh_group.find(connection, group_name)
+        members = snapshot.members(connection, group_name)
+    if group is None or not members:
+        raise UnknownSnapshot(f"Refresh group {group_name} has no snapshots.")
+    keys = [m.key for m in members]
+    if named != [group_name]:
+        keys = [str(names.parse(name)) for name in named]
+    return Task(
+        site=site,
+        master=site.peer(group.master),
+        who=who,
+        group=group,
+        members=tuple(members),
+        methods=_methods(keys, method),
+        rules=rules,
+    )
+
+
+def _methods(keys: list[str], method: str) -> dict[str, str]:
+    if set(method.lower()) - set("fc?") or len(method) > len(keys):
+        raise WrongMethod(f"{method!r} is not a method for {len(keys)} snapshots.")
+    return dict(zip(keys, method.lower(), strict=False))
+
+
+def refuse_errors(task: Task) -> None:
+    tables = [m.master for m in task.members]
+    with task.master.connect() as connection:
+        parked = error_queue.parked(connection, task.who.site_id, tables)
+    if parked:
+        raise ErrorsAtMaster(
+            f"{parked} transactions of {task.site.name} stand in the error queue of "
+            f"{task.master.name}.",
+            transactions=parked,
+        )

@@ -1,0 +1,211 @@
+"""One turn of a refresh: read both sides, compare, and merge."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+
+from psycopg.errors import LockNotAvailable, UndefinedTable
+from sqlalchemy import Connection, func, select
+
+from deferred import agreement
+from masters import registration
+from masters.snapshot_log import find_log
+from sites import faults, peers, position, ring
+from sites.activity import Progress
+from sites.site import Site
+from snapshots import (
+    base_table,
+    comparison,
+    enrolment,
+    first_load,
+    images,
+    large,
+    stage,
+    window,
+)
+from snapshots.commit import commit
+from snapshots.comparison import Compared
+from snapshots.errors import PositionMoved
+from snapshots.large import Sides
+from snapshots.merge import Merged
+from snapshots.reports import SnapshotReport
+from snapshots.stage import Stage
+from snapshots.task import Task
+from snapshots.window import LOAD, Member, Window
+
+
+def run(task: Task, told: Progress | None) -> tuple[Window, tuple[SnapshotReport, ...]]:
+    """Read, compare and merge once; commits at the site, then at the master."""
+    _confirm_master(task)
+    registered = enrolment.register_new(task)
+    faults.point("refresh.after_register")
+    with _masters_moment(task) as master, _moment(task.site) as site:
+        with task.site.connect() as plain:
+            seen = window.read(
+                master,
+                plain,
+                task.who,
+                task.group,
+                task.members,
+                task.methods,
+                registered,
+            )
+        _meet(task, seen)
+        faults.point("refresh.after_window")
+        known = [m for m in seen.members if m.method != LOAD]
+        ready = [_ready(task, master, seen, member) for member in known]
+        # Only now does the site's own moment begin.
+        here = position.current(site)
+        loaded = _load(task, master, seen, told)
+        faults.point("refresh.after_load")
+        sides = Sides(
+            master=task.master, site=task.site, at_master=master, at_site=site
+        )
+        compared = [
+            _compare(sides, seen, member, one)
+            for member, one in zip(known, ready, strict=True)
+        ]
+    faults.point("refresh.after_stage")
+    merged = commit(task, seen, compared, here)
+    faults.point("refresh.after_merge")
+    _sweep(task, compared)
+    faults.point("refresh.after_sweep")
+    _link(task, seen)
+    faults.point("refresh.before_advance")
+    with task.master.begin() as connection:
+        keys = [m.key for m in task.members]
+        registration.advance(connection, task.who.site_id, keys, seen.position)
+    return seen, _reports(seen, compared, merged, loaded)
+
+
+def _confirm_master(task: Task) -> None:
+    """Make sure that neither side was restored to before their last contact."""
+    with task.site.connect() as site, task.master.connect() as master:
+        agreement.confirm_for_refresh(site, master, task.who, task.group.master)
+
+
+def _meet(task: Task, seen: Window) -> None:
+    """Have both sides remember the window: a master that loses it will be known."""
+    with task.site.connect() as site, task.master.connect() as master:
+        peers.meet(site, master, task.who, seen.master)
+
+
+def _ready(
+    task: Task, master: Connection, seen: Window, member: Member
+) -> images.Keys | large.Prepared:
+    """What has to be known of the window before the site's own moment begins."""
+    keys = comparison.small_window(master, seen, member)
+    if keys is None:
+        return large.prepare(task.site, master, seen, member)
+    return keys
+
+
+def _compare(
+    sides: Sides, seen: Window, member: Member, ready: images.Keys | large.Prepared
+) -> Compared:
+    if isinstance(ready, large.Prepared):
+        return large.compare(sides, seen, member, ready)
+    return comparison.compare(sides.at_master, sides.at_site, member, ready)
+
+
+@contextmanager
+def _moment(site: Site) -> Iterator[Connection]:
+    """A connection that sees one moment, from its first statement on."""
+    with site.connect() as plain:
+        yield plain.execution_options(isolation_level="REPEATABLE READ")
+
+
+@contextmanager
+def _masters_moment(task: Task) -> Iterator[Connection]:
+    """The same at the master, with its logs held from before that moment on.
+
+    A purge that empties a partition takes its rows away from older moments too:
+    what was looked up as being there would be read as empty.
+    """
+    with task.master.connect() as plain:
+        logs = [find_log(plain, member.master) for member in task.members]
+        plain.rollback()
+        connection = plain.execution_options(isolation_level="REPEATABLE READ")
+        try:
+            ring.hold(connection, [log.log_table for log in logs if log is not None])
+        except UndefinedTable as error:
+            raise PositionMoved(
+                "A snapshot log of the group went meanwhile."
+            ) from error
+        yield connection
+
+
+def _load(
+    task: Task, master: Connection, seen: Window, told: Progress | None
+) -> dict[str, int]:
+    new = [m for m in seen.members if m.method == LOAD]
+    if not new:
+        return {}
+    moment = str(master.scalar(select(func.pg_export_snapshot())))
+    return {
+        m.snapshot.key: first_load.copy(task.site, task.master, master, moment, m, told)
+        for m in new
+    }
+
+
+def _sweep(task: Task, compared: Sequence[Compared]) -> None:
+    """Drop the stages; what a crash leaves goes with the next large refresh."""
+    staged = [c for c in compared if isinstance(c.difference, Stage)]
+    if not staged:
+        return
+    with task.site.begin() as connection:
+        for found in staged:
+            assert isinstance(found.difference, Stage)
+            stage.forget(connection, found.difference)
+            stage.drop(connection, found.member.snapshot)
+
+
+def _link(task: Task, seen: Window) -> None:
+    """Add the foreign keys whose snapshots are both there now.
+
+    Each in a transaction of its own: users write to the tables, and who cannot
+    be locked for a moment gets his key with a later refresh. Rows are checked in
+    another one, in which users go on writing.
+    """
+    for reference in base_table.missing_references(seen.members):
+        with suppress(LockNotAvailable):
+            for step in (base_table.add_reference, base_table.check_reference):
+                with task.site.begin() as connection:
+                    brief = func.set_config("lock_timeout", "500ms", True)
+                    connection.execute(select(brief))
+                    step(connection, reference)
+
+
+def _reports(
+    seen: Window,
+    compared: Sequence[Compared],
+    merged: Mapping[str, Merged],
+    loaded: Mapping[str, int],
+) -> tuple[SnapshotReport, ...]:
+    keys = {c.member.snapshot.key: c.window_keys for c in compared}
+    return tuple(
+        _report(m.snapshot.key, m.method, merged, loaded, keys) for m in seen.members
+    )
+
+
+def _report(
+    name: str,
+    method: str,
+    merged: Mapping[str, Merged],
+    loaded: Mapping[str, int],
+    keys: Mapping[str, int | None],
+) -> SnapshotReport:
+    if name not in merged:
+        return SnapshotReport(name=name, method=method, inserted=loaded[name])
+    done = merged[name]
+    return SnapshotReport(
+        name=name,
+        method=method,
+        inserted=done.inserted,
+        updated=done.updated,
+        deleted=done.deleted,
+        held_back=done.held_back,
+        refused=done.refused,
+        window_keys=keys[name],
+    )
