@@ -3,6 +3,7 @@
 import socket
 import struct
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from urllib.parse import urlsplit, urlunsplit
@@ -24,6 +25,8 @@ class Proxy:
         self._target = (target.hostname, target.port)
         self._target_url = target_url
         self.port = free_port()
+        #: seconds that each piece takes, of at most 64 kB
+        self.delay = 0.0
         self._listener: socket.socket | None = None
         self._lines: list[socket.socket] = []
         self._lock = threading.Lock()
@@ -114,6 +117,7 @@ class Proxy:
         with suppress(OSError):
             while data := source.recv(65536):
                 self._hearing.wait()
+                time.sleep(self.delay)
                 if self._is_last():
                     self.cut()
                     return

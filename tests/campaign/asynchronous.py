@@ -29,7 +29,7 @@ from tests.campaign.verbs import VERBS, Verb
 from tests.campaign.world import World
 
 #: Crashes before the end state is compared.
-EPISODE = 40
+EPISODE = 50
 
 #: One episode in so many is about workers, beat and Redis.
 WITH_SERVICES = 4

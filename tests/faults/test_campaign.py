@@ -1,0 +1,67 @@
+"""A short campaign (CAMPAIGN_CRASHES=45 goes everywhere); what one keeps of itself."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from docs.generator import fault_points
+from tests.campaign import asynchronous, deck, report
+from tests.campaign.kinds import ANY_TIME, Crash
+from tests.campaign.state import State
+
+#: Of a coordinated transaction, of what follows a restore, of a group that is refused:
+#: they have tests of their own.
+ELSEWHERE = (
+    "synchronous.",
+    "recovery.",
+    "agreement.",
+    "peers.",
+    "repair.",
+    "push.after_refusal",
+)
+
+
+@pytest.mark.faults
+@pytest.mark.usefixtures("spark")
+def test_a_short_campaign() -> None:
+    """As many places as there are crashes, then the comparison."""
+    size = int(os.environ.get("CAMPAIGN_CRASHES", "12"))
+    try:
+        crashes = list(asynchronous.episode(1, 1, size))
+    finally:
+        asynchronous.end()
+    points = deck.points()
+    assert len(report.missed(crashes, points)) == max(len(points) - size, 0)
+
+
+def test_campaign_goes_everywhere() -> None:
+    """Each fault point of the code is one that some campaign goes to."""
+    named = {name for name, _, _ in fault_points.calls()}
+    others = {name for name in named if name.startswith(ELSEWHERE)}
+    assert set(deck.points()) == named - others
+
+
+def test_deck_is_the_same_for_a_seed_wherever_one_begins() -> None:
+    everything = deck.deal(7, 0, 300)
+    assert deck.deal(7, 120, 40) == everything[120:160]
+    assert deck.deal(8, 0, 300) != everything
+    first = {card.point for card in everything[: len(deck.points())]}
+    assert first == set(deck.points())
+
+
+def test_state_goes_on(tmp_path: Path) -> None:
+    path = tmp_path / "folder" / "state"
+    crash = Crash(point=ANY_TIME, victim="site", verb="push", seconds=1.5)
+    State(path, kind="async", seed=1).add(3, [crash])
+    again = State(path, kind="async", seed=1)
+    [episode] = again.episodes()
+    assert (episode.number, episode.crashes) == (3, (crash,))
+    with pytest.raises(SystemExit, match="another campaign"):
+        State(path, kind="async", seed=2)
+
+
+def test_report_says_what_was_not_reached() -> None:
+    crash = Crash(point="a", victim="site", verb="push", seconds=1)
+    assert report.missed([crash], ["a", "b"]) == ["b"]
+    assert report.table([crash], ["a", "b"]).row_count == 3
