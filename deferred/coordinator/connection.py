@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, MutableMapping
 from contextlib import contextmanager
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from sqlalchemy import Connection, Engine, event
 
@@ -21,7 +22,8 @@ LOCK_TIMEOUT = 5.0
 #: Seconds: a transaction may be left alone as long, at the site and its masters.
 IDLE_TIMEOUT = 60.0
 
-_KEY = "snaptide.coordinated"
+#: By connection, not on it: one that was lost has to be rolled back at the masters too.
+_open: MutableMapping[Connection, Transaction] = WeakKeyDictionary()
 
 
 @contextmanager
@@ -110,7 +112,7 @@ def _engine(site: Site) -> Engine:
 def _listen(engine: Engine, knowledge: Knowledge, limits: dict[str, float]) -> None:
     def begin(connection: Connection) -> None:
         own = connection.get_execution_options().get("snaptide_limits", limits)
-        connection.info[_KEY] = Transaction(connection, knowledge, own)
+        _open[connection] = Transaction(connection, knowledge, own)
 
     def before(connection: Connection, _cursor: Any, statement: str, *_: Any) -> None:
         _transaction(connection).before(statement)
@@ -133,23 +135,23 @@ def _listen(engine: Engine, knowledge: Knowledge, limits: dict[str, float]) -> N
 
 
 def _transaction(connection: Connection) -> Transaction:
-    found = connection.info.get(_KEY)
-    if not isinstance(found, Transaction):
+    found = _open.get(connection)
+    if found is None:
         raise NoTransaction("An engine in autocommit mode has no transactions.")
     return found
 
 
 def _commit(connection: Connection) -> None:
-    transaction = connection.info.get(_KEY)
+    transaction = _open.get(connection)
     if transaction is not None:
         try:
             transaction.commit()
         finally:
             transaction.end()
-            connection.info.pop(_KEY, None)
+            _open.pop(connection, None)
 
 
 def _rollback(connection: Connection) -> None:
-    transaction = connection.info.pop(_KEY, None)
+    transaction = _open.pop(connection, None)
     if transaction is not None:
         transaction.end()

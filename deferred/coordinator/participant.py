@@ -32,7 +32,7 @@ _UNIT = 1
 
 _BEGIN = """
 SELECT pg_current_xact_id()::text, set_config('snaptide.origin', %(origin)s, true),
- set_config('snaptide.coordinated', 'prepared', true),
+ set_config('snaptide.coordinated', 'master', true),
  set_config('synchronous_commit', 'on', true),
  set_config('search_path', %(search_path)s, true),
  set_config('lock_timeout', %(lock_timeout)s, true),

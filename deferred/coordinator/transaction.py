@@ -29,7 +29,7 @@ _BEGIN = """
 SELECT set_config('lock_timeout', CASE current_setting('lock_timeout') WHEN '0'
    THEN %(lock_timeout)s ELSE current_setting('lock_timeout') END, true),
  set_config('idle_in_transaction_session_timeout', %(idle_timeout)s, true),
- set_config('snaptide.coordinated', 'on', true),
+ set_config('snaptide.coordinated', 'site', true),
  set_config('synchronous_commit', 'on', true),
  set_config('search_path', %(search_path)s, true)
 """

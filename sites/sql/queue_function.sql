@@ -41,7 +41,7 @@ BEGIN
         FROM snaptide_new n FULL JOIN snaptide_old o ON {same_key};
     END IF;
     IF FOUND THEN
-        IF {synchronous} AND current_setting('snaptide.coordinated', true) IS DISTINCT FROM 'on' THEN
+        IF {synchronous} AND current_setting('snaptide.coordinated', true) IS DISTINCT FROM 'site' THEN
             RAISE EXCEPTION 'This snapshot is propagated synchronously: its rows can only be changed in a coordinated transaction'
                 USING HINT = 'with deferred.synchronous("SITE") as connection: ... changes site and master together.',
                       ERRCODE = 'object_not_in_prerequisite_state';

@@ -8,7 +8,10 @@ from importlib import import_module
 from typing import Protocol, cast
 
 #: Each is a module that fulfils `Kind`.
-KINDS = {"async": "tests.campaign.asynchronous"}
+KINDS = {
+    "async": "tests.campaign.asynchronous",
+    "sync": "tests.campaign.synchronous",
+}
 
 #: Where a crash was that nobody had named a place for.
 ANY_TIME = "any time"

@@ -224,7 +224,7 @@ def test_a_write_outside_a_coordinated_transaction_is_refused(
 
 def test_nobody_commits_past_the_coordinator(linked: Directory) -> None:
     with application(linked["jfk"]) as session:
-        session.execute("SET snaptide.coordinated = 'on'")
+        session.execute("SET snaptide.coordinated = 'site'")
         session.execute("UPDATE orders SET qty = 2 WHERE id = 1")
         with pytest.raises(ObjectNotInPrerequisiteState, match="past its coordinator"):
             session.commit()
