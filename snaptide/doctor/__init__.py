@@ -25,13 +25,17 @@ from snaptide.doctor.finding import Finding, Severity
 __all__ = ["Finding", "Severity", "check_site", "examine"]
 
 
-def check_site(site: Site) -> list[Finding]:
-    """Whether a site answers, has the right schema, and is who it and others think."""
+def check_site(site: Site, *, everyone: bool = True) -> list[Finding]:
+    """Whether a site answers, has the right schema, and is who it and others think.
+
+    Parameters:
+        everyone: ask all other sites, not only those it remembers.
+    """
     try:
         with site.connect() as connection:
             found = server.check(connection, site.name)
             if all(finding.severity is not Severity.FATAL for finding in found):
-                found += peers.check(connection, site)
+                found += peers.check(connection, site, everyone=everyone)
     except SnaptideError as error:
         return [_failed(site, error)]
     return found
@@ -40,7 +44,7 @@ def check_site(site: Site) -> list[Finding]:
 def examine(site: Site) -> list[Finding]:
     """All findings about a site; its masters and snapshots sites are asked too."""
     # Who is away is said where it is missed.
-    found = [f for f in check_site(site) if f.subject != peers.AWAY]
+    found = [f for f in check_site(site, everyone=False) if f.subject != peers.AWAY]
     if any(f.severity is Severity.FATAL and f.site == site.name for f in found):
         return found
     try:

@@ -20,17 +20,20 @@ GAP = "queue"
 AWAY = "other sites"
 
 
-def check(connection: Connection, site: Site) -> Iterator[Finding]:
+def check(
+    connection: Connection, site: Site, *, everyone: bool = True
+) -> Iterator[Finding]:
     """Findings about this site and those it met, each of the site to repair.
 
-    All sites of the settings are asked: a restored one may have forgotten who
-    remembers it.
+    Parameters:
+        everyone: ask all sites of the settings, not only those it remembers: a
+            restored one may have forgotten who remembers it.
     """
     me = identity.read(connection)
     known = set(connection.scalars(select(peer.c.name)))
     connection.rollback()
     for name, other in site.directory.items():
-        if name == site.name:
+        if name == site.name or not (everyone or name in known):
             continue
         try:
             with other.connect() as there:
