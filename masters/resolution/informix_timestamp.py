@@ -20,7 +20,8 @@ class InformixTimestamp:
 
     Of equal seconds the lower server number wins; without numbers they are
     undecided. A row that is gone is inserted by an update, unless the master knows
-    that it was deleted later (`Conflict.deleted_at`). A delete is as old as its
+    that it was deleted later (`Conflict.deleted_at`, which no master records yet: an
+    update older than the delete brings the row back). A delete is as old as its
     transaction (`Conflict.changed_at`), and undecided when that is not known.
     NULL is undecided too. Give it to the primary key; Informix has no rule for
     another constraint.
