@@ -136,10 +136,10 @@ class Cast:
     def kill(self, site: str) -> None:
         """Kill a server: the sessions of all who were there are gone."""
         there = self.stage.servers[site]
-        for who, slot in list(self.users):
-            if self.stage.servers[who] is there:
-                del self.users[who, slot]
+        gone = [one for one in self.users if self.stage.servers[one[0]] is there]
         self.stage.kill(site)
+        for one in gone:
+            self.users.pop(one).rollback()
         self.story.count("servers killed")
 
     def settle(self) -> None:

@@ -31,6 +31,9 @@ _push_options = st.fixed_dictionaries(
         "stop_on_error": st.booleans(),
         "transaction_count": st.integers(0, 2),
         "batch_size": st.integers(0, 6),
+        "group_max_calls": st.sampled_from([0, 4, 10_000]),
+        "bulk_threshold": st.sampled_from([1, 20]),
+        "retry_threshold": st.integers(0, 4),
     },
 )
 
