@@ -1,0 +1,46 @@
+"""What a master lacks for synchronous propagation is said at the switch."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+
+import masters
+import snapshots
+from sites import Directory
+from snapshots.errors import CannotPropagate
+from snaptide import migrate
+from snaptide.embedded import PostgresServer
+from tests.fix_db import TEST_SETTINGS
+from tests.linked_table import run
+
+
+@pytest.fixture
+def unprepared(pg_version: int) -> Iterator[Directory]:
+    """Two sites on a server as PostgreSQL comes: it prepares no transactions."""
+    settings = {**TEST_SETTINGS, "max_prepared_transactions": "0"}
+    with TemporaryDirectory(prefix="snaptide-pg-") as folder:
+        Path(folder).chmod(0o755)
+        server = PostgresServer(Path(folder) / "data", pg_version, settings=settings)
+        server.start()
+        sites = Directory(
+            {name: server.create_database(name) for name in ("hq", "jfk")}
+        )
+        for site in sites.values():
+            migrate.upgrade(site)
+        yield sites
+        sites.close()
+        server.stop()
+
+
+def test_a_master_that_prepares_nothing_is_refused(unprepared: Directory) -> None:
+    hq, jfk = unprepared["hq"], unprepared["jfk"]
+    run(hq, "CREATE TABLE flights (id int PRIMARY KEY)")
+    masters.create_snapshot_log(hq, "flights")
+    snapshots.create(jfk, "flights", master="hq", updatable=True)
+
+    with pytest.raises(CannotPropagate, match="max_prepared_transactions = 0"):
+        snapshots.alter_propagation(jfk, "flights", synchronous=True)
+
+    assert not snapshots.describe_snapshot(jfk, "flights").synchronous
