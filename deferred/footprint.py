@@ -81,7 +81,7 @@ def write(
         for entry in found:
             values = select(
                 literal(error_id), literal(origin_id), entry.c.how, entry.c.hash
-            )
+            ).order_by(entry.c.hash)  # an index takes millions sooner in its order
             connection.execute(sa.insert(error_footprint).from_select(_STORED, values))
 
 
