@@ -140,6 +140,7 @@ class Cast:
         self.stage.kill(site)
         for one in gone:
             self.users.pop(one).rollback()
+        self.stage.start(site)
         self.story.count("servers killed")
 
     def settle(self) -> None:

@@ -47,9 +47,12 @@ class Stage:
         self.proxies[name].cut()
 
     def kill(self, name: str) -> None:
-        """Kill the server of a site, and start it again."""
+        """Kill the server of a site."""
         self.story.tell(f"the server of {name} is killed")
         self.servers[name].kill()
+
+    def start(self, name: str) -> None:
+        """Start the server of a site again; nobody may hold on to its old lines."""
         self.servers[name].start()
 
 
