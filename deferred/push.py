@@ -170,11 +170,11 @@ def _push_batch(origin: Connection, target: Connection, who: Origin, run: Run) -
     run.expect(lambda: calls_left(origin, who.master))
     faults.point("push.after_cut")
     line = lay(origin, target, batch)
+    after = at.order_no if at.batch_id == batch.id else -1
+    groups = carry.planned(line, after, run)
     ledger.note(origin, target, who.id, batch)
     faults.point("push.before_lay_commit")
     target.commit()
-    after = at.order_no if at.batch_id == batch.id else -1
-    groups = carry.planned(line, after, run)
     origin.commit()
     faults.point("push.after_plan")
     for group in groups:
