@@ -15,8 +15,9 @@ _SYSTEM = {"08", "0A", "25", "40", "42", "53", "55", "57", "58", "XX"}
 #: Row-level security refuses a row with the state of a missing right.
 _ROW_SECURITY = "row-level security"
 
-#: A lock was not to be had in time, or there was a deadlock.
-_GAVE_WAY = {"55P03", "40P01"}
+#: A lock was not to be had in time, there was a deadlock, or a purge came in between
+#: where one moment is looked at.
+_GAVE_WAY = {"55P03", "40P01", "40001"}
 
 #: What the driver raises without asking the database.
 _UNCARRIED = (DataError, ProgrammingError)
@@ -50,7 +51,7 @@ def caused_by_transaction(error: DBAPIError) -> bool:
 
 
 def gave_way(error: DBAPIError) -> bool:
-    """Whether a user holds what was to be changed: a moment later he may not."""
+    """Whether somebody is at work on the same rows: a moment later he may not be."""
     return of(error) in _GAVE_WAY
 
 

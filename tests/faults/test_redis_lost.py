@@ -211,4 +211,4 @@ def _wait_for_runs(worker: Service, task: str) -> None:
         said = [line for line in worker.printed().splitlines() if number in line]
         return any("succeeded" in line or "raised" in line for line in said)
 
-    eventually(ended, seconds=60, what=f"{task} to end")
+    eventually(ended, seconds=150, what=f"{task} to end")

@@ -45,7 +45,11 @@ def ask(services: Services) -> Iterator[Callable[[], object]]:
 @pytest.fixture
 def stalled(orders: Directory, services: Services, ask, broker: str) -> Service:
     """A worker that was stopped in mid-push, and whose task is another's by now."""
-    worker = services.worker(SNAPTIDE_FAULT="push.after_apply:sleep=2:2")
+    worker = services.worker(
+        SNAPTIDE_FAULT="push.after_apply:sleep=2:2",
+        # Each transaction by itself, so that there is something between two.
+        SNAPTIDE_PUSH__GROUP_MAX_CALLS="0",
+    )
     ask()
     eventually(lambda: run(orders["hq"], IN_MID_PUSH), what="the push to begin")
     eventually(lambda: rows(orders["hq"])[0][2] == 1, what="its first commit")

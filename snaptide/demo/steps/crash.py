@@ -20,8 +20,8 @@ _SELL = sql.SQL("UPDATE flights SET seats_sold = seats_sold + 1 WHERE {}").forma
 #: Where each airport's worker dies, and in words.
 _FAULTS = {
     "jfk": (
-        f"push.after_apply:kill:{SEATS // 2 + 1}",
-        "a transaction applied, not committed",
+        "push.after_apply:kill",
+        f"{SEATS} transactions applied as a group, not committed",
     ),
     "lga": ("push.before_mark:kill", "all committed at hq, the site not told"),
 }
@@ -83,7 +83,7 @@ def _kill_workers(world: World) -> None:
 def _check_half_way(before: dict[str, Count], killed: dict[str, Count]) -> None:
     """The kills hit where they were meant to."""
     arrived = {name: killed[name].master - before[name].master for name in _FAULTS}
-    require(arrived["jfk"] == SEATS // 2, f"{arrived['jfk']} seats of jfk arrived.")
+    require(arrived["jfk"] == 0, f"{arrived['jfk']} seats of jfk arrived.")
     require(arrived["lga"] == SEATS, f"{arrived['lga']} seats of lga arrived.")
     require(killed["lga"].queued == SEATS, "lga was told after all.")
 
