@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 from sites import Site
 from tests.statements import masters
 from tests.statements.case import ROWS, TABLE, Case
@@ -20,6 +22,8 @@ def copy_into_base(site: Site, table: str) -> None:
 
 def prepare_plainly(site: Site, table: str) -> None:
     """PREPARE TRANSACTION as one would without Snaptide."""
+    # Within 100 ms of the last notification none would be sent, and none refused.
+    time.sleep(0.2)
     with user(site) as session:
         session.execute(f"UPDATE {table} SET v = 'prepared'")
         session.execute(f"PREPARE TRANSACTION 'of {table}'")
