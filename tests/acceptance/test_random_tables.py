@@ -19,6 +19,7 @@ import snapshots
 from sites import Directory, Site
 from sites.names import quoted
 from snapshots import comparison
+from snapshots.errors import CannotPark
 from tests.fix_sites import log, rows, run
 from tests.stories import refresh, user
 from tests.type_samples import SAMPLES, SPELT, array, samples
@@ -131,7 +132,11 @@ def test_random_tables(sites: Directory, pg_version: int, data: st.DataObject) -
     log(hq, table, with_rowid=shape.with_rowid)
     half = len(shape.values) // 2
     _insert(hq, table, shape, shape.values[:half])
-    snapshots.create(jfk, table, master="hq", updatable=True)
+    try:
+        snapshots.create(jfk, table, master="hq", updatable=True)
+    except CannotPark:
+        # Its unique values cannot be moved from row to row: refused, with the reason.
+        return
     refresh(jfk, table)
     _assert_same(sites, table)
 
