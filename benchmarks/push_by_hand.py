@@ -50,7 +50,7 @@ def push(sites: Directory) -> None:
             out.copy(_OPERATIONS) as blocks,
             into.copy(_STAGE) as sink,
         ):
-            for block in blocks:
+            for block in transport.joined(blocks):
                 sink.write(block)
         master.execute(text("ANALYZE stage"))
         for statement in _WRITE:

@@ -24,6 +24,7 @@ import sqlalchemy as sa
 from sqlalchemy import (
     CTE,
     ColumnElement,
+    Connection,
     Select,
     Subquery,
     Text,
@@ -36,7 +37,6 @@ from sqlalchemy import (
 
 from deferred import succession
 from deferred.queue import Queue
-from sites.types import as_record
 
 #: Kinds of net change; 'N' nothing, with the row that came and went; 'X' invalid.
 #: Of several transactions also 'A', the key was and is absent, and 'S', the row is
@@ -77,12 +77,11 @@ def net_changes(
     alone = group is None
     by = (["tran"] if alone else []) + key_names(queue)
     repeated = _repeated(calls, by)
-    same = _same(calls, repeated, by)
     plain = select(
         *(_named(calls, name) for name in ("tran", "several", "call_no", "kind")),
         *_images(queue, calls),
-    ).where(~select(repeated.c[by[0]]).where(*same).exists())
-    many = _many(queue, calls, repeated, same)
+    ).where(~select(repeated.c.call_no).where(_same(calls, repeated)).exists())
+    many = _many(queue, calls, repeated)
     rest = _folded(queue, many) if alone else _succeeding(queue, many)
     shipped = columns_of(queue)[1:]
     both = sa.union_all(
@@ -92,14 +91,27 @@ def net_changes(
     return select(unit.label("unit"), *(both.c[name] for name in shipped))
 
 
+def expect_many(connection: Connection) -> None:
+    """Have the rest of the transaction join as if calls were many.
+
+    Nobody has analysed rows that were just written. Taken for a few, each step of one
+    fold would be compared with each other.
+    """
+    connection.execute(select(func.set_config("enable_nestloop", "off", True)))
+
+
 def key_names(queue: Queue) -> list[str]:
     """What the identity of a call's row is called: k1, k2, ..."""
     return [f"k{n}" for n in range(1, len(queue.identity_columns) + 1)]
 
 
 def _calls(queue: Queue, transactions: sa.FromClause, after: int | None) -> CTE:
-    """The calls of the transactions, read anew wherever they are asked for."""
+    """The calls of the transactions, read anew wherever they are asked for.
+
+    Found by the index on xid, however long the queue is.
+    """
     call = queue.sql()
+    xids = select(transactions.c.xid).scalar_subquery()
     return (
         select(
             transactions.c.order_no.label("tran"),
@@ -110,6 +122,7 @@ def _calls(queue: Queue, transactions: sa.FromClause, after: int | None) -> CTE:
             *_images(queue, call),
         )
         .join_from(call, transactions, transactions.c.xid == call.c.xid)
+        .where(call.c.xid == func.any(func.array(xids)))
         .where(*([] if after is None else [call.c.call_no > after]))
         .cte("calls")
         .prefix_with("NOT MATERIALIZED")
@@ -117,22 +130,33 @@ def _calls(queue: Queue, transactions: sa.FromClause, after: int | None) -> CTE:
 
 
 def _repeated(calls: CTE, by: list[str]) -> CTE:
-    """Rows that took more than one step."""
-    keys = [calls.c[name] for name in by]
-    return select(*keys).group_by(*keys).having(func.count() > 1).cte("repeated")
+    """Calls about rows that took more than one step.
+
+    Rows are told apart by sorting, as their types see it, and joined by number alone:
+    keys of some types cannot be hashed, and each would be held against each.
+    """
+    times = func.count().over(partition_by=[calls.c[name] for name in by])
+    counted = select(calls.c.call_no, times.label("times")).subquery()
+    return select(counted.c.call_no).where(counted.c.times > 1).cte("repeated")
 
 
-def _many(
-    queue: Queue, calls: CTE, repeated: CTE, same: list[ColumnElement[bool]]
-) -> CTE:
-    """The steps of those rows, with how many there are in the same transaction."""
+def _many(queue: Queue, calls: CTE, repeated: CTE) -> CTE:
+    """Those calls, with how many others there are of the row in the transaction."""
     keys = [calls.c[name] for name in key_names(queue)]
-    steps = func.count().over(partition_by=[*keys, calls.c.tran])
+    within: dict[str, Any] = {"partition_by": [*keys, calls.c.tran]}
     return (
-        select(*calls.c, steps.label("steps"))
-        .join_from(calls, repeated, and_(*same))
+        select(
+            *calls.c,
+            func.count().over(**within).label("steps"),
+            func.min(calls.c.call_no).over(**within).label("first_no"),
+        )
+        .join_from(calls, repeated, _same(calls, repeated))
         .cte("many")
     )
+
+
+def _same(left: sa.FromClause, right: sa.FromClause) -> ColumnElement[bool]:
+    return left.c.call_no == right.c.call_no
 
 
 def _succeeding(queue: Queue, many: CTE) -> Subquery:
@@ -161,7 +185,6 @@ def _folded(queue: Queue, calls: CTE) -> Subquery:
     end_no = func.coalesce(
         ends.c.end_no, case((ends.c.left_over.is_(None), rows.c.first_insert))
     )
-    same = _same(rows, ends, ["tran", *key_names(queue)])
     kind = _kind(queue, rows, ends, start, end)
     found = (
         select(
@@ -172,7 +195,7 @@ def _folded(queue: Queue, calls: CTE) -> Subquery:
             *(end.c[f"n{n}"] for n in _numbers(queue)),
             *(rows.c[name] for name in key_names(queue)),
         )
-        .select_from(rows.outerjoin(ends, and_(*same)))
+        .select_from(rows.outerjoin(ends, rows.c.first_no == ends.c.first_no))
         .outerjoin(start, start.c.call_no == ends.c.start_no)
         .outerjoin(end, end.c.call_no == end_no)
         .subquery()
@@ -190,11 +213,10 @@ def _folded(queue: Queue, calls: CTE) -> Subquery:
 
 def _rows(queue: Queue, calls: CTE) -> Subquery:
     """One row a key and transaction that took several steps."""
-    keys = [calls.c[name] for name in ("tran", *key_names(queue))]
+    keys = [calls.c[name] for name in ("first_no", "tran", *key_names(queue))]
     return (
         select(
             *keys,
-            func.min(calls.c.call_no).label("first_no"),
             func.min(calls.c.call_no).filter(calls.c.kind == "I").label("first_insert"),
             func.bool_or(and_(calls.c.kind == "D", sa.not_(calls.c.moved))).label(
                 "dropped"
@@ -210,36 +232,34 @@ def _ends(queue: Queue, calls: CTE) -> Subquery:
     """Start and end of each such row: the images that are left over."""
     old = succession.image(calls, [f"o{n}" for n in _numbers(queue)], "I")
     new = succession.image(calls, [f"n{n}" for n in _numbers(queue)], "D")
-    keys = [calls.c[name] for name in ("tran", *key_names(queue))]
+    row = calls.c.first_no
     steps = sa.union_all(
         select(
-            *keys, calls.c.call_no, sa.literal(1).label("weight"), old.label("image")
+            row, calls.c.call_no, sa.literal(1).label("weight"), old.label("image")
         ).where(calls.c.steps > 1),
         select(
-            *keys, calls.c.call_no, sa.literal(-1).label("weight"), new.label("image")
+            row, calls.c.call_no, sa.literal(-1).label("weight"), new.label("image")
         ).where(calls.c.steps > 1),
     ).subquery()
-    group = [steps.c[name] for name in ("tran", *key_names(queue))]
     left = (
         select(
-            *group,
+            steps.c.first_no,
             func.sum(steps.c.weight).label("weight"),
             func.min(steps.c.call_no).filter(steps.c.weight > 0).label("start_no"),
             func.min(steps.c.call_no).filter(steps.c.weight < 0).label("end_no"),
         )
-        .group_by(*group, steps.c.image)
+        .group_by(steps.c.first_no, steps.c.image)
         .having(func.sum(steps.c.weight) != 0)
         .subquery()
     )
-    by = [left.c[name] for name in ("tran", *key_names(queue))]
     return (
         select(
-            *by,
+            left.c.first_no,
             func.max(left.c.start_no).filter(left.c.weight > 0).label("start_no"),
             func.max(left.c.end_no).filter(left.c.weight < 0).label("end_no"),
             func.sum(func.abs(left.c.weight)).label("left_over"),
         )
-        .group_by(*by)
+        .group_by(left.c.first_no)
         .subquery()
     )
 
@@ -273,18 +293,6 @@ def _named(source: sa.FromClause, name: str) -> ColumnElement[Any]:
     if name == "several" and name not in source.c:
         return sa.false().label(name)
     return source.c[name]
-
-
-def _same(
-    left: sa.FromClause, right: sa.FromClause, names: list[str]
-) -> list[ColumnElement[bool]]:
-    """As records: the type of a key may have an equality of its own."""
-    return [
-        left.c[name] == right.c[name]
-        if name == "tran"
-        else as_record(left.c[name]) == as_record(right.c[name])
-        for name in names
-    ]
 
 
 def _images(queue: Queue, calls: Any) -> list[ColumnElement[Any]]:

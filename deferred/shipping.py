@@ -64,6 +64,7 @@ def ship(line: Line, after: int, end: int, *, together: bool, bulk: int) -> None
         bulk: from so many rows on a table's changes go by COPY.
     """
     work.clear(line.target, line.staged)
+    net_change.expect_many(line.origin)
     transactions = (
         select(delivery.c.xid, delivery.c.order_no)
         .where(within(line.batch, after, end))
@@ -74,6 +75,13 @@ def ship(line: Line, after: int, end: int, *, together: bool, bulk: int) -> None
         changes = net_change.net_changes(queue, transactions, end if together else None)
         _fill(line, staged, unsent.without(changes, staged, comparison), bulk)
     line.origin.rollback()  # nothing was written there
+
+
+def _looked_at(staged: Staged) -> list[str]:
+    """The columns by which rows are found; of all others nothing need be known."""
+    numbers = [staged.columns.index(name) + 1 for name in staged.identity]
+    keys = [f"{side}{n}" for side in ("o", "n") for n in numbers]
+    return ["unit", "several", "kind", *keys]
 
 
 def _fill(
@@ -88,4 +96,4 @@ def _fill(
         few=bulk,
     )
     if rows > ANALYZED:
-        transport.analyze(line.target, staged.source)
+        transport.analyze(line.target, staged.source, _looked_at(staged))

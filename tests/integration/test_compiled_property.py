@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from psycopg.errors import UniqueViolation
+from psycopg import IntegrityError
 
 import deferred
 from masters import rules
@@ -105,13 +105,16 @@ def worlds(make_sites: Callable[..., Directory]) -> list[Directory]:
     return made
 
 
-@settings(
+property_settings = settings(
     max_examples=EXAMPLES,
     deadline=None,
     suppress_health_check=list(HealthCheck),
     database=None,
     phases=[Phase.generate],  # to shrink would take longer than to read
 )
+
+
+@property_settings
 @given(log=logs, methods=methods, grouping=groupings)
 def test_groups_leave_what_one_by_one_leaves(
     worlds: list[Directory], log: Log, methods: dict[str, str], grouping: dict[str, Any]
@@ -121,7 +124,95 @@ def test_groups_leave_what_one_by_one_leaves(
         _begin(sites, methods)
         _happen(sites, log)
         report = deferred.push(sites["jfk"], **options)
-        left.append((_left(sites["hq"]), report.transactions, report.errors))
+        left.append((_left(sites["hq"], "items"), report.transactions, report.errors))
+    assert left[0] == left[1]
+
+
+BOXES = "id int PRIMARY KEY, v int"
+PARTS = (
+    "id int PRIMARY KEY, name text UNIQUE, q int,"
+    " box int NOT NULL REFERENCES boxes (id)"
+)
+STOCK = (
+    "INSERT INTO boxes SELECT g, 0 FROM generate_series(1, 4) g",
+    "INSERT INTO parts SELECT g, 'n' || g, 0, g % 3 + 1 FROM generate_series(1, 8) g",
+)
+
+
+@st.composite
+def part_statements(draw: st.DrawFn, part: int) -> list[str]:
+    """What a transaction does to one part, which no other renames or moves."""
+    box = draw(st.integers(1, 5))
+    name = draw(st.sampled_from([f"x{part}", f"n{draw(st.integers(1, 8))}"]))
+    rename = f"UPDATE parts SET name = '{name}' WHERE id = {part}"
+    options = {
+        "rename": [rename],
+        "pass on": [f"UPDATE parts SET name = NULL WHERE name = '{name}'", rename],
+        "move": [f"UPDATE parts SET box = {box} WHERE id = {part}"],
+        "delete": [f"DELETE FROM parts WHERE id = {part}"],
+        "insert": [
+            f"INSERT INTO boxes VALUES ({box}, 0) ON CONFLICT DO NOTHING",
+            f"INSERT INTO parts VALUES ({part + 10}, 'y{part}', 0, {box})",
+        ],
+        "empty": [f"DELETE FROM boxes WHERE id = {box}"],
+        "count": ["UPDATE parts SET q = q + 1", f"UPDATE boxes SET v = v + {part}"],
+    }
+    return options[draw(st.sampled_from(sorted(options)))]
+
+
+part_logs = st.permutations(range(1, 9)).flatmap(
+    lambda order: st.tuples(*(part_statements(part) for part in order))
+)
+at_master = st.lists(
+    st.sampled_from(
+        [
+            "UPDATE parts SET name = 'm1' WHERE id = 1",
+            "UPDATE parts SET name = 'x2' WHERE id = 3",
+            "UPDATE parts SET q = 7 WHERE id = 4",
+            "DELETE FROM parts WHERE id = 5",
+            "INSERT INTO parts VALUES (16, 'm6', 0, 1)",
+            "INSERT INTO parts VALUES (30, 'y7', 0, 4)",
+            "DELETE FROM boxes WHERE id = 4",
+        ]
+    ),
+    max_size=2,
+)
+
+
+@pytest.fixture
+def stocks(make_sites: Callable[..., Directory]) -> list[Directory]:
+    """Two masters with a site each, alike: parts of unique names, in boxes."""
+    made = [make_sites("hq", "jfk"), make_sites("hq", "jfk")]
+    for sites in made:
+        link(sites, "boxes", BOXES)
+        link(sites, "parts", PARTS)
+    return made
+
+
+@property_settings
+@given(log=part_logs, changed=at_master, grouping=groupings)
+def test_groups_keep_to_constraints_as_one_by_one_does(
+    stocks: list[Directory],
+    log: Sequence[list[str]],
+    changed: list[str],
+    grouping: dict[str, Any],
+) -> None:
+    """Names that pass from part to part, parents that come and go, taken values."""
+    left = []
+    for sites, options in zip(stocks, (grouping, {"group_max_calls": 1}), strict=True):
+        deferred.push(sites["jfk"])
+        for site in sites.values():
+            as_refresh(site, "DELETE FROM parts", "DELETE FROM boxes", *STOCK)
+        run(sites["hq"], "DELETE FROM snaptide.error_transaction")
+        for transaction in log:
+            with suppress(IntegrityError):
+                run(sites["jfk"], *transaction)
+        for statement in changed:
+            with suppress(IntegrityError):
+                as_refresh(sites["hq"], statement)
+        report = deferred.push(sites["jfk"], **options)
+        found = _left(sites["hq"], "boxes", "parts")
+        left.append((found, report.transactions, report.errors))
     assert left[0] == left[1]
 
 
@@ -151,14 +242,14 @@ def _begin(sites: Directory, methods: dict[str, str]) -> None:
 def _happen(sites: Directory, log: Log) -> None:
     for refreshed, transaction in log.transactions:
         happens = as_refresh if refreshed else run
-        with suppress(UniqueViolation):  # of two keys that become one, at both sites
+        with suppress(IntegrityError):  # of two keys that become one, at both sites
             happens(sites["jfk"], *transaction)
     for statement in log.at_master:
-        with suppress(UniqueViolation):
+        with suppress(IntegrityError):
             as_refresh(sites["hq"], statement)
 
 
-def _left(hq: Site) -> dict[str, Any]:
+def _left(hq: Site, *tables: str) -> dict[str, Any]:
     """All that a push leaves, with transactions by their place in the log.
 
     The calls of a statement are numbered as its rows lie on the disk, which is not
@@ -184,4 +275,5 @@ def _left(hq: Site) -> dict[str, Any]:
         " current_values, result_values, columns, reason"
         " FROM snaptide.resolution_record ORDER BY 1, row_key::text, 2, 3",
     )
-    return {"rows": rows(hq, "items"), "errors": errors, "record": record}
+    found = [rows(hq, table) for table in tables]
+    return {"rows": found, "errors": errors, "record": record}

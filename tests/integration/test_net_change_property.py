@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from deferred.net_change import net_changes
+from deferred.net_change import expect_many, net_changes
 from deferred.queue import Queue
 from sites import Directory, Site
 from sites.transport import copy_rows
@@ -180,6 +180,7 @@ def _fold(
     with site.connect() as connection:
         columns = ["xid", "call_no", "kind", "moved", *_columns()]
         copy_rows(connection, queue.sql(), columns, rows)
+        expect_many(connection)
         folded = connection.execute(net_changes(queue, each.subquery(), group)).all()
         connection.rollback()
     return folded
