@@ -137,9 +137,10 @@ def _commit_each(sites: Directory, table: str) -> None:
         assert driver is not None
         driver.autocommit = True
         driver.execute("SET synchronous_commit = off")
-        with driver.pipeline():
+        with driver.pipeline() as pipeline:
             for n in range(SMALL):
                 driver.execute(statement, [n % KEYS + 1])
+                pipeline.sync()  # without it all of them are one transaction
         driver.execute("RESET synchronous_commit")
         driver.autocommit = False
 
