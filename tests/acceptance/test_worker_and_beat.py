@@ -172,7 +172,7 @@ def test_a_broker_that_goes_away_and_comes_back(
         take(seats, 1)
         beat.wait_for_line("Pushes of jfk: The broker does not answer.")
         own_redis.start()
-        eventually(lambda: free_at_hq(seats, 1) == 7, seconds=60)
+        eventually(lambda: free_at_hq(seats, 1) == 7, seconds=150)
     finally:
         services.stop()
 
