@@ -43,26 +43,55 @@ def stage(
     Raises:
         UnknownTable, UnknownColumn: the master table, or one of its columns, is gone.
     """
-    table = describe(connection, target)
-    _require(table, columns)
+    table = described(connection, target, columns)
     name = f"snaptide_work_{number}"
     _create(connection, name, table, columns)
-    staged_columns: list[sa.ColumnClause[object]] = [
-        sa.column(c, type_) for c, type_ in FIXED.items()
-    ]
-    for side in ("o", "n"):
-        for recorded, column in zip(
-            triggers.numbered(side, columns), columns, strict=True
-        ):
-            staged_columns.append(
-                sa.column(recorded, table.column(column).recorded_type)
-            )
     return Staged(
         table=table,
-        source=sa.table(name, *staged_columns),
+        source=source(name, table, columns),
         columns=tuple(columns),
         identity=tuple(identity),
     )
+
+
+def described(
+    connection: Connection, target: QualifiedName, columns: Sequence[str]
+) -> Table:
+    """The master table, which must have these columns.
+
+    Raises:
+        UnknownTable, UnknownColumn: it, or one of its columns, is gone.
+    """
+    table = describe(connection, target)
+    gone = [name for name in columns if name not in table.names]
+    if gone:
+        raise UnknownColumn(
+            f"Table {table.qualified} has no column {', '.join(gone)} any more.",
+            table=str(table.qualified),
+            columns=gone,
+        )
+    return table
+
+
+def columns_for(table: Table, columns: Sequence[str]) -> list[sa.Column[Any]]:
+    """What a work table for changes of a master table is made of."""
+    fixed = [sa.Column(c, type_, nullable=False) for c, type_ in FIXED.items()]
+    images = [
+        sa.Column(recorded, table.column(column).recorded_type)
+        for side in ("o", "n")
+        for recorded, column in zip(
+            triggers.numbered(side, columns), columns, strict=True
+        )
+    ]
+    return [*fixed, *images]
+
+
+def source(
+    name: str, table: Table, columns: Sequence[str], schema: str | None = None
+) -> sa.TableClause:
+    """A work table that exists, for use in statements."""
+    made = columns_for(table, columns)
+    return sa.table(name, *(sa.column(c.name, c.type) for c in made), schema=schema)
 
 
 def columns_of(staged: Staged) -> list[str]:
@@ -109,31 +138,13 @@ def invalid(connection: Connection, staged: Sequence[Staged], unit: int) -> set[
     return set(connection.scalars(sa.union_all(*each)))
 
 
-def _require(table: Table, columns: Sequence[str]) -> None:
-    gone = [name for name in columns if name not in table.names]
-    if gone:
-        raise UnknownColumn(
-            f"Table {table.qualified} has no column {', '.join(gone)} any more.",
-            table=str(table.qualified),
-            columns=gone,
-        )
-
-
 def _create(
     connection: Connection, name: str, table: Table, columns: Sequence[str]
 ) -> None:
-    images = [
-        sa.Column(recorded, table.column(column).recorded_type)
-        for side in ("o", "n")
-        for recorded, column in zip(
-            triggers.numbered(side, columns), columns, strict=True
-        )
-    ]
     work = sa.Table(
         name,
         sa.MetaData(),
-        *(sa.Column(c, type_, nullable=False) for c, type_ in FIXED.items()),
-        *images,
+        *columns_for(table, columns),
         prefixes=["TEMPORARY"],
     )
     # A pooled session may still have the one of an earlier push.

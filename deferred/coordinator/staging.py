@@ -12,13 +12,11 @@ import hashlib
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
+from deferred import work
 from deferred.queue import Queue
-from deferred.work import FIXED
-from masters.errors import UnknownColumn
-from sites import Site, triggers
+from sites import Site
 from sites.catalog import SCHEMA
-from sites.table import Table, describe
-from sites.types import NativeType
+from sites.table import Table
 from sites.write import Staged
 
 #: First half of the advisory lock under which a work table is made.
@@ -34,54 +32,35 @@ def stage(connection: Connection, master: Site, queue: Queue) -> Staged:
     Raises:
         UnknownTable, UnknownColumn: the master table, or one of its columns, is gone.
     """
-    table = describe(connection, queue.target)
-    gone = [name for name in queue.columns if name not in table.names]
-    if gone:
-        raise UnknownColumn(
-            f"Table {table.qualified} has no column {', '.join(gone)} any more.",
-            table=str(table.qualified),
-            columns=gone,
-        )
-    types = [table.column(name).recorded for name in queue.columns]
-    name = _name(table, queue, types)
+    table = work.described(connection, queue.target, queue.columns)
+    name = _name(table, queue)
     if not sa.inspect(connection).has_table(name, schema=SCHEMA):
-        _create(master, name, types)
-    columns: list[sa.ColumnClause[object]] = [
-        sa.column(name, type_) for name, type_ in FIXED.items()
-    ]
-    for side in ("o", "n"):
-        for recorded, kind in zip(triggers.numbered(side, types), types, strict=True):
-            columns.append(sa.column(recorded, NativeType(kind)))
+        _create(master, name, table, queue)
     return Staged(
         table=table,
-        source=sa.table(name, *columns, schema=SCHEMA),
+        source=work.source(name, table, queue.columns, SCHEMA),
         columns=queue.columns,
         identity=queue.identity_columns,
     )
 
 
-def _name(table: Table, queue: Queue, types: list[str]) -> str:
+def _name(table: Table, queue: Queue) -> str:
     """Other columns, or types that changed, make another table."""
-    parts = [table.schema, table.name, *FIXED, *queue.columns, *types]
+    types = [table.column(name).recorded for name in queue.columns]
+    parts = [table.schema, table.name, *work.FIXED, *queue.columns, *types]
     digest = hashlib.sha256("\0".join(parts).encode()).hexdigest()
     return f"work${digest[:16]}"
 
 
-def _create(master: Site, name: str, types: list[str]) -> None:
-    images = [
-        sa.Column(recorded, NativeType(kind))
-        for side in ("o", "n")
-        for recorded, kind in zip(triggers.numbered(side, types), types, strict=True)
-    ]
-    table = sa.Table(
+def _create(master: Site, name: str, table: Table, queue: Queue) -> None:
+    made = sa.Table(
         name,
         sa.MetaData(),
-        *(sa.Column(name, type_, nullable=False) for name, type_ in FIXED.items()),
-        *images,
+        *work.columns_for(table, queue.columns),
         schema=SCHEMA,
         prefixes=["UNLOGGED"],
     )
     with master.begin() as connection:
         lock = sa.func.pg_advisory_xact_lock(_CREATE_LOCK, sa.func.hashtext(name))
         connection.execute(sa.select(lock))
-        table.create(connection, checkfirst=True)
+        made.create(connection, checkfirst=True)
