@@ -24,6 +24,12 @@ from sqlalchemy import (
     tuple_,
     update,
 )
+from tenacity import (
+    Retrying,
+    retry_if_exception_type,
+    stop_after_delay,
+    wait_random,
+)
 
 from deferred import ledger, marker
 from deferred.catalog import deferred_transaction, delivery, destination
@@ -36,6 +42,9 @@ from sites import faults, identity, peers, transport
 from sites.catalog import SCHEMA
 from sites.identity import Identity
 from sites.types import Xid8
+
+#: How long a refresh waits for a push that is about to agree.
+PATIENCE_SECONDS = 60
 
 
 def confirm(
@@ -67,18 +76,32 @@ def confirm_for_refresh(
     """As `confirm`, for who is no pusher: becomes one if there is something to agree.
 
     Raises:
-        PushRunning: and the two have to agree first.
+        PushRunning: and the two have to agree first, which the push has not done.
         As `confirm` does.
     """
     them = identity.confirm(target, name)
     target.rollback()
-    if not is_agreed(origin, them):
-        with only_pusher(origin, name) as alone:
-            if not alone:
-                raise PushRunning(f"A push to {name} is running.", destination=name)
-            return confirm(origin, target, me, name)
+    for attempt in _patiently():
+        with attempt:
+            if not is_agreed(origin, them):
+                with only_pusher(origin, name) as alone:
+                    if not alone:
+                        raise PushRunning(
+                            f"A push to {name} is running.", destination=name
+                        )
+                    return confirm(origin, target, me, name)
     peers.compare(origin, target, me, them).confirm()
     return them
+
+
+def _patiently() -> Retrying:
+    """A push that runs agrees before all else: soon there is nothing left to do."""
+    return Retrying(
+        retry=retry_if_exception_type(PushRunning),
+        stop=stop_after_delay(PATIENCE_SECONDS),
+        wait=wait_random(0.05, 0.2),
+        reraise=True,
+    )
 
 
 def is_agreed(origin: Connection, them: Identity) -> bool:
