@@ -50,4 +50,4 @@ def _end_jvm() -> None:
     gateway.shutdown()
     SparkContext._gateway = SparkContext._jvm = None
     # The JVM ends when its standard input does.
-    gateway.proc.communicate(timeout=30)
+    gateway.proc.communicate(timeout=120)

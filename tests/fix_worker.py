@@ -75,7 +75,7 @@ class Service:
         ]
         for one in with_children:
             one.kill()
-        self._process.wait(timeout=30)
+        self._process.wait(timeout=120)
 
     def wait_killed(self, *, seconds: float = 60) -> None:
         """Wait until the process has died of SIGKILL."""
@@ -86,7 +86,7 @@ class Service:
         if self._process.poll() is None:
             self._process.send_signal(signal.SIGTERM)
             try:
-                self._process.wait(timeout=30)
+                self._process.wait(timeout=120)
             except subprocess.TimeoutExpired:
                 self.kill()
 
@@ -165,7 +165,7 @@ def services(
 
 
 def eventually(
-    holds: Callable[[], Any], *, seconds: float = 30, what: str = "it"
+    holds: Callable[[], Any], *, seconds: float = 90, what: str = "it"
 ) -> Any:
     """Wait until something is true, and return it."""
     deadline = time.monotonic() + seconds

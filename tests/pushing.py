@@ -44,5 +44,5 @@ def start_push(sites: Mapping[str, Site], fault: str = "") -> subprocess.Popen[s
 
 def end_push(process: subprocess.Popen[str]) -> tuple[int, str]:
     """Wait for a push; its exit status and what it said."""
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=200)
     return process.returncode, out or err

@@ -111,7 +111,7 @@ def test_interrupted_it_stops_what_it_started(
             assert demo.poll() is None
         assert living(folder / "postgresql")
         demo.send_signal(how)
-        demo.communicate(timeout=60)
+        demo.communicate(timeout=200)
     assert demo.returncode
     assert not living(folder)
 

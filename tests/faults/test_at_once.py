@@ -68,7 +68,7 @@ class Crowd:
     def end(self) -> None:
         """Wait for the last one; none of them may have failed."""
         for one in self._asked:
-            one.result(timeout=60)
+            one.result(timeout=200)
         self._pool.shutdown()
 
     def _verbs(self) -> Iterator[Callable[[], object]]:

@@ -65,10 +65,10 @@ def test_commits_go_on_waking_the_pusher(
         listener.execute("LISTEN snaptide_push")
         clock.set(ahead)
         run(jfk, "UPDATE orders SET qty = 1")
-        assert len(list(listener.notifies(timeout=5, stop_after=1))) == 1
+        assert len(list(listener.notifies(timeout=60, stop_after=1))) == 1
         clock.set(timedelta(0))
         run(jfk, "UPDATE orders SET qty = 2")
-        assert len(list(listener.notifies(timeout=5, stop_after=1))) == 1
+        assert len(list(listener.notifies(timeout=60, stop_after=1))) == 1
 
 
 def test_purge_keeps_what_no_refresh_has_covered(

@@ -49,13 +49,13 @@ def test_line_falls_silent(
         pushing = pool.submit(deferred.push, far["jfk"], group_max_calls=0)
         eventually(lambda: point in moments.reached, what="the push to get there")
         with application(hq) as user:
-            user.execute("SET lock_timeout = '20s'")
+            user.execute("SET lock_timeout = '120s'")
             user.execute("SELECT FROM orders FOR UPDATE")
         assert not pushing.done()
         # What the keepalives of the system do after a minute.
         proxy.cut()
         with pytest.raises(PushInterrupted):
-            pushing.result(timeout=30)
+            pushing.result(timeout=120)
     proxy.hear()
     monkeypatch.setattr(marker, "IDLE_TIMEOUT", "30s")
     deferred.push(far["jfk"])

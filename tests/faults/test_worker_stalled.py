@@ -92,7 +92,7 @@ def test_another_does_its_work(
 
 def _assert_counted_once(sites: Directory, times: int = 3) -> None:
     jfk, hq = sites["jfk"], sites["hq"]
-    eventually(lambda: queued(jfk) == 0, seconds=60, what="the queue to be empty")
+    eventually(lambda: queued(jfk) == 0, seconds=120, what="the queue to be empty")
     assert [row[2] for row in rows(hq)] == [times, times]
     assert parked(hq) == []
 

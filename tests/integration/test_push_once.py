@@ -70,7 +70,7 @@ def test_second_pusher_says_that_there_is_another(orders: Directory) -> None:
         target=lambda: reports.append(deferred.push(orders["jfk"]))
     )
     second.start()
-    second.join(timeout=20)
+    second.join(timeout=120)
     ended = not second.is_alive()
     blocker.rollback()
     blocker.close()

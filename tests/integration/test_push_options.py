@@ -128,10 +128,10 @@ def test_delay_seconds_waits_for_work(orders: Directory) -> None:
     timer = threading.Timer(0.3, run, [orders["jfk"], *_updates(3)])
     timer.start()
     begun = time.monotonic()
-    report = deferred.push(orders["jfk"], delay_seconds=1.5, transaction_count=1)
+    report = deferred.push(orders["jfk"], delay_seconds=300, transaction_count=1)
     timer.join()
     assert report.transactions == 1
-    assert 0.2 < time.monotonic() - begun < 1.4
+    assert 0.2 < time.monotonic() - begun < 250
     assert _changed(orders) == [3]
 
 

@@ -35,8 +35,8 @@ def test_interrupted_start_ends_the_jvm(starting: subprocess.Popen[bytes]) -> No
         assert time.monotonic() < deadline
         time.sleep(0.02)
     starting.send_signal(signal.SIGINT)
-    assert starting.wait(timeout=60)
-    _, alive = psutil.wait_procs(children, timeout=10)
+    assert starting.wait(timeout=120)
+    _, alive = psutil.wait_procs(children, timeout=120)
     for process in alive:
         process.kill()
     assert not alive
