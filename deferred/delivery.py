@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
@@ -45,6 +45,25 @@ class Delivered:
     error_id: int | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Failed:
+    """Why a transaction was not applied, as the error queue will tell it."""
+
+    #: conflict, error or dependant
+    reason: str
+    code: str
+    message: str
+    #: call number -> what no rule settled
+    conflicts: Mapping[int, str] = field(default_factory=dict)
+    #: error transactions that have to be settled first
+    waits_for: tuple[int, ...] = ()
+
+    @property
+    def may_follow(self) -> bool:
+        """Whether a parked transaction before it can be the reason."""
+        return self.reason == "conflict" or self.code in sqlstate.FOREIGN_KEY_VIOLATIONS
+
+
 def deliver(
     connection: Connection,
     origin: Origin,
@@ -75,7 +94,16 @@ def deliver(
         master=origin.master,
         made=lambda _: made,
     )
-    delivered = _apply_or_park(connection, origin, batch, transaction, unit, on_error)
+    answer = _answer(connection, origin, unit)
+    if isinstance(answer, Outcome):
+        delivered = Delivered(resolved=answer.resolved)
+    elif on_error is ErrorAction.STOP:
+        raise _refusal(transaction, answer)
+    else:
+        facts = _facts(origin, batch, transaction, answer)
+        calls = changed(unit), rows_of(unit)
+        error_id = park(connection, facts, *calls, answer.conflicts)
+        delivered = Delivered(error_id=error_id)
     faults.point("push.after_apply")
     marker.move(connection, origin.id, to)
     return delivered
@@ -92,64 +120,53 @@ def passed(at: Marker, to: Marker) -> bool:
     return at.batch_no >= to.batch_no
 
 
-def _apply_or_park(
-    connection: Connection,
-    origin: Origin,
-    batch: Batch,
-    transaction: Waiting,
-    unit: Unit,
-    on_error: ErrorAction,
-) -> Delivered:
+def _answer(connection: Connection, origin: Origin, unit: Unit) -> Outcome | _Failed:
+    """Apply a unit whole, or say why not; of one that failed nothing is written."""
     relation = _dependence(connection, origin, unit)
     waits_for = relation.error_ids
     if relation.certain:
-        reason = ("dependant", WaitsForError.code, _waits(waits_for))
-        return _park(
-            connection,
-            origin,
-            batch,
-            transaction,
-            unit,
-            reason,
-            {},
-            waits_for,
-            on_error,
+        return _Failed(
+            reason="dependant",
+            code=WaitsForError.code,
+            message=_waits(waits_for),
+            waits_for=waits_for,
         )
+    answer = _applied(connection, unit, resolving=not waits_for)
+    if isinstance(answer, _Failed) and waits_for and answer.may_follow:
+        return replace(
+            answer,
+            reason="dependant",
+            code=WaitsForError.code,
+            message=f"{_waits(waits_for)} {answer.message}",
+            waits_for=waits_for,
+        )
+    return answer
+
+
+def _applied(
+    connection: Connection, unit: Unit, *, resolving: bool
+) -> Outcome | _Failed:
     savepoint = connection.begin_nested()
-    failed: tuple[str, str, str]
-    conflicts: Mapping[int, str] = {}
     try:
-        outcome = apply(connection, unit, resolving=not waits_for)
+        outcome = apply(connection, unit, resolving=resolving)
     except DBAPIError as error:
         if not sqlstate.caused_by_data(error):
             raise
-        savepoint.rollback()
         failed = _failure(error)
     except (RowCountMismatch, InvalidNetChange) as error:
-        savepoint.rollback()
-        failed = ("error", error.code, error.message)
+        failed = _Failed(reason="error", code=error.code, message=error.message)
     else:
         if not outcome.unresolved:
             savepoint.commit()
-            return Delivered(resolved=outcome.resolved)
-        savepoint.rollback()
-        conflicts = outcome.unresolved
-        failed = ("conflict", UnresolvedConflict.code, _summary(outcome))
-    if waits_for and _explains(failed):
-        failed = ("dependant", WaitsForError.code, f"{_waits(waits_for)} {failed[2]}")
-    else:
-        waits_for = ()
-    return _park(
-        connection,
-        origin,
-        batch,
-        transaction,
-        unit,
-        failed,
-        conflicts,
-        waits_for,
-        on_error,
-    )
+            return outcome
+        failed = _Failed(
+            reason="conflict",
+            code=UnresolvedConflict.code,
+            message=_summary(outcome),
+            conflicts=outcome.unresolved,
+        )
+    savepoint.rollback()
+    return failed
 
 
 def _dependence(connection: Connection, origin: Origin, unit: Unit) -> Relation:
@@ -173,45 +190,31 @@ def _all_sent(connection: Connection, unit: Unit) -> bool:
     return all(table_rules.load(connection, t).comparison.all_sent for t in tables)
 
 
-def _park(
-    connection: Connection,
-    origin: Origin,
-    batch: Batch,
-    transaction: Waiting,
-    unit: Unit,
-    failed: tuple[str, str, str],
-    conflicts: Mapping[int, str],
-    waits_for: tuple[int, ...],
-    on_error: ErrorAction,
-) -> Delivered:
-    reason, code, message = failed
-    if on_error is ErrorAction.STOP:
-        raise TransactionRefused(
-            f"Transaction {transaction.xid} cannot be applied: {message}",
-            transaction=transaction.xid,
-            reason=reason,
-            error_code=code,
-        )
-    error_id = park(
-        connection,
-        Parked(
-            origin_id=origin.id,
-            origin=origin.name,
-            origin_transaction=transaction.xid,
-            origin_user=transaction.origin_user,
-            batch_no=batch.number,
-            order_no=transaction.order_no,
-            start_time=transaction.start_time,
-            reason=reason,
-            error_code=code,
-            error_message=message,
-            waits_for=waits_for,
-        ),
-        changed(unit),
-        rows_of(unit),
-        conflicts,
+def _refusal(transaction: Waiting, failed: _Failed) -> TransactionRefused:
+    return TransactionRefused(
+        f"Transaction {transaction.xid} cannot be applied: {failed.message}",
+        transaction=transaction.xid,
+        reason=failed.reason,
+        error_code=failed.code,
     )
-    return Delivered(error_id=error_id)
+
+
+def _facts(
+    origin: Origin, batch: Batch, transaction: Waiting, failed: _Failed
+) -> Parked:
+    return Parked(
+        origin_id=origin.id,
+        origin=origin.name,
+        origin_transaction=transaction.xid,
+        origin_user=transaction.origin_user,
+        batch_no=batch.number,
+        order_no=transaction.order_no,
+        start_time=transaction.start_time,
+        reason=failed.reason,
+        error_code=failed.code,
+        error_message=failed.message,
+        waits_for=failed.waits_for,
+    )
 
 
 def changed(unit: Unit) -> list[Staged]:
@@ -224,15 +227,13 @@ def rows_of(unit: Unit) -> dict[str, int]:
     return {"unit": unit.number}
 
 
-def _failure(error: DBAPIError) -> tuple[str, str, str]:
+def _failure(error: DBAPIError) -> _Failed:
     state = sqlstate.of(error)
-    kind = "conflict" if state == sqlstate.UNIQUE_VIOLATION else "error"
-    return kind, state, sqlstate.message(error)
-
-
-def _explains(failed: tuple[str, str, str]) -> bool:
-    """Whether a parked transaction before it can be why this one failed."""
-    return failed[0] == "conflict" or failed[1] in sqlstate.FOREIGN_KEY_VIOLATIONS
+    return _Failed(
+        reason="conflict" if state == sqlstate.UNIQUE_VIOLATION else "error",
+        code=state,
+        message=sqlstate.message(error),
+    )
 
 
 def _summary(outcome: Outcome) -> str:
