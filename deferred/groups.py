@@ -11,17 +11,17 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy import Connection, func, select
+from sqlalchemy import ColumnElement, Connection, func, select
 
 from deferred.batch import Batch, within
 from deferred.catalog import delivery
 from deferred.options import Options
 from deferred.queue import Queue
-from sites import triggers
+from sites import QualifiedName, triggers, wide
 from sites.catalog import SCHEMA
-from sites.types import NativeType
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,12 +181,17 @@ def _exceeds(connection: Connection, queues: Sequence[Queue], limit: int) -> boo
     """Whether the queues together take more than so many bytes on disk."""
     if not limit or not queues:
         return False
-    tables = (func.format("%I.%I", SCHEMA, queue.queue_table) for queue in queues)
     whole = sum(
-        (func.pg_table_size(sa.cast(one, NativeType("regclass"))) for one in tables),
-        start=sa.literal(0),
+        (func.pg_table_size(_stored(queue)) for queue in queues), start=sa.literal(0)
     )
     return bool(connection.scalar(select(whole > limit)))
+
+
+def _stored(queue: Queue) -> ColumnElement[Any]:
+    """The table that a queue's rows are in."""
+    wide_one = wide.stored(QualifiedName(SCHEMA, queue.queue_table)).name
+    named = (func.format("%I.%I", SCHEMA, one) for one in (wide_one, queue.queue_table))
+    return func.coalesce(*(func.to_regclass(one) for one in named))
 
 
 def _sizes(

@@ -19,7 +19,7 @@ from deferred.catalog import delivery, destination
 from deferred.catalog import queue as queue_catalog
 from deferred.errors import QueueNotEmpty
 from masters.snapshot_log import ROWID
-from sites import QualifiedName, locks, names, triggers
+from sites import QualifiedName, locks, names, triggers, wide
 from sites.catalog import SCHEMA
 from sites.table import Column, Table, describe
 from sites.types import NativeType, Xid8
@@ -190,9 +190,7 @@ def drop_queue(connection: Connection, snapshot: str, *, force: bool = False) ->
     connection.execute(sa.delete(queue_catalog).where(queue_catalog.c.id == found.id))
     _show_calls(connection)
     triggers.remove(connection, found.queue_table)
-    connection.execute(
-        sa.schema.DropTable(sa.Table(found.queue_table, sa.MetaData(), schema=SCHEMA))
-    )
+    wide.drop(connection, QualifiedName(SCHEMA, found.queue_table))
 
 
 def list_queues(connection: Connection, destination: str | None = None) -> list[Queue]:
@@ -290,16 +288,16 @@ def _create_table(
             triggers.numbered(side, columns), columns, strict=True
         )
     ]
-    sa.Table(
+    table = sa.Table(
         name,
         sa.MetaData(),
         sa.Column("call_no", sa.BigInteger, nullable=False),
         sa.Column("xid", Xid8(), nullable=False, index=True),
         sa.Column("kind", NativeType('"char"'), nullable=False),
         sa.Column("moved", sa.Boolean, nullable=False),
-        *images,
         schema=SCHEMA,
-    ).create(connection)
+    )
+    wide.create(connection, table, images, wide=wide.overflows(base, columns))
 
 
 def _show_calls(connection: Connection) -> None:

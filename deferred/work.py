@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from sqlalchemy import Connection
 
 from masters.errors import UnknownColumn
-from sites import QualifiedName, triggers
+from sites import QualifiedName, triggers, wide
 from sites.table import Table, describe
 from sites.write import Staged
 
@@ -45,7 +45,9 @@ def stage(
     """
     table = described(connection, target, columns)
     name = f"snaptide_work_{number}"
-    _create(connection, name, table, columns)
+    # A pooled session may still have the one of an earlier push.
+    wide.drop(connection, QualifiedName(wide.TEMPORARY, name))
+    create(connection, name, table, columns, schema=wide.TEMPORARY)
     return Staged(
         table=table,
         source=source(name, table, columns),
@@ -73,24 +75,28 @@ def described(
     return table
 
 
-def columns_for(table: Table, columns: Sequence[str]) -> list[sa.Column[Any]]:
-    """What a work table for changes of a master table is made of."""
-    fixed = [sa.Column(c, type_, nullable=False) for c, type_ in FIXED.items()]
-    images = [
-        sa.Column(recorded, table.column(column).recorded_type)
-        for side in ("o", "n")
-        for recorded, column in zip(
-            triggers.numbered(side, columns), columns, strict=True
-        )
-    ]
-    return [*fixed, *images]
+def create(
+    connection: Connection,
+    name: str,
+    table: Table,
+    columns: Sequence[str],
+    *,
+    schema: str,
+    prefixes: Sequence[str] = (),
+) -> None:
+    """Create an empty work table for changes of a master table."""
+    made = sa.Table(
+        name, sa.MetaData(), *_fixed(), schema=schema, prefixes=list(prefixes)
+    )
+    images = _images(table, columns)
+    wide.create(connection, made, images, wide=wide.overflows(table, columns))
 
 
 def source(
     name: str, table: Table, columns: Sequence[str], schema: str | None = None
 ) -> sa.TableClause:
     """A work table that exists, for use in statements."""
-    made = columns_for(table, columns)
+    made = [*_fixed(), *_images(table, columns)]
     return sa.table(name, *(sa.column(c.name, c.type) for c in made), schema=schema)
 
 
@@ -138,20 +144,15 @@ def invalid(connection: Connection, staged: Sequence[Staged], unit: int) -> set[
     return set(connection.scalars(sa.union_all(*each)))
 
 
-def _create(
-    connection: Connection, name: str, table: Table, columns: Sequence[str]
-) -> None:
-    work = sa.Table(
-        name,
-        sa.MetaData(),
-        *columns_for(table, columns),
-        prefixes=["TEMPORARY"],
-    )
-    # A pooled session may still have the one of an earlier push.
-    work.drop(connection, checkfirst=False) if _exists(connection, name) else None
-    work.create(connection, checkfirst=False)
+def _fixed() -> list[sa.Column[Any]]:
+    return [sa.Column(c, type_, nullable=False) for c, type_ in FIXED.items()]
 
 
-def _exists(connection: Connection, name: str) -> bool:
-    found = sa.func.to_regclass(sa.func.concat("pg_temp.", name, type_=sa.Text))
-    return connection.scalar(sa.select(sa.cast(found, sa.Text))) is not None
+def _images(table: Table, columns: Sequence[str]) -> list[sa.Column[Any]]:
+    return [
+        sa.Column(recorded, table.column(column).recorded_type)
+        for side in ("o", "n")
+        for recorded, column in zip(
+            triggers.numbered(side, columns), columns, strict=True
+        )
+    ]

@@ -35,9 +35,6 @@ from snapshots.errors import (
 MOST_COLUMNS = 400
 #: A table has 1,600, and work tables have some of their own.
 MOST_READ_ONLY = 1590
-#: What values may fill of a page beside the row's header and our own columns.
-PAGE_BYTES = 7900
-_ALIGNED = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -251,14 +248,6 @@ def _refuse_wide(made: Definition, updatable: bool) -> None:
             f"{made.table.qualified} has {len(made.columns)} columns for the snapshot: "
             f"more than {most} cannot be {'queued' if updatable else 'merged'}.",
             columns=len(made.columns),
-        )
-    sizes = (made.table.column(name).size for name in made.columns)
-    image = sum(-(-size // _ALIGNED) * _ALIGNED for size in sizes if size > 0)
-    if updatable and 2 * image > PAGE_BYTES:
-        raise TooWide(
-            f"Rows of {made.table.qualified} have {image} bytes of fixed size: their "
-            "old and new image would not fit into a row of the queue.",
-            bytes=image,
         )
 
 

@@ -53,14 +53,15 @@ def _name(table: Table, queue: Queue) -> str:
 
 
 def _create(master: Site, name: str, table: Table, queue: Queue) -> None:
-    made = sa.Table(
-        name,
-        sa.MetaData(),
-        *work.columns_for(table, queue.columns),
-        schema=SCHEMA,
-        prefixes=["UNLOGGED"],
-    )
     with master.begin() as connection:
         lock = sa.func.pg_advisory_xact_lock(_CREATE_LOCK, sa.func.hashtext(name))
         connection.execute(sa.select(lock))
-        made.create(connection, checkfirst=True)
+        if not sa.inspect(connection).has_table(name, schema=SCHEMA):
+            work.create(
+                connection,
+                name,
+                table,
+                queue.columns,
+                schema=SCHEMA,
+                prefixes=["UNLOGGED"],
+            )

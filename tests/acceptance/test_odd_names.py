@@ -54,9 +54,12 @@ class Shape:
         return f"INSERT INTO {self.sql} VALUES ({values})"
 
     def update(self, row: str, value: str) -> str:
-        """Sets all columns that are no key, or the key if there are no others."""
+        """Sets all columns that are no key, or the key if there are no others.
+
+        Two such images of 200 columns are more than a page holds.
+        """
         rest = [c for c in self.columns if c not in self.key] or self.key[-1:]
-        values = ", ".join(f"{quoted(c)} = '{value}'" for c in rest)
+        values = ", ".join(f"{quoted(c)} = '{value:.<22}'" for c in rest)
         return f"UPDATE {self.sql} SET {values} WHERE {quoted(self.key[0])} = '{row}0'"
 
     def delete(self, row: str) -> str:
