@@ -236,12 +236,14 @@ def _result(
         given = {n: s for n, s in answer.columns.items() if isinstance(s, Explicit)}
     else:
         given = dict(answer.columns)  # type: ignore[arg-type]
-    result: dict[str, object] = {}
+    computed: dict[str, object] = {}
+    result: dict[str, str | None] = {}
     for name in one.columns or tuple(conflict.new):
         source = given.get(name, Take.NEW)
         if isinstance(source, Explicit):
-            result[name] = source.value
+            computed[name] = source.value
         else:
-            side = conflict.new if source is Take.NEW else conflict.current or {}
-            result[name] = side.get(name)
-    return texts(connection, result)
+            # As the database printed it: a program may spell a moment otherwise.
+            side = one.new_values if source is Take.NEW else one.current_values
+            result[name] = (side or {}).get(name)
+    return result | texts(connection, computed)

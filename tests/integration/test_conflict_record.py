@@ -108,6 +108,20 @@ def test_replay_of_the_same_rules_ends_the_same(settled: Directory) -> None:
     assert [one.differs for one in found] == [False, False, False]
 
 
+def test_replay_spells_moments_as_the_record_does(sites: Directory) -> None:
+    hq, jfk = sites["hq"], sites["jfk"]
+    link(sites)
+    for site in sites.values():
+        as_refresh(site, "INSERT INTO orders VALUES (1, 'n1', 10, 1, '2026-01-01')")
+    rule = {"group": "at", "method": "maximum", "parameters": {"column": "at"}}
+    book = {"tables": {"orders": {"groups": {"at": ["at"]}, "update": [rule]}}}
+    rulebook.apply(hq, book)
+    run(hq, "UPDATE orders SET at = '2026-02-02'")
+    run(jfk, "UPDATE orders SET at = '2026-03-03 12:00'")
+    assert deferred.push(jfk).conflicts_resolved == 1
+    assert [one.differs for one in replay.replay(hq, book)] == [False]
+
+
 def test_replay_reads_page_by_page(
     settled: Directory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
