@@ -76,8 +76,9 @@ def purge(
         schedules.outcome(home, "purge", subject),
         activity.report(home, "purge", subject),
     ):
-        deferred.purge(home, retention=configured.configured().retention)
-        masters.purge_snapshot_logs(home)
+        kept = configured.configured()
+        deferred.purge(home, retention=kept.retention)
+        masters.purge_snapshot_logs(home, deletes_kept=kept.deletes_kept)
         records.purge_resolutions(home, timedelta(days=record_days))
 
 

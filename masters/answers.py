@@ -52,6 +52,7 @@ _LINE: Mapping[str, sa.types.TypeEngine[Any]] = {
     "call_no": BigInteger(),
     "transaction": Text(),
     "changed_at": DateTime(timezone=True),
+    "deleted_at": DateTime(timezone=True),
     "manner": Integer(),
     "reason": Text(),
     "number": BigInteger(),
@@ -78,7 +79,12 @@ def tables(
             manner = shapes.manner(row, one)
             place = manners.setdefault(manner, len(manners))
             reason, number = one.resolution.reason, one.conflict.number
-            call = (row.verdict.call_no, row.made.transaction, row.made.changed_at)
+            call = (
+                row.verdict.call_no,
+                row.made.transaction,
+                row.made.changed_at,
+                one.conflict.deleted_at,
+            )
             lines.append((*call, place, reason, number, given, wanted))
     return _table("answer", _LINE, lines), _manners(list(manners))
 

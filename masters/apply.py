@@ -72,8 +72,10 @@ def apply(connection: Connection, unit: Unit, *, resolving: bool = True) -> Outc
     ]
     known = [_rules(connection, one, resolving=resolving) for one, _ in touched]
     parties = _parties(connection, unit, [one for one, _ in touched], known)
+    settlements = []
     for (staged, count), table_rules in zip(touched, known, strict=True):
         settlement = _settled(connection, unit, staged, count, table_rules, parties)
+        settlements.append(settlement)
         resolved += settlement.resolved
         unresolved.update(settlement.unresolved)
         refused |= settlement.refused
@@ -84,6 +86,9 @@ def apply(connection: Connection, unit: Unit, *, resolving: bool = True) -> Outc
         with users_search_path(connection):
             write.write(connection, unit.staged, counts, {"unit": unit.number})
             connection.execute(text("SET CONSTRAINTS ALL IMMEDIATE"))
+        for settlement in settlements:
+            if settlement.deletes is not None and settlement.count.get("D"):
+                settlement.deletes.date(connection, unit.number, unit.made)
     return Outcome(resolved=resolved, unresolved=unresolved, refused=frozenset(refused))
 
 

@@ -130,6 +130,8 @@ resolution_record = Table(
     Column("number", BigInteger),
     # Of the origin: which call of the transaction was in conflict.
     Column("call_no", BigInteger),
+    # When the master deleted the row, where a rule asked.
+    Column("deleted_at", DateTime(timezone=True)),
     Index("resolution_record_resolved_at", "resolved_at"),
 )
 

@@ -82,7 +82,7 @@ class Conflict:
     master: str
     #: when the change was made at the site, where the method asks for it
     changed_at: datetime | None = None
-    #: when the master deleted the row that is gone, where that is recorded
+    #: when the master deleted the row that is gone, where the method asks for it
     deleted_at: datetime | None = None
     #: the newest moment that the transaction wrote, where a rule judges it as a whole
     newest: object = None

@@ -90,7 +90,8 @@ def detect(
     conflict of its column group; a row to update or delete that is gone, or a
     row to delete that changed, a delete conflict; a key to insert that is
     there, a uniqueness conflict (also of a row that came and went, unless it is
-    this one). A group in which the call changed nothing is
+    this one). Where rules ask when a row was deleted, so is an insert that was made
+    before the master deleted that key. A group in which the call changed nothing is
     not in conflict: its current values simply stay. A row that several transactions
     changed has to be, in every column, the one that the first of them started from.
 
@@ -114,9 +115,10 @@ def detect(
                 kind=row.kind,
                 present=not row.missing,
                 alone=not row.more,
-                conflicts=tuple(_conflicts(staged, groups, row, parties, read)),
+                conflicts=tuple(conflicts),
             )
             for row in rows
+            if (conflicts := _conflicts(staged, groups, row, parties, read))
         ]
 
 
@@ -133,11 +135,13 @@ def with_rows(
     compared: Comparison = EVERYTHING,
     *,
     among: ColumnElement[bool] | None = None,
+    deleted_at: ColumnElement[Any] | None = None,
 ) -> Compared:
     """The changes of a transaction beside the master's rows of the same keys.
 
     Parameters:
         among: only these staged rows.
+        deleted_at: when the master deleted the row of a change, where a rule asks.
     """
     target, carried = staged.table.sql(), staged.columns
     missing = target.c[staged.identity[0]].is_(None)
@@ -164,6 +168,11 @@ def with_rows(
             _is_another(staged, target),
         ),
     )
+    if deleted_at is not None:
+        late = and_(staged.kind("I"), missing, deleted_at.is_not(None))
+        # One by one each delete leaves its own time, also of a row that came before.
+        together = and_(staged.source.c.several, staged.kind("D", "A"))
+        wrong = or_(wrong, late, together)
     return Compared(
         staged=staged,
         unit=unit,
@@ -174,6 +183,7 @@ def with_rows(
             missing.label("missing"),
             or_(sa.false(), *more).label("more"),
             *(clause.label(f"g{n}") for n, clause in enumerate(in_conflict)),
+            (sa.null() if deleted_at is None else deleted_at).label("deleted_at"),
         ),
     )
 
@@ -232,6 +242,7 @@ def _conflicts(
     parties: Parties,
     read: Sequence[str],
 ) -> list[Conflict]:
+    made = parties.made(row.tran)
     shared: dict[str, Any] = {
         "table": (staged.table.schema, staged.table.name),
         "old": None if row.kind in ("I", "N", "A") else image(read, row, 0),
@@ -239,10 +250,13 @@ def _conflicts(
         "current": None if row.missing else image(read, row, 2),
         "origin": parties.origin,
         "master": parties.master,
-        "changed_at": parties.made(row.tran).changed_at,
+        "changed_at": made.changed_at,
         "newest": parties.newest,
+        "deleted_at": row.deleted_at if row.missing else None,
     }
-    if row.kind in ("I", "N", "A"):
+    if row.kind == "I" and row.missing and not _late(made, row.deleted_at):
+        return []
+    if row.kind in ("I", "N", "A") and not row.missing:
         return [
             Conflict(
                 kind=Kind.UNIQUENESS,
@@ -259,6 +273,11 @@ def _conflicts(
         for (name, columns), disagrees in zip(groups, wrong, strict=True)
         if disagrees
     ]
+
+
+def _late(made: Made, deleted_at: datetime) -> bool:
+    """Whether a change was made before the master deleted its row."""
+    return made.changed_at is None or made.changed_at < deleted_at
 
 
 def key_name(staged: Staged) -> str:

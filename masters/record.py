@@ -76,6 +76,7 @@ class Records:
             "master": sa.literal(self.parties.master),
             "origin_transaction": answer.c.transaction,
             "changed_at": answer.c.changed_at,
+            "deleted_at": answer.c.deleted_at,
             "call_no": answer.c.call_no,
             **{name: manner.c[name] for name in _SHOWN},
             "columns": _names(manner.c.columns),

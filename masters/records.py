@@ -33,6 +33,8 @@ class Resolved:
     origin_transaction: str
     #: when the transaction was made at its origin
     changed_at: datetime | None
+    #: when the master deleted the row, where a rule asked
+    deleted_at: datetime | None
     kind: str
     #: column group or constraint; empty for delete conflicts
     reference: str

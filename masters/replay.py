@@ -201,6 +201,7 @@ def _conflicts(
         origin=one.origin,
         master=one.master or "",
         changed_at=one.changed_at,
+        deleted_at=one.deleted_at,
         number=one.number if one.number is not None else one.id,
     )
     if kind is not Kind.UPDATE:

@@ -54,6 +54,14 @@ class Rule:
         return bool(getattr(method, "compares_rows", False))
 
     @property
+    def asks_when_deleted(self) -> bool:
+        """Whether its method decides a delete conflict by when the row was deleted."""
+        method = resolution.METHODS.get(self.method)
+        return self.kind is Kind.DELETE and bool(
+            getattr(method, "asks_when_deleted", False)
+        )
+
+    @property
     def subject(self) -> tuple[Kind, str | None]:
         """What it is for, as `Conflict.subject` says it."""
         return self.kind, self.column_group or self.constraint

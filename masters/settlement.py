@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
-from masters import detect, images, restage, uniqueness, verdict
+from masters import deletes, detect, images, restage, uniqueness, verdict
 from masters.answers import Settled
 from masters.catalog import conflict_number
 from masters.conflict import Conflict, Kind, Row, Subject
@@ -56,6 +56,8 @@ class Settlement:
     unresolved: dict[int, str] = field(default_factory=dict)
     #: the transactions of those rows
     refused: set[int] = field(default_factory=set)
+    #: of the table, where a rule asks when a row was deleted
+    deletes: deletes.Deletes | None = field(init=False)
     #: new values are written under a unique constraint besides the key
     _touched: bool = False
     _records: Records = field(init=False)
@@ -72,6 +74,7 @@ class Settlement:
     _draws: Counter[int] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
+        self.deletes = deletes.known(self.connection, self.staged, self.rules)
         self._records = Records(
             connection=self.connection,
             staged=self.staged,
@@ -112,7 +115,12 @@ class Settlement:
             [c for c in self.staged.columns if c not in self.staged.identity]
         )
         compared = detect.with_rows(
-            self.staged, self.unit, groups, self.rules.comparison, among=among
+            self.staged,
+            self.unit,
+            groups,
+            self.rules.comparison,
+            among=among,
+            deleted_at=None if self.deletes is None else self.deletes.latest(),
         )
         read = self._resolver.reads(
             {(Kind.UPDATE, name): columns for name, columns in groups}

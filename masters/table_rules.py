@@ -68,6 +68,11 @@ class TableRules:
     version: int = 0
     comparison: Comparison = EVERYTHING
 
+    @property
+    def ask_when_deleted(self) -> bool:
+        """Whether a rule decides by when the master deleted a row."""
+        return any(rule.asks_when_deleted for rule in self.rules)
+
     def partition(
         self, columns: Sequence[str]
     ) -> list[tuple[str | None, tuple[str, ...]]]:

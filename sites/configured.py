@@ -35,6 +35,8 @@ class Configuration:
     spark_conf: Mapping[str, str] = field(default_factory=dict)
     #: how long a purge keeps delivered calls
     retention: timedelta = timedelta(days=2)
+    #: how long a purge keeps deletes, where rules ask when a row was deleted
+    deletes_kept: timedelta = timedelta(days=30)
     #: options of every push, where it is not told otherwise
     push: Mapping[str, Any] = field(default_factory=dict)
 

@@ -7,7 +7,8 @@ partition would lock the parent under them. A fixed ring needs neither
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from datetime import timedelta
 from typing import Any
 
 import sqlalchemy as sa
@@ -30,6 +31,9 @@ from sites.transport import raw
 from sites.triggers import SLOT_SHIFT, SLOTS, numbered
 from sites.types import Xid8
 
+#: The partition beside the ring: deletes whose own partition was emptied.
+KEPT = SLOTS
+
 #: How long writers may have to wait behind a purge that waits for one of them.
 LOCK_TIMEOUT_MS = 50
 
@@ -37,7 +41,10 @@ LOCK_TIMEOUT_MS = 50
 def create(
     connection: Connection, log: str, table: Table, identity: tuple[str, ...]
 ) -> None:
-    """Create a snapshot log for a table: kind of change, transaction, keys."""
+    """Create a snapshot log for a table: kind of change, transaction, keys, time.
+
+    Deletes are found by their key.
+    """
     keys = sql.SQL(", ").join(
         sql.SQL("{} {}").format(
             sql.Identifier(name),
@@ -48,10 +55,11 @@ def create(
     raw(connection).execute(
         sql.SQL(
             'CREATE TABLE {} (kind "char" NOT NULL,'
-            " xid xid8 NOT NULL, slot smallint NOT NULL, {}) PARTITION BY LIST (slot)"
+            " xid xid8 NOT NULL, slot smallint NOT NULL, {},"
+            " at timestamptz DEFAULT now()) PARTITION BY LIST (slot)"
         ).format(sql.Identifier(SCHEMA, log), keys)
     )
-    for slot in range(SLOTS):
+    for slot in (*range(SLOTS), KEPT):
         raw(connection).execute(
             sql.SQL("CREATE TABLE {} PARTITION OF {} FOR VALUES IN ({})").format(
                 _partition(log, slot), sql.Identifier(SCHEMA, log), sql.Literal(slot)
@@ -59,6 +67,13 @@ def create(
         )
     raw(connection).execute(
         sql.SQL("CREATE INDEX ON {} (xid)").format(sql.Identifier(SCHEMA, log))
+    )
+    raw(connection).execute(
+        sql.SQL("CREATE INDEX {} ON {} ({}) WHERE kind IN ('D', 'T')").format(
+            sql.Identifier(_part(log, "d")),
+            sql.Identifier(SCHEMA, log),
+            _named(numbered("k", identity)),
+        )
     )
 
 
@@ -143,6 +158,41 @@ def empty_slot(connection: Connection, log: str, slot: int, horizon: str) -> boo
     return True
 
 
+def keep_deletes(
+    connection: Connection, log: str, slot: int, horizon: str, keys: int
+) -> None:
+    """Copy the deletes of a partition that is about to be emptied.
+
+    Nobody adds to transactions before the horizon, so that no lock is needed.
+
+    Parameters:
+        keys: how many columns a key has.
+    """
+    raw(connection).execute(
+        sql.SQL(
+            "INSERT INTO {kept} (kind, xid, slot, at, {keys})"
+            " SELECT kind, xid, {slot}, at, {keys} FROM {emptied}"
+            " WHERE kind IN ('D', 'T') AND xid < {horizon}::text::xid8"
+        ).format(
+            kept=_partition(log, KEPT),
+            slot=sql.Literal(KEPT),
+            keys=_named(numbered("k", range(keys))),
+            emptied=_partition(log, slot),
+            horizon=sql.Literal(horizon),
+        )
+    )
+
+
+def forget_deletes(connection: Connection, log: str, older_than: timedelta) -> None:
+    """Remove deletes that were kept, but for those of a while ago."""
+    raw(connection).execute(
+        sql.SQL("DELETE FROM {} WHERE at < clock_timestamp() - %s::interval").format(
+            _partition(log, KEPT)
+        ),
+        (older_than,),
+    )
+
+
 def _look(connection: Connection, log: str, slot: int, horizon: str) -> str:
     row = (
         raw(connection)
@@ -158,9 +208,17 @@ def _look(connection: Connection, log: str, slot: int, horizon: str) -> str:
     return "empty" if verdict is None else "behind" if verdict else "needed"
 
 
+def _named(columns: Iterable[str]) -> sql.Composed:
+    return sql.SQL(", ").join(map(sql.Identifier, columns))
+
+
 def _partition(log: str, slot: int) -> sql.Identifier:
+    return sql.Identifier(SCHEMA, _part(log, str(slot)))
+
+
+def _part(log: str, suffix: str) -> str:
     base = log.encode()[:60].decode(errors="ignore")
-    return sql.Identifier(SCHEMA, f"{base}~{slot}")
+    return f"{base}~{suffix}"
 
 
 def fitting(column: Column) -> tuple[str, ...]:

@@ -127,11 +127,19 @@ class SparkSettings(BaseModel):
 
 
 class ResolutionSettings(BaseModel):
-    """`[resolution]`: custom routines by name, as `module:function`."""
+    """`[resolution]`: how conflicts are settled."""
 
     model_config = _strict
 
     routines: dict[str, str] = Field(default_factory=dict)
+    #: Days for which it is known when a row of a master table was deleted, where a rule
+    #: asks (`informix_timestamp`); older deletes may be forgotten by a purge.
+    deletes_kept_days: float = Field(default=30, ge=0)
+
+    @property
+    def deletes_kept(self) -> timedelta:
+        """The same as a stretch of time."""
+        return timedelta(days=self.deletes_kept_days)
 
 
 class NotificationSettings(BaseModel):
@@ -162,6 +170,11 @@ class QueueSettings(BaseModel):
     #: Days for which they are kept, so that a master that is restored from a backup
     #: no older than that gets them again.
     retention_days: float = Field(default=2, ge=0)
+
+    @property
+    def retention(self) -> timedelta:
+        """The same as a stretch of time."""
+        return timedelta(days=self.retention_days)
 
 
 _PUSH = Options()
@@ -289,7 +302,8 @@ class Settings(BaseSettings):
                 directory=directory,
                 spark_master=self.spark.master,
                 spark_conf=self.spark.conf,
-                retention=timedelta(days=self.queue.retention_days),
+                retention=self.queue.retention,
+                deletes_kept=self.resolution.deletes_kept,
                 push=self.push.model_dump(),
             )
         )

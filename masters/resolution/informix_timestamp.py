@@ -19,11 +19,12 @@ class InformixTimestamp:
     """Informix, --conflict=timestamp: the newer side wins, by whole seconds.
 
     Of equal seconds the lower server number wins; without numbers they are
-    undecided. A row that is gone is inserted by an update, unless the master knows
-    that it was deleted later (`Conflict.deleted_at`, which no master records yet: an
-    update older than the delete brings the row back). A delete is as old as its
-    transaction (`Conflict.changed_at`), and undecided when that is not known.
-    NULL is undecided too. Give it to the primary key; Informix has no rule for
+    undecided. A delete is as old as its transaction, at the site (`changed_at`) and at
+    the master (`deleted_at`). A row that is gone is inserted by an update, unless
+    it was deleted later; as a rule for deletes it also drops an insert that was made
+    before the master deleted that key. Of a master table without snapshot log, and
+    of deletes purged long ago, nobody knows: the row is inserted then.
+    NULL is undecided. Give it to the primary key; Informix has no rule for
     another constraint.
 
     By row scope a loser is dropped and the other rows are applied. By transaction
@@ -31,7 +32,8 @@ class InformixTimestamp:
     each row, and one loser rejects all: the transaction waits in the error queue.
 
     Parameters:
-        column: a date or timestamp column of the group or row, Informix's cdrtime.
+        column: a timestamptz column of the group or row, Informix's cdrtime. (Without
+            a time zone, deletes decide nothing: they have one.)
         servers: optional, names of sites and their numbers; the lower one wins.
         server_column: optional, the column that holds the name of the site that
             last changed the row, Informix's cdrserver; the master when not given.
@@ -42,6 +44,8 @@ class InformixTimestamp:
     kinds: ClassVar[frozenset[Kind]] = frozenset(Kind)
     #: whose column need not be one of the constraint
     compares_rows: ClassVar[bool] = True
+    #: by `Conflict.deleted_at`, also inserts that came too late
+    asks_when_deleted: ClassVar[bool] = True
 
     column: str
     servers: Mapping[str, Number]

@@ -102,7 +102,9 @@ def purge(ctx: typer.Context, site: SiteName, json: Json = False) -> None:
     Example: snaptide log purge hq
     """
     program = Program.of(ctx)
-    reports = masters.purge_snapshot_logs(program.site(site))
+    reports = masters.purge_snapshot_logs(
+        program.site(site), deletes_kept=program.settings.resolution.deletes_kept
+    )
     rows = [(r.table, r.emptied, r.busy, r.horizon) for r in reports]
     columns = ["table", "partitions emptied", "busy", "needed from transaction"]
     show(program, reports, lambda: table(columns, rows))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import Any
 
 import typer
@@ -22,11 +21,12 @@ def purge(ctx: typer.Context, site: SiteName, json: Json = False) -> None:
     """
     program = Program.of(ctx)
     chosen = program.site(site)
+    settings = program.settings
     report: dict[str, Any] = {
-        "queue": deferred.purge(
-            chosen, retention=timedelta(days=program.settings.queue.retention_days)
+        "queue": deferred.purge(chosen, retention=settings.queue.retention),
+        "logs": masters.purge_snapshot_logs(
+            chosen, deletes_kept=settings.resolution.deletes_kept
         ),
-        "logs": masters.purge_snapshot_logs(chosen),
     }
     rows = [(log.table, log.emptied, log.busy) for log in report["logs"]]
     show(

@@ -13,6 +13,7 @@ SELECT snaptide_work_1.call_no,
     AND NOT (CAST(row(snaptide_work_1.o3) AS record) *= CAST(row(snaptide_work_1.n3) AS record)) AS g0,
     (snaptide_work_1.o2 IS DISTINCT FROM public.orders.name OR CAST(snaptide_work_1.o4 AS TEXT) IS DISTINCT FROM CAST(public.orders.doc AS TEXT))
     AND (snaptide_work_1.o2 IS DISTINCT FROM snaptide_work_1.n2 OR NOT (CAST(row(snaptide_work_1.o4) AS record) *= CAST(row(snaptide_work_1.n4) AS record))) AS g1,
+    NULL AS deleted_at,
     snaptide_work_1.o3 AS old0,
     snaptide_work_1.n3 AS new0,
     public.orders.price AS cur0

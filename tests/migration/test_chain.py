@@ -2,9 +2,11 @@
 
 from sqlalchemy import text
 
+import masters
 from sites import Directory, Site
 from snaptide import migrate
 from tests.fix_db import MakeDatabase
+from tests.linked_table import run
 
 # What a schema holds, but for the version that Alembic notes.
 _CONTENTS = """
@@ -57,6 +59,20 @@ def test_each_step_leads_down_and_up_again(make_database: MakeDatabase) -> None:
     with site.begin() as connection:
         assert connection.scalar(text("SELECT to_regnamespace('snaptide')")) is None
     directory.close()
+
+
+def test_logs_of_before_learn_when_rows_were_deleted(sites: Directory) -> None:
+    hq = sites["hq"]
+    run(hq, "CREATE TABLE t (id int PRIMARY KEY)")
+    masters.create_snapshot_log(hq, "t")
+    before = _contents(hq)
+    migrate.downgrade(hq, "0020")
+    run(hq, "INSERT INTO t VALUES (1)")
+    migrate.upgrade(hq)
+    assert _contents(hq) == before
+    run(hq, "DELETE FROM t")
+    times = "SELECT at IS NULL FROM snaptide.\"mlog$_t\" ORDER BY kind = 'D'"
+    assert run(hq, times) == [(True,), (False,)]
 
 
 def test_upgrade_twice_changes_nothing(sites: Directory) -> None:
