@@ -11,7 +11,7 @@ from sqlalchemy import Connection, Row, Text, cast, select
 from deferred.catalog import error_call
 from deferred.image import Image
 from sites import QualifiedName
-from sites.write import Staged
+from sites.staged import Staged
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

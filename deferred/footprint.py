@@ -29,7 +29,7 @@ from sqlalchemy import (
 )
 
 from deferred.catalog import error_footprint
-from sites.write import Staged, selected
+from sites.staged import Staged, selected
 
 #: A row or unique value, in any of the images of a call.
 HOLDS = "holds"

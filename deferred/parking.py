@@ -25,8 +25,8 @@ from sqlalchemy import (
 
 from deferred import footprint, image
 from deferred.catalog import error_call, error_transaction
+from sites.staged import Staged, selected
 from sites.values import unnested
-from sites.write import Staged, selected
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

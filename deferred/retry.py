@@ -19,7 +19,7 @@ from masters.detect import Made
 from masters.errors import InvalidNetChange
 from sites import Site, faults, identity
 from sites.errors import RowCountMismatch
-from sites.write import Staged
+from sites.staged import Staged
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,7 @@ from deferred.queue import Queue, list_queues
 from masters import table_rules
 from masters.table_rules import Comparison
 from sites import transport
-from sites.write import Staged
+from sites.staged import Staged
 
 #: The planner takes a fresh table for a small one; with more rows it is told.
 ANALYZED = 1000

@@ -12,8 +12,8 @@ from deferred import call, work
 from deferred.call import Call
 from deferred.catalog import error_call
 from sites import QualifiedName, transport
+from sites.staged import Staged
 from sites.values import from_text
-from sites.write import Staged
 
 
 def stage(

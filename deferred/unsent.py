@@ -12,7 +12,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, FromClause, Select, and_, case, or_, select
 
 from masters.table_rules import Comparison
-from sites.write import Staged
+from sites.staged import Staged
 
 
 def without(

@@ -14,8 +14,8 @@ from sqlalchemy import Connection
 
 from masters.errors import UnknownColumn
 from sites import QualifiedName, triggers, wide
+from sites.staged import Staged
 from sites.table import Table, describe
-from sites.write import Staged
 
 #: What each change has besides its images: see `net_change.columns_of`.
 FIXED: Mapping[str, type[sa.types.TypeEngine[Any]]] = {

@@ -14,8 +14,8 @@ from masters.newest import newest
 from masters.settlement import Settlement
 from masters.table_rules import TableRules
 from sites import faults, write
+from sites.staged import Staged
 from sites.triggered import users_search_path
-from sites.write import Staged
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

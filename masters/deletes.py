@@ -29,10 +29,10 @@ from masters.snapshot_log import find_log
 from masters.table_rules import TableRules
 from sites import ring
 from sites.catalog import SCHEMA
+from sites.staged import Staged
 from sites.triggers import numbered
 from sites.types import NativeType, Xid8
 from sites.values import unnested
-from sites.write import Staged
 
 _WHEN = DateTime(timezone=True)
 

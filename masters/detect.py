@@ -13,7 +13,7 @@ from sqlalchemy import ColumnElement, Connection, Row, TableClause, and_, or_, s
 from masters.conflict import Conflict, Kind
 from masters.images import Compared, chunks, image
 from masters.table_rules import EVERYTHING, Comparison
-from sites.write import Staged
+from sites.staged import Staged
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

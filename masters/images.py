@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from sqlalchemy import BigInteger, ColumnElement, Connection, Row, Text, func, select
 from sqlalchemy.dialects.postgresql import JSONB
 
-from sites.write import Staged
+from sites.staged import Staged
 
 #: Rows that are held as Python values at a time.
 CHUNK = 4000

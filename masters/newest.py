@@ -13,7 +13,7 @@ from sqlalchemy import Connection, func, select
 from masters.resolution.order import moment
 from masters.resolution.scope import Scope
 from masters.table_rules import TableRules
-from sites.write import Staged
+from sites.staged import Staged
 
 
 def newest(

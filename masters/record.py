@@ -16,7 +16,7 @@ from masters.catalog import resolution_record
 from masters.detect import Parties
 from masters.images import Compared
 from masters.table_rules import TableRules
-from sites.write import Staged
+from sites.staged import Staged
 
 #: What the record shows of a manner as it is.
 _SHOWN = ("kind", "reference", "sequence_no", "method", "decision")

@@ -9,7 +9,7 @@ from sqlalchemy import Connection, select
 from masters.catalog import snapshot_log
 from masters.images import chosen
 from sites import ring
-from sites.write import Staged
+from sites.staged import Staged
 
 
 def resend(

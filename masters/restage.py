@@ -12,8 +12,8 @@ from sqlalchemy.sql.dml import Update
 from masters.images import chosen
 from masters.resolve import Explicit, Take
 from masters.verdict import Start, Verdict
+from sites.staged import Staged
 from sites.values import as_text, from_text, unnested
-from sites.write import Staged
 
 
 def restage(

@@ -25,8 +25,8 @@ from masters.resend import resend
 from masters.resolve import Attempt, Resolver, RowResolution
 from masters.table_rules import TableRules
 from masters.verdict import Verdict
+from sites.staged import Staged
 from sites.table import Unique
-from sites.write import Staged
 
 #: How many numbers append sequence may try for one row.
 DRAWS = 5

@@ -16,8 +16,8 @@ from sqlalchemy import ColumnElement, Connection, FromClause, and_, case, or_, s
 from masters.conflict import Conflict, Kind
 from masters.detect import Parties, RowConflicts
 from masters.images import Compared, chunks, image
+from sites.staged import Staged
 from sites.table import Unique
-from sites.write import Staged
 
 
 def constraints(staged: Staged) -> list[Unique]:

@@ -1,10 +1,8 @@
 """Writing staged changes to a table, set by set, in an order that constraints allow.
 
-One source table holds the changes: `kind` (I insert, U update, D delete, R delete
-and insert of one key), `n1`.. the new and, where there are any, `o1`.. the old
-values. Unique values that move or go are parked first; then rows are inserted
-(parents first), updated, and last deleted, children first: a delete before the
-update would cascade to the child that moved away.
+Unique values that move or go are parked first (`sites.unique_values`); then rows are
+inserted (parents first), updated, and last deleted, children first: a delete before
+the update would cascade to the child that moved away.
 
 The builders only build; `write` executes. Used by the apply at a master and the
 merge at a snapshot.
@@ -13,76 +11,20 @@ merge at a snapshot.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy import (
-    ColumnElement,
-    Connection,
-    FromClause,
-    TableClause,
-    and_,
-    case,
-    func,
-    or_,
-)
+from sqlalchemy import Connection
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.dml import Delete, Insert, Update
 
 from sites import faults
-from sites.errors import NoFreeValue, RowCountMismatch
+from sites.errors import RowCountMismatch
 from sites.names import QualifiedName
-from sites.table import Column, Table, Unique
-
-
-@dataclass(frozen=True, kw_only=True)
-class Staged:
-    """Changes for one table, staged in a source table of the same database."""
-
-    table: Table
-    source: TableClause
-    #: the columns carried, in the order in which the source numbers them
-    columns: tuple[str, ...]
-    #: the columns that identify a row, among `columns`
-    identity: tuple[str, ...]
-    #: the source has old values; an update then writes only what it changed
-    has_old: bool = True
-
-    def new(self, column: str, source: FromClause | None = None) -> ColumnElement[Any]:
-        """The new value of a column, in the source table or an alias of it."""
-        return self._value("n", column, source)
-
-    def old(self, column: str, source: FromClause | None = None) -> ColumnElement[Any]:
-        """The old value of a column, in the source table or an alias of it."""
-        return self._value("o", column, source)
-
-    def key(self, column: str, source: FromClause | None = None) -> ColumnElement[Any]:
-        """The value that identifies the row, whatever the kind of change."""
-        if not self.has_old:
-            return self.new(column, source)
-        return func.coalesce(self.old(column, source), self.new(column, source))
-
-    def same_row(
-        self, target: FromClause, source: FromClause | None = None
-    ) -> ColumnElement[bool]:
-        """Whether a change is about this row of the target."""
-        return and_(
-            *(target.c[name] == self.key(name, source) for name in self.identity)
-        )
-
-    def kind(
-        self, *kinds: str, source: FromClause | None = None
-    ) -> ColumnElement[bool]:
-        """Whether a change is of one of these kinds."""
-        return (self.source if source is None else source).c.kind.in_(kinds)
-
-    def _value(
-        self, side: str, column: str, source: FromClause | None
-    ) -> ColumnElement[Any]:
-        table = self.source if source is None else source
-        return table.c[f"{side}{self.columns.index(column) + 1}"]
+from sites.staged import Staged, selected, updated
+from sites.table import Table
+from sites.unique_values import movable, park, pin
 
 
 def parents_first(tables: Sequence[Table]) -> list[QualifiedName]:
@@ -99,78 +41,6 @@ def parents_first(tables: Sequence[Table]) -> list[QualifiedName]:
             ordered.append(name)
             del waiting[name]
     return ordered
-
-
-def movable(staged: Staged) -> list[Unique]:
-    """Unique keys whose values these changes can move from one row to another.
-
-    One that holds all of the identity has no other taker than the row itself.
-    """
-    return [
-        unique
-        for unique in staged.table.uniques
-        if set(unique.columns) <= set(staged.columns)
-        and not set(unique.columns) >= set(staged.identity)
-        and not unique.deferrable
-    ]
-
-
-def pin(staged: Staged, unique: Unique, rows: Mapping[str, Any]) -> Update | None:
-    """Have an update write the column that parking overwrites, changed or not.
-
-    A unique key of several columns is parked in one that the change may leave
-    alone; the value to come back to is the one that the target has now.
-
-    Returns:
-        None where an update writes that column anyway.
-    """
-    if not staged.has_old or len(unique.columns) == 1:
-        return None
-    target = staged.table.sql()
-    spot = parking_column(staged.table, unique, staged.identity)
-    old, new = staged.old(spot.name), staged.new(spot.name)
-    return (
-        sa.update(staged.source)
-        .values({old: sa.null(), new: target.c[spot.name]})
-        .where(selected(staged.source, rows), staged.kind("U"))
-        .where(staged.same_row(target), spot.unchanged(old, new))
-        .where(target.c[spot.name].is_not(None))
-    )
-
-
-def park(staged: Staged, unique: Unique, rows: Mapping[str, Any]) -> Update:
-    """Free unique values that one row of the changes gives up and another takes.
-
-    Parameters:
-        rows: equalities that select the changes in the source (column -> value).
-
-    Raises:
-        NoFreeValue: the unique key has no column that can be parked.
-    """
-    target = staged.table.sql()
-    giver, taker = staged.source.alias("giver"), staged.source.alias("taker")
-    moved = or_(
-        *(
-            _updated(staged, target, c, giver).is_distinct_from(target.c[c])
-            for c in unique.columns
-        )
-    )
-    spot = parking_column(staged.table, unique, staged.identity)
-    return (
-        sa.update(target)
-        .values({target.c[spot.name]: _parked(spot)})
-        .where(selected(giver, rows), selected(taker, rows))
-        .where(staged.same_row(target, giver))
-        .where(
-            or_(
-                staged.kind("D", "R", source=giver),
-                and_(staged.kind("U", source=giver), moved),
-            )
-        )
-        .where(staged.kind("I", "U", "R", source=taker))
-        .where(*(target.c[c] == staged.new(c, taker) for c in unique.columns))
-        .where(sa.not_(staged.same_row(target, taker)))
-    )
 
 
 def insert(
@@ -200,7 +70,7 @@ def update(staged: Staged, rows: Mapping[str, Any], *kinds: str) -> Update:
     target = staged.table.sql()
     columns = [staged.table.column(name) for name in staged.columns]
     values = {
-        target.c[column.name]: _updated(staged, target, column.name)
+        target.c[column.name]: updated(staged, target, column.name)
         for column in columns
         # Equal keys may yet differ; to name a key takes a stronger lock, though.
         if column.identity != "a"
@@ -267,78 +137,6 @@ def write(
     for staged, count in reversed(paired):
         if staged.table.qualified not in early:
             _expect(connection, delete(staged, rows, "D"), staged, count, "D")
-
-
-def selected(source: FromClause, rows: Mapping[str, Any]) -> ColumnElement[bool]:
-    """The rows of a source whose columns have these values, or lie in these ranges."""
-    wanted = (_is(source.c[name], value) for name, value in rows.items())
-    return and_(sa.true(), *wanted)
-
-
-def parking_column(table: Table, unique: Unique, identity: Sequence[str]) -> Column:
-    """The column of a unique key that can be freed for a moment.
-
-    Parameters:
-        identity: the columns by which rows are found again; they stay.
-
-    Raises:
-        NoFreeValue: none is nullable or of a type with free values.
-    """
-    columns = [
-        column
-        for column in map(table.column, unique.columns)
-        if column.name not in identity
-        and not column.generated
-        and column.identity != "a"
-    ]
-    for column in columns:
-        if column.nullable:
-            return column
-    for column in columns:
-        if _free_value(column) is not None:
-            return column
-    raise NoFreeValue(
-        f"Unique key {unique.name} of {table.qualified} cannot be parked."
-    )
-
-
-def _is(column: ColumnElement[Any], value: object) -> ColumnElement[bool]:
-    if isinstance(value, range):
-        return column.between(value.start, value.stop - 1)
-    return column == value
-
-
-def _updated(
-    staged: Staged, target: TableClause, name: str, source: FromClause | None = None
-) -> ColumnElement[Any]:
-    """What an update leaves in a column: the new value, if the change has one."""
-    new = staged.new(name, source)
-    if not staged.has_old:
-        return new
-    unchanged = staged.table.column(name).unchanged(staged.old(name, source), new)
-    return case((unchanged, target.c[name]), else_=new)
-
-
-def _parked(column: Column) -> ColumnElement[Any]:
-    value = sa.null() if column.nullable else _free_value(column)
-    assert value is not None
-    return value
-
-
-def _free_value(column: Column) -> ColumnElement[Any] | None:
-    base = column.type.partition("(")[0]
-    if base in ("integer", "bigint"):
-        return sa.cast(-2_000_000_000 * func.random(), sa.BigInteger)
-    if base in ("text", "character varying"):
-        return func.left(
-            func.md5(sa.cast(func.gen_random_uuid(), sa.Text)), _length(column.type)
-        )
-    return func.gen_random_uuid() if base == "uuid" else None
-
-
-def _length(type_name: str) -> int:
-    _, _, size = type_name.partition("(")
-    return min(int(size.rstrip(")")), 32) if size else 32
 
 
 def _park_all(

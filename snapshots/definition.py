@@ -17,7 +17,7 @@ from sites.errors import NoFreeValue
 from sites.names import QualifiedName
 from sites.site import Site
 from sites.table import Column, Table, Unique, describe, hides_rows
-from sites.write import parking_column
+from sites.unique_values import parking_column
 from snapshots.errors import (
     CannotPark,
     ColumnsLeftOut,

@@ -26,7 +26,7 @@ from sqlalchemy import (
 )
 
 from deferred import queue
-from sites import position, write
+from sites import position, unique_values
 from sites.names import QualifiedName
 from sites.table import ForeignKey
 from sites.types import PgSnapshot
@@ -164,7 +164,7 @@ def _hold_once(
     if kinds.keys() & {"I", "U"}:
         conditions += [
             _value_is_taken(changes, unique.columns)
-            for unique in write.movable(changes.staged)
+            for unique in unique_values.movable(changes.staged)
         ]
         conditions += [_lacks_parent(link) for link in links_up(changes, by_table)]
     conditions += [

@@ -12,9 +12,9 @@ from sqlalchemy import Connection, TableClause, func, select, update
 
 from sites import ddl, transport
 from sites.ddl import NewColumn
+from sites.staged import Staged
 from sites.triggers import numbered
 from sites.types import NativeType
-from sites.write import Staged
 from snapshots import stage
 from snapshots.stage import Stage
 from snapshots.window import Member

@@ -18,7 +18,8 @@ from sqlalchemy import Connection, Delete, Update, exists, func, select, text
 from sqlalchemy.exc import DBAPIError
 
 from deferred import sqlstate
-from sites import write
+from sites import unique_values, write
+from sites.staged import selected
 from sites.table import Unique
 from snapshots import held_back, work
 from snapshots.errors import CannotMerge
@@ -122,7 +123,7 @@ def _steps(connection: Connection, group: Sequence[Work]) -> Iterator[_Step]:
     busy = [w for w in group if counts[w.staged.table.qualified]]
     for changes in busy:
         if sum(counts[changes.staged.table.qualified].values()) > 1:
-            for unique in write.movable(changes.staged):
+            for unique in unique_values.movable(changes.staged):
                 run = partial(_park, changes, unique)
                 yield _Step(changes, ("I", "U", "D"), run)
     for kind, verb, works in (
@@ -138,7 +139,7 @@ def _steps(connection: Connection, group: Sequence[Work]) -> Iterator[_Step]:
 def _park(
     changes: Work, unique: Unique, connection: Connection, rows: range
 ) -> list[int]:
-    connection.execute(write.park(changes.staged, unique, _free(rows)))
+    connection.execute(unique_values.park(changes.staged, unique, _free(rows)))
     return []
 
 
@@ -152,7 +153,7 @@ def _insert(changes: Work, connection: Connection, rows: range) -> list[int]:
         for key, name in zip(changes.keys, changes.staged.identity, strict=True)
     ]
     missing = select(changes.table.c.no).where(
-        write.selected(changes.table, _free(rows)),
+        selected(changes.table, _free(rows)),
         changes.table.c.kind == "I",
         ~exists().where(*same),
     )
@@ -180,7 +181,7 @@ def _expect_all(
     statement: Update | Delete,
 ) -> None:
     wanted = select(func.count()).where(
-        write.selected(changes.table, _free(rows)), changes.table.c.kind == kind
+        selected(changes.table, _free(rows)), changes.table.c.kind == kind
     )
     expected = connection.scalar(wanted)
     touched = connection.execute(statement).rowcount

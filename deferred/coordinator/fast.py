@@ -17,10 +17,10 @@ from sqlalchemy.dialects.postgresql import psycopg
 
 from deferred.queue import Queue
 from sites import triggers, write
+from sites.staged import Staged
 from sites.table import Table
 from sites.types import NativeType
 from sites.values import from_text
-from sites.write import Staged
 
 _DIALECT = psycopg.dialect()  # type: ignore[no-untyped-call]
 

@@ -16,8 +16,8 @@ from deferred import work
 from deferred.queue import Queue
 from sites import Site
 from sites.catalog import SCHEMA
+from sites.staged import Staged
 from sites.table import Table
-from sites.write import Staged
 
 #: First half of the advisory lock under which a work table is made.
 _CREATE_LOCK = 0x53594E43

@@ -24,8 +24,8 @@ from sites import (
     write,
 )
 from sites.errors import RowCountMismatch
+from sites.staged import Staged
 from sites.table import Table, describe
-from sites.write import Staged
 
 PEOPLE = QualifiedName("public", "people")
 

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 import sqlalchemy as sa
 
 from deferred.queue import Queue
+from sites.staged import Staged
 from sites.table import Column, ForeignKey, Table, Unique
 from sites.types import NativeType
-from sites.write import Staged
 
 
 def column(name: str, number: int, kind: str, *, nullable: bool = True) -> Column:

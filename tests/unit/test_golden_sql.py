@@ -8,7 +8,7 @@ from sqlalchemy.sql import ClauseElement
 
 from deferred.net_change import net_changes
 from masters import detect
-from sites import write
+from sites import unique_values, write
 from sites.types import Xid8
 from tests.golden import assert_as_expected
 from tests.unit.tables import queue, staged, table
@@ -30,7 +30,7 @@ STATEMENTS: dict[str, Callable[[], ClauseElement]] = {
     "net_changes": _net_changes,
     "net_changes_partial": lambda: _net_changes(partial=True),
     "detect": lambda: detect.with_rows(STAGED, 7, GROUPS).select(["price"]),
-    "park": lambda: write.park(STAGED, ORDERS.uniques[1], UNIT),
+    "park": lambda: unique_values.park(STAGED, ORDERS.uniques[1], UNIT),
     "insert": lambda: write.insert(STAGED, UNIT, "I", "R"),
     "update": lambda: write.update(STAGED, UNIT),
     "delete": lambda: write.delete(STAGED, UNIT, "D"),

@@ -1,0 +1,88 @@
+"""Changes staged for one table: what stands in a source table, and how it is read.
+
+One source table holds the changes: `kind` (I insert, U update, D delete, R delete
+and insert of one key), `n1`.. the new and, where there are any, `o1`.. the old
+values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import ColumnElement, FromClause, TableClause, and_, case, func
+
+from sites.table import Table
+
+
+@dataclass(frozen=True, kw_only=True)
+class Staged:
+    """Changes for one table, staged in a source table of the same database."""
+
+    table: Table
+    source: TableClause
+    #: the columns carried, in the order in which the source numbers them
+    columns: tuple[str, ...]
+    #: the columns that identify a row, among `columns`
+    identity: tuple[str, ...]
+    #: the source has old values; an update then writes only what it changed
+    has_old: bool = True
+
+    def new(self, column: str, source: FromClause | None = None) -> ColumnElement[Any]:
+        """The new value of a column, in the source table or an alias of it."""
+        return self._value("n", column, source)
+
+    def old(self, column: str, source: FromClause | None = None) -> ColumnElement[Any]:
+        """The old value of a column, in the source table or an alias of it."""
+        return self._value("o", column, source)
+
+    def key(self, column: str, source: FromClause | None = None) -> ColumnElement[Any]:
+        """The value that identifies the row, whatever the kind of change."""
+        if not self.has_old:
+            return self.new(column, source)
+        return func.coalesce(self.old(column, source), self.new(column, source))
+
+    def same_row(
+        self, target: FromClause, source: FromClause | None = None
+    ) -> ColumnElement[bool]:
+        """Whether a change is about this row of the target."""
+        return and_(
+            *(target.c[name] == self.key(name, source) for name in self.identity)
+        )
+
+    def kind(
+        self, *kinds: str, source: FromClause | None = None
+    ) -> ColumnElement[bool]:
+        """Whether a change is of one of these kinds."""
+        return (self.source if source is None else source).c.kind.in_(kinds)
+
+    def _value(
+        self, side: str, column: str, source: FromClause | None
+    ) -> ColumnElement[Any]:
+        table = self.source if source is None else source
+        return table.c[f"{side}{self.columns.index(column) + 1}"]
+
+
+def selected(source: FromClause, rows: Mapping[str, Any]) -> ColumnElement[bool]:
+    """The rows of a source whose columns have these values, or lie in these ranges."""
+    wanted = (_is(source.c[name], value) for name, value in rows.items())
+    return and_(sa.true(), *wanted)
+
+
+def updated(
+    staged: Staged, target: TableClause, name: str, source: FromClause | None = None
+) -> ColumnElement[Any]:
+    """What an update leaves in a column: the new value, if the change has one."""
+    new = staged.new(name, source)
+    if not staged.has_old:
+        return new
+    unchanged = staged.table.column(name).unchanged(staged.old(name, source), new)
+    return case((unchanged, target.c[name]), else_=new)
+
+
+def _is(column: ColumnElement[Any], value: object) -> ColumnElement[bool]:
+    if isinstance(value, range):
+        return column.between(value.start, value.stop - 1)
+    return column == value
