@@ -11,14 +11,13 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import psycopg
 from psycopg import errors
 from psycopg.pq import TransactionStatus
-from psycopg.sql import SQL, Composed, Identifier, Literal
 from sqlalchemy.exc import DBAPIError
 
 from deferred.coordinator import decision, refusal
@@ -26,9 +25,7 @@ from deferred.coordinator.decision import Answer
 from deferred.coordinator.gid import Gid
 from deferred.coordinator.participant import Participant
 from deferred.errors import CommitFailed, OutcomeUnknown
-from deferred.queue import Queue
-from sites import faults, triggers
-from sites.catalog import SCHEMA
+from sites import faults
 from sites.errors import SnaptideError
 
 if TYPE_CHECKING:
@@ -88,65 +85,22 @@ def _decide(
 ) -> None:
     """Commit at the site, and with it the decision, in one round trip."""
     driver = transaction.driver
+    masters = {p.master.name: p for p in writers}
+    statement = transaction.last_statement(masters)
+    names = {p.branch: name for name, p in masters.items()}
+    parameters = {
+        "xid": transaction.xid,
+        "gid": gid.transaction,
+        "names": [names.get(n, "") for n in range(max(names) + 1)],
+        "settled": list(settled),
+        **{bound: masters[name].xid for bound, name in statement.masters.items()},
+    }
     with driver.pipeline():
-        for statement in _last_statements(transaction, writers, gid, settled):
-            driver.execute(statement)
+        driver.execute(statement.text, parameters, prepare=True)
         faults.point("synchronous.before_decision")
         over = driver.execute("COMMIT")
     if over.statusmessage != "COMMIT":
         raise CommitFailed("The site rolled the transaction back.")
-
-
-def _last_statements(
-    transaction: Transaction,
-    writers: Sequence[Participant],
-    gid: Gid,
-    settled: Sequence[str],
-) -> Iterator[Composed]:
-    masters = {p.master.name: p for p in writers}
-    for number in sorted(transaction.touched):
-        queue = transaction.knowledge.queue(transaction.connection, number)
-        if queue.destination in masters:
-            xid = masters[queue.destination].xid
-            yield _calls_to_keys(queue, transaction.xid, xid)
-    mine = Literal(transaction.xid)
-    yield SQL("DELETE FROM snaptide.deferred_transaction WHERE xid = {}").format(mine)
-    places = {p.branch: name for name, p in masters.items()}
-    names = [places.get(n, "") for n in range(max(places) + 1)]
-    yield decision.written(transaction.xid, gid, names)
-    if settled:
-        yield decision.forgotten(settled)
-
-
-def _calls_to_keys(queue: Queue, xid: str, master_xid: str) -> Composed:
-    """Takes calls out of a queue and leaves their keys, for the next refresh.
-
-    Until that sees the master's transaction, the rows are pending: between the two
-    commits it would show the old ones.
-    """
-    names = triggers.numbered("k", queue.identity_columns)
-    keys = [
-        SQL("COALESCE({}, {}) AS {}").format(
-            Identifier(f"o{at}"), Identifier(f"n{at}"), Identifier(name)
-        )
-        for name, at in (
-            (name, queue.columns.index(column) + 1)
-            for name, column in zip(names, queue.identity_columns, strict=True)
-        )
-    ]
-    listed = SQL(", ").join(map(Identifier, names))
-    return SQL(
-        "WITH gone AS (DELETE FROM {queue} WHERE xid = {xid} RETURNING {keys})"
-        " INSERT INTO {extra} ({names}, reason, master_xid)"
-        " SELECT DISTINCT {names}, 'synchronous', {master_xid}::xid8 FROM gone"
-    ).format(
-        queue=Identifier(SCHEMA, queue.queue_table),
-        extra=Identifier(SCHEMA, queue.extra_table),
-        xid=Literal(xid),
-        keys=SQL(", ").join(keys),
-        names=listed,
-        master_xid=Literal(master_xid),
-    )
 
 
 def _taken(transaction: Transaction) -> list[str]:

@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary
 
 from sqlalchemy import Connection, Engine, event
 
-from deferred.coordinator import idle
+from deferred.coordinator import home, idle, line, session
 from deferred.coordinator.knowledge import Knowledge
 from deferred.coordinator.transaction import Transaction
 from deferred.errors import NoTransaction
@@ -21,6 +21,12 @@ TIMEOUT = 10.0
 LOCK_TIMEOUT = 5.0
 #: Seconds: a transaction may be left alone as long, at the site and its masters.
 IDLE_TIMEOUT = 60.0
+
+LIMITS = {
+    "timeout": TIMEOUT,
+    "lock_timeout": LOCK_TIMEOUT,
+    "idle_timeout": IDLE_TIMEOUT,
+}
 
 #: By connection, not on it: one that was lost has to be rolled back at the masters too.
 _open: MutableMapping[Connection, Transaction] = WeakKeyDictionary()
@@ -56,7 +62,7 @@ def synchronous(
         CommitFailed: nothing was changed anywhere.
         OutcomeUnknown: the site was lost while it committed; recovery finishes it.
     """
-    home = configured.site(site) if isinstance(site, str) else site
+    found = configured.site(site) if isinstance(site, str) else site
     limits = {
         "timeout": timeout,
         "lock_timeout": lock_timeout,
@@ -65,7 +71,7 @@ def synchronous(
     options: dict[str, Any] = {"snaptide_limits": limits}
     if isolation_level is not None:
         options["isolation_level"] = isolation_level
-    with home.connect(_engine(home)) as plain:
+    with found.connect(_engine(found)) as plain:
         connection = plain.execution_options(**options)
         with connection.begin():
             yield connection
@@ -86,21 +92,25 @@ def coordinate(
     Parameters:
         engine: the application's own; see `synchronous` for the others.
     """
-    home = configured.site(site) if isinstance(site, str) else site
+    found = configured.site(site) if isinstance(site, str) else site
     limits = {
         "timeout": timeout,
         "lock_timeout": lock_timeout,
         "idle_timeout": idle_timeout,
     }
     engine.connect().close()
-    _listen(engine, Knowledge(home), limits)
+    _listen(engine, Knowledge(found), limits)
 
 
 def _engine(site: Site) -> Engine:
     """A pool of the site's whose transactions are coordinated."""
     if "coordinated" not in site.pools:
-        engine = site.new_engine(pool_size=8, max_overflow=56)
+        engine = site.new_engine(
+            prepare_threshold=line.ONLY_WHEN_ASKED, pool_size=8, max_overflow=56
+        )
         idle.try_after_idling(engine)
+        event.listen(engine, "do_connect", home.connect)
+        session.set_once(engine, LIMITS)
         # What SQLAlchemy asks on its first connection is in no transaction.
         with site.connect(engine):
             pass

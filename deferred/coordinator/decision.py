@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from enum import Enum
 
 import sqlalchemy as sa
-from psycopg import sql
 from sqlalchemy import Connection, select
 from sqlalchemy.exc import DBAPIError
 
@@ -44,20 +42,6 @@ def ask(connection: Connection, gid: Gid) -> Answer:
         select(sa.exists().where(decision.c.gid == gid.transaction))
     )
     return Answer.COMMITTED if found else Answer.ROLLED_BACK
-
-
-def written(xid: str, gid: Gid, masters: Sequence[str]) -> sql.Composed:
-    """Writes a decision; to be run in the deciding transaction itself."""
-    return sql.SQL(
-        "INSERT INTO snaptide.decision (xid, gid, masters) VALUES ({}, {}, {})"
-    ).format(sql.Literal(xid), sql.Literal(gid.transaction), sql.Literal(list(masters)))
-
-
-def forgotten(xids: Sequence[str]) -> sql.Composed:
-    """Removes decisions that every master has confirmed."""
-    return sql.SQL(
-        "DELETE FROM snaptide.decision WHERE xid = ANY ({}::text[]::xid8[])"
-    ).format(sql.Literal(list(xids)))
 
 
 def _in_progress(connection: Connection, xid: int) -> bool:

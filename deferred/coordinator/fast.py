@@ -70,7 +70,9 @@ def build(queue: Queue, table: Table, kind: str) -> Statement | None:
         statement = _where_same(write.update(staged, {}, "U"), staged)
     else:
         statement = _where_same(write.delete(staged, {}, "D"), staged)
-    compiled = statement.compile(
+    # Who applies it needs the transaction's id, and saves a question.
+    xid = sa.cast(sa.func.pg_current_xact_id(), sa.Text)
+    compiled = statement.returning(xid).compile(
         dialect=_DIALECT, compile_kwargs={"render_postcompile": True}
     )
     return Statement(

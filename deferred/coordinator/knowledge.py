@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import time
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
 from sqlalchemy import Connection
 
-from deferred.coordinator import fast
+from deferred.coordinator import fast, last, line
 from deferred.coordinator.fast import Statement
+from deferred.coordinator.last import LastStatement
 from deferred.queue import Queue, list_queues
 from sites import Site, identity
 from sites.identity import Identity
@@ -36,6 +38,7 @@ class Knowledge:
     settled: deque[str] = field(default_factory=deque)
     _queues: dict[int, Queue] = field(default_factory=dict)
     _statements: dict[tuple[int, str], _Known] = field(default_factory=dict)
+    _last: dict[tuple[int, ...], LastStatement] = field(default_factory=dict)
 
     @cached_property
     def who(self) -> Identity:
@@ -56,7 +59,15 @@ class Knowledge:
         key = (queue.id, kind)
         known = self._statements.get(key)
         if known is None or known.until < time.monotonic():
-            table = describe(master, queue.target)
+            with line.searching_as_ours(master):
+                table = describe(master, queue.target)
             known = _Known(fast.build(queue, table, kind), time.monotonic() + FRESH)
             self._statements[key] = known
         return known.statement
+
+    def last_statement(self, queues: Sequence[Queue]) -> LastStatement:
+        """What a transaction with calls in these queues does before its commit."""
+        key = tuple(queue.id for queue in queues)
+        if key not in self._last:
+            self._last[key] = last.build(queues)
+        return self._last[key]

@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, cast
 
 import psycopg
 from psycopg import errors
 from psycopg.abc import RV, PQGen
-from sqlalchemy import Connection, Engine, event
+from sqlalchemy import Connection, Engine, event, func, select
 
 from deferred.coordinator import idle
 from sites import Site
+from sites.site import SETTINGS
+from sites.triggered import USERS_SEARCH_PATH
 
 #: Statements are prepared when they ask for it, and never by being counted:
 #: others may be about tables that change.
-_ONLY_WHEN_ASKED = 1_000_000_000
+ONLY_WHEN_ASKED = 1_000_000_000
+
+#: Where a line remembers what it was set to.
+_SETTINGS = "snaptide.settings"
 
 
 class NoAnswer(psycopg.OperationalError):
@@ -59,7 +65,7 @@ def engine(master: Site) -> Engine:
     if found is None:
         found = master.new_engine(
             isolation_level="AUTOCOMMIT",
-            prepare_threshold=_ONLY_WHEN_ASKED,
+            prepare_threshold=ONLY_WHEN_ASKED,
             pool_size=8,
             max_overflow=56,
         )
@@ -87,6 +93,34 @@ def connect(master: Site, timeout: float) -> Connection:
 def driver(connection: Connection) -> Line:
     """The line below a connection."""
     return cast("Line", connection.connection.driver_connection)
+
+
+def configure(connection: Connection, settings: Mapping[str, str]) -> None:
+    """Set a line that is in no transaction for all its transactions, if it is not.
+
+    To set each transaction would cost one statement more in each.
+    """
+    if connection.info.get(_SETTINGS) != settings:
+        values = (func.set_config(*one, False) for one in settings.items())
+        connection.execute(select(*values))
+        connection.info[_SETTINGS] = settings
+
+
+@contextmanager
+def searching_as_ours(connection: Connection) -> Iterator[None]:
+    """Let names without a schema mean what they mean to us, for a while.
+
+    Where that fails, the line is set anew before it is used again.
+    """
+    settings = connection.info.pop(_SETTINGS)
+    _search(connection, SETTINGS["search_path"])
+    yield
+    _search(connection, USERS_SEARCH_PATH)
+    connection.info[_SETTINGS] = settings
+
+
+def _search(connection: Connection, path: str) -> None:
+    connection.execute(select(func.set_config("search_path", path, False)))
 
 
 def _connect(

@@ -30,15 +30,7 @@ _OPEN = (TransactionStatus.INTRANS, TransactionStatus.INERROR)
 #: The work tables hold the rows of one unit at a time.
 _UNIT = 1
 
-_BEGIN = """
-SELECT pg_current_xact_id()::text, set_config('snaptide.origin', %(origin)s, true),
- set_config('snaptide.coordinated', 'master', true),
- set_config('synchronous_commit', 'on', true),
- set_config('search_path', %(search_path)s, true),
- set_config('lock_timeout', %(lock_timeout)s, true),
- set_config('statement_timeout', %(statement_timeout)s, true),
- set_config('idle_in_transaction_session_timeout', %(idle_timeout)s, true)
-"""
+_XID = "SELECT pg_current_xact_id()::text"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +46,17 @@ class Terms:
     idle_timeout: str
     #: how long a master may take to answer, in seconds
     timeout: float
+
+    def settings(self) -> dict[str, str]:
+        """What a session at a master has to be set to."""
+        return {
+            "snaptide.origin": self.origin,
+            "snaptide.coordinated": "master",
+            "search_path": USERS_SEARCH_PATH,
+            "lock_timeout": self.lock_timeout,
+            "statement_timeout": self.statement_timeout,
+            "idle_in_transaction_session_timeout": self.idle_timeout,
+        }
 
 
 class Participant:
@@ -103,6 +106,7 @@ class Participant:
             written = driver.execute(statement.text, parameters, prepare=True)
         if written.rowcount != 1:
             return False
+        (self.xid,) = written.fetchone() or ("",)
         self._applied[depth] += 1
         return True
 
@@ -126,7 +130,16 @@ class Participant:
             The outcome, and where it is unresolved the calls with the master's rows.
         """
         with self._following(depth) as driver:
-            pass
+            began = driver.execute(_XID, prepare=True)
+        (self.xid,) = began.fetchone() or ("",)
+        with line.searching_as_ours(self.connection):
+            outcome, unresolved = self._apply(site, queues, xid, after)
+        self._applied[depth] += 1
+        return outcome, unresolved
+
+    def _apply(
+        self, site: Connection, queues: Sequence[Queue], xid: str, after: int
+    ) -> tuple[Outcome, list[Call]]:
         connection = self.connection
         staged = [staging.stage(connection, self.master, queue) for queue in queues]
         transaction = sa.select(
@@ -145,8 +158,6 @@ class Participant:
             for one in calls.read(connection, table, _UNIT)
         ]
         work.clear(connection, staged)
-        _search_as_users(driver)
-        self._applied[depth] += 1
         return outcome, unresolved
 
     def back_to(self, place: int) -> None:
@@ -213,37 +224,24 @@ class Participant:
                 connection.close()
                 raise
             connection.info["snaptide.confirmed"] = True
+        line.configure(connection, self._terms.settings())
         return connection
 
     @contextmanager
     def _following(self, depth: int) -> Iterator[line.Line]:
         """A pipeline in the transaction, which has all savepoints that the site has."""
         driver = line.driver(self.connect())
-        begun: psycopg.Cursor[Any] | None = None
         try:
             with driver.pipeline():
                 if not self._began:
                     level = self._terms.isolation_level
                     driver.execute(f"BEGIN ISOLATION LEVEL {level}")
-                if not self.xid:
-                    begun = driver.execute(_BEGIN, self._settings(), prepare=True)
                 for place in range(self._depth + 1, depth + 1):
                     driver.execute(f"SAVEPOINT s{place}")
                 yield driver
             self._depth = max(self._depth, depth)
         finally:
             self._began = driver.info.transaction_status in _OPEN
-            row = begun.fetchone() if begun is not None and begun.pgresult else None
-            self.xid = row[0] if row else self.xid
-
-    def _settings(self) -> dict[str, str]:
-        return {
-            "origin": self._terms.origin,
-            "search_path": USERS_SEARCH_PATH,
-            "lock_timeout": self._terms.lock_timeout,
-            "statement_timeout": self._terms.statement_timeout,
-            "idle_timeout": self._terms.idle_timeout,
-        }
 
     def _unit(self, staged: Sequence[Any], xid: str) -> Unit:
         return Unit(
@@ -254,12 +252,6 @@ class Participant:
             master=self.master.name,
             made=lambda _: Made(transaction=xid),
         )
-
-
-def _search_as_users(driver: line.Line) -> None:
-    driver.execute(
-        "SELECT set_config('search_path', %s, true)", [USERS_SEARCH_PATH], prepare=True
-    )
 
 
 def _command(connection: Connection, command: str, gid: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -11,9 +11,10 @@ from psycopg.pq import TransactionStatus
 from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
 
-from deferred.coordinator import pending, refusal
+from deferred.coordinator import home, pending, refusal, session
 from deferred.coordinator.commit import commit
 from deferred.coordinator.knowledge import Knowledge
+from deferred.coordinator.last import LastStatement
 from deferred.coordinator.participant import Participant, Terms
 from deferred.coordinator.savepoints import (
     Savepoints,
@@ -23,16 +24,9 @@ from deferred.coordinator.savepoints import (
 from deferred.errors import CommitFailed, TransactionControl
 from deferred.queue import Queue
 from sites import faults
-from sites.triggered import USERS_SEARCH_PATH
 
-_BEGIN = """
-SELECT set_config('lock_timeout', CASE current_setting('lock_timeout') WHEN '0'
-   THEN %(lock_timeout)s ELSE current_setting('lock_timeout') END, true),
- set_config('idle_in_transaction_session_timeout', %(idle_timeout)s, true),
- set_config('snaptide.coordinated', 'site', true),
- set_config('synchronous_commit', 'on', true),
- set_config('search_path', %(search_path)s, true)
-"""
+#: Not those of the server, which are run in two steps.
+_PLAIN_CURSORS = (psycopg.Cursor, home.Counted)
 
 _CAPTURED = """
 SELECT *, current_setting('transaction_isolation'), current_setting('lock_timeout'),
@@ -69,12 +63,14 @@ class Transaction:
         self._seen = 0
         #: what came with the last statement's own answer
         self._asked: psycopg.Cursor[Any] | None = None
+        #: how often the connection was used by then; None where nobody counts
+        self._used: int | None = None
         #: its own statements are under way, which are nobody's changes
         self._busy = False
         #: how long a master, or a site that commits, may take to answer, in seconds
         self.timeout: float = limits["timeout"]
         self._terms: Terms | None = None
-        self._begin(limits)
+        session.begin(connection, limits)
 
     @property
     def driver(self) -> psycopg.Connection[Any]:
@@ -90,6 +86,7 @@ class Transaction:
         """
         if self._busy:
             return
+        session.watch(self.connection, statement)
         if checks_constraints(statement):
             # Calls were sent: they need no place in an order, which it would draw.
             self.driver.execute(_FORGET, [self.xid or "0"])
@@ -106,11 +103,11 @@ class Transaction:
             Whether it was run; several statements in one, and cursors of the server,
             are left to the driver.
         """
-        if self._busy or ";" in statement or type(cursor) is not psycopg.Cursor:
+        if self._busy or ";" in statement or type(cursor) not in _PLAIN_CURSORS:
             return False
         with self.driver.pipeline():
             cursor.execute(statement, values)
-            self._asked = self.driver.execute(_CAPTURED, [self._seen])
+            self._asked = self._ask()
         return True
 
     def after(self, statement: str) -> None:
@@ -129,6 +126,7 @@ class Transaction:
                     self.driver.execute(_ORDER_LATER)
                 self.propagate()
                 return
+            self._asked = None
             kind, place = step
             for participant in self.participants.values():
                 if kind == "back":
@@ -138,9 +136,7 @@ class Transaction:
 
     def propagate(self) -> None:
         """Apply the calls that were captured since the last time."""
-        asked, self._asked = self._asked, None
-        if asked is None:
-            asked = self.driver.execute(_CAPTURED, [self._seen])
+        asked, self._asked = self._asked or self._ask(), None
         rows = asked.fetchall()
         if not rows:
             return
@@ -158,10 +154,21 @@ class Transaction:
         """
         if self.driver.info.transaction_status is TransactionStatus.INERROR:
             raise CommitFailed("A statement of the transaction failed.")
-        with self._failing_together():
-            self.propagate()
+        if self._used is None or self._used != home.used(self.driver):
+            with self._failing_together():
+                self.propagate()
         self._busy = True
         commit(self)
+
+    def last_statement(self, masters: Container[str]) -> LastStatement:
+        """What is left to do at the site, where these masters will commit."""
+        queues = (
+            self.knowledge.queue(self.connection, number)
+            for number in sorted(self.touched)
+        )
+        return self.knowledge.last_statement(
+            [queue for queue in queues if queue.destination in masters]
+        )
 
     def end(self) -> None:
         """Roll back at the masters what is open there."""
@@ -169,14 +176,10 @@ class Transaction:
         for participant in participants.values():
             participant.end()
 
-    def _begin(self, limits: Mapping[str, Any]) -> None:
-        parameters = {
-            "lock_timeout": f"{int(limits['lock_timeout'] * 1000)}ms",
-            "idle_timeout": f"{int(limits['idle_timeout'] * 1000)}ms",
-            "search_path": USERS_SEARCH_PATH,
-        }
-        with self.driver.pipeline():
-            self.driver.execute(_BEGIN, parameters)
+    def _ask(self) -> psycopg.Cursor[Any]:
+        asked = self.driver.execute(_CAPTURED, [self._seen], prepare=True)
+        self._used = home.used(self.driver)
+        return asked
 
     def _agree(self, settings: Sequence[str]) -> None:
         """Take what the site's session is set to for its masters too."""

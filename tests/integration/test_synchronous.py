@@ -118,6 +118,47 @@ def test_rows_of_a_copy_are_sent_at_the_latest_at_commit(linked: Directory) -> N
     assert_same(linked)
 
 
+def test_rows_of_a_copy_after_a_savepoint_are_sent_too(linked: Directory) -> None:
+    with deferred.synchronous(linked["jfk"]) as connection:
+        with connection.begin_nested():
+            connection.execute(text("UPDATE orders SET qty = 7 WHERE id = 1"))
+        with raw(connection).cursor().copy("COPY orders (id) FROM STDIN") as copy:
+            copy.write("50\n51\n")
+
+    assert quantities(linked["hq"]) == {1: 7, 2: 2, 3: 3, 50: None, 51: None}
+    assert_same(linked)
+
+
+def test_types_of_users_travel_alone_and_in_company(sites: Directory) -> None:
+    for site in sites.values():
+        run(
+            site,
+            "CREATE TYPE mood AS ENUM ('sad', 'ok')",
+            "CREATE DOMAIN small AS int CHECK (VALUE < 100)",
+        )
+    columns = "id int PRIMARY KEY, m mood, n small, many mood[]"
+    link(sites, "days", columns, synchronous=True)
+
+    change(
+        sites,
+        "INSERT INTO days VALUES (1, 'sad', 1, '{ok}')",
+        "INSERT INTO days SELECT i, 'sad', i, '{ok,sad}' FROM generate_series(2, 9) i",
+        "UPDATE days SET m = 'ok'",
+        "UPDATE days SET m = 'sad', many = '{}' WHERE id = 1",
+    )
+
+    assert rows(sites["hq"], "days") == rows(sites["jfk"], "days")
+    assert left_over(sites) == {}
+
+
+def test_what_one_transaction_sets_is_not_the_next_ones(linked: Directory) -> None:
+    change(linked, "SET search_path = pg_catalog", "RESET lock_timeout")
+
+    change(linked, "UPDATE orders SET qty = 7 WHERE id = 1")
+
+    assert_same(linked)
+
+
 def test_a_conflict_raises_at_its_statement_with_all_three_rows(
     linked: Directory,
 ) -> None:
@@ -437,6 +478,23 @@ def test_a_session_of_an_application_is_coordinated_by_one_line(
     engine.dispose()
 
     assert quantities(linked["hq"]) == {1: 7, 2: 2, 3: 3}
+    assert_same(linked)
+
+
+def test_a_session_that_copies_behind_our_back_is_coordinated_all_the_same(
+    linked: Directory,
+) -> None:
+    engine = create_engine(linked["jfk"].url.set(drivername="postgresql+psycopg"))
+    deferred.coordinate(engine, linked["jfk"])
+
+    with engine.begin() as connection:
+        with connection.begin_nested():
+            connection.execute(text("UPDATE orders SET qty = 7 WHERE id = 1"))
+        with raw(connection).cursor().copy("COPY orders (id) FROM STDIN") as copy:
+            copy.write("50\n")
+    engine.dispose()
+
+    assert quantities(linked["hq"]) == {1: 7, 2: 2, 3: 3, 50: None}
     assert_same(linked)
 
 

@@ -1,0 +1,93 @@
+"""The last statement of a coordinated transaction at its site: calls go, keys stay.
+
+One statement for all of it: several would be sent, planned and answered one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql import ARRAY, psycopg
+from sqlalchemy.sql.dml import UpdateBase
+
+from deferred.catalog import decision, deferred_transaction
+from deferred.queue import Queue
+from sites import triggers
+from sites.catalog import SCHEMA
+from sites.types import Xid8
+
+_DIALECT = psycopg.dialect()  # type: ignore[no-untyped-call]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LastStatement:
+    """What a transaction with calls in some queues does before its commit."""
+
+    text: str
+    #: of each queue's master, by the parameter that takes its transaction's id
+    masters: dict[str, str]
+
+
+def build(queues: Sequence[Queue]) -> LastStatement:
+    """The statement that takes the calls out and writes the decision.
+
+    Its parameters, but the masters': xid, of the transaction; gid and names, of the
+    decision; settled, the ids of decisions that every master has confirmed.
+    """
+    settled = sa.cast(sa.cast(_bound("settled"), ARRAY(sa.Text)), ARRAY(Xid8()))
+    parts = [
+        *(part for queue in queues for part in _calls_to_keys(queue)),
+        sa.delete(deferred_transaction)
+        .where(deferred_transaction.c.xid == _xid("xid"))
+        .cte("done"),
+        sa.delete(decision).where(decision.c.xid == sa.func.any(settled)).cte("gone"),
+    ]
+    written = sa.insert(decision).from_select(
+        ["xid", "gid", "masters"],
+        sa.select(
+            _xid("xid"),
+            sa.cast(_bound("gid"), sa.Text),
+            sa.cast(_bound("names"), ARRAY(sa.Text)),
+        ),
+    )
+    compiled = written.add_cte(*parts).compile(dialect=_DIALECT)
+    return LastStatement(
+        text=str(compiled), masters={_master_xid(q): q.destination for q in queues}
+    )
+
+
+def _calls_to_keys(queue: Queue) -> Iterator[sa.CTE]:
+    """Takes calls out of a queue and leaves their keys, for the next refresh.
+
+    Until that sees the master's transaction, the rows are pending: between the two
+    commits it would show the old ones.
+    """
+    calls = queue.sql()
+    names = triggers.numbered("k", queue.identity_columns)
+    taken: UpdateBase = sa.delete(calls).where(calls.c.xid == _xid("xid"))
+    gone = taken.returning(*queue.keys(calls)).cte(f"taken_{queue.id}")
+    extra = sa.table(
+        queue.extra_table,
+        *(sa.column(name) for name in (*names, "reason", "master_xid")),
+        schema=SCHEMA,
+    )
+    keys = sa.select(
+        *(gone.c[name] for name in names),
+        sa.literal_column("'synchronous'"),
+        _xid(_master_xid(queue)),
+    ).distinct()
+    yield sa.insert(extra).from_select(list(extra.c), keys).cte(f"kept_{queue.id}")
+
+
+def _master_xid(queue: Queue) -> str:
+    return f"master_xid_{queue.id}"
+
+
+def _xid(name: str) -> sa.ColumnElement[object]:
+    return sa.cast(sa.cast(_bound(name), sa.Text), Xid8())
+
+
+def _bound(name: str) -> sa.BindParameter[object]:
+    return sa.bindparam(name, None, type_=sa.types.NullType())

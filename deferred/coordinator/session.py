@@ -1,0 +1,90 @@
+"""What a session at the site is set to while its transactions are coordinated.
+
+Sessions of our own pool are set once, for as long as nobody sets them otherwise: to
+set each transaction costs a round trip in each.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, cast
+
+import psycopg
+from sqlalchemy import Connection, Engine, event
+
+from sites.triggered import USERS_SEARCH_PATH
+
+#: What of it holds until a transaction ends, or for all of a session's transactions.
+_SET = """
+SELECT set_config('lock_timeout',
+   CASE WHEN current_setting('lock_timeout') IN ('0', %(ours)s) THEN %(lock_timeout)s
+   ELSE current_setting('lock_timeout') END, %(local)s),
+ set_config('idle_in_transaction_session_timeout', %(idle_timeout)s, %(local)s),
+ set_config('snaptide.coordinated', 'site', %(local)s),
+ set_config('synchronous_commit', 'on', %(local)s),
+ set_config('search_path', %(search_path)s, %(local)s)
+"""
+
+#: Statements after which a session may be set otherwise, in later transactions too.
+_SETS = re.compile(
+    r"\s*(?:reset|discard|set\s+(?!local\b|transaction\b|constraints\b))", re.IGNORECASE
+)
+
+#: Where a connection remembers for which limits it was set.
+_LIMITS = "snaptide.limits"
+#: And its lock_timeout where that is of our making: it says nothing of the user's.
+_LOCK_TIMEOUT = "snaptide.lock_timeout"
+
+
+def set_once(engine: Engine, limits: Mapping[str, float]) -> None:
+    """Set each session of a pool when it begins, for transactions with these limits."""
+
+    def connect(driver: psycopg.Connection[Any], record: Any) -> None:
+        theirs = _lock_timeout(driver)
+        driver.execute(_SET, _parameters(limits, "0", local=False))
+        if theirs == "0":
+            record.info[_LOCK_TIMEOUT] = _lock_timeout(driver)
+        record.info[_LIMITS] = dict(limits)
+        driver.commit()
+
+    event.listen(engine, "connect", connect)
+
+
+def begin(connection: Connection, limits: Mapping[str, float]) -> None:
+    """Set a transaction that begins, unless its session is set already.
+
+    Parameters:
+        limits: lock_timeout and idle_timeout, in seconds.
+    """
+    info = connection.info
+    if info.get(_LIMITS) != limits:
+        driver = cast(
+            "psycopg.Connection[Any]", connection.connection.driver_connection
+        )
+        parameters = _parameters(limits, info.get(_LOCK_TIMEOUT, "0"), local=True)
+        with driver.pipeline():
+            driver.execute(_SET, parameters, prepare=True)
+
+
+def watch(connection: Connection, statement: str) -> None:
+    """Forget how a session was set where a statement may set it otherwise."""
+    if _SETS.match(statement):
+        connection.info.pop(_LIMITS, None)
+
+
+def _lock_timeout(driver: psycopg.Connection[Any]) -> str:
+    row = driver.execute("SELECT current_setting('lock_timeout')").fetchone()
+    return str(row[0]) if row else "0"
+
+
+def _parameters(
+    limits: Mapping[str, float], ours: str, *, local: bool
+) -> dict[str, object]:
+    return {
+        "ours": ours,
+        "lock_timeout": f"{int(limits['lock_timeout'] * 1000)}ms",
+        "idle_timeout": f"{int(limits['idle_timeout'] * 1000)}ms",
+        "search_path": USERS_SEARCH_PATH,
+        "local": local,
+    }
