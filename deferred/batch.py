@@ -51,10 +51,15 @@ class Waiting:
     start_time: datetime
 
 
-def next_batch(connection: Connection, name: str, marker: Marker) -> Batch | None:
+def next_batch(
+    connection: Connection, name: str, marker: Marker, calls: int = BATCH_CALLS
+) -> Batch | None:
     """The batch to push, given where the destination stands; None when all is pushed.
 
     Writes delivery and destination; call it in a REPEATABLE READ transaction.
+
+    Parameters:
+        calls: where a new one is closed.
 
     Raises:
         NoSuchDestination: nothing here is queued for it.
@@ -72,8 +77,8 @@ def next_batch(connection: Connection, name: str, marker: Marker) -> Batch | Non
             destination=name, number=row.batch_no, id=row.batch_id, end=row.batch_end
         )
     _note_missed(connection, name, marker)
-    return _cut(connection, row) or (
-        _cut(connection, row) if _open_window(connection, row) else None
+    return _cut(connection, row, calls) or (
+        _cut(connection, row, calls) if _open_window(connection, row) else None
     )
 
 
@@ -173,14 +178,14 @@ def _done(row: Row[Any], marker: Marker) -> bool:
     )
 
 
-def _cut(connection: Connection, row: Row[Any]) -> Batch | None:
+def _cut(connection: Connection, row: Row[Any], most: int) -> Batch | None:
     """Cut a batch from the transactions of the window that are in none yet."""
     # Each has a call at least: no more of them can be in a batch.
     next_ones = (
         select(delivery.c.xid, delivery.c.order_no, delivery.c.calls)
         .where(delivery.c.destination == row.name, delivery.c.batch.is_(None))
         .order_by(delivery.c.order_no)
-        .limit(BATCH_CALLS)
+        .limit(most)
         .subquery()
     )
     calls = next_ones.c.calls
@@ -191,7 +196,7 @@ def _cut(connection: Connection, row: Row[Any]) -> Batch | None:
         sa.update(delivery)
         .where(
             delivery.c.destination == row.name,
-            delivery.c.xid.in_(select(ahead.c.xid).where(ahead.c.before < BATCH_CALLS)),
+            delivery.c.xid.in_(select(ahead.c.xid).where(ahead.c.before < most)),
         )
         .values(batch=batch.number)
         .returning(delivery.c.order_no)

@@ -39,7 +39,7 @@ def planned(line: Line, after: int, run: Run) -> list[Group]:
     if not members:
         raise batches.purged(line.batch)
     now = members[: run.left()]
-    if not options.grouping:
+    if not (options.grouping or options.parallel):
         return [Group(after=after, members=tuple(now))]
     alone = _alone(line, options.one_by_one)
     return list(groups.plan(now, after, options, alone))

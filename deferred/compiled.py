@@ -56,7 +56,7 @@ def deliver_together(
         target.rollback()
         return Delivered(fresh=False)
     faults.point("push.before_apply")
-    answer = _apply(line, origin, group, patient=patient)
+    answer = attempt(line, origin, unit_of(line, origin, group), patient=patient)
     if isinstance(answer, Refused):
         target.rollback()
         faults.point("push.after_refusal")
@@ -74,10 +74,9 @@ def _within(at: Marker, to: Marker, after: int) -> bool:
     return at.batch_id == to.batch_id and at.order_no > after
 
 
-def _apply(
-    line: Line, origin: Origin, group: Group, *, patient: bool
-) -> Delivered | Refused:
-    unit = Unit(
+def unit_of(line: Line, origin: Origin, group: Group) -> Unit:
+    """A group as it lies in the work tables, under its last order number."""
+    return Unit(
         number=group.end,
         staged=line.staged,
         counts=work.counts(line.target, line.staged, group.end),
@@ -86,6 +85,16 @@ def _apply(
         made=_made(line, group),
         several=True,
     )
+
+
+def attempt(
+    line: Line, origin: Origin, unit: Unit, *, patient: bool
+) -> Delivered | Refused:
+    """Apply a unit; where it is refused the caller rolls back.
+
+    Raises:
+        sqlalchemy.exc.DBAPIError: as `deliver_together` does.
+    """
     if any(count.get("X") for count in unit.counts):
         return Refused(transactions=work.invalid(line.target, line.staged, unit.number))
     related = _related(line, origin, unit)

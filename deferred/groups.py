@@ -41,6 +41,8 @@ class Group:
     #: order number of the transaction before the first one
     after: int
     members: tuple[Member, ...]
+    #: a transaction that cannot be compiled; no other is applied beside it
+    alone: bool = False
 
     @property
     def end(self) -> int:
@@ -72,7 +74,7 @@ def plan(
             yield filling.dispatch()
         filling.add(member)
         if single:
-            yield filling.dispatch()
+            yield filling.dispatch(alone=True)
     if filling.members:
         yield filling.dispatch()
 
@@ -162,8 +164,8 @@ class _Filling:
         self.calls += member.calls
         self.size += member.size
 
-    def dispatch(self) -> Group:
-        group = Group(after=self.after, members=tuple(self.members))
+    def dispatch(self, *, alone: bool = False) -> Group:
+        group = Group(after=self.after, members=tuple(self.members), alone=alone)
         self.after = group.end
         self.members, self.calls, self.size = [], 0, 0
         return group

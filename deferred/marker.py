@@ -47,27 +47,66 @@ def lock(connection: Connection, origin_id: uuid.UUID, origin: str) -> Marker:
     From then on this transaction waits for no lock longer than `LOCK_TIMEOUT`, and
     for its own program no longer than `IDLE_TIMEOUT`.
     """
+    make(connection, origin_id, origin)
+    found = _read(connection, origin_id, lock=True)
+    # Not before: another pusher may take his time.
+    _limit(connection)
+    return found
+
+
+def make(connection: Connection, origin_id: uuid.UUID, origin: str) -> None:
+    """Let an origin have a marker, at its start, if it has none."""
     connection.execute(
         insert(push_marker)
         .values(origin_id=origin_id, origin=origin)
         .on_conflict_do_nothing()
     )
-    found = _read(connection, origin_id, lock=True)
-    # Not before: another pusher may take his time.
+
+
+def share(connection: Connection, origin_id: uuid.UUID) -> None:
+    """Keep others from `lock` until this transaction ends; `advance` is possible.
+
+    For one of several that are at work ahead of their turn, before it touches
+    anything else. Time limits are as with `lock`.
+    """
+    connection.execute(
+        select(push_marker.c.order_no)
+        .where(_of(origin_id))
+        .with_for_update(read=True, key_share=True)
+    )
+    _limit(connection)
+
+
+def move(connection: Connection, origin_id: uuid.UUID, to: Marker) -> None:
+    """Move the marker, which the caller has locked."""
+    connection.execute(_moved(origin_id, to))
+
+
+def advance(
+    connection: Connection, origin_id: uuid.UUID, at: Marker, to: Marker
+) -> bool:
+    """Move the marker, if it still stands where it should; whether it did."""
+    here = sa.and_(
+        push_marker.c.batch_no == at.batch_no,
+        push_marker.c.batch_id.is_not_distinct_from(at.batch_id),
+        push_marker.c.order_no == at.order_no,
+    )
+    return connection.execute(_moved(origin_id, to).where(here)).rowcount == 1
+
+
+def _limit(connection: Connection) -> None:
     connection.execute(
         select(
             func.set_config("lock_timeout", LOCK_TIMEOUT, True),
             func.set_config("idle_in_transaction_session_timeout", IDLE_TIMEOUT, True),
         )
     )
-    return found
 
 
-def move(connection: Connection, origin_id: uuid.UUID, to: Marker) -> None:
-    """Move the marker, which the caller has locked."""
-    connection.execute(
+def _moved(origin_id: uuid.UUID, to: Marker) -> sa.Update:
+    return (
         sa.update(push_marker)
-        .where(push_marker.c.origin_id == origin_id, push_marker.c.stream == 0)
+        .where(_of(origin_id))
         .values(
             batch_no=to.batch_no,
             batch_id=to.batch_id,
@@ -77,9 +116,13 @@ def move(connection: Connection, origin_id: uuid.UUID, to: Marker) -> None:
     )
 
 
+def _of(origin_id: uuid.UUID) -> sa.ColumnElement[bool]:
+    return sa.and_(push_marker.c.origin_id == origin_id, push_marker.c.stream == 0)
+
+
 def _read(connection: Connection, origin_id: uuid.UUID, *, lock: bool) -> Marker:
     wanted = select(
         push_marker.c.batch_no, push_marker.c.batch_id, push_marker.c.order_no
-    ).where(push_marker.c.origin_id == origin_id, push_marker.c.stream == 0)
+    ).where(_of(origin_id))
     row = connection.execute(wanted.with_for_update() if lock else wanted).one_or_none()
     return Marker() if row is None else Marker(**row._mapping)

@@ -15,12 +15,16 @@ class ErrorAction(StrEnum):
     STOP = "stop"
 
 
+#: Each stream takes a session at both ends.
+MOST_STREAMS = 16
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
     """The arguments of Oracle's DBMS_DEFER_SYS.EXECUTE and of HVAR's groups.
 
     Raises (on construction):
-        ValueError: a number is negative, or there is no such error action.
+        ValueError: a number is negative or too large, or there is no such error action.
     """
 
     #: end the run at the first transaction that had to be parked
@@ -51,6 +55,9 @@ class Options:
     #: master tables whose transactions are each applied alone, in order, by name
     #: (HVAR: dsi_compile_enable off for a table)
     one_by_one: tuple[str, ...] = ()
+    #: so many streams apply independent groups, or transactions, side by side, each
+    #: over connections of its own; 0 and 1 are strictly serial, as is any `batch_size`
+    parallelism: int = 0
 
     def __post_init__(self) -> None:
         for name in (
@@ -62,9 +69,12 @@ class Options:
             "group_max_bytes",
             "bulk_threshold",
             "retry_threshold",
+            "parallelism",
         ):
             if getattr(self, name) < 0:
                 raise ValueError(f"{name} must not be negative")
+        if self.parallelism > MOST_STREAMS:
+            raise ValueError(f"parallelism must not be above {MOST_STREAMS}")
         # As they come from a schedule or a task, which carry plain JSON.
         object.__setattr__(self, "error_action", ErrorAction(self.error_action))
         object.__setattr__(self, "one_by_one", tuple(self.one_by_one))
@@ -73,3 +83,8 @@ class Options:
     def grouping(self) -> bool:
         """Whether transactions are put together at all."""
         return self.group_max_calls > 1 and not self.batch_size
+
+    @property
+    def parallel(self) -> bool:
+        """Whether several streams are at work."""
+        return self.parallelism > 1 and not self.batch_size

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -11,7 +12,16 @@ import sqlalchemy as sa
 from sqlalchemy import Connection, func, select
 from sqlalchemy.exc import DBAPIError
 
-from deferred import agreement, budget, carry, ledger, marker, notification, sqlstate
+from deferred import (
+    agreement,
+    budget,
+    carry,
+    ledger,
+    marker,
+    notification,
+    sqlstate,
+    streams,
+)
 from deferred import batch as batches
 from deferred.backlog import calls_left
 from deferred.batch import Batch
@@ -125,45 +135,56 @@ def _push(origin: Connection, site: Site, me: Identity, name: str, run: Run) -> 
         them = agreement.confirm(origin, target, me, name)
         run.meet = partial(peers.meet, origin, target, me, them)
         who = Origin(id=me.site_id, name=site.name, master=name)
-        _push_all(origin, target, who, run)
+        wanted = run.options.parallelism if run.options.parallel else 0
+        with streams.opened(site, site.peer(name), wanted) as pairs:
+            _push_all(Ends(origin=origin, target=target, pairs=pairs), who, run)
         notification.announce(target, name, who.id)
 
 
-def _push_all(origin: Connection, target: Connection, who: Origin, run: Run) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ends:
+    """The connections of a push."""
+
+    origin: Connection
+    target: Connection
+    #: of its streams, where there are several
+    pairs: Sequence[streams.Pair]
+
+
+def _push_all(ends: Ends, who: Origin, run: Run) -> None:
     """Push batch after batch, as long as there is one and the options allow it."""
     idle_until = time.monotonic() + run.options.delay_seconds
     while not run.over():
-        if _push_patiently(origin, target, who, run):
+        if _push_patiently(ends, who, run):
             continue
         if time.monotonic() >= idle_until:
             return
         time.sleep(POLL)
 
 
-def _push_patiently(
-    origin: Connection, target: Connection, who: Origin, run: Run
-) -> bool:
+def _push_patiently(ends: Ends, who: Origin, run: Run) -> bool:
     """Push a batch, and go on with it when a user held a row for a while."""
     pauses, done = iter(PAUSES), run.transactions
     while True:
         try:
-            return _push_batch(origin, target, who, run)
+            return _push_batch(ends, who, run)
         except DBAPIError as error:
             if run.transactions > done:
                 pauses, done = iter(PAUSES), run.transactions
             pause = next(pauses, None)
             if pause is None or not sqlstate.gave_way(error):
                 raise
-        target.rollback()
+        ends.target.rollback()
         run.held_up += 1
         time.sleep(pause)
 
 
-def _push_batch(origin: Connection, target: Connection, who: Origin, run: Run) -> bool:
+def _push_batch(ends: Ends, who: Origin, run: Run) -> bool:
     """Push what is left of the current batch, or the next one; False without any."""
+    origin, target = ends.origin, ends.target
     at = marker.read(target, who.id)
     target.rollback()
-    batch = _next_batch(origin, who, at)
+    batch = _next_batch(ends, who, at)
     if batch is None:
         return False
     run.begin()
@@ -177,9 +198,7 @@ def _push_batch(origin: Connection, target: Connection, who: Origin, run: Run) -
     target.commit()
     origin.commit()
     faults.point("push.after_plan")
-    for group in groups:
-        if not carry.carry(line, who, group, run):
-            break
+    streams.carry_all(line, ends.pairs, who, groups, at, run)
     faults.point("push.before_mark")
     with origin.begin():
         batches.note_delivered(origin, who.master, marker.read(target, who.id))
@@ -188,10 +207,12 @@ def _push_batch(origin: Connection, target: Connection, who: Origin, run: Run) -
     return True
 
 
-def _next_batch(origin: Connection, who: Origin, at: marker.Marker) -> Batch | None:
+def _next_batch(ends: Ends, who: Origin, at: marker.Marker) -> Batch | None:
+    origin = ends.origin
     origin.execution_options(isolation_level="REPEATABLE READ")
     try:
-        batch = batches.next_batch(origin, who.master, at)
+        calls = batches.BATCH_CALLS * max(len(ends.pairs), 1)
+        batch = batches.next_batch(origin, who.master, at, calls)
         faults.point("push.before_cut_commit")
         origin.commit()
     finally:

@@ -55,21 +55,31 @@ def lay(origin: Connection, target: Connection, batch: Batch) -> Line:
     )
 
 
-def ship(line: Line, after: int, end: int, *, together: bool, bulk: int) -> None:
+def ship(
+    line: Line,
+    after: int,
+    end: int,
+    *,
+    together: bool,
+    bulk: int,
+    only: Sequence[int] | None = None,
+) -> None:
     """Fill the work tables with the net changes of a part of the batch.
 
     Parameters:
         after, end: the transactions beyond the first order number, up to the second.
         together: as one change, with `end` for its unit; else each by itself.
         bulk: from so many rows on a table's changes go by COPY.
+        only: the order numbers among them that are wanted; all when not given.
     """
     work.clear(line.target, line.staged)
     net_change.expect_many(line.origin)
-    transactions = (
-        select(delivery.c.xid, delivery.c.order_no)
-        .where(within(line.batch, after, end))
-        .subquery()
+    chosen = select(delivery.c.xid, delivery.c.order_no).where(
+        within(line.batch, after, end)
     )
+    if only is not None:
+        chosen = chosen.where(delivery.c.order_no.in_(only))
+    transactions = chosen.subquery()
     lines = zip(line.queues, line.staged, line.comparisons, strict=True)
     for queue, staged, comparison in lines:
         changes = net_change.net_changes(queue, transactions, end if together else None)

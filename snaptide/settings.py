@@ -30,7 +30,7 @@ from sqlalchemy import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
 from deferred import notification
-from deferred.options import Options
+from deferred.options import MOST_STREAMS, Options
 from masters.resolution import routines
 from sites import Directory
 from sites.configured import Configuration, configure
@@ -203,6 +203,9 @@ class PushSettings(BaseModel):
     #: Master tables whose transactions are each applied alone, in order, so that
     #: triggers there see every step. HVAR: `dsi_compile_enable` off for a table.
     one_by_one: tuple[str, ...] = ()
+    #: So many streams to each destination apply transactions side by side that have
+    #: nothing to do with each other, and commit in order. 0 and 1 are strictly serial.
+    parallelism: int = Field(default=_PUSH.parallelism, ge=0, le=MOST_STREAMS)
 
 
 class BeatSettings(BaseModel):

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping
+from typing import Any
 
 from sites import Site
 
@@ -14,23 +15,30 @@ import deferred
 from sites import Directory
 
 directory = Directory(json.loads(os.environ["TEST_SITES"]))
-report = deferred.push(directory["jfk"])
+report = deferred.push(directory["jfk"], **json.loads(os.environ["TEST_OPTIONS"]))
 print(json.dumps([report.transactions, report.errors, report.another_pusher]))
 directory.close()
 """
 
 
-def start_push(sites: Mapping[str, Site], fault: str = "") -> subprocess.Popen[str]:
+def start_push(
+    sites: Mapping[str, Site], fault: str = "", **options: Any
+) -> subprocess.Popen[str]:
     """Start a push of jfk in a process of its own.
 
     Parameters:
         fault: what goes wrong there, as SNAPTIDE_FAULT says it.
+        **options: of the push.
     """
     urls = {
         name: site.url.render_as_string(hide_password=False)
         for name, site in sites.items()
     }
-    environment = {**os.environ, "TEST_SITES": json.dumps(urls)}
+    environment = {
+        **os.environ,
+        "TEST_SITES": json.dumps(urls),
+        "TEST_OPTIONS": json.dumps(options),
+    }
     if fault:
         environment["SNAPTIDE_FAULT"] = fault
     return subprocess.Popen(

@@ -8,7 +8,7 @@ import typer
 
 import deferred
 from deferred.backlog import set_disabled
-from deferred.options import ErrorAction
+from deferred.options import MOST_STREAMS, ErrorAction
 from snaptide.cli.arguments import Json, SiteName, complete_site
 from snaptide.cli.failures import ExitCode
 from snaptide.cli.output import facts, show, table
@@ -67,6 +67,12 @@ def push(
         list[str] | None,
         typer.Option(metavar="TABLE", help="Never in groups; may be repeated."),
     ] = None,
+    parallelism: Annotated[
+        int | None,
+        typer.Option(
+            min=0, max=MOST_STREAMS, help="Streams to a destination; 0: serial."
+        ),
+    ] = None,
     enable: Annotated[
         bool | None,
         typer.Option(
@@ -101,6 +107,7 @@ def push(
             retry_threshold=retry_threshold,
             error_action=None if error_action is None else error_action.value,
             one_by_one=one_by_one,
+            parallelism=parallelism,
         ),
     }
     if enqueue:

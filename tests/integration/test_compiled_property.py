@@ -1,9 +1,10 @@
-"""In groups as one by one: destination, error queue and record of resolutions.
+"""In groups and streams as one by one: destination, error queue, resolutions, ledger.
 
 The same random log is pushed twice, from two sites to two masters that were alike: in
-groups to one, each transaction by itself to the other. The log holds what users do,
-what refreshes change in between (so that a transaction does not start where the one
-before it ended), and the master's users have changed rows meanwhile.
+groups, through several streams, to one, each transaction by itself to the other. The
+log holds what users do, what refreshes change in between (so that a transaction does
+not start where the one before it ended), and the master's users have changed rows
+meanwhile.
 """
 
 import os
@@ -89,9 +90,10 @@ methods = st.fixed_dictionaries(
 )
 groupings = st.fixed_dictionaries(
     {
-        "group_max_calls": st.sampled_from([3, 7, 10_000]),
+        "group_max_calls": st.sampled_from([1, 3, 7, 10_000]),
         "retry_threshold": st.sampled_from([0, 4, 100]),
         "bulk_threshold": st.sampled_from([0, 3, 20]),
+        "parallelism": st.sampled_from([0, 2, 3]),
     }
 )
 
@@ -276,4 +278,11 @@ def _left(hq: Site, *tables: str) -> dict[str, Any]:
         " FROM snaptide.resolution_record ORDER BY 1, row_key::text, 2, 3",
     )
     found = [rows(hq, table) for table in tables]
-    return {"rows": found, "errors": errors, "record": record}
+    ledger = run(
+        hq,
+        "SELECT m.batch_no, m.order_no = b.orders[cardinality(b.orders)],"
+        " cardinality(b.orders)"
+        " FROM snaptide.push_marker m JOIN snaptide.push_batch b"
+        " ON b.origin_id = m.origin_id AND b.number = m.batch_no",
+    )
+    return {"rows": found, "errors": errors, "record": record, "ledger": ledger}

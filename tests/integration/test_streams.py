@@ -1,0 +1,259 @@
+"""Several streams to one destination: side by side, and as one would have done it."""
+
+import importlib
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import asdict
+from threading import Barrier, Lock
+
+import pytest
+
+import deferred
+from deferred import marker
+from deferred.batch import next_batch
+from deferred.dependence import last_shared
+from deferred.options import Options
+from deferred.shipping import lay
+from masters import rules
+from sites import Directory, Site, faults
+from tests.fix_moments import Moments
+from tests.linked_table import as_refresh, link, parked, queued, rows, run, run_each
+
+#: For those who meet: longer than any machine takes to get there.
+SECONDS = 90
+
+WAITING = "SELECT pid FROM pg_locks WHERE NOT granted"
+
+
+class Meeting:
+    """Lets those who first come to a fault point wait there for each other."""
+
+    def __init__(self, point: str, parties: int = 2) -> None:
+        self._point, self._left = point, parties
+        self._barrier, self._lock = Barrier(parties), Lock()
+
+    def __call__(self, point: str) -> None:
+        if point != self._point:
+            return
+        with self._lock:
+            self._left -= 1
+            expected = self._left >= 0
+        if expected:
+            self._barrier.wait(SECONDS)
+
+
+@pytest.fixture
+def orders(sites: Directory) -> Directory:
+    """Six orders at both sites."""
+    link(sites)
+    for site in sites.values():
+        as_refresh(
+            site,
+            "INSERT INTO orders SELECT g, 'n' || g, 0 FROM generate_series(1, 6) g",
+        )
+    return sites
+
+
+def counting(*ids: int) -> list[str]:
+    """A transaction for each of these rows."""
+    return [f"UPDATE orders SET qty = qty + 1 WHERE id = {n}" for n in ids]
+
+
+@pytest.mark.parametrize("calls", [1, 2])
+def test_independent_groups_are_applied_side_by_side(
+    orders: Directory, monkeypatch: pytest.MonkeyPatch, calls: int
+) -> None:
+    """Two stand applied, and none of them committed, at the same time."""
+    run_each(orders["jfk"], *counting(1, 2, 3, 4))
+    monkeypatch.setattr(faults, "point", Meeting("stream.after_apply"))
+    report = deferred.push(orders["jfk"], parallelism=2, group_max_calls=calls)
+    assert (report.transactions, report.calls, report.errors) == (4, 4, 0)
+    assert rows(orders["hq"]) == rows(orders["jfk"])
+    assert queued(orders["jfk"]) == 0
+
+
+def test_streams_commit_in_order(orders: Directory, moments: Moments) -> None:
+    """The master's log has the changes as the site made them."""
+    run_each(orders["jfk"], *counting(1, 2, 3, 4, 5, 6, 1, 2, 3))
+    deferred.push(orders["jfk"], parallelism=3, group_max_calls=1)
+    assert moments.reached.count("stream.after_commit") == 9
+    assert run(
+        orders["hq"], "SELECT id, qty FROM orders ORDER BY xmin::text::bigint"
+    ) == [(n, 1 + (n < 4)) for n in (4, 5, 6, 1, 2, 3)]
+
+
+def test_serial_when_told(orders: Directory, moments: Moments) -> None:
+    for options in (Options(parallelism=1), Options(parallelism=4, batch_size=1)):
+        run_each(orders["jfk"], *counting(1, 2))
+        deferred.push(orders["jfk"], **{**asdict(options), "group_max_calls": 1})
+    assert not [point for point in moments.reached if point.startswith("stream.")]
+    assert rows(orders["hq"]) == rows(orders["jfk"])
+
+
+def test_one_that_meets_anything_is_done_again_in_its_turn(
+    orders: Directory, moments: Moments
+) -> None:
+    """A conflict that a rule settles, and one that none does, with what follows it."""
+    rules.set_column_group(orders["hq"], "orders", "qty", ["qty"])
+    rules.add_update_resolution(orders["hq"], "orders", "qty", "additive")
+    as_refresh(
+        orders["hq"],
+        "UPDATE orders SET qty = 10 WHERE id = 2",
+        "UPDATE orders SET name = 'other' WHERE id = 4",
+    )
+    run_each(
+        orders["jfk"],
+        *counting(1, 2, 3),
+        "UPDATE orders SET name = 'mine' WHERE id = 4",
+        "UPDATE orders SET name = 'mine too' WHERE id = 4",
+        *counting(5, 6),
+    )
+    report = deferred.push(orders["jfk"], parallelism=2, group_max_calls=1)
+    assert (report.transactions, report.conflicts_resolved, report.errors) == (7, 1, 2)
+    assert moments.reached.count("stream.after_commit") >= 2
+    assert [row[:3] for row in rows(orders["hq"])] == [
+        (1, "n1", 1),
+        (2, "n2", 11),
+        (3, "n3", 1),
+        (4, "other", 0),
+        (5, "n5", 1),
+        (6, "n6", 1),
+    ]
+    assert [error[1] for error in parked(orders["hq"])] == ["conflict", "dependant"]
+
+
+def test_what_another_pusher_has_delivered_is_passed_over(
+    orders: Directory, moments: Moments, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The rows are as they were before it, so that nothing but the marker tells."""
+
+    @contextmanager
+    def lost(*_: object) -> Iterator[bool]:
+        yield True
+
+    monkeypatch.setattr(importlib.import_module("deferred.push"), "only_pusher", lost)
+    run_each(
+        orders["jfk"],
+        *counting(1, 2),
+        *(f"UPDATE orders SET qty = qty - 1 WHERE id = {n}" for n in (1, 2)),
+    )
+    moments.at(
+        "push.after_plan", lambda: deferred.push(orders["jfk"], group_max_calls=1)
+    )
+    report = deferred.push(orders["jfk"], parallelism=2, group_max_calls=1)
+    assert "stream.after_apply" in moments.reached
+    assert report.transactions == 0
+    # Six came with the rows.
+    assert run(orders["hq"], 'SELECT count(*) FROM snaptide."mlog$_orders"') == [(10,)]
+
+
+def test_retry_comes_between_two_rounds(orders: Directory) -> None:
+    """Who settles an error waits for the streams, and they for him."""
+    as_refresh(orders["hq"], "UPDATE orders SET qty = 9 WHERE id = 1")
+    run_each(orders["jfk"], *counting(1, 2, 3))
+    deferred.push(orders["jfk"], parallelism=2, group_max_calls=1)
+    [error] = parked(orders["hq"])
+    run_each(orders["jfk"], *counting(4, 5, 6))
+    as_refresh(orders["hq"], "UPDATE orders SET qty = 0 WHERE id = 1")
+    with orders["hq"].connect() as settling:
+        with orders["jfk"].begin() as origin:
+            [origin_id] = run(
+                orders["hq"], "SELECT origin_id FROM snaptide.push_marker"
+            )[0]
+            del origin
+        marker.lock(settling, origin_id, "jfk")
+        with ThreadPoolExecutor(1) as pool:
+            pushed = pool.submit(
+                deferred.push, orders["jfk"], parallelism=2, group_max_calls=1
+            )
+            while not pushed.done() and not run(orders["hq"], WAITING):
+                pass
+            settling.rollback()
+            assert pushed.result(SECONDS).transactions == 3
+    [report] = deferred.retry_errors(orders["hq"], [error[0]])
+    assert report.applied
+    assert [row[2] for row in rows(orders["hq"])] == [1] * 6
+
+
+def test_two_pushes_over_the_same_rows_never_lock_each_other_out(
+    make_sites: Callable[..., Directory], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each changes the rows in the other's opposite order; waits are long enough."""
+    sites = make_sites("hq", "jfk", "lga")
+    link(sites)
+    run(sites["hq"], "ALTER TABLE orders RENAME TO kept")
+    link(sites, origin="lga", with_log=False)
+    run(sites["hq"], "DROP TABLE orders", "ALTER TABLE kept RENAME TO orders")
+    rules.set_column_group(sites["hq"], "orders", "qty", ["qty"])
+    rules.add_update_resolution(sites["hq"], "orders", "qty", "additive")
+    ids = range(1, 201)
+    for site in sites.values():
+        as_refresh(
+            site,
+            "INSERT INTO orders SELECT g, 'n' || g, 0 FROM generate_series(1, 200) g",
+        )
+    run_each(sites["jfk"], *counting(*ids))
+    run_each(sites["lga"], *counting(*reversed(ids)))
+    monkeypatch.setattr(marker, "LOCK_TIMEOUT", f"{SECONDS}s")
+    # A deadlock, which the server ends, is not tried again.
+    monkeypatch.setattr(importlib.import_module("deferred.push"), "PAUSES", ())
+    monkeypatch.setattr(faults, "point", Meeting("push.before_apply"))
+    with ThreadPoolExecutor(2) as pool:
+        pushed = [pool.submit(deferred.push, sites[name]) for name in ("jfk", "lga")]
+        assert [one.result().errors for one in pushed] == [0, 0]
+    assert {row[2] for row in rows(sites["hq"])} == {2}
+
+
+#: Of a parent, and of two children of it with the unique values a and b.
+PARENT = "UPDATE p SET v = 1"
+CHILD, OTHER_CHILD = (f"UPDATE c SET v = v + 1 WHERE id = {n}" for n in (1, 2))
+GIVE, TAKE = "UPDATE c SET u = 'x' WHERE id = 1", "UPDATE c SET u = 'a' WHERE id = 2"
+NEW, OTHER_NEW = (f"INSERT INTO c VALUES ({n}, 'n{n}', 0, 1)" for n in (3, 4))
+
+
+@pytest.mark.parametrize(
+    ("log", "shared"),
+    [
+        ([CHILD, OTHER_CHILD], {}),
+        ([CHILD, OTHER_CHILD, CHILD], {2: 0}),
+        ([GIVE, TAKE], {1: 0}),
+        ([PARENT, NEW], {1: 0}),
+        ([NEW, PARENT], {1: 0}),
+        ([NEW, OTHER_NEW], {}),
+        ([PARENT, NEW, OTHER_NEW], {1: 0, 2: 0}),
+    ],
+)
+def test_what_shares_a_row_a_unique_value_or_a_foreign_key(
+    sites: Directory, log: list[str], shared: dict[int, int]
+) -> None:
+    """By their places, which one is found for which."""
+    link(sites, "p", "id int PRIMARY KEY, v int")
+    link(
+        sites, "c", "id int PRIMARY KEY, u text UNIQUE, v int, p int REFERENCES p (id)"
+    )
+    for site in sites.values():
+        as_refresh(
+            site,
+            "INSERT INTO p VALUES (1, 0)",
+            "INSERT INTO c VALUES (1, 'a', 0, 1), (2, 'b', 0, 1)",
+        )
+    run_each(sites["jfk"], *log)
+    assert _shared(sites["jfk"], sites["hq"]) == shared
+
+
+def test_too_many_streams_are_refused() -> None:
+    with pytest.raises(ValueError, match="above 16"):
+        Options(parallelism=17)
+
+
+def _shared(jfk: Site, hq: Site) -> dict[int, int]:
+    with jfk.connect() as origin, hq.connect() as target:
+        batch = next_batch(origin, "hq", marker.Marker())
+        assert batch is not None
+        found = last_shared(lay(origin, target, batch), -1, 100)
+        numbers = origin.exec_driver_sql(
+            "SELECT order_no FROM snaptide.delivery ORDER BY order_no"
+        )
+        places = {row.order_no: place for place, row in enumerate(numbers)}
+        return {places[one]: places[other] for one, other in found.items()}
