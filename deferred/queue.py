@@ -8,6 +8,7 @@ a refresh has seen the destination's answer; then it may be purged.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,10 +19,13 @@ from deferred import captured, views
 from deferred.catalog import delivery, destination
 from deferred.catalog import queue as queue_catalog
 from deferred.errors import QueueNotEmpty
+from deferred.work import described
+from masters.errors import UnknownColumn
 from masters.snapshot_log import ROWID
 from sites import QualifiedName, locks, names, triggers, wide
 from sites.catalog import SCHEMA
-from sites.table import Column, Table, describe
+from sites.errors import UnknownTable
+from sites.table import Column, Table
 from sites.types import NativeType, Xid8
 
 
@@ -108,6 +112,7 @@ def create_queue(
         connection,
         triggers.QueueCapture(
             table=base,
+            view=names.parse(snapshot),
             queue=table,
             extra=extra_table,
             identity=tuple(identity),
@@ -150,24 +155,29 @@ def set_synchronous(connection: Connection, queue: Queue, *, synchronous: bool) 
 
     Call it behind `lock_writers`. Writes the catalog, the trigger's function, and
     what shows calls.
+
+    Raises:
+        UnknownTable, UnknownColumn: the base table, or one of its columns, is gone.
     """
-    triggers.replace_queue_function(
-        connection,
-        triggers.QueueCapture(
-            table=describe(connection, queue.base),
-            queue=queue.queue_table,
-            extra=queue.extra_table,
-            identity=queue.identity_columns,
-            columns=queue.columns,
-            refuse_new_keys=queue.partial and queue.identity_columns != (ROWID,),
-            synchronous=synchronous,
-        ),
-    )
+    capture = _capture(connection, queue, synchronous=synchronous)
+    triggers.replace_queue_function(connection, capture)
     connection.execute(
         sa.update(queue_catalog)
         .where(queue_catalog.c.id == queue.id)
         .values(synchronous=synchronous)
     )
+    _show_calls(connection)
+
+
+def replace_functions(connection: Connection) -> None:
+    """Have all queues record as this version of the program does.
+
+    One whose base table has lost a column stays as it is: `snaptide doctor` finds it.
+    """
+    for queue in list_queues(connection):
+        with suppress(UnknownTable, UnknownColumn):
+            capture = _capture(connection, queue, synchronous=queue.synchronous)
+            triggers.replace_queue_function(connection, capture)
     _show_calls(connection)
 
 
@@ -312,6 +322,21 @@ def _image_type(column: Column) -> NativeType:
     """The collation comes along: it may say which keys are equal."""
     collated = f" COLLATE {column.collation}" if column.collation else ""
     return NativeType(column.recorded + collated)
+
+
+def _capture(
+    connection: Connection, queue: Queue, *, synchronous: bool
+) -> triggers.QueueCapture:
+    return triggers.QueueCapture(
+        table=described(connection, queue.base, queue.columns),
+        view=names.parse(queue.snapshot),
+        queue=queue.queue_table,
+        extra=queue.extra_table,
+        identity=queue.identity_columns,
+        columns=queue.columns,
+        refuse_new_keys=queue.partial and queue.identity_columns != (ROWID,),
+        synchronous=synchronous,
+    )
 
 
 def _know_destination(connection: Connection, name: str) -> None:

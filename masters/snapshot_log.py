@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -42,6 +43,8 @@ from sites import (
     ring,
     triggers,
 )
+from sites.catalog import SCHEMA
+from sites.errors import UnknownTable
 from sites.table import Table, describe
 from sites.transport import raw
 from sites.types import PgSnapshot
@@ -195,15 +198,7 @@ def _create(connection: Connection, name: QualifiedName, *, with_rowid: bool) ->
     _refuse_unpairable(table, keys)
     log = names.derived("mlog$_", name)
     ring.create(connection, log, table, keys)
-    triggers.install_log(
-        connection,
-        triggers.LogCapture(
-            table=table,
-            log=log,
-            identity=keys,
-            fitting=tuple(ring.fitting(table.column(name)) for name in keys),
-        ),
-    )
+    triggers.install_log(connection, _capture(table, log, keys))
     log_id = connection.execute(
         insert(snapshot_log)
         .values(
@@ -224,6 +219,40 @@ def _create(connection: Connection, name: QualifiedName, *, with_rowid: bool) ->
             registered_snapshot.c.table_name == name.name,
         )
         .values(log_id=log_id)
+    )
+
+
+def replace_functions(connection: Connection) -> None:
+    """Have all logs record as this version of the program does.
+
+    A log whose table has lost its key, or has it in another type, stays as it is:
+    `snaptide doctor` finds it.
+    """
+    for log in connection.execute(select(snapshot_log)):
+        with suppress(UnknownTable, KeyError):
+            table = describe(
+                connection, QualifiedName(log.table_schema, log.table_name)
+            )
+            recorded = describe(connection, QualifiedName(SCHEMA, log.log_table))
+            capture = _capture(table, log.log_table, tuple(log.identity_columns))
+            pairs = zip(
+                capture.identity,
+                triggers.numbered("k", capture.identity),
+                strict=True,
+            )
+            if all(
+                ring.key_type(table.column(name)) == recorded.column(place).type
+                for name, place in pairs
+            ):
+                triggers.replace_log_function(connection, capture)
+
+
+def _capture(table: Table, log: str, keys: tuple[str, ...]) -> triggers.LogCapture:
+    return triggers.LogCapture(
+        table=table,
+        log=log,
+        identity=keys,
+        fitting=tuple(ring.fitting(table.column(name)) for name in keys),
     )
 
 

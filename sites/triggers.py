@@ -9,7 +9,7 @@ be captured otherwise.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from psycopg import sql
@@ -45,6 +45,8 @@ class QueueCapture:
     """What is recorded of an updatable snapshot's base table: both images."""
 
     table: Table
+    #: what users write through; it keeps the columns below it from going
+    view: QualifiedName
     queue: str
     extra: str
     identity: tuple[str, ...]
@@ -58,6 +60,12 @@ class QueueCapture:
 
 def install_log(connection: Connection, capture: LogCapture) -> None:
     """Record changes of a master table from now on; waits for open writers."""
+    replace_log_function(connection, capture)
+    _attach(connection, capture.table, capture.log, for_log=True)
+
+
+def replace_log_function(connection: Connection, capture: LogCapture) -> None:
+    """Let the triggers of a log do something else from now on; waits for nobody."""
     keys = _identifiers(capture.identity)
     fitting = [
         sql.SQL("({}, {})").format(sql.Literal(name), sql.Literal(kind))
@@ -78,10 +86,13 @@ def install_log(connection: Connection, capture: LogCapture) -> None:
         either_keys=_comma(_either(key) for key in keys),
         row_old_keys=_comma(sql.SQL("OLD.{}").format(key) for key in keys),
         row_new_keys=_comma(sql.SQL("NEW.{}").format(key) for key in keys),
-        same_key=_same_key(capture.table, capture.identity),
+        same_key=_same_key(
+            capture.table,
+            capture.identity,
+            {name: sql.Identifier(name) for name in capture.identity},
+        ),
     )
     raw(connection).execute(body)
-    _attach(connection, capture.table, capture.log, for_log=True)
 
 
 def install_queue(connection: Connection, capture: QueueCapture) -> None:
@@ -91,16 +102,25 @@ def install_queue(connection: Connection, capture: QueueCapture) -> None:
 
 
 def replace_queue_function(connection: Connection, capture: QueueCapture) -> None:
-    """Let the triggers of a queue do something else from now on."""
-    keys = _identifiers(capture.identity)
-    columns = _identifiers(capture.columns)
-    shared = {"key": keys[0], "same_key": _same_key(capture.table, capture.identity)}
+    """Let the triggers of a queue do something else from now on; waits for nobody."""
+    there = _places(capture.table.names)
+    keys = [there[name] for name in capture.identity]
+    columns = [there[name] for name in capture.columns]
+    shared = {
+        "row": _comma(there.values()),
+        "key": keys[0],
+        "same_key": _same_key(capture.table, capture.identity, there),
+    }
     refuse = sql.SQL(load("refuse_moved")).format(**shared)
     body = sql.SQL(load("queue_function")).format(
         **shared,
         function=sql.Identifier(SCHEMA, capture.queue),
         queue=sql.Identifier(SCHEMA, capture.queue),
         extra=sql.Identifier(SCHEMA, capture.extra),
+        view=sql.Literal(sql.Identifier(*_parts(capture.view)).as_string()),
+        view_oid=sql.Literal(_oid(connection, capture.view)),
+        column_names=sql.Literal(list(capture.columns)),
+        column_count=sql.Literal(len(columns)),
         extra_keys=_comma(_identifiers(numbered("k", capture.identity))),
         keys=_comma(keys),
         columns=_comma(columns),
@@ -262,13 +282,30 @@ def _either(key: sql.Identifier) -> sql.Composed:
     return sql.SQL("COALESCE(n.{0}, o.{0})").format(key)
 
 
-def _same_key(table: Table, keys: Sequence[str]) -> sql.Composed:
+def _same_key(
+    table: Table, keys: Sequence[str], called: Mapping[str, sql.Identifier]
+) -> sql.Composed:
     return sql.SQL(" AND ").join(
-        sql.SQL("n.{0} {1} o.{0}").format(
-            sql.Identifier(key), _equals(table.column(key))
-        )
+        sql.SQL("n.{0} {1} o.{0}").format(called[key], _equals(table.column(key)))
         for key in keys
     )
+
+
+def _places(columns: Sequence[str]) -> dict[str, sql.Identifier]:
+    """Names for the columns of a row by their places: a user may rename a column."""
+    return {name: sql.Identifier(f"snaptide${n}") for n, name in enumerate(columns, 1)}
+
+
+def _parts(name: QualifiedName) -> tuple[str, str]:
+    return name.schema, name.name
+
+
+def _oid(connection: Connection, name: QualifiedName) -> int | None:
+    quoted = sql.Identifier(*_parts(name)).as_string()
+    found = connection.scalar(
+        text("SELECT CAST(to_regclass(:name) AS oid)"), {"name": quoted}
+    )
+    return None if found is None else int(found)
 
 
 def _equals(column: Column) -> sql.SQL:

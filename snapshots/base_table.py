@@ -77,6 +77,13 @@ def open_to_users(
 ) -> None:
     """Create triggers and the user view: from now on, users may come."""
     base = describe(connection, snapshot.base)
+    ddl.create_checked_view(
+        connection,
+        snapshot.qualified,
+        snapshot.base,
+        snapshot.columns,
+        snapshot.condition,
+    )
     if snapshot.updatable:
         queue.create_queue(
             connection,
@@ -95,13 +102,6 @@ def open_to_users(
         )
     _guard(connection, snapshot, base)
     _create_log_view(connection, snapshot)
-    ddl.create_checked_view(
-        connection,
-        snapshot.qualified,
-        snapshot.base,
-        snapshot.columns,
-        snapshot.condition,
-    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,8 @@ from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, text
 
+from deferred import queue
+from masters import snapshot_log
 from sites import faults, identity
 from sites.catalog import SCHEMA
 from sites.errors import SnaptideError
@@ -30,6 +32,8 @@ class SchemaInUse(SnaptideError):
 def upgrade(site: Site, revision: str = "head") -> None:
     """Create or upgrade the schema `snaptide` at a site, and record who it is.
 
+    What logs and queues record, they record as this version does from then on.
+
     Raises:
         SiteUnreachable: the database cannot be reached.
     """
@@ -40,6 +44,9 @@ def upgrade(site: Site, revision: str = "head") -> None:
         connection.execute(text(_JOIN_ROLE))
         faults.point("site_upgrade.before_revisions")
         command.upgrade(_config(connection), revision)
+        if revision == "head":
+            snapshot_log.replace_functions(connection)
+            queue.replace_functions(connection)
         identity.record(connection, site.name)
         faults.point("site_upgrade.before_commit")
 

@@ -12,25 +12,34 @@ DECLARE
     xact xid8 := pg_current_xact_id();
     aside boolean;
 BEGIN
+    IF to_regclass({view}) IS DISTINCT FROM {view_oid}::oid AND {column_count} > (
+        SELECT count(*) FROM pg_attribute
+        WHERE attrelid = TG_RELID AND attname = ANY ({column_names})
+    ) THEN
+        RAISE EXCEPTION 'A column that this snapshot carries is gone from its base table'
+            USING HINT = 'Run: snaptide doctor', ERRCODE = 'undefined_column';
+    END IF;
     IF current_setting('snaptide.origin', true) <> ''
        AND pg_has_role(session_user, 'snaptide_apply', 'MEMBER') THEN
         aside := pg_trigger_depth() > 1
             OR COALESCE(current_setting('snaptide.writing', true), '')
                NOT IN ('', TG_RELID::text);
         IF aside AND TG_OP <> 'INSERT' THEN
-            INSERT INTO {extra} ({extra_keys}) SELECT {keys} FROM snaptide_old;
+            INSERT INTO {extra} ({extra_keys}) SELECT {keys} FROM snaptide_old AS o ({row});
         END IF;
         IF aside AND TG_OP <> 'DELETE' THEN
-            INSERT INTO {extra} ({extra_keys}) SELECT {keys} FROM snaptide_new;
+            INSERT INTO {extra} ({extra_keys}) SELECT {keys} FROM snaptide_new AS n ({row});
         END IF;
         RETURN NULL;
     END IF;
     IF TG_OP = 'INSERT' THEN
         INSERT INTO {queue} (call_no, xid, kind, moved, {new_images})
-        SELECT nextval('snaptide.order_no'), xact, 'I', false, {columns} FROM snaptide_new;
+        SELECT nextval('snaptide.order_no'), xact, 'I', false, {columns}
+        FROM snaptide_new AS n ({row});
     ELSIF TG_OP = 'DELETE' THEN
         INSERT INTO {queue} (call_no, xid, kind, moved, {old_images})
-        SELECT nextval('snaptide.order_no'), xact, 'D', false, {columns} FROM snaptide_old;
+        SELECT nextval('snaptide.order_no'), xact, 'D', false, {columns}
+        FROM snaptide_old AS o ({row});
     ELSE
         {refuse_moved}
         INSERT INTO {queue} (call_no, xid, kind, moved, {old_images}, {new_images})
@@ -38,7 +47,7 @@ BEGIN
                CASE WHEN n.{key} IS NULL THEN 'D' WHEN o.{key} IS NULL THEN 'I' ELSE 'U' END,
                n.{key} IS NULL OR o.{key} IS NULL,
                {old_columns}, {new_columns}
-        FROM snaptide_new n FULL JOIN snaptide_old o ON {same_key};
+        FROM snaptide_new AS n ({row}) FULL JOIN snaptide_old AS o ({row}) ON {same_key};
     END IF;
     IF FOUND THEN
         IF {synchronous} AND current_setting('snaptide.coordinated', true) IS DISTINCT FROM 'site' THEN

@@ -17,7 +17,10 @@ from snaptide.doctor.finding import Finding, Severity
 
 #: What it means that a recorded column is not there as it was.
 _GOES_ON = "writes go on, and no refresh can follow them"
-_FAILS = "every write to the table fails"
+_STOPS = (
+    "if it was renamed, writes go on and are pushed, and refreshes stop; if not, every "
+    "write to the table fails"
+)
 
 
 def check(connection: Connection, site: str) -> Iterator[Finding]:
@@ -43,7 +46,8 @@ def check(connection: Connection, site: str) -> Iterator[Finding]:
                 site,
                 name,
                 what,
-                f"Push, then drop snapshot {queue.snapshot} and create it again",
+                f"Give the column its name back (ALTER TABLE {name} RENAME), or push, "
+                f"then drop snapshot {queue.snapshot} and create it again",
             )
 
 
@@ -75,7 +79,7 @@ def _of_queue(
         return
     recorded = _described(connection, QualifiedName(SCHEMA, queue.queue_table))
     images = dict(zip(queue.columns, numbered("n", queue.columns), strict=True))
-    yield from _changed(table, recorded, images, lambda column: column.recorded, _FAILS)
+    yield from _changed(table, recorded, images, lambda column: column.recorded, _STOPS)
 
 
 def _changed(

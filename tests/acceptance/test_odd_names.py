@@ -87,6 +87,7 @@ SHAPES = (
 )
 
 
+@pytest.mark.timeout(900)
 def test_every_name_and_shape(
     sites: Directory, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -93,8 +93,10 @@ AT_SITE = {
     "an enum, domain or composite altered at one side": (
         Case(table=TYPES, rows="", act="ALTER TYPE {t}_mood ADD VALUE 'c'"),
     ),
-    "DROP or RENAME of a column of a snapshot's base table": (
+    "RENAME of a column of a snapshot's base table": (
         Case(act="", prepare="ALTER TABLE {base} RENAME v TO w"),
+    ),
+    "DROP of a column of a snapshot's base table": (
         Case(act="", prepare="ALTER TABLE {base} DROP v CASCADE"),
     ),
 }

@@ -1,0 +1,78 @@
+"""Columns of a base table that are renamed, come or go: users go on writing."""
+
+import psycopg
+import pytest
+
+import deferred
+import snapshots
+from sites import Directory
+from snapshots.errors import ColumnGone
+from tests.fix_sites import log, rows, run
+from tests.linked_table import queued
+from tests.stories import assert_equal_to_master, refresh
+
+
+@pytest.fixture
+def altered(sites: Directory) -> Directory:
+    """An updatable snapshot, two columns of which have got other names."""
+    hq, jfk = sites["hq"], sites["jfk"]
+    run(
+        hq,
+        "CREATE TABLE public.t (id int PRIMARY KEY, a text, b text)",
+        "INSERT INTO public.t VALUES (1, 'a', 'b'), (2, 'a', 'b')",
+    )
+    log(hq, "t")
+    snapshots.create(jfk, "t", master="hq", updatable=True)
+    refresh(jfk, "t")
+    run(
+        jfk,
+        'ALTER TABLE public."snap$_t" RENAME id TO number',
+        'ALTER TABLE public."snap$_t" RENAME a TO first',
+        'ALTER TABLE public."snap$_t" ADD a text',
+    )
+    return sites
+
+
+@pytest.mark.usefixtures("spark")
+def test_users_write_to_renamed_columns(altered: Directory) -> None:
+    hq, jfk = altered["hq"], altered["jfk"]
+    run(jfk, "UPDATE public.t SET a = 'changed' WHERE id = 1")
+    run(jfk, "INSERT INTO public.t VALUES (3, 'new', 'row')")
+    run(jfk, "UPDATE public.\"snap$_t\" SET number = 4, a = 'mine' WHERE number = 2")
+    run(jfk, "DELETE FROM public.t WHERE id = 3")
+    assert queued(jfk) == 4
+    assert deferred.push(jfk).errors == 0
+    there = [(1, "changed", "b"), (4, "a", "b")]
+    assert rows(hq, "SELECT * FROM public.t ORDER BY 1") == there
+
+    with pytest.raises(ColumnGone, match="no column id"):
+        refresh(jfk, "t")
+    run(
+        jfk,
+        'ALTER TABLE public."snap$_t" DROP a',
+        'ALTER TABLE public."snap$_t" RENAME first TO a',
+        'ALTER TABLE public."snap$_t" RENAME number TO id',
+    )
+    run(jfk, "UPDATE public.t SET b = 'again' WHERE id = 1")
+    deferred.push(jfk)
+    refresh(jfk, "t")
+    assert_equal_to_master(jfk)
+
+
+@pytest.mark.usefixtures("spark")
+def test_what_is_left_of_a_dropped_column_is_not_written(altered: Directory) -> None:
+    """A column less in between: the values of one must not stand for another's."""
+    jfk = altered["jfk"]
+    run(
+        jfk,
+        'ALTER TABLE public."snap$_t" DROP first CASCADE',
+        'CREATE VIEW public.t AS SELECT number AS id, a, b FROM public."snap$_t"',
+    )
+    with pytest.raises(psycopg.errors.UndefinedColumn, match="is gone from its base"):
+        _as_user(jfk.url.set(drivername="postgresql"))
+    assert queued(jfk) == 0
+
+
+def _as_user(url: object) -> None:
+    with psycopg.connect(url.render_as_string(hide_password=False)) as session:  # type: ignore[attr-defined]
+        session.execute("UPDATE public.t SET b = 'x' WHERE id = 1")
