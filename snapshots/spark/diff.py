@@ -69,10 +69,16 @@ def small(
     """
     if not master.num_rows and not present.num_rows:
         return empty(master.schema, columns)
-    left, right = (
-        spark.createDataFrame(table).coalesce(1) for table in (master, present)
-    )
+    left, right = (_frame(spark, table) for table in (master, present))
     return diff(left, right, key, columns).toArrow()
+
+
+def _frame(spark: SparkSession, table: pa.Table) -> DataFrame:
+    """A table as a frame of one partition.
+
+    Spark reads no further than the first batch without rows that follows another.
+    """
+    return spark.createDataFrame(table.combine_chunks()).coalesce(1)
 
 
 def empty(schema: pa.Schema, columns: Sequence[str]) -> pa.Table:

@@ -86,3 +86,25 @@ def test_children_come_and_go(sites: Directory) -> None:
     run(hq, "ALTER TABLE public.child NO INHERIT public.t")
     assert refresh(jfk, "t")["t"].deleted == 1
     assert_equal_to_master(jfk)
+
+
+def test_partition_without_rows_between_others(sites: Directory) -> None:
+    hq, jfk = sites["hq"], sites["jfk"]
+    run(
+        hq,
+        "CREATE TABLE public.t (id int PRIMARY KEY, v text) PARTITION BY RANGE (id)",
+        *(
+            f"CREATE TABLE public.t{n} PARTITION OF public.t"
+            f" FOR VALUES FROM ({n}0) TO ({n + 1}0)"
+            for n in range(4)
+        ),
+        "INSERT INTO public.t SELECT n, 'old' FROM generate_series(0, 9) n",
+        "INSERT INTO public.t SELECT n, 'old' FROM generate_series(30, 39) n",
+    )
+    log(hq, "t")
+    snapshots.create(jfk, "t", master="hq")
+    refresh(jfk, "t")
+    run(hq, "UPDATE public.t SET v = 'new' WHERE id IN (1, 31)")
+    done = refresh(jfk, "t", method="c")["t"]
+    assert (done.inserted, done.updated, done.deleted) == (0, 2, 0)
+    assert_equal_to_master(jfk)

@@ -45,6 +45,16 @@ def changes(spark: SparkSession, master: pa.Table, present: pa.Table) -> list[Ro
     return sorted((tuple(row.values()) for row in found.to_pylist()), key=repr)
 
 
+def test_rows_behind_a_piece_without_any(spark: SparkSession) -> None:
+    first, last = (rows((n, "a", "x", None, None)) for n in (1, 2))
+    pieces = pa.concat_tables([rows(), first, rows(), rows(), last])
+    assert changes(spark, pieces, rows()) == [
+        ("I", 1, "a", "x", None, None),
+        ("I", 2, "a", "x", None, None),
+    ]
+    assert changes(spark, pieces, pieces) == []
+
+
 def test_tells_inserts_updates_and_deletes_and_drops_equal_rows(
     spark: SparkSession,
 ) -> None:
