@@ -4,10 +4,22 @@ from __future__ import annotations
 
 import uuid
 from dataclasses import dataclass
+from typing import Any
 
-from sqlalchemy import Connection, insert, inspect, select, text, update
+from psycopg.errors import UndefinedTable
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Row,
+    Select,
+    insert,
+    literal_column,
+    select,
+    update,
+)
+from sqlalchemy.exc import ProgrammingError
 
-from sites.catalog import SCHEMA, site_identity
+from sites.catalog import site_identity
 from sites.errors import (
     NotAMember,
     SiteChanged,
@@ -41,13 +53,7 @@ def read(connection: Connection) -> Identity:
     Raises:
         SiteNotInitialised: there is no schema `snaptide`, or no row in it.
     """
-    row = None
-    if inspect(connection).has_table(site_identity.name, schema=SCHEMA):
-        wanted = select(*(site_identity.c[name] for name in Identity.__slots__))
-        row = connection.execute(wanted).one_or_none()
-    if row is None:
-        raise SiteNotInitialised
-    return Identity(**row._mapping)
+    return _of(_one(connection, select(*_RECORDED)))
 
 
 def record(connection: Connection, name: str) -> None:
@@ -76,13 +82,7 @@ def renew(connection: Connection, name: str) -> Identity:
 
 def differences(connection: Connection) -> dict[str, tuple[int, int]]:
     """What of the recorded identity no longer holds: name -> (recorded, now)."""
-    recorded = read(connection)
-    now = _now(connection)
-    return {
-        name: (getattr(recorded, name), value)
-        for name, value in now.items()
-        if getattr(recorded, name) != value
-    }
+    return _differences(_one(connection, _recorded_and_now()))
 
 
 def confirm(connection: Connection, name: str) -> Identity:
@@ -94,39 +94,78 @@ def confirm(connection: Connection, name: str) -> Identity:
         SiteChanged: the database was restored, cloned or promoted since, or
             the URL leads to another site.
     """
-    recorded = read(connection)
-    if not connection.scalar(text(_MAY_APPLY)):
+    row = _one(connection, _recorded_and_now())
+    if not row.may_apply:
         raise NotAMember(
             f"The user of site {name} is no member of the role snaptide_apply.",
             site=name,
         )
-    changed = differences(connection)
+    changed = _differences(row)
     if changed:
         what = ", ".join(f"{k.replace('_', ' ')}" for k in changed)
         raise SiteChanged(f"Site {name}: {what} is not what it was.", **changed)
-    if recorded.name != name:
-        raise SiteChanged(
-            f"The database of site {name} says that it is {recorded.name}."
-        )
-    return recorded
+    if row.name != name:
+        raise SiteChanged(f"The database of site {name} says that it is {row.name}.")
+    return _of(row)
 
+
+_RECORDED = [site_identity.c[name] for name in Identity.__slots__]
+
+#: What a database is now. A standby writes no log of its own to ask for a timeline.
+_NOW = {
+    "system_identifier": "(SELECT system_identifier FROM pg_control_system())",
+    "timeline": (
+        "CASE WHEN NOT pg_is_in_recovery() THEN"
+        " ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::int4 END"
+    ),
+    "database_oid": (
+        "(SELECT oid::int8 FROM pg_database WHERE datname = current_database())"
+    ),
+}
 
 _MAY_APPLY = (
-    "SELECT COALESCE(pg_has_role(session_user, to_regrole('snaptide_apply'),"
-    " 'MEMBER'), false)"
+    "COALESCE(pg_has_role(session_user, to_regrole('snaptide_apply'), 'MEMBER'), false)"
 )
 
 
+def _recorded_and_now() -> Select[Any]:
+    now: list[ColumnElement[Any]] = [
+        literal_column(sql).label(f"{name}_now") for name, sql in _NOW.items()
+    ]
+    return select(*_RECORDED, *now, literal_column(_MAY_APPLY).label("may_apply"))
+
+
+def _one(connection: Connection, query: Select[Any]) -> Row[Any]:
+    try:
+        row = connection.execute(query).one_or_none()
+    except ProgrammingError as error:
+        if not isinstance(error.orig, UndefinedTable):
+            raise
+        row = None
+    if row is None:
+        raise SiteNotInitialised
+    return row
+
+
+def _of(row: Row[Any]) -> Identity:
+    return Identity(**{name: row._mapping[name] for name in Identity.__slots__})
+
+
+def _differences(row: Row[Any]) -> dict[str, tuple[int, int]]:
+    pairs = {name: (getattr(row, name), getattr(row, f"{name}_now")) for name in _NOW}
+    _refuse_standby(pairs["timeline"][1])
+    return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
+
+
 def _now(connection: Connection) -> dict[str, int]:
-    if connection.scalar(text("SELECT pg_is_in_recovery()")):
-        raise UnsupportedDatabase("The server is a standby.")
-    row = connection.execute(
-        text(
-            "SELECT s.system_identifier,"
-            " ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::int4"
-            " AS timeline, d.oid::int8 AS database_oid"
-            " FROM pg_control_system() s, pg_database d"
-            " WHERE d.datname = current_database()"
-        )
-    ).one()
+    now: list[ColumnElement[Any]] = [
+        literal_column(sql).label(name) for name, sql in _NOW.items()
+    ]
+    row = connection.execute(select(*now)).one()
+    _refuse_standby(row.timeline)
     return dict(row._mapping)
+
+
+def _refuse_standby(timeline: int | None) -> None:
+    if timeline is None:
+        raise UnsupportedDatabase("The server is a standby.")

@@ -90,6 +90,11 @@ class Pair:
         )
 
     @property
+    def remembers_the_same(self) -> bool:
+        """Whether both know one last contact, with the other as it is now."""
+        return self.acquainted and self.at_site.token == self.at_master.token
+
+    @property
     def has_met(self) -> bool:
         """Whether either remembers a contact."""
         return bool(self.at_site.contact_no or self.at_master.contact_no)
@@ -127,6 +132,10 @@ def compare(site: Connection, master: Connection, me: Identity, them: Identity) 
 
     Both connections must be outside a transaction, and are left so.
     """
+    pair = _read(site, master, me, them)
+    if pair.remembers_the_same:
+        return pair
+    # Perhaps read while another contact was between the two.
     with _alone(site, them):
         return _read(site, master, me, them)
 
