@@ -13,7 +13,16 @@ from dataclasses import dataclass
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy import ColumnElement, Connection, Select, and_, func, or_, select
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Select,
+    and_,
+    func,
+    or_,
+    select,
+    tuple_,
+)
 
 from deferred import captured, views
 from deferred.catalog import delivery, destination
@@ -247,6 +256,17 @@ def cover(
         .where(queue_catalog.c.snapshot.in_(snapshots))
         .values(covered_batch=batch_no, covered_order=order_no)
     )
+
+
+def covers(
+    connection: Connection, snapshots: Sequence[str], batch_no: int, order_no: int
+) -> bool:
+    """Whether the last refresh of these snapshots had seen the same marker."""
+    at = tuple_(queue_catalog.c.covered_batch, queue_catalog.c.covered_order)
+    other = select(queue_catalog.c.id).where(
+        queue_catalog.c.snapshot.in_(snapshots), at != tuple_(batch_no, order_no)
+    )
+    return not connection.scalar(select(other.exists()))
 
 
 def beyond(

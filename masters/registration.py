@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Sequence
+from datetime import timedelta
 
 from sqlalchemy import (
+    ColumnElement,
     Connection,
     cast,
     delete,
+    exists,
     func,
     literal,
+    or_,
     select,
     update,
 )
@@ -101,4 +105,15 @@ def registered(
                 _at.position.is_not(None),
             )
         )
+    )
+
+
+def silent(
+    site_id: uuid.UUID, snapshots: Sequence[str], since: timedelta
+) -> ColumnElement[bool]:
+    """Whether the master has not heard of one of these snapshots for so long."""
+    return exists().where(
+        _at.site_id == site_id,
+        _at.snapshot.in_(snapshots),
+        or_(_at.refreshed_at.is_(None), _at.refreshed_at < func.now() - since),
     )

@@ -21,6 +21,7 @@ from sqlalchemy import (
     literal,
     select,
     text,
+    tuple_,
     update,
 )
 
@@ -149,6 +150,15 @@ def find_log(connection: Connection, table: QualifiedName) -> Row[Any] | None:
             snapshot_log.c.table_name == table.name,
         )
     ).one_or_none()
+
+
+def find_logs(connection: Connection, tables: Sequence[QualifiedName]) -> list[str]:
+    """The names of the snapshot logs that these tables have."""
+    at = tuple_(snapshot_log.c.table_schema, snapshot_log.c.table_name)
+    wanted = [(table.schema, table.name) for table in tables]
+    return list(
+        connection.scalars(select(snapshot_log.c.log_table).where(at.in_(wanted)))
+    )
 
 
 def get_log(connection: Connection, table: QualifiedName) -> Row[Any]:

@@ -105,11 +105,12 @@ def hold(connection: Connection, logs: Sequence[str]) -> None:
     Raises:
         psycopg.errors.UndefinedTable: one of them is gone.
     """
-    for log in sorted(set(logs)):
+    if logs:
+        names = sql.SQL(", ").join(
+            sql.Identifier(SCHEMA, log) for log in sorted(set(logs))
+        )
         raw(connection).execute(
-            sql.SQL("LOCK TABLE {} IN ACCESS SHARE MODE").format(
-                sql.Identifier(SCHEMA, log)
-            )
+            sql.SQL("LOCK TABLE {} IN ACCESS SHARE MODE").format(names)
         )
 
 

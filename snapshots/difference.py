@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 
 from sites.configured import NotConfigured, configured
+from snapshots.packed import Pair, pack
 
 
 def session() -> Any:
@@ -26,18 +28,32 @@ def session() -> Any:
     return start(settings.spark_master, **settings.spark_conf)
 
 
-def small(
-    master: pa.Table, present: pa.Table, key: list[str], columns: list[str]
-) -> pa.Table:
-    """Compare images that this process holds; see `snapshots.spark.diff`.
+def small(pairs: Sequence[Pair]) -> list[pa.Table]:
+    """Compare images that this process holds, all in one job (`snapshots.spark.diff`).
 
-    Two empty sides start no session.
+    Where all sides are empty no session is started.
     """
     from snapshots.spark import diff
 
-    if not master.num_rows and not present.num_rows:
-        return diff.empty(master.schema, columns)
-    return diff.small(session(), master, present, key, columns)
+    there = [pair for pair in pairs if pair.rows]
+    if not there:
+        found = []
+    elif len(there) == 1:
+        found = [_compare(there[0])]
+    else:
+        packed = pack(there)
+        found = packed.unpack(_compare(packed.pair))
+    tables = iter(found)
+    return [
+        next(tables) if pair.rows else diff.empty(pair.master.schema, pair.columns)
+        for pair in pairs
+    ]
+
+
+def _compare(pair: Pair) -> pa.Table:
+    from snapshots.spark import diff
+
+    return diff.small(session(), pair.master, pair.present, pair.key, pair.columns)
 
 
 @dataclass(frozen=True, slots=True)

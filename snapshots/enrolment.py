@@ -11,17 +11,20 @@ from snapshots.snapshot import Snapshot
 from snapshots.task import Task
 
 
-def register_new(task: Task) -> set[str]:
+def register_new(connection: Connection, task: Task) -> set[str]:
     """Have the master keep its log for snapshots that it keeps nothing for yet.
 
     These are about to be loaded; or the master forgot them, and they will be
-    compared completely.
+    compared completely. Commits.
+
+    Parameters:
+        connection: to the master, outside a transaction.
 
     Returns:
         Those that it kept its log for already.
     """
     keys = [m.key for m in task.members]
-    with task.master.begin() as connection:
+    with connection.begin():
         known = registration.registered(connection, task.who.site_id, keys)
         for member in task.members:
             if member.key not in known:

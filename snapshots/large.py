@@ -14,7 +14,7 @@ from sqlalchemy import Connection, Select, func, select
 from sites import ranges, transport
 from sites.site import Site
 from sites.transport import literal_text
-from snapshots import comparison, difference, images, stage, window
+from snapshots import difference, images, stage, window
 from snapshots.comparison import Compared
 from snapshots.stage import Stage
 from snapshots.window import FAST, Member, Window
@@ -30,6 +30,7 @@ MOST_PARTS = 16
 class Prepared:
     """What has to stand at the site before its own moment begins."""
 
+    member: Member
     #: the changed keys of the master, where executors can see them; None for all
     keys: sa.TableClause | None
     count: int
@@ -48,7 +49,7 @@ class Sides:
 def prepare(site: Site, master: Connection, seen: Window, member: Member) -> Prepared:
     """Bring the window's keys to the site; commits there."""
     if member.method != FAST:
-        return Prepared(keys=None, count=0)
+        return Prepared(member=member, keys=None, count=0)
     assert seen.since is not None
     changed = window.changed_keys(member, seen.since)
     with site.begin() as connection:
@@ -56,19 +57,21 @@ def prepare(site: Site, master: Connection, seen: Window, member: Member) -> Pre
         names = member.snapshot.key_names
         count = transport.copy(master, changed, connection, keys, names)
         transport.analyze(connection, keys)
-    return Prepared(keys=keys, count=count)
+    return Prepared(member=member, keys=keys, count=count)
 
 
-def compare(sides: Sides, seen: Window, member: Member, ready: Prepared) -> Compared:
+def compare(sides: Sides, seen: Window, ready: Prepared, mine: images.Keys) -> Compared:
     """Have executors compare a snapshot with its defining query, and stage the result.
+
+    Parameters:
+        mine: the keys of the site's own log.
 
     Raises:
         StageFailed: a task failed; nothing was merged.
     """
-    mine: images.Keys = []
+    member = ready.member
     if ready.keys is not None:
-        mine = comparison.site_keys(sides.at_site, member)
-        queries = _window_queries(seen, member, ready, mine)
+        queries = _window_queries(seen, ready, mine)
     else:
         queries = _complete_queries(sides, member)
     with sides.site.begin() as connection:
@@ -98,9 +101,8 @@ def compare(sides: Sides, seen: Window, member: Member, ready: Prepared) -> Comp
 _Queries = tuple[list[Select[tuple[object, ...]]], list[Select[tuple[object, ...]]]]
 
 
-def _window_queries(
-    seen: Window, member: Member, ready: Prepared, mine: images.Keys
-) -> _Queries:
+def _window_queries(seen: Window, ready: Prepared, mine: images.Keys) -> _Queries:
+    member = ready.member
     assert seen.since is not None
     assert ready.keys is not None
     parts = min(ready.count // PART + 1, MOST_PARTS)

@@ -42,6 +42,7 @@ class RefreshGroup:
     position: str | None
     #: of the master that the position belongs to; None before it was noted
     incarnation: uuid.UUID | None
+    last_error: str | None
 
 
 def find(connection: Connection, name: str) -> RefreshGroup | None:
@@ -116,6 +117,15 @@ def advance(
     )
 
 
+def note_refreshed(connection: Connection, name: str) -> None:
+    """Note that the moment which the group shows is as good as now."""
+    connection.execute(
+        update(_group)
+        .where(_group.c.name == name)
+        .values(refreshed_at=func.clock_timestamp())
+    )
+
+
 def is_synchronous(connection: Connection, name: str) -> bool:
     """Whether a group's changes go to the master in the user's own transaction."""
     return bool(
@@ -169,4 +179,5 @@ def _select(name: str):  # type: ignore[no-untyped-def]
         _group.c.master_id,
         cast(_group.c.position, Text).label("position"),
         _group.c.incarnation,
+        _group.c.last_error,
     ).where(_group.c.name == name)

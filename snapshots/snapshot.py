@@ -127,6 +127,15 @@ def all_of(connection: Connection) -> list[Snapshot]:
     return [_from_row(row) for row in connection.execute(_SELECT)]
 
 
+def note_refreshed(connection: Connection, group: str, method: str) -> None:
+    """Note that all snapshots of a group were refreshed just now."""
+    connection.execute(
+        sa.update(catalog.snapshot)
+        .where(catalog.snapshot.c.refresh_group == group)
+        .values(last_method=method, last_refresh=sa.func.clock_timestamp())
+    )
+
+
 _SELECT = select(*(catalog.snapshot.c[name] for name in Snapshot.__slots__)).order_by(
     catalog.snapshot.c.schema, catalog.snapshot.c.name
 )

@@ -2,30 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 
 from psycopg.errors import LockNotAvailable, UndefinedTable
 from sqlalchemy import Connection, func, select
 
 from deferred import agreement
 from masters import registration
-from masters.snapshot_log import find_log
+from masters.snapshot_log import find_logs
 from sites import faults, peers, position, ring
 from sites.activity import Progress
-from sites.site import Site
 from snapshots import (
     base_table,
     comparison,
     enrolment,
     first_load,
+    idle,
     images,
     large,
     stage,
     window,
 )
 from snapshots.commit import commit
-from snapshots.comparison import Compared
+from snapshots.comparison import Compared, Small
 from snapshots.errors import PositionMoved
 from snapshots.large import Sides
 from snapshots.merge import Merged
@@ -37,35 +37,39 @@ from snapshots.window import LOAD, Member, Window
 
 def run(task: Task, told: Progress | None) -> tuple[Window, tuple[SnapshotReport, ...]]:
     """Read, compare and merge once; commits at the site, then at the master."""
-    _confirm_master(task)
-    registered = enrolment.register_new(task)
-    faults.point("refresh.after_register")
-    with _masters_moment(task) as master, _moment(task.site) as site:
-        with task.site.connect() as plain:
-            seen = window.read(
-                master,
-                plain,
-                task.who,
-                task.group,
-                task.members,
-                task.methods,
-                registered,
-            )
-        _meet(task, seen)
+    with task.site.connect() as site, task.master.connect() as master:
+        # Neither side was restored to before their last contact.
+        agreement.confirm_for_refresh(site, master, task.who, task.group.master)
+        registered = enrolment.register_new(master, task)
+        faults.point("refresh.after_register")
+        _hold_moment(master, task)
+        seen = window.read(
+            master,
+            site,
+            task.who,
+            task.group,
+            task.members,
+            task.methods,
+            registered,
+        )
+        site.rollback()
         faults.point("refresh.after_window")
         known = [m for m in seen.members if m.method != LOAD]
         ready = [_ready(task, master, seen, member) for member in known]
         # Only now does the site's own moment begin.
+        site.execution_options(isolation_level="REPEATABLE READ")
         here = position.current(site)
+        mine = [comparison.site_keys(site, member) for member in known]
+        if idle.is_idle(master, site, task, seen, ready, mine):
+            idle.note(task)
+            return seen, _unchanged(seen)
+        _meet(task, seen)
         loaded = _load(task, master, seen, told)
         faults.point("refresh.after_load")
         sides = Sides(
             master=task.master, site=task.site, at_master=master, at_site=site
         )
-        compared = [
-            _compare(sides, seen, member, one)
-            for member, one in zip(known, ready, strict=True)
-        ]
+        compared = _compare(sides, seen, ready, mine)
     faults.point("refresh.after_stage")
     merged = commit(task, seen, compared, here)
     faults.point("refresh.after_merge")
@@ -79,14 +83,26 @@ def run(task: Task, told: Progress | None) -> tuple[Window, tuple[SnapshotReport
     return seen, _reports(seen, compared, merged, loaded)
 
 
-def _confirm_master(task: Task) -> None:
-    """Make sure that neither side was restored to before their last contact."""
-    with task.site.connect() as site, task.master.connect() as master:
-        agreement.confirm_for_refresh(site, master, task.who, task.group.master)
+def _hold_moment(master: Connection, task: Task) -> None:
+    """Have the connection see one moment, with the logs held from before it on.
+
+    A purge that empties a partition takes its rows away from older moments too:
+    what was looked up as being there would be read as empty.
+    """
+    logs = find_logs(master, [member.master for member in task.members])
+    master.rollback()
+    master.execution_options(isolation_level="REPEATABLE READ")
+    try:
+        ring.hold(master, logs)
+    except UndefinedTable as error:
+        raise PositionMoved("A snapshot log of the group went meanwhile.") from error
 
 
 def _meet(task: Task, seen: Window) -> None:
-    """Have both sides remember the window: a master that loses it will be known."""
+    """Have both sides remember the window: a master that loses it will be known.
+
+    What is read at the master afterwards says that it is still the same one.
+    """
     with task.site.connect() as site, task.master.connect() as master:
         peers.meet(site, master, task.who, seen.master)
 
@@ -102,38 +118,25 @@ def _ready(
 
 
 def _compare(
-    sides: Sides, seen: Window, member: Member, ready: images.Keys | large.Prepared
-) -> Compared:
-    if isinstance(ready, large.Prepared):
-        return large.compare(sides, seen, member, ready)
-    return comparison.compare(sides.at_master, sides.at_site, member, ready)
-
-
-@contextmanager
-def _moment(site: Site) -> Iterator[Connection]:
-    """A connection that sees one moment, from its first statement on."""
-    with site.connect() as plain:
-        yield plain.execution_options(isolation_level="REPEATABLE READ")
-
-
-@contextmanager
-def _masters_moment(task: Task) -> Iterator[Connection]:
-    """The same at the master, with its logs held from before that moment on.
-
-    A purge that empties a partition takes its rows away from older moments too:
-    what was looked up as being there would be read as empty.
-    """
-    with task.master.connect() as plain:
-        logs = [find_log(plain, member.master) for member in task.members]
-        plain.rollback()
-        connection = plain.execution_options(isolation_level="REPEATABLE READ")
-        try:
-            ring.hold(connection, [log.log_table for log in logs if log is not None])
-        except UndefinedTable as error:
-            raise PositionMoved(
-                "A snapshot log of the group went meanwhile."
-            ) from error
-        yield connection
+    sides: Sides,
+    seen: Window,
+    ready: Sequence[images.Keys | large.Prepared],
+    mine: Sequence[images.Keys],
+) -> list[Compared]:
+    """The differences of all snapshots, in their order: small ones in one job."""
+    known = [m for m in seen.members if m.method != LOAD]
+    small = [
+        Small(member=member, changed=changed, mine=keys)
+        for member, changed, keys in zip(known, ready, mine, strict=True)
+        if not isinstance(changed, large.Prepared)
+    ]
+    compared = comparison.compare(sides.at_master, sides.at_site, small)
+    return [
+        large.compare(sides, seen, changed, keys)
+        if isinstance(changed, large.Prepared)
+        else next(compared)
+        for changed, keys in zip(ready, mine, strict=True)
+    ]
 
 
 def _load(
@@ -175,6 +178,13 @@ def _link(task: Task, seen: Window) -> None:
                     brief = func.set_config("lock_timeout", "500ms", True)
                     connection.execute(select(brief))
                     step(connection, reference)
+
+
+def _unchanged(seen: Window) -> tuple[SnapshotReport, ...]:
+    return tuple(
+        SnapshotReport(name=m.snapshot.key, method=m.method, window_keys=0)
+        for m in seen.members
+    )
 
 
 def _reports(

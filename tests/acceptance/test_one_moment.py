@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import snapshots
 from sites import Directory, Site
-from snapshots import comparison
-from snapshots.comparison import Compared
+from snapshots import images
 from tests.fix_moments import Moments
 from tests.fix_sites import log, rows, run
 from tests.stories import assert_equal_to_master, refresh, user
@@ -145,19 +145,19 @@ def test_money_moves_between_window_and_members(
             "UPDATE public.cash SET money = money + 7 WHERE id = 1",
         )
 
-    compare = comparison.compare
+    fetch = images.fetch
 
-    def move_and_compare(*args: Any) -> Compared:
+    def move_and_fetch(*args: Any) -> pa.Table:
         move()
-        return compare(*args)
+        return fetch(*args)
 
-    monkeypatch.setattr(comparison, "compare", move_and_compare)
+    monkeypatch.setattr(images, "fetch", move_and_fetch)
     for point in ("refresh.after_window", "refresh.after_stage"):
         move()
         moments.at(point, move)
         refresh(jfk, "bank")
         assert rows(jfk, TOTAL) == [(MONEY,)]
-    monkeypatch.setattr(comparison, "compare", compare)
+    monkeypatch.setattr(images, "fetch", fetch)
     refresh(jfk, "bank")
     assert_equal_to_master(jfk)
 

@@ -1,0 +1,99 @@
+"""A refresh that finds nothing to do writes nothing that anyone has to remember."""
+
+import pytest
+
+import deferred
+import masters
+import snapshots
+from sites import Directory, Site
+from snapshots import difference
+from tests.fix_sites import log, rows, run
+from tests.stories import refresh, user
+
+pytestmark = pytest.mark.usefixtures("spark")
+
+
+@pytest.fixture
+def pair(sites: Directory) -> Directory:
+    """Two updatable snapshots of one master, in groups of their own."""
+    hq, jfk = sites["hq"], sites["jfk"]
+    for table in ("a", "b"):
+        run(
+            hq,
+            f"CREATE TABLE public.{table} (id int PRIMARY KEY, v text)",
+            f"INSERT INTO public.{table} VALUES (1, 'one')",
+        )
+        log(hq, table)
+        snapshots.create(jfk, table, master="hq", group=f"of_{table}", updatable=True)
+        refresh(jfk, table)
+    return sites
+
+
+def moved(site: Site) -> list[tuple[object, ...]]:
+    """What a refresh writes where it has moved something."""
+    positions = "SELECT position::text FROM snaptide.refresh_group ORDER BY name"
+    return rows(site, positions) + rows(site, "SELECT token FROM snaptide.peer")
+
+
+def test_nothing_moves(pair: Directory, monkeypatch: pytest.MonkeyPatch) -> None:
+    hq, jfk = pair["hq"], pair["jfk"]
+    refreshed = "SELECT refreshed_at FROM snaptide.refresh_group WHERE name = 'of_a'"
+    before, at = (moved(hq), moved(jfk)), rows(jfk, refreshed)
+    monkeypatch.setattr(difference, "session", lambda: pytest.fail("a Spark job"))
+    done = refresh(jfk, "a")["a"]
+    assert (done.method, done.window_keys) == ("fast", 0)
+    assert (moved(hq), moved(jfk)) == before
+    assert rows(jfk, refreshed) > at
+
+
+def test_log_that_could_let_rows_go_is_told(pair: Directory) -> None:
+    hq, jfk = pair["hq"], pair["jfk"]
+    with user(hq) as writer:
+        writer.execute("SELECT pg_current_xact_id()")
+        run(hq, "UPDATE public.a SET v = 'two'")
+        assert refresh(jfk, "a")["a"].updated == 1
+        refresh(jfk, "a")
+        masters.purge_snapshot_logs(hq)
+        logged = 'SELECT count(*) FROM snaptide."mlog$_a"'
+        assert rows(hq, logged) == [(1,)]
+    before = moved(jfk)
+    assert refresh(jfk, "a")["a"].window_keys == 0
+    assert moved(jfk) != before
+    masters.purge_snapshot_logs(hq)
+    assert rows(hq, logged) == [(0,)]
+    before = moved(jfk)
+    refresh(jfk, "a")
+    assert moved(jfk) == before
+
+
+def test_queue_is_told_of_an_answer_to_another(pair: Directory) -> None:
+    jfk = pair["jfk"]
+    run(jfk, "UPDATE public.b SET v = 'mine'")
+    deferred.push(jfk)
+    covered = "SELECT covered_batch FROM snaptide.queue WHERE snapshot = 'a'"
+    assert rows(jfk, covered) == [(0,)]
+    assert refresh(jfk, "a")["a"].window_keys == 0
+    assert rows(jfk, covered) == [(1,)]
+
+
+def test_master_hears_of_a_quiet_snapshot_each_day(pair: Directory) -> None:
+    hq, jfk = pair["hq"], pair["jfk"]
+    run(
+        hq,
+        "UPDATE snaptide.registered_snapshot"
+        " SET refreshed_at = now() - interval '25 hours'",
+    )
+    refresh(jfk, "a")
+    late = (
+        "SELECT snapshot FROM snaptide.registered_snapshot"
+        " WHERE refreshed_at < now() - interval '1 hour'"
+    )
+    assert rows(hq, late) == [("b",)]
+
+
+def test_error_of_before_goes(pair: Directory) -> None:
+    jfk = pair["jfk"]
+    run(jfk, "UPDATE snaptide.refresh_group SET last_error = 'was away'")
+    refresh(jfk, "a")
+    kept = "SELECT name FROM snaptide.refresh_group WHERE last_error IS NOT NULL"
+    assert rows(jfk, kept) == [("of_b",)]

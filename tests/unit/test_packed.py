@@ -1,0 +1,45 @@
+"""Several tables in one, and their parts back."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from snapshots.packed import Pair, pack
+
+
+def _pair(master: pa.Table, present: pa.Table, *key: str) -> Pair:
+    names = master.column_names
+    return Pair(master=master, present=present, key=list(key), columns=names)
+
+
+def _two() -> list[Pair]:
+    people = pa.table({"c1": pa.array([1, 2], pa.int32()), "c2": ["ann", None]})
+    places = pa.table({"c1": ["x", "y"], "c2": ["here", "there"], "c3": [True, None]})
+    return [
+        _pair(people, people.slice(0, 1), "c1"),
+        _pair(places, places.slice(0, 0), "c1"),
+    ]
+
+
+def test_keys_share_columns_with_keys_of_their_type_alone() -> None:
+    packed = pack(_two()).pair
+    assert packed.key == ["c1", "c2", "c4"]
+    assert packed.columns == ["c1", "c2", "c3", "c4", "c5"]
+    assert packed.master.to_pylist() == [
+        {"c1": 0, "c2": 1, "c3": "ann", "c4": None, "c5": None},
+        {"c1": 0, "c2": 2, "c3": None, "c4": None, "c5": None},
+        {"c1": 1, "c2": None, "c3": "here", "c4": "x", "c5": True},
+        {"c1": 1, "c2": None, "c3": "there", "c4": "y", "c5": None},
+    ]
+    assert packed.present.num_rows == 1
+
+
+def test_parts_come_back_as_they_were() -> None:
+    pairs = _two()
+    packed = pack(pairs)
+    found = packed.pair.master.append_column(
+        "op", pa.repeat(pa.scalar("I"), packed.pair.master.num_rows)
+    )
+    parts = packed.unpack(found)
+    assert [part.drop_columns(["op"]) for part in parts] == [p.master for p in pairs]
+    assert all(part.column_names[0] == "op" for part in parts)
