@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from benchmarks import capture, conflicts, load, push, refresh, report, sync
+from benchmarks import capture, conflicts, load, push, refresh, report, streams, sync
 from benchmarks.pairs import Result
 
 #: What runs, and with how many rows unless told.
@@ -18,6 +18,7 @@ BENCHMARKS: dict[str, tuple[Callable[[int], list[Result]], int]] = {
     "load": (load.run, 1_000_000),
     "push": (push.run, 100_000),
     "refresh": (refresh.run, 1_000_000),
+    "streams": (streams.run, 500),
     "sync": (sync.run, 500),
 }
 

@@ -63,13 +63,17 @@ def alternate(
     Returns:
         One result for each of `against`, all from the same rounds.
     """
-    sides = [measured, *(one.side for one in against)]
-    times = [[_seconds(side) for side in sides] for _ in range(rounds + 1)][1:]
-    columns = list(zip(*times, strict=True))
+    own, *others = seconds([measured, *(one.side for one in against)], rounds)
     return [
-        compared(name, measured.label, one.side.label, columns[0], other, bar=one.bar)
-        for one, other in zip(against, columns[1:], strict=True)
+        compared(name, measured.label, one.side.label, own, other, bar=one.bar)
+        for one, other in zip(against, others, strict=True)
     ]
+
+
+def seconds(sides: Sequence[Side], rounds: int = 5) -> list[tuple[float, ...]]:
+    """The time that each side took, round by round; a first round is not counted."""
+    times = [[_seconds(side) for side in sides] for _ in range(rounds + 1)][1:]
+    return list(zip(*times, strict=True))
 
 
 def compared(

@@ -86,7 +86,7 @@ def small(sites: Directory) -> list[Result]:
                     "INSERT INTO public.changed SELECT 'U', generate_series(1, :keys)"
                 )
                 connection.execute(text(listed), {"keys": KEYS})
-            _commit_each(sites, table)
+            commit_each(sites, table, SMALL, KEYS)
             _settle(sites, table)
 
         return change
@@ -128,7 +128,8 @@ def _fill(sites: Directory, table: str, rows: int, *, full: bool) -> None:
                 connection.execute(text(statement), {"rows": rows})
 
 
-def _commit_each(sites: Directory, table: str) -> None:
+def commit_each(sites: Directory, table: str, transactions: int, keys: int) -> None:
+    """Commit transactions of one row each, over so many rows, one after the other."""
     statement = sql.SQL("UPDATE {} SET qty = qty + 1 WHERE id = %s").format(
         sql.Identifier("public", table)
     )
@@ -138,8 +139,8 @@ def _commit_each(sites: Directory, table: str) -> None:
         driver.autocommit = True
         driver.execute("SET synchronous_commit = off")
         with driver.pipeline() as pipeline:
-            for n in range(SMALL):
-                driver.execute(statement, [n % KEYS + 1])
+            for n in range(transactions):
+                driver.execute(statement, [n % keys + 1])
                 pipeline.sync()  # without it all of them are one transaction
         driver.execute("RESET synchronous_commit")
         driver.autocommit = False
