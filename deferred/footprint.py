@@ -99,6 +99,8 @@ def relations(
     Returns:
         Order number -> relation; transactions without one are left out.
     """
+    if not changes:  # every row ended as it began
+        return {}
     mine = sa.union_all(
         *(
             select(_entries(staged, rows, _parts(staged, _whole(staged, STARTS))))

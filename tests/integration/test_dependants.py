@@ -69,6 +69,17 @@ def test_others_go_on(orders: Directory) -> None:
     assert rows(orders["hq"])[1][2] == 16
 
 
+@pytest.mark.parametrize("group_max_calls", [1, 100])
+def test_transaction_that_ended_as_it_began_goes_on(
+    orders: Directory, group_max_calls: int
+) -> None:
+    run(orders["jfk"], CONFLICT)
+    deferred.push(orders["jfk"])
+    there, back = (f"UPDATE orders SET qty = {n} WHERE id = 2" for n in (11, 10))
+    run(orders["jfk"], there, back)
+    assert push_each(orders, group_max_calls=group_max_calls) == [("conflict", [])]
+
+
 def test_chain_waits_for_all_before_it(orders: Directory) -> None:
     assert push_each(
         orders,
