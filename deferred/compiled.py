@@ -22,7 +22,7 @@ from deferred.shipping import Line, ship
 from masters.apply import Unit, apply
 from masters.detect import Made
 from sites import faults
-from sites.errors import RowCountMismatch
+from sites.errors import NoFreeValue, RowCountMismatch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +107,7 @@ def attempt(
         if not (held or sqlstate.caused_by_transaction(error)):
             raise
         return Refused()
-    except RowCountMismatch:
+    except (RowCountMismatch, NoFreeValue):
         return Refused()
     if outcome.unresolved:
         return Refused(transactions=outcome.refused)

@@ -21,7 +21,7 @@ from masters.apply import Outcome, Unit, apply
 from masters.detect import Made
 from masters.errors import InvalidNetChange
 from sites import faults
-from sites.errors import RowCountMismatch
+from sites.errors import NoFreeValue, RowCountMismatch
 from sites.staged import Staged
 
 
@@ -153,7 +153,7 @@ def _applied(
         if not sqlstate.caused_by_data(error):
             raise
         failed = _failure(error)
-    except (RowCountMismatch, InvalidNetChange) as error:
+    except (RowCountMismatch, InvalidNetChange, NoFreeValue) as error:
         failed = _Failed(reason="error", code=error.code, message=error.message)
     else:
         if not outcome.unresolved:

@@ -18,7 +18,7 @@ from masters.apply import Unit, apply
 from masters.detect import Made
 from masters.errors import InvalidNetChange
 from sites import Site, faults, identity
-from sites.errors import RowCountMismatch
+from sites.errors import NoFreeValue, RowCountMismatch
 from sites.staged import Staged
 
 
@@ -150,7 +150,7 @@ def _apply(connection: Connection, unit: Unit, error_id: int) -> int:
             raise
         savepoint.rollback()
         raise _failure(error, error_id) from error
-    except (RowCountMismatch, InvalidNetChange) as error:
+    except (RowCountMismatch, InvalidNetChange, NoFreeValue) as error:
         savepoint.rollback()
         raise RetryFailed(f"Error transaction {error_id}: {error.message}") from error
     if outcome.unresolved:

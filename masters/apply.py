@@ -58,7 +58,7 @@ def apply(connection: Connection, unit: Unit, *, resolving: bool = True) -> Outc
 
     Raises:
         sqlalchemy.exc.DBAPIError: the database refused a change.
-        RowCountMismatch, InvalidNetChange.
+        RowCountMismatch, InvalidNetChange, NoFreeValue.
     """
     connection.execute(select(func.set_config("snaptide.origin", unit.origin, True)))
     connection.execute(text("SET CONSTRAINTS ALL DEFERRED"))

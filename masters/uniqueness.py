@@ -83,7 +83,7 @@ def taken(staged: Staged, unique: Unique, unit: int) -> Compared:
     other = staged.table.sql().alias("other")
     holds = and_(
         *(
-            _same(unique, other.c[c], _result(staged, source, mine, c))
+            unique.same(other.c[c], _result(staged, source, mine, c))
             for c in unique.columns
         )
     )
@@ -101,15 +101,6 @@ def taken(staged: Staged, unique: Unique, unit: int) -> Compared:
             sa.not_(_given_up(staged, unique, unit, other)),
         ),
     )
-
-
-def _same(
-    unique: Unique, held: ColumnElement[Any], wanted: ColumnElement[Any]
-) -> ColumnElement[bool]:
-    """Whether a constraint takes two values for one, so that an index can be used."""
-    if not unique.nulls_not_distinct:
-        return held == wanted
-    return or_(held == wanted, and_(held.is_(None), wanted.is_(None)))
 
 
 def _changed(staged: Staged, columns: Iterable[str]) -> ColumnElement[bool]:

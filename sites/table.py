@@ -11,7 +11,9 @@ from sqlalchemy import (
     Connection,
     TableClause,
     Text,
+    and_,
     cast,
+    or_,
     text,
 )
 
@@ -107,6 +109,14 @@ class Unique:
     is_constraint: bool
     #: two NULLs are the same value
     nulls_not_distinct: bool = False
+
+    def same(
+        self, held: ColumnElement[Any], wanted: ColumnElement[Any]
+    ) -> ColumnElement[bool]:
+        """Whether it takes two values for one, so that an index can be used."""
+        if not self.nulls_not_distinct:
+            return held == wanted
+        return or_(held == wanted, and_(held.is_(None), wanted.is_(None)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,12 +11,20 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy import ColumnElement, and_, func, or_
+from sqlalchemy import ColumnElement, FromClause, and_, func, or_
 from sqlalchemy.sql.dml import Update
 
 from sites.errors import NoFreeValue
 from sites.staged import Staged, selected, updated
 from sites.table import Column, Table, Unique
+
+_INTEGERS = ("smallint", "integer", "bigint")
+
+#: Characters of a random text that nobody else has.
+_ENOUGH = 16
+
+#: Shorter ones are a character that Unicode gives to nobody: so many from this one on.
+_PRIVATE, _PRIVATE_SIZE = 0xF0000, 0xFFFE
 
 
 def movable(staged: Staged) -> list[Unique]:
@@ -33,11 +41,16 @@ def movable(staged: Staged) -> list[Unique]:
     ]
 
 
-def pin(staged: Staged, unique: Unique, rows: Mapping[str, Any]) -> Update | None:
+def pin(
+    staged: Staged, unique: Unique, rows: Mapping[str, Any], *kinds: str
+) -> Update | None:
     """Have an update write the column that parking overwrites, changed or not.
 
     A unique key of several columns is parked in one that the change may leave
     alone; the value to come back to is the one that the target has now.
+
+    Parameters:
+        kinds: of changes that are written by an update.
 
     Returns:
         None where an update writes that column anyway.
@@ -46,14 +59,19 @@ def pin(staged: Staged, unique: Unique, rows: Mapping[str, Any]) -> Update | Non
         return None
     target = staged.table.sql()
     spot = parking_column(staged.table, unique, staged.identity)
-    old, new = staged.old(spot.name), staged.new(spot.name)
-    return (
+    old, new, now = staged.old(spot.name), staged.new(spot.name), target.c[spot.name]
+    another: ColumnElement[Any] = sa.null()
+    if unique.nulls_not_distinct:
+        free = _free_value(spot, target, sa.literal_column("0"))
+        another = sa.case((now.is_(None), free))
+    statement = (
         sa.update(staged.source)
-        .values({old: sa.null(), new: target.c[spot.name]})
-        .where(selected(staged.source, rows), staged.kind("U"))
+        .values({old: another, new: now})
+        .where(selected(staged.source, rows), staged.kind(*kinds))
         .where(staged.same_row(target), spot.unchanged(old, new))
-        .where(target.c[spot.name].is_not(None))
     )
+    # A NULL that is no value is taken by nobody, and so never parked.
+    return statement if unique.nulls_not_distinct else statement.where(now.is_not(None))
 
 
 def park(staged: Staged, unique: Unique, rows: Mapping[str, Any]) -> Update:
@@ -66,6 +84,24 @@ def park(staged: Staged, unique: Unique, rows: Mapping[str, Any]) -> Update:
         NoFreeValue: the unique key has no column that can be parked.
     """
     target = staged.table.sql()
+    spot = parking_column(staged.table, unique, staged.identity)
+    held = passing(staged, unique, rows).subquery("held")
+    value: ColumnElement[Any] | None = sa.null()
+    if unique.nulls_not_distinct or not spot.nullable:
+        value = _free_value(spot, target.alias("others"), held.c.place)
+    keys = zip(staged.identity, held.c, strict=False)
+    return (
+        sa.update(target)
+        .values({target.c[spot.name]: value})
+        .where(*(target.c[name] == key for name, key in keys))
+    )
+
+
+def passing(
+    staged: Staged, unique: Unique, rows: Mapping[str, Any]
+) -> sa.Select[tuple[Any, ...]]:
+    """The rows whose value another row takes: what identifies them, and a number."""
+    target = staged.table.sql()
     giver, taker = staged.source.alias("giver"), staged.source.alias("taker")
     moved = or_(
         *(
@@ -73,10 +109,12 @@ def park(staged: Staged, unique: Unique, rows: Mapping[str, Any]) -> Update:
             for c in unique.columns
         )
     )
-    spot = parking_column(staged.table, unique, staged.identity)
+    keys = [target.c[name] for name in staged.identity]
     return (
-        sa.update(target)
-        .values({target.c[spot.name]: _parked(spot)})
+        sa.select(
+            *(key.label(f"k{number}") for number, key in enumerate(keys, 1)),
+            func.row_number().over().label("place"),
+        )
         .where(selected(giver, rows), selected(taker, rows))
         .where(staged.same_row(target, giver))
         .where(
@@ -86,8 +124,11 @@ def park(staged: Staged, unique: Unique, rows: Mapping[str, Any]) -> Update:
             )
         )
         .where(staged.kind("I", "U", "R", source=taker))
-        .where(*(target.c[c] == staged.new(c, taker) for c in unique.columns))
+        .where(
+            *(unique.same(target.c[c], staged.new(c, taker)) for c in unique.columns)
+        )
         .where(sa.not_(staged.same_row(target, taker)))
+        .group_by(*keys)
     )
 
 
@@ -98,7 +139,8 @@ def parking_column(table: Table, unique: Unique, identity: Sequence[str]) -> Col
         identity: the columns by which rows are found again; they stay.
 
     Raises:
-        NoFreeValue: none is nullable or of a type with free values.
+        NoFreeValue: none can be NULL, where two NULLs do not meet, or is of a type
+            with free values.
     """
     columns = [
         column
@@ -108,33 +150,47 @@ def parking_column(table: Table, unique: Unique, identity: Sequence[str]) -> Col
         and column.identity != "a"
     ]
     for column in columns:
-        if column.nullable:
+        if column.nullable and not unique.nulls_not_distinct:
             return column
     for column in columns:
-        if _free_value(column) is not None:
+        if _has_free_values(column):
             return column
     raise NoFreeValue(
         f"Unique key {unique.name} of {table.qualified} cannot be parked."
     )
 
 
-def _parked(column: Column) -> ColumnElement[Any]:
-    value = sa.null() if column.nullable else _free_value(column)
-    assert value is not None
-    return value
+def _free_value(
+    column: Column, others: FromClause, place: ColumnElement[Any]
+) -> ColumnElement[Any]:
+    """A value that no row has, another one for each place.
 
-
-def _free_value(column: Column) -> ColumnElement[Any] | None:
-    base = column.type.partition("(")[0]
-    if base in ("integer", "bigint"):
-        return sa.cast(-2_000_000_000 * func.random(), sa.BigInteger)
-    if base in ("text", "character varying"):
-        return func.left(
-            func.md5(sa.cast(func.gen_random_uuid(), sa.Text)), _length(column.type)
+    Parameters:
+        others: the rows that there are.
+    """
+    base = _base(column)
+    if base in _INTEGERS:
+        lowest = sa.select(
+            func.least(func.min(others.c[column.name]), sa.literal_column("0"))
         )
-    return func.gen_random_uuid() if base == "uuid" else None
+        return lowest.scalar_subquery() - place
+    if base == "uuid":
+        return func.gen_random_uuid()
+    length = _length(column)
+    if length < _ENOUGH:
+        number = _PRIVATE + func.mod(place, _PRIVATE_SIZE)
+        return func.chr(sa.cast(number, sa.Integer))
+    return func.left(func.md5(sa.cast(func.gen_random_uuid(), sa.Text)), length)
 
 
-def _length(type_name: str) -> int:
-    _, _, size = type_name.partition("(")
+def _has_free_values(column: Column) -> bool:
+    return _base(column) in (*_INTEGERS, "text", "character varying", "uuid")
+
+
+def _base(column: Column) -> str:
+    return column.type.partition("(")[0]
+
+
+def _length(column: Column) -> int:
+    _, _, size = column.type.partition("(")
     return min(int(size.rstrip(")")), 32) if size else 32

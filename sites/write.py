@@ -20,11 +20,11 @@ from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.dml import Delete, Insert, Update
 
 from sites import faults
-from sites.errors import RowCountMismatch
+from sites.errors import NoFreeValue, RowCountMismatch
 from sites.names import QualifiedName
 from sites.staged import Staged, selected, updated
-from sites.table import Table
-from sites.unique_values import movable, park, pin
+from sites.table import Table, Unique
+from sites.unique_values import movable, park, passing, pin
 
 
 def parents_first(tables: Sequence[Table]) -> list[QualifiedName]:
@@ -97,6 +97,34 @@ def delete(staged: Staged, rows: Mapping[str, Any], *kinds: str) -> Delete:
     )
 
 
+def pass_on(
+    connection: Connection,
+    staged: Staged,
+    unique: Unique,
+    rows: Mapping[str, Any],
+    *kinds: str,
+) -> None:
+    """Let values of a unique key pass from row to row: park those that hold them.
+
+    Parameters:
+        kinds: of changes that are written by an update.
+
+    Raises:
+        NoFreeValue: some do, and nothing can stand in for them.
+    """
+    try:
+        pinned = pin(staged, unique, rows, *kinds)
+        parked = park(staged, unique, rows)
+    except NoFreeValue:
+        needed = passing(staged, unique, rows).limit(1)
+        if connection.execute(needed).first() is not None:
+            raise
+        return
+    if pinned is not None:
+        connection.execute(pinned)
+    connection.execute(parked)
+
+
 def write(
     connection: Connection,
     changes: Sequence[Staged],
@@ -111,15 +139,17 @@ def write(
 
     Raises:
         RowCountMismatch: a statement touched more or fewer rows than it should.
+        NoFreeValue: a unique value passes from row to row, and nothing can stand in
+            for it meanwhile.
     """
     order = parents_first([staged.table for staged in changes])
     paired = sorted(
         zip(changes, counts, strict=True),
         key=lambda p: order.index(p[0].table.qualified),
     )
-    _park_all(connection, paired, rows)
-    faults.point("write.after_park")
     anew = {name for name in _replaced(paired) if not _moves_below(paired, name)}
+    _pass_all_on(connection, paired, rows, anew)
+    faults.point("write.after_park")
     early = _below(paired, anew)
     for staged, count in reversed(paired):
         if staged.table.qualified in early:
@@ -139,19 +169,18 @@ def write(
             _expect(connection, delete(staged, rows, "D"), staged, count, "D")
 
 
-def _park_all(
+def _pass_all_on(
     connection: Connection,
     paired: Sequence[tuple[Staged, Mapping[str, int]]],
     rows: Mapping[str, Any],
+    anew: set[QualifiedName],
 ) -> None:
     for staged, count in paired:
         if sum(count.values()) < 2:
             continue
+        updated_too = () if staged.table.qualified in anew else ("R",)
         for unique in movable(staged):
-            pinned = pin(staged, unique, rows)
-            if pinned is not None:
-                connection.execute(pinned)
-            connection.execute(park(staged, unique, rows))
+            pass_on(connection, staged, unique, rows, "U", *updated_too)
 
 
 def _replaced(

@@ -28,7 +28,7 @@ from sqlalchemy import (
 from deferred import queue
 from sites import position, unique_values
 from sites.names import QualifiedName
-from sites.table import ForeignKey
+from sites.table import ForeignKey, Unique
 from sites.types import PgSnapshot
 from snapshots import work
 from snapshots.window import Window
@@ -163,7 +163,7 @@ def _hold_once(
     conditions: list[ColumnElement[bool]] = []
     if kinds.keys() & {"I", "U"}:
         conditions += [
-            _value_is_taken(changes, unique.columns)
+            _value_is_taken(changes, unique)
             for unique in unique_values.movable(changes.staged)
         ]
         conditions += [_lacks_parent(link) for link in links_up(changes, by_table)]
@@ -222,12 +222,12 @@ def violations(link: Link) -> list[tuple[Work, ColumnElement[bool]]]:
     return found
 
 
-def _value_is_taken(changes: Work, columns: Sequence[str]) -> ColumnElement[bool]:
+def _value_is_taken(changes: Work, unique: Unique) -> ColumnElement[bool]:
     """Another row has the unique value that this one wants, and keeps it."""
     holder = changes.staged.table.sql().alias("holder")
     giver = changes.table.alias("giver")
-    wanted = [holder.c[name] == changes.staged.new(name) for name in columns]
-    gives = _gives_up(changes, giver, holder, columns)
+    wanted = [unique.same(holder.c[n], changes.staged.new(n)) for n in unique.columns]
+    gives = _gives_up(changes, giver, holder, unique.columns)
     return and_(
         changes.table.c.kind.in_(("I", "U")),
         exists().where(

@@ -139,7 +139,7 @@ def _steps(connection: Connection, group: Sequence[Work]) -> Iterator[_Step]:
 def _park(
     changes: Work, unique: Unique, connection: Connection, rows: range
 ) -> list[int]:
-    connection.execute(unique_values.park(changes.staged, unique, _free(rows)))
+    write.pass_on(connection, changes.staged, unique, _free(rows))
     return []
 
 

@@ -1,10 +1,13 @@
 UPDATE public.orders SET name=NULL
-    FROM snaptide_work_1 AS giver,
+    FROM (SELECT public.orders.id AS k1, row_number() OVER () AS place
+FROM public.orders,
+    snaptide_work_1 AS giver,
     snaptide_work_1 AS taker
-    WHERE giver.unit = 7
+WHERE giver.unit = 7
     AND taker.unit = 7
     AND public.orders.id = coalesce(giver.o1, giver.n1)
     AND (giver.kind IN ('D', 'R') OR giver.kind IN ('U') AND CASE WHEN (giver.o2 IS NOT DISTINCT FROM giver.n2) THEN public.orders.name ELSE giver.n2 END IS DISTINCT FROM public.orders.name)
     AND taker.kind IN ('I', 'U', 'R')
     AND public.orders.name = taker.n2
     AND public.orders.id != coalesce(taker.o1, taker.n1)
+    GROUP BY public.orders.id) AS held WHERE public.orders.id = held.k1
