@@ -1,10 +1,37 @@
 """What tests of synchronous propagation share."""
 
+import json
+import os
+import subprocess
+import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from sites import Site
 from tests.linked_table import run
+
+ROOT = Path(__file__).resolve().parents[1]
+_COORDINATOR = """
+import json, sys
+from sqlalchemy import text
+import deferred
+from sites import Directory
+sites = Directory(json.loads(sys.argv[1]))
+with deferred.synchronous(sites["jfk"]) as connection:
+    connection.execute(text("UPDATE orders SET qty = qty - 1 WHERE id = 1"))
+    connection.execute(text("UPDATE orders SET qty = qty + 1 WHERE id = 2"))
+"""
+
+
+def coordinate(sites: Mapping[str, Site], fault: str = "") -> int:
+    """Move one from an order to another in a process of its own; how that ended."""
+    urls = {n: s.url.render_as_string(hide_password=False) for n, s in sites.items()}
+    return subprocess.run(
+        [sys.executable, "-c", _COORDINATOR, json.dumps(urls)],
+        env={**os.environ, "PYTHONPATH": str(ROOT), "SNAPTIDE_FAULT": fault},
+        check=False,
+    ).returncode
 
 
 def left_over(sites: Mapping[str, Site]) -> dict[str, int]:

@@ -40,8 +40,7 @@ class Program:
     def close(self) -> None:
         """Close all connections."""
         for site in vars(self).get("directory", {}).values():
-            if "engine" in vars(site):
-                site.engine.dispose()
+            site.close()
 
     def site(self, name: str) -> Site:
         """A site by name.

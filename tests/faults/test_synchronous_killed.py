@@ -1,12 +1,7 @@
 """A coordinator is killed, or its line is cut, wherever it may be."""
 
-import json
-import os
 import signal
-import subprocess
-import sys
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 from sqlalchemy import text
@@ -14,21 +9,9 @@ from sqlalchemy import text
 import deferred
 from sites import Directory
 from sites.errors import SnaptideError
-from tests.coordinated import left_over, quantities
+from tests.coordinated import coordinate, left_over, quantities
 from tests.fix_proxy import Proxy
 from tests.linked_table import link, run_everywhere
-
-ROOT = Path(__file__).resolve().parents[2]
-COORDINATOR = """
-import json, sys
-from sqlalchemy import text
-import deferred
-from sites import Directory
-sites = Directory(json.loads(sys.argv[1]))
-with deferred.synchronous(sites["jfk"]) as connection:
-    connection.execute(text("UPDATE orders SET qty = qty - 1 WHERE id = 1"))
-    connection.execute(text("UPDATE orders SET qty = qty + 1 WHERE id = 2"))
-"""
 
 BEFORE = {1: 10, 2: 10}
 AFTER = {1: 9, 2: 11}
@@ -40,16 +23,6 @@ def linked(sites: Directory) -> Directory:
     link(sites, "orders", "id int PRIMARY KEY, qty int", synchronous=True)
     run_everywhere(sites, "INSERT INTO orders VALUES (1, 10), (2, 10)")
     return sites
-
-
-def coordinate(sites: Directory, fault: str = "") -> int:
-    """Move one from an account to another in a process of its own; how it ended."""
-    urls = {n: s.url.render_as_string(hide_password=False) for n, s in sites.items()}
-    return subprocess.run(
-        [sys.executable, "-c", COORDINATOR, json.dumps(urls)],
-        env={**os.environ, "PYTHONPATH": str(ROOT), "SNAPTIDE_FAULT": fault},
-        check=False,
-    ).returncode
 
 
 def states(sites: Directory) -> list[dict[int, int]]:
