@@ -7,6 +7,7 @@ import sys
 from enum import IntEnum
 from typing import Any
 
+import psycopg
 import typer
 from kombu.exceptions import OperationalError as BrokerError
 from rich.console import Console
@@ -62,8 +63,12 @@ def as_told(error: Exception) -> SnaptideError:
         return NoBroker("The broker does not answer.")
     if isinstance(error, OperationalError) and error.connection_invalidated:
         return SiteUnreachable(f"The connection was lost: {_first_line(error.orig)}")
+    if isinstance(error, psycopg.OperationalError) and _is_lost(error):
+        return SiteUnreachable(f"The connection was lost: {_first_line(error)}")
     if isinstance(error, DBAPIError):
         return DatabaseError(f"The database says: {_first_line(error.orig)}")
+    if isinstance(error, psycopg.Error):
+        return DatabaseError(f"The database says: {_first_line(error)}")
     return Unexpected(f"{type(error).__name__}: {_first_line(error)}")
 
 
@@ -91,6 +96,11 @@ def _is_ours_to_tell(error: Exception) -> bool:
     return not type(error).__module__.startswith("typer") and not isinstance(
         error, (BrokenPipeError, EOFError)
     )
+
+
+def _is_lost(error: psycopg.OperationalError) -> bool:
+    """Whether the server went, and did not say why; or said that it goes."""
+    return error.sqlstate is None or error.sqlstate.startswith(("08", "57P"))
 
 
 def _exit_code(error: SnaptideError) -> ExitCode:

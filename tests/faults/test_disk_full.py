@@ -1,4 +1,4 @@
-"""The disk of either side runs full in the middle of a push; room is all it takes."""
+"""The disk of either side runs full in mid-push or mid-refresh; room is all."""
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -8,6 +8,8 @@ import pytest
 from sqlalchemy.exc import DBAPIError
 
 import deferred
+import snapshots
+from masters import create_snapshot_log
 from sites import Directory, Site
 from sites.errors import SnaptideError
 from snaptide import migrate
@@ -16,6 +18,7 @@ from tests.fix_db import TEST_SETTINGS
 from tests.fix_disk import Disk
 from tests.fix_moments import Moments
 from tests.linked_table import as_refresh, link, parked, queued, rows, run
+from tests.stories import assert_equal_to_master, refresh
 
 #: So that neither segments of the log nor memory hide that there is no room.
 SMALL = {
@@ -26,7 +29,9 @@ SMALL = {
     "wal_recycle": "off",
 }
 LARGE = "UPDATE orders SET name = repeat(md5(id::text), 100) || id"
-ROWS = 2000
+COLUMNS = "id int PRIMARY KEY, name text"
+_CREATE = f"CREATE TABLE orders ({COLUMNS})"
+_INSERT = "INSERT INTO orders SELECT g, 'a' FROM generate_series(1, 2000) g"
 
 
 @pytest.fixture
@@ -57,8 +62,11 @@ def test_push_goes_on_when_there_is_room(
     side: str,
     point: str,
 ) -> None:
-    sites = _sites(make_sites, server_on_it, side)
+    sites = _made(make_sites, server_on_it, side)
     hq, jfk = sites["hq"], sites["jfk"]
+    link(sites, "orders", COLUMNS)
+    for site in (hq, jfk):
+        as_refresh(site, _INSERT)
     run(jfk, LARGE)
     moments.at(point, lambda: _fill(small_disk, sites[side]))
     # What is small enough still fits into the part of the log that is there.
@@ -76,20 +84,53 @@ def test_push_goes_on_when_there_is_room(
     sites.close()
 
 
-def _sites(
+@pytest.mark.usefixtures("spark")
+@pytest.mark.parametrize(
+    ("side", "point"),
+    [
+        ("hq", "refresh.after_window"),
+        ("jfk", "refresh.after_window"),
+        ("jfk", "refresh.before_merge_commit"),
+    ],
+)
+def test_refresh_goes_on_when_there_is_room(
+    make_sites: Callable[..., Directory],
+    server_on_it: PostgresServer,
+    small_disk: Disk,
+    moments: Moments,
+    side: str,
+    point: str,
+) -> None:
+    sites = _made(make_sites, server_on_it, side)
+    hq, jfk = sites["hq"], sites["jfk"]
+    run(hq, _CREATE, _INSERT)
+    create_snapshot_log(hq, "orders")
+    snapshots.create(jfk, "orders", master="hq", updatable=True)
+    refresh(jfk, "orders")
+    run(hq, LARGE)
+    moments.at(point, lambda: _fill(small_disk, sites[side]))
+    with suppress(SnaptideError, DBAPIError, psycopg.Error):
+        refresh(jfk, "orders")
+    assert point in moments.reached
+    assert "No space left on device" in server_on_it.log.read_text()
+    small_disk.free()
+    if not server_on_it.is_running():
+        server_on_it.start()
+    refresh(jfk, "orders")
+    assert_equal_to_master(jfk)
+    assert refresh(jfk, "orders")["orders"].updated == 0
+    sites.close()
+
+
+def _made(
     make_sites: Callable[..., Directory], server: PostgresServer, side: str
 ) -> Directory:
-    """Two sites with a table of many rows, one of them on the small disk."""
+    """Two sites, one of them on the small disk."""
     other = {"hq": "jfk", "jfk": "hq"}[side]
     shared = make_sites(other)[other]
     url = shared.url.set(drivername="postgresql").render_as_string(hide_password=False)
     sites = Directory({side: server.create_database(side), other: url})
     migrate.upgrade(sites[side])
-    link(sites, "orders", "id int PRIMARY KEY, name text")
-    for site in sites.values():
-        as_refresh(
-            site, f"INSERT INTO orders SELECT g, 'a' FROM generate_series(1, {ROWS}) g"
-        )
     return sites
 
 

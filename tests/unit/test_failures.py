@@ -1,0 +1,25 @@
+"""What a user is told of an error that is a library's."""
+
+import psycopg
+import pytest
+from psycopg import errors
+
+from sites.errors import SiteUnreachable, SnaptideError
+from snaptide.cli.failures import as_told
+from snaptide.errors import DatabaseError, Unexpected
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (errors.DiskFull("no space left\nHINT: free some"), DatabaseError),
+        (errors.AdminShutdown("terminating connection"), SiteUnreachable),
+        (psycopg.OperationalError("the connection is closed"), SiteUnreachable),
+        (ValueError("another"), Unexpected),
+    ],
+)
+def test_errors_of_the_driver_become_ours(
+    error: Exception, told: type[SnaptideError]
+) -> None:
+    assert type(as_told(error)) is told
+    assert "HINT" not in as_told(error).message
