@@ -12,6 +12,7 @@ from sqlalchemy import Connection, and_, func, not_, select
 from deferred import ledger
 from deferred.catalog import deferred_transaction, delivery, destination
 from deferred.catalog import queue as queue_catalog
+from deferred.coordinator import staging
 from deferred.queue import Queue, beyond, list_queues
 from sites import Site, faults, identity
 from sites.catalog import SCHEMA
@@ -47,7 +48,8 @@ def purge(
     so that the next refresh still settles them.
 
     As a destination, the site forgets what batches held that are older than any
-    backup that is restored (`deferred.ledger.RETENTION`).
+    backup that is restored (`deferred.ledger.RETENTION`), and drops work tables of
+    coordinated transactions that nobody uses.
 
     Parameters:
         retention: how long delivered calls stay, so that a destination that is
@@ -62,12 +64,14 @@ def purge(
             calls += _purge_calls(connection, queue, retention)
         ledger.purge(connection)
         faults.point("queue_purge.before_commit")
-        return QueuePurgeReport(
+        report = QueuePurgeReport(
             site=site.name,
             transactions=_purge_transactions(connection, retention),
             calls=calls + folded,
             folded=folded,
         )
+    staging.sweep(site)
+    return report
 
 
 def _purge_calls(connection: Connection, queue: Queue, retention: timedelta) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from sqlalchemy import Connection, delete
 
 from deferred import queue
+from deferred.coordinator import staging
 from masters import registration
 from sites import faults, identity, locks
 from sites.errors import SiteUnreachable
@@ -82,6 +83,7 @@ def _unregister(
     try:
         with home.begin() as connection:
             registration.unregister(connection, who.site_id, [found.key])
+        staging.sweep(home)
     except SiteUnreachable as error:
         if not force:
             raise MasterUnreachable(

@@ -213,8 +213,8 @@ class CannotPropagate(SnaptideError):
 
     code = "SNP-242"
     hint = (
-        "ALTER SYSTEM SET max_prepared_transactions = 64 at the master, restart it, "
-        "and connect to it without a pooler in transaction mode."
+        "At the master: ALTER SYSTEM SET max_prepared_transactions = 64, restart, no "
+        "pooler in transaction mode on the way. Of another version: snaptide site init."
     )
 
 

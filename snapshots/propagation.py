@@ -48,7 +48,8 @@ def alter_propagation(site: Site, what: str, *, synchronous: bool) -> Propagatio
 
     Raises:
         UnknownSnapshot: there is neither.
-        CannotPropagate: the master cannot prepare transactions.
+        CannotPropagate: the master cannot prepare transactions, or is of another
+            version.
         UndeliveredCalls: users are quicker than the push; nothing was changed.
     """
     group = _group(site, what)
@@ -56,6 +57,7 @@ def alter_propagation(site: Site, what: str, *, synchronous: bool) -> Propagatio
     found: list[str] = []
     pushed = 0
     if synchronous:
+        _refuse_other_schema(site, master)
         found = _try(master)
     for _ in range(ATTEMPTS):
         if synchronous and _has_queues(site, group):
@@ -85,6 +87,25 @@ def _group(site: Site, what: str) -> RefreshGroup:
             found = refresh_group.find(connection, name)
     assert found is not None
     return found
+
+
+def _refuse_other_schema(site: Site, master: Site) -> None:
+    """Each side reads what the other has written about a transaction."""
+    ours, theirs = _schema_of(site), _schema_of(master)
+    if ours != theirs:
+        raise CannotPropagate(
+            f"{master.name} has schema {theirs}, {site.name} has {ours}.",
+            master=master.name,
+        )
+
+
+def _schema_of(site: Site) -> str:
+    with site.connect() as connection:
+        identity.read(connection)
+        found = connection.scalar(
+            sa.text("SELECT version_num FROM snaptide.alembic_version")
+        )
+        return str(found)
 
 
 def _try(master: Site) -> list[str]:

@@ -2,7 +2,8 @@
 
 PREPARE TRANSACTION refuses a transaction that touched a temporary table. One table
 serves every transaction that sends these columns of this master table: each sees its
-own rows alone, and takes them out before it is prepared.
+own rows alone, and takes them out before it is prepared. Who uses one holds an advisory
+lock on its name, so that a purge may drop those that nobody does.
 """
 
 from __future__ import annotations
@@ -11,16 +12,20 @@ import hashlib
 
 import sqlalchemy as sa
 from sqlalchemy import Connection
+from sqlalchemy.exc import OperationalError
 
 from deferred import work
 from deferred.queue import Queue
-from sites import Site
+from sites import Site, locks
 from sites.catalog import SCHEMA
 from sites.staged import Staged
 from sites.table import Table
 
-#: First half of the advisory lock under which a work table is made.
+#: First halves of advisory locks: under which a work table is made, and used.
 _CREATE_LOCK = 0x53594E43
+_USE_LOCK = 0x53594E55
+
+_PREFIX = "work$"
 
 
 def stage(connection: Connection, master: Site, queue: Queue) -> Staged:
@@ -34,7 +39,9 @@ def stage(connection: Connection, master: Site, queue: Queue) -> Staged:
     """
     table = work.described(connection, queue.target, queue.columns)
     name = _name(table, queue)
-    if not sa.inspect(connection).has_table(name, schema=SCHEMA):
+    use = sa.func.pg_advisory_xact_lock_shared(_USE_LOCK, sa.func.hashtext(name))
+    connection.execute(sa.select(use))
+    if not _exists(connection, name):
         _create(master, name, table, queue)
     return Staged(
         table=table,
@@ -44,12 +51,43 @@ def stage(connection: Connection, master: Site, queue: Queue) -> Staged:
     )
 
 
+def sweep(master: Site) -> int:
+    """Drop the work tables that no transaction uses; the next one makes its own anew.
+
+    Returns:
+        How many were dropped.
+    """
+    with master.begin() as connection:
+        found = sa.inspect(connection).get_table_names(schema=SCHEMA)
+    return sum(_drop(master, name) for name in found if name.startswith(_PREFIX))
+
+
+def _drop(master: Site, name: str) -> bool:
+    use = sa.func.pg_try_advisory_xact_lock(_USE_LOCK, sa.func.hashtext(name))
+    try:
+        with master.begin() as connection:
+            locks.briefly(connection)
+            if not connection.scalar(sa.select(use)):
+                return False
+            table = sa.Table(name, sa.MetaData(), schema=SCHEMA)
+            table.drop(connection, checkfirst=True)
+    except OperationalError:
+        return False  # a reader, such as a dump: the next sweep comes
+    return True
+
+
+def _exists(connection: Connection, name: str) -> bool:
+    """As it is now, whatever the transaction's snapshot shows."""
+    found = sa.func.to_regclass(f'{SCHEMA}."{name}"')
+    return connection.scalar(sa.select(sa.cast(found, sa.Text))) is not None
+
+
 def _name(table: Table, queue: Queue) -> str:
     """Other columns, or types that changed, make another table."""
     types = [table.column(name).recorded for name in queue.columns]
     parts = [table.schema, table.name, *work.FIXED, *queue.columns, *types]
     digest = hashlib.sha256("\0".join(parts).encode()).hexdigest()
-    return f"work${digest[:16]}"
+    return f"{_PREFIX}{digest[:16]}"
 
 
 def _create(master: Site, name: str, table: Table, queue: Queue) -> None:

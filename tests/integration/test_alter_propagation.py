@@ -9,6 +9,7 @@ import pytest
 import masters
 import snapshots
 from sites import Directory
+from snapshots import propagation
 from snapshots.errors import CannotPropagate
 from snaptide import migrate
 from snaptide.embedded import PostgresServer
@@ -41,6 +42,25 @@ def test_a_master_that_prepares_nothing_is_refused(unprepared: Directory) -> Non
     snapshots.create(jfk, "flights", master="hq", updatable=True)
 
     with pytest.raises(CannotPropagate, match="max_prepared_transactions = 0"):
+        snapshots.alter_propagation(jfk, "flights", synchronous=True)
+
+    assert not snapshots.describe_snapshot(jfk, "flights").synchronous
+
+
+def test_a_master_of_another_version_is_refused(
+    sites: Directory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hq, jfk = sites["hq"], sites["jfk"]
+    run(hq, "CREATE TABLE flights (id int PRIMARY KEY)")
+    masters.create_snapshot_log(hq, "flights")
+    snapshots.create(jfk, "flights", master="hq", updatable=True)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(propagation, "OLDEST_VERSION", 990000)
+        with pytest.raises(CannotPropagate, match="hq is PostgreSQL"):
+            snapshots.alter_propagation(jfk, "flights", synchronous=True)
+    run(hq, "UPDATE snaptide.alembic_version SET version_num = '0001'")
+    with pytest.raises(CannotPropagate, match="hq has schema"):
         snapshots.alter_propagation(jfk, "flights", synchronous=True)
 
     assert not snapshots.describe_snapshot(jfk, "flights").synchronous

@@ -1,6 +1,7 @@
 """Synchronous propagation: one transaction at a site and its master."""
 
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import psycopg
@@ -19,7 +20,7 @@ from deferred.errors import (
     TransactionControl,
 )
 from masters import rules
-from sites import Directory
+from sites import Directory, Site
 from sites.transport import raw
 from tests.coordinated import left_over, prepared, quantities
 from tests.linked_table import (
@@ -149,6 +150,39 @@ def test_types_of_users_travel_alone_and_in_company(sites: Directory) -> None:
 
     assert rows(sites["hq"], "days") == rows(sites["jfk"], "days")
     assert left_over(sites) == {}
+
+
+def test_work_tables_go_when_nobody_uses_them(linked: Directory) -> None:
+    hq = linked["hq"]
+    change(linked, "UPDATE orders SET qty = qty + 1")
+    with deferred.synchronous(linked["jfk"]) as connection:
+        connection.execute(text("UPDATE orders SET qty = qty + 1"))
+        deferred.purge(hq)
+        assert work_tables(hq) == 1
+    deferred.purge(hq)
+    assert work_tables(hq) == 0
+
+    with deferred.synchronous(
+        linked["jfk"], isolation_level="REPEATABLE READ"
+    ) as connection:
+        connection.execute(text("UPDATE orders SET qty = qty + 1 WHERE id = 1"))
+        change_by_others(linked)
+        deferred.purge(hq)
+        connection.execute(text("UPDATE orders SET qty = qty + 1 WHERE id > 1"))
+
+    assert quantities(hq) == {1: 4, 2: 5, 3: 6, 7: 7, 8: 7}
+    assert_same(linked)
+
+
+def change_by_others(sites: Directory) -> None:
+    change(sites, "INSERT INTO orders (id, qty) VALUES (7, 7), (8, 7)")
+
+
+def work_tables(site: Site) -> int:
+    found = (
+        "SELECT count(*) FROM pg_class WHERE relname LIKE 'work$%' AND relkind = 'r'"
+    )
+    return int(run(site, found)[0][0])
 
 
 def test_what_one_transaction_sets_is_not_the_next_ones(linked: Directory) -> None:
@@ -347,6 +381,91 @@ def test_a_deadlock_over_two_sites_ends_for_one_of_them(linked: Directory) -> No
     assert not thread.is_alive()
     assert len(failed) == 1
     assert left_over(linked) == {}
+
+
+def sites_of_two_masters(make_sites: Callable[..., Directory]) -> Directory:
+    """Rows of `orders` at hq and of `parts` at lon, both at jfk and at lax."""
+    sites = make_sites("hq", "lon", "jfk", "lax", "spare")
+    spare = sites["spare"]
+    for origin, (hq, lon) in {
+        "jfk": (sites["hq"], sites["lon"]),
+        "lax": (spare, spare),
+    }.items():
+        site = sites[origin]
+        link({"hq": hq, origin: site}, "orders", origin=origin, synchronous=True)
+        link({"hq": lon, origin: site}, "parts", origin=origin, synchronous=True)
+        run(
+            site,
+            "UPDATE snaptide.queue SET destination = 'lon' WHERE snapshot = 'parts'",
+        )
+    for table, names in {"orders": "hq jfk lax", "parts": "lon jfk lax"}.items():
+        some = {name: sites[name] for name in names.split()}
+        run_everywhere(some, f"INSERT INTO {table} (id, qty) VALUES (1, 1), (2, 2)")
+    return sites
+
+
+def cross(
+    sites: Directory, *plans: tuple[str, float, str, str]
+) -> dict[str, Exception]:
+    """Have sites each run a statement, and another when all have run their first.
+
+    Parameters:
+        plans: site, lock timeout in seconds, and its two statements.
+    """
+    both, failed = threading.Barrier(len(plans)), {}
+
+    def work(name: str, lock_timeout: float, first: str, second: str) -> None:
+        try:
+            with deferred.synchronous(
+                sites[name], lock_timeout=lock_timeout, timeout=90
+            ) as connection:
+                connection.execute(text(first))
+                both.wait(timeout=90)
+                connection.execute(text(second))
+        except Exception as error:
+            failed[name] = error
+
+    threads = [threading.Thread(target=work, args=plan) for plan in plans]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=180)
+        assert not thread.is_alive()
+    return failed
+
+
+def test_a_deadlock_of_two_sites_at_their_master_ends_for_one_of_them(
+    make_sites: Callable[..., Directory],
+) -> None:
+    sites = sites_of_two_masters(make_sites)
+    one, two = (f"UPDATE orders SET qty = 7 WHERE id = {n}" for n in (1, 2))
+
+    failed = cross(sites, ("jfk", 80, one, two), ("lax", 80, two, one))
+
+    (error,) = failed.values()
+    assert isinstance(error, RefusedByMaster)
+    assert "deadlock" in error.message
+    (won,) = {"jfk", "lax"} - failed.keys()
+    assert quantities(sites["hq"]) == quantities(sites[won]) == {1: 7, 2: 7}
+    (lost,) = failed
+    assert quantities(sites[lost]) == {1: 1, 2: 2}
+    assert left_over(sites) == {}
+
+
+def test_a_deadlock_that_no_server_sees_ends_with_the_lock_timeout(
+    make_sites: Callable[..., Directory],
+) -> None:
+    """Each site holds a row at one master and wants the other's at the other one."""
+    sites = sites_of_two_masters(make_sites)
+    order, part = (f"UPDATE {t} SET qty = 7 WHERE id = 1" for t in ("orders", "parts"))
+
+    failed = cross(sites, ("jfk", 1, order, part), ("lax", 80, part, order))
+
+    assert isinstance(failed.pop("jfk"), RefusedByMaster)
+    assert failed == {}
+    assert quantities(sites["hq"])[1] == quantities(sites["lon"], "parts")[1] == 7
+    assert quantities(sites["jfk"])[1] == quantities(sites["jfk"], "parts")[1] == 1
+    assert left_over(sites) == {}
 
 
 def test_isolation_level_and_timeouts_are_the_masters_too(linked: Directory) -> None:
