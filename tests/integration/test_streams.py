@@ -18,12 +18,19 @@ from deferred.shipping import lay
 from masters import rules
 from sites import Directory, Site, faults
 from tests.fix_moments import Moments
-from tests.linked_table import as_refresh, link, parked, queued, rows, run, run_each
+from tests.linked_table import (
+    application,
+    as_refresh,
+    link,
+    parked,
+    queued,
+    rows,
+    run,
+    run_each,
+)
 
 #: For those who meet: longer than any machine takes to get there.
 SECONDS = 90
-
-WAITING = "SELECT pid FROM pg_locks WHERE NOT granted"
 
 
 class Meeting:
@@ -167,7 +174,7 @@ def test_retry_comes_between_two_rounds(orders: Directory) -> None:
             pushed = pool.submit(
                 deferred.push, orders["jfk"], parallelism=2, group_max_calls=1
             )
-            while not pushed.done() and not run(orders["hq"], WAITING):
+            while not pushed.done() and not _waiting(orders["hq"]):
                 pass
             settling.rollback()
             assert pushed.result(SECONDS).transactions == 3
@@ -179,7 +186,7 @@ def test_retry_comes_between_two_rounds(orders: Directory) -> None:
 def test_two_pushes_over_the_same_rows_never_lock_each_other_out(
     make_sites: Callable[..., Directory], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each changes the rows in the other's opposite order; waits are long enough."""
+    """Changed in opposite orders; both stand half way, while a user keeps a row."""
     sites = make_sites("hq", "jfk", "lga")
     link(sites)
     run(sites["hq"], "ALTER TABLE orders RENAME TO kept")
@@ -198,10 +205,15 @@ def test_two_pushes_over_the_same_rows_never_lock_each_other_out(
     monkeypatch.setattr(marker, "LOCK_TIMEOUT", f"{SECONDS}s")
     # A deadlock, which the server ends, is not tried again.
     monkeypatch.setattr(importlib.import_module("deferred.push"), "PAUSES", ())
-    monkeypatch.setattr(faults, "point", Meeting("push.before_apply"))
+    user = application(sites["hq"])
+    user.execute("SELECT FROM orders WHERE id = 100 FOR UPDATE")
     with ThreadPoolExecutor(2) as pool:
         pushed = [pool.submit(deferred.push, sites[name]) for name in ("jfk", "lga")]
+        while not any(one.done() for one in pushed) and len(_waiting(sites["hq"])) < 2:
+            pass
+        user.rollback()
         assert [one.result().errors for one in pushed] == [0, 0]
+    user.close()
     assert {row[2] for row in rows(sites["hq"])} == {2}
 
 
@@ -245,6 +257,15 @@ def test_what_shares_a_row_a_unique_value_or_a_foreign_key(
 def test_too_many_streams_are_refused() -> None:
     with pytest.raises(ValueError, match="above 16"):
         Options(parallelism=17)
+
+
+def _waiting(site: Site) -> list[tuple[object, ...]]:
+    """The sessions that wait for others."""
+    return run(
+        site,
+        "SELECT pid FROM pg_stat_activity"
+        " WHERE datname = current_database() AND wait_event_type = 'Lock'",
+    )
 
 
 def _shared(jfk: Site, hq: Site) -> dict[int, int]:
