@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from sqlalchemy import text
 
 from benchmarks.setting import COLUMNS, NAMES, ROW
@@ -70,19 +72,28 @@ def _listed(statement: str) -> str:
 
 def refresh(sites: Directory) -> None:
     """Keys and images out, into the stage, merged as sets in one transaction."""
-    with sites["hq"].begin() as master, sites["jfk"].begin() as site:
-        for connection in (master, site):
+    pipe(sites["hq"], sites["jfk"], _IMAGES, _MERGE)
+
+
+def pipe(source: Site, target: Site, out: str, write: Sequence[str]) -> None:
+    """COPY from one database into the stage of the other, and write from there.
+
+    Parameters:
+        out: a COPY to STDOUT in binary.
+        write: statements at the target, in the same transaction.
+    """
+    with source.begin() as there, target.begin() as here:
+        for connection in (there, here):
             connection.execute(text("SET LOCAL search_path = public"))
-        site.execute(text("TRUNCATE stage"))
-        reader, writer = transport.raw(master), transport.raw(site)
+        here.execute(text("TRUNCATE stage"))
         with (
-            reader.cursor() as out,
-            writer.cursor() as into,
-            out.copy(_IMAGES) as blocks,
-            into.copy(_STAGE) as sink,
+            transport.raw(there).cursor() as reader,
+            transport.raw(here).cursor() as writer,
+            reader.copy(out) as blocks,
+            writer.copy(_STAGE) as sink,
         ):
-            for block in blocks:
+            for block in transport.joined(blocks):
                 sink.write(block)
-        site.execute(text("ANALYZE stage"))
-        for statement in _MERGE:
-            site.execute(text(statement))
+        here.execute(text("ANALYZE stage"))
+        for statement in write:
+            here.execute(text(statement))

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from sqlalchemy import text
 
+from benchmarks.by_hand import pipe
 from benchmarks.setting import COLUMNS, NAMES
-from sites import Directory, transport
+from sites import Directory
 
 _OPERATIONS = (
     "COPY (SELECT c.kind, c.id AS changed, b.*"
     " FROM changed c LEFT JOIN bare b ON b.id = c.id) TO STDOUT (FORMAT binary)"
 )
-_STAGE = "COPY stage FROM STDIN (FORMAT binary)"
 _WRITE = (
     "DELETE FROM bare b USING stage s WHERE s.kind = 'D' AND b.id = s.changed",
     "UPDATE bare b SET {} FROM stage s WHERE s.kind = 'U' AND b.id = s.id".format(
@@ -39,19 +39,4 @@ def prepare(sites: Directory) -> None:
 
 def push(sites: Directory) -> None:
     """Operations and images out, into the stage, written in one transaction."""
-    with sites["jfk"].begin() as site, sites["hq"].begin() as master:
-        for connection in (site, master):
-            connection.execute(text("SET LOCAL search_path = public"))
-        master.execute(text("TRUNCATE stage"))
-        reader, writer = transport.raw(site), transport.raw(master)
-        with (
-            reader.cursor() as out,
-            writer.cursor() as into,
-            out.copy(_OPERATIONS) as blocks,
-            into.copy(_STAGE) as sink,
-        ):
-            for block in transport.joined(blocks):
-                sink.write(block)
-        master.execute(text("ANALYZE stage"))
-        for statement in _WRITE:
-            master.execute(text(statement))
+    pipe(sites["jfk"], sites["hq"], _OPERATIONS, _WRITE)

@@ -226,7 +226,7 @@ def _open_window(connection: Connection, row: Row[Any]) -> bool:
     taken = 0
     if queues:
         taken = connection.execute(
-            _deliveries(queues, row.name, row.window_end)
+            deliveries(queues, row.name, row.window_end)
         ).rowcount
     if taken or _anything_since(connection, row):
         connection.execute(
@@ -246,15 +246,23 @@ def _anything_since(connection: Connection, row: Row[Any]) -> bool:
     return bool(connection.scalar(select(new)))
 
 
-def _deliveries(queues: Sequence[Queue], name: str, since: str) -> sa.Insert:
-    calls = sa.union_all(
-        *(
-            select(table.c.xid, table.c.call_no).where(
-                position.since(table.c.xid, since)
-            )
-            for table in (queue.sql() for queue in queues)
-        )
-    ).subquery()
+def deliveries(
+    queues: Sequence[Queue], name: str, since: str | None = None
+) -> sa.Insert:
+    """Let transactions with calls in queues be delivered to a destination.
+
+    Parameters:
+        since: a position; only what committed since then. Without it all that are in
+            no window yet.
+    """
+    tables = [queue.sql() for queue in queues]
+    recent = [select(table.c.xid, table.c.call_no) for table in tables]
+    if since is not None:
+        recent = [
+            one.where(position.since(table.c.xid, since))
+            for one, table in zip(recent, tables, strict=True)
+        ]
+    calls = sa.union_all(*recent).subquery()
     counted = (
         select(
             calls.c.xid,
@@ -271,6 +279,11 @@ def _deliveries(queues: Sequence[Queue], name: str, since: str) -> sa.Insert:
         func.greatest(tran.c.order_no, counted.c.last),
         counted.c.calls,
     ).join(counted, counted.c.xid == tran.c.xid)
+    if since is None:
+        known = sa.exists().where(
+            delivery.c.destination == name, delivery.c.xid == tran.c.xid
+        )
+        rows = rows.where(sa.not_(known))
     return sa.insert(delivery).from_select(
         ["destination", "xid", "order_no", "calls"], rows
     )

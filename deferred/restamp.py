@@ -24,6 +24,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import insert
 
+from deferred.batch import deliveries
 from deferred.catalog import deferred_transaction, delivery, destination
 from deferred.queue import Queue, list_queues
 from sites import position
@@ -67,7 +68,7 @@ def restamp(connection: Connection, generation: int) -> int:
     for name in connection.scalars(select(destination.c.name)).all():
         to_it = [queue for queue in queues if queue.destination == name]
         if to_it:
-            connection.execute(_missing(to_it, name))
+            connection.execute(deliveries(to_it, name))
     connection.execute(
         update(destination).values(
             window_end=func.pg_current_snapshot(),
@@ -112,39 +113,3 @@ def _move(connection: Connection, table: Any, shift: int) -> int:
 def _moved(xid: ColumnElement[Any], shift: int) -> ColumnElement[Any]:
     number = cast(cast(xid, Text), BigInteger) + literal(shift, BigInteger)
     return cast(cast(number, Text), Xid8())
-
-
-def _missing(queues: list[Queue], name: str) -> sa.Insert:
-    """Deliveries for all transactions that no window holds."""
-    calls = sa.union_all(
-        *(
-            select(table.c.xid, table.c.call_no)
-            for table in (queue.sql() for queue in queues)
-        )
-    ).subquery()
-    counted = (
-        select(
-            calls.c.xid,
-            func.max(calls.c.call_no).label("last"),
-            func.count().label("calls"),
-        )
-        .group_by(calls.c.xid)
-        .subquery()
-    )
-    tran = deferred_transaction
-    known = sa.exists().where(
-        delivery.c.destination == name, delivery.c.xid == tran.c.xid
-    )
-    rows = (
-        select(
-            literal(name),
-            tran.c.xid,
-            func.greatest(tran.c.order_no, counted.c.last),
-            counted.c.calls,
-        )
-        .join(counted, counted.c.xid == tran.c.xid)
-        .where(sa.not_(known))
-    )
-    return sa.insert(delivery).from_select(
-        ["destination", "xid", "order_no", "calls"], rows
-    )
