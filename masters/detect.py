@@ -118,7 +118,9 @@ def detect(
                 conflicts=tuple(conflicts),
             )
             for row in rows
+            # One that several changed need not be in conflict to be another row.
             if (conflicts := _conflicts(staged, groups, row, parties, read))
+            or row.several
         ]
 
 

@@ -130,6 +130,28 @@ def test_groups_leave_what_one_by_one_leaves(
     assert left[0] == left[1]
 
 
+def test_what_several_leave_as_it_was_has_to_be_so_at_the_master(
+    worlds: list[Directory],
+) -> None:
+    """There and back in two transactions: together no change, and no conflict."""
+    log = Log(
+        transactions=[
+            (False, ["UPDATE items SET b = b + 1 WHERE id = 5"]),
+            (False, ["UPDATE items SET a = NULL WHERE id = 2"]),
+            (False, ["UPDATE items SET a = 'a' WHERE id = 2"]),
+        ],
+        at_master=["UPDATE items SET a = NULL, b = 1 WHERE id = 2"],
+    )
+    left = []
+    for sites, calls in zip(worlds, (10_000, 1), strict=True):
+        _begin(sites, {"a": "", "b": "", "delete": ""})
+        _happen(sites, log)
+        report = deferred.push(sites["jfk"], group_max_calls=calls)
+        left.append((_left(sites["hq"], "items"), report.errors))
+    assert left[0] == left[1]
+    assert left[0][1] == 2
+
+
 BOXES = "id int PRIMARY KEY, v int"
 PARTS = (
     "id int PRIMARY KEY, name text UNIQUE, q int,"
