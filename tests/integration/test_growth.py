@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import timedelta
 
 import pytest
@@ -18,6 +18,8 @@ import masters
 import snapshots
 from sites import Directory, Site
 from snaptide.doctor import bloat
+from snaptide.embedded import PostgresServer
+from tests import plans
 from tests.fix_sites import log, rows, run
 from tests.stories import assert_equal_to_master, user
 
@@ -131,6 +133,12 @@ def scanned(site: Site) -> dict[str, int]:
     return {str(name): int(str(read)) for name, read in found}
 
 
+def users_tables(sites: Mapping[str, Site]) -> set[int]:
+    """The numbers of all users' tables."""
+    query = "SELECT relid::bigint FROM pg_stat_user_tables WHERE schemaname = 'public'"
+    return {int(str(n)) for site in sites.values() for (n,) in rows(site, query)}
+
+
 @pytest.fixture
 def no_scans(world: Directory) -> Iterator[None]:
     """Fail when the test has users' tables scanned."""
@@ -141,7 +149,15 @@ def no_scans(world: Directory) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("no_scans")
-def test_no_table_is_scanned(world: Directory) -> None:
+def test_no_table_is_scanned(world: Directory, server: PostgresServer) -> None:
+    """By what the server has counted, and by the plan of each statement."""
+    with plans.logged(server.log, world) as read:
+        push_and_refresh_everything(world)
+    assert read.count() > 100
+    assert not read.scanned() & users_tables(world)
+
+
+def push_and_refresh_everything(world: Directory) -> None:
     """Updates, keys that move, inserts, deletes, children and conflicts."""
     hq, jfk = world["hq"], world["jfk"]
     for site, sign in ((jfk, 1), (hq, -1)):
@@ -169,8 +185,22 @@ def test_no_table_is_scanned(world: Directory) -> None:
     masters.purge_snapshot_logs(hq)
 
 
-def test_scan_is_seen(world: Directory) -> None:
+def test_scan_is_seen(world: Directory, server: PostgresServer) -> None:
     """The test above can fail."""
-    before = scanned(world["hq"])
-    run(world["hq"], "SELECT count(*) FROM public.item WHERE v = 1")
-    assert scanned(world["hq"])["item"] > before["item"]
+    hq = world["hq"]
+    for statement in (
+        "SELECT count(*) FROM public.item WHERE v = 1",
+        "SELECT 1 WHERE EXISTS (SELECT FROM public.item WHERE v = -2)",
+        "DO 'BEGIN UPDATE public.item SET v = 2 WHERE v = -1; END'",
+    ):
+        before = scanned(hq)
+        with plans.logged(server.log, {"hq": hq}) as read:
+            run(hq, statement)
+        assert scanned(hq)["item"] > before["item"]
+        assert read.scanned() & users_tables({"hq": hq})
+    with plans.logged(server.log, {"hq": hq}) as read:
+        run(
+            hq, "SET LOCAL enable_seqscan = off; SELECT id FROM public.item ORDER BY id"
+        )
+    # No counter tells an index that is read from end to end.
+    assert read.scanned() & users_tables({"hq": hq})
