@@ -61,11 +61,8 @@ snapshot = Table(
     # As the master's catalog prints it, with every name qualified.
     Column("condition", Text),
     Column("updatable", Boolean, nullable=False),
-    Column("method", Text, nullable=False, server_default="?"),
-    # Set until the first load is complete, and when only a complete refresh
-    # can be right again.
+    # Set when the first load is complete.
     Column("loaded", Boolean, nullable=False, server_default=text("false")),
-    Column("must_complete", Boolean, nullable=False, server_default=text("false")),
     # The tables that held the master's rows at the last refresh (oids there):
     # its partitions, and what inherits from it.
     Column("master_parts", ARRAY(BigInteger)),

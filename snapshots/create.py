@@ -90,7 +90,6 @@ def _describe(
         identity_columns=definition.identity,
         condition=definition.condition,
         updatable=updatable,
-        must_complete=False,
         loaded=False,
     )
 

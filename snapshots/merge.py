@@ -219,7 +219,6 @@ def _note(connection: Connection, member: Member, method: str) -> None:
         .values(
             loaded=True,
             master_parts=sorted(member.parts),
-            must_complete=False,
             last_method=method,
             last_refresh=func.clock_timestamp(),
         )

@@ -36,8 +36,6 @@ class Snapshot:
     #: as the master's catalog prints it; None for all rows
     condition: str | None
     updatable: bool
-    #: a complete refresh alone can be right again
-    must_complete: bool
     loaded: bool
     #: the tables that held the master's rows at the last refresh; None if unknown
     master_parts: tuple[int, ...] | None = None

@@ -254,7 +254,7 @@ def _method(
             )
         return COMPLETE
     reaches = kept and reaches_back_to(master, log, group.position)
-    if not reaches or snapshot.must_complete:
+    if not reaches:
         if asked == "f":
             raise SnapshotLogTooYoung(
                 f"The snapshot log of {snapshot.master} does not hold all that changed "
