@@ -12,7 +12,7 @@ PG_OPTION := $(if $(PG),--pg $(PG))
 KEEP_OPTION := $(if $(KEEP),--keep)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-unit check docs campaign soak growth bench clean
+.PHONY: help demo test test-unit check docs campaign soak growth bench profile clean
 
 help: ## list the targets
 	@while IFS= read -r line; do \
@@ -64,8 +64,12 @@ campaign: .venv ## crash by the thousand (KIND=async CRASHES=1000 SEED=1); goes 
 	$(BIN)/python -m tests.campaign $(if $(KIND),--kind $(KIND)) \
 	  $(if $(CRASHES),--crashes $(CRASHES)) $(if $(SEED),--seed $(SEED))
 
-bench: .venv ## run the benchmarks (ONLY=push for one, AGAINST=FILE to compare with an earlier run)
-	$(BIN)/python -m benchmarks $(if $(ONLY),--only $(ONLY)) $(if $(AGAINST),--against $(AGAINST))
+bench: .venv ## run the benchmarks (ONLY=push for one, ROWS=, AGAINST=FILE to compare with an earlier run)
+	$(BIN)/python -m benchmarks $(if $(ONLY),--only $(ONLY)) $(if $(ROWS),--rows $(ROWS)) \
+	  $(if $(AGAINST),--against $(AGAINST))
+
+profile: .venv ## show where a benchmark's time goes (ONLY=refresh ROWS=100000)
+	$(BIN)/python -m benchmarks.profile --only $(ONLY) $(if $(ROWS),--rows $(ROWS))
 
 clean: ## remove what was built, the environment too
 	rm -rf .venv build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis \

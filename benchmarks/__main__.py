@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import multiprocessing
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from benchmarks import capture, conflicts, load, push, refresh, report, streams, sync
+from benchmarks import report
 from benchmarks.pairs import Result
-
-#: What runs, and with how many rows unless told.
-BENCHMARKS: dict[str, tuple[Callable[[int], list[Result]], int]] = {
-    "capture": (capture.run, 1_000_000),
-    "conflicts": (conflicts.run, 10_000),
-    "load": (load.run, 1_000_000),
-    "push": (push.run, 100_000),
-    "refresh": (refresh.run, 1_000_000),
-    "streams": (streams.run, 500),
-    "sync": (sync.run, 500),
-}
+from benchmarks.runs import BENCHMARKS, chosen
 
 
 def main(
@@ -36,15 +27,20 @@ def main(
     ] = None,
 ) -> None:
     """Measure ratios against a limit of the same run."""
-    if only and only not in BENCHMARKS:
-        raise typer.BadParameter(f"{only}: one of {', '.join(BENCHMARKS)}")
     before = report.read(against) if against else {}
     results: list[Result] = []
-    for name in [only] if only else BENCHMARKS:
-        run, usual = BENCHMARKS[name]
-        results += run(rows or usual)
+    for name in [chosen(only)] if only else BENCHMARKS:
+        results += _alone(name, rows)
         report.keep(results, output)
     report.show(results, before)
+
+
+def _alone(name: str, rows: int | None) -> list[Result]:
+    """Run one in a process of its own, which has one Spark session and one heap."""
+    run, usual = BENCHMARKS[name]
+    spawn = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(1, mp_context=spawn) as process:
+        return process.submit(run, rows or usual).result()
 
 
 if __name__ == "__main__":

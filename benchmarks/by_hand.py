@@ -28,13 +28,18 @@ _MERGE = (
 
 def prepare(sites: Directory) -> None:
     """Create the list of what changed at the master, and the stage at the site."""
-    with sites["hq"].begin() as connection:
-        connection.execute(text("CREATE TABLE public.changed (id int)"))
+    prepare_changes(sites)
     plain = COLUMNS.replace(" PRIMARY KEY", "")
     with sites["jfk"].begin() as connection:
         connection.execute(
             text(f"CREATE UNLOGGED TABLE public.stage (changed int, {plain})")
         )
+
+
+def prepare_changes(sites: Directory) -> None:
+    """Create the list of what changed at the master."""
+    with sites["hq"].begin() as connection:
+        connection.execute(text("CREATE TABLE public.changed (id int)"))
 
 
 def change(master: Site, table: str, rows: int, changed: int, seed: int) -> None:

@@ -28,7 +28,8 @@ def run(rows: int) -> list[Result]:
         changes = itertools.count(1)
         results = _idle(sites)
         for changed, bar in SMALL:
-            results += _small(sites, rows, changed, bar, changes)
+            if changed < rows:
+                results += _small(sites, rows, changed, bar, changes)
         changed, bar = LARGE
         if changed < rows:
             results += _against_limit(sites, rows, changed, bar, changes)

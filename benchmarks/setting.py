@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,6 +11,7 @@ from pathlib import Path
 from sqlalchemy import Connection, text
 
 from sites import Directory, Site
+from sites.configured import Configuration, configure
 from snaptide import migrate
 from snaptide.embedded import PostgresServer
 
@@ -27,21 +29,45 @@ ROW = (
 )
 
 
+#: Of the servers, and of Spark; and where the server's log is left.
+_settings: dict[str, str] = {}
+_spark: dict[str, str] = {}
+_log: Path | None = None
+
+
+def profile_to(log: Path, events: Path) -> None:
+    """Have servers log every statement to a file, and Spark its events to a folder."""
+    global _log
+    _log = log
+    _settings.update(log_min_duration_statement="0", log_parameter_max_length="0")
+    _spark.update(
+        {
+            "spark.eventLog.enabled": "true",
+            "spark.eventLog.dir": events.as_uri(),
+            "spark.eventLog.compress": "false",
+            "spark.eventLog.rolling.enabled": "false",
+        }
+    )
+
+
 @contextmanager
 def directory(*names: str) -> Iterator[Directory]:
     """Initialised sites on a server of their own, gone afterwards."""
     with tempfile.TemporaryDirectory(prefix="snaptide-bench-") as folder:
         Path(folder).chmod(0o755)  # the server may have to run as another user
-        server = PostgresServer(Path(folder) / "postgresql")
+        server = PostgresServer(Path(folder) / "postgresql", settings=_settings)
         server.start()
         made = Directory({name: server.create_database(name) for name in names})
         try:
             for site in made.values():
                 migrate.upgrade(site)
+            configure(Configuration(directory=made, spark_conf=_spark))
             yield made
         finally:
             made.close()
             server.stop()
+            if _log is not None:
+                shutil.copy(server.log, _log)
 
 
 def create_orders(connection: Connection, rows: int, name: str = "orders") -> None:

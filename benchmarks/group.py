@@ -1,0 +1,62 @@
+"""A refresh group of many snapshots against one snapshot with all the changes."""
+
+from __future__ import annotations
+
+import itertools
+
+import masters
+import snapshots
+from benchmarks import by_hand
+from benchmarks.pairs import Against, Result, Side, alternate
+from benchmarks.setting import create_orders, directory, tidy
+from sites import Directory
+
+MEMBERS = 10
+
+#: Changed rows of the group: an equal share in each of its snapshots.
+CHANGED = 1_000
+
+
+def run(rows: int) -> list[Result]:
+    """Ten snapshots of a tenth of the rows each, and one of all of them."""
+    parts = [f"part{n}" for n in range(MEMBERS)]
+    with directory("hq", "jfk") as sites:
+        _create(sites, dict.fromkeys(parts, rows // MEMBERS), "parts")
+        _create(sites, {"whole": rows}, "whole")
+        by_hand.prepare_changes(sites)
+        seeds = itertools.count(1)
+        return alternate(
+            f"refresh: {CHANGED:,} of {rows:,} rows",
+            Side(
+                label=f"a group of {MEMBERS} snapshots",
+                run=lambda: snapshots.refresh(sites["jfk"], "parts"),
+                before=lambda: _change(sites, parts, rows, next(seeds)),
+            ),
+            Against(
+                side=Side(
+                    label="one snapshot",
+                    run=lambda: snapshots.refresh(sites["jfk"], "whole"),
+                    before=lambda: _change(sites, ["whole"], rows, next(seeds)),
+                ),
+                bar=2.5,
+            ),
+            rounds=7,
+        )
+
+
+def _create(sites: Directory, tables: dict[str, int], group: str) -> None:
+    for name, rows in tables.items():
+        with sites["hq"].begin() as connection:
+            create_orders(connection, rows, name)
+        masters.create_snapshot_log(sites["hq"], name)
+        snapshots.create(sites["jfk"], name, master="hq", group=group)
+    snapshots.refresh(sites["jfk"], group)
+
+
+def _change(sites: Directory, tables: list[str], rows: int, seed: int) -> None:
+    share = len(tables)
+    for name in tables:
+        by_hand.change(sites["hq"], name, rows // share, CHANGED // share, seed)
+    masters.purge_snapshot_logs(sites["hq"])
+    tidy(sites["hq"], *(f"public.{name}" for name in tables))
+    tidy(sites["jfk"], *(f'public."snap$_{name}"' for name in tables))

@@ -1,0 +1,48 @@
+"""The benchmarks by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import typer
+
+from benchmarks import (
+    capture,
+    conflicts,
+    group,
+    load,
+    memory,
+    push,
+    refresh,
+    scale_out,
+    streams,
+    sync,
+    table_size,
+)
+from benchmarks.pairs import Result
+
+#: What runs, and with how many rows unless told.
+BENCHMARKS: dict[str, tuple[Callable[[int], list[Result]], int]] = {
+    "capture": (capture.run, 1_000_000),
+    "conflicts": (conflicts.run, 10_000),
+    "group": (group.run, 100_000),
+    "load": (load.run, 1_000_000),
+    "memory": (memory.run, 1_000_000),
+    "push": (push.run, 100_000),
+    "refresh": (refresh.run, 1_000_000),
+    "scale-out": (scale_out.run, 500_000),
+    "streams": (streams.run, 500),
+    "sync": (sync.run, 500),
+    "table-size": (table_size.run, 1_000_000),
+}
+
+
+def chosen(name: str) -> str:
+    """A benchmark that exists.
+
+    Raises:
+        typer.BadParameter: there is none of that name.
+    """
+    if name not in BENCHMARKS:
+        raise typer.BadParameter(f"{name}: one of {', '.join(BENCHMARKS)}")
+    return name
