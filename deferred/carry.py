@@ -110,6 +110,7 @@ def _one_by_one(line: Line, origin: Origin, group: Group, run: Run) -> bool:
             some[-1].order_no,
             together=False,
             bulk=run.options.bulk_threshold,
+            told=run.shipping(sum(one.calls for one in some)),
         )
         faults.point("push.before_ship_commit")
         line.target.commit()

@@ -13,6 +13,10 @@ from deferred.options import Options
 Progress = Callable[[int, int | None, str], None]
 
 
+#: Calls that are shipped at a time, from which on it is told how that goes.
+MANY = 50_000
+
+
 @dataclass(slots=True, kw_only=True)
 class Run:
     """What a push has done so far, and when it has to stop."""
@@ -57,6 +61,17 @@ class Run:
         if self.progress and self.calls >= self.total:
             self.total = self.calls + waiting()
             self._tell()
+
+    def shipping(self, calls: int) -> Callable[[int], None] | None:
+        """What is told of changes on their way to the destination.
+
+        Their number is known when they are there: all it is now is no higher than
+        that of the calls. None where that takes no time, or nobody wants to know.
+        """
+        if self.progress is None or calls < MANY:
+            return None
+        tell = self.progress
+        return lambda changes: tell(min(changes, calls), calls, "changes sent")
 
     def left(self) -> int | None:
         """How many transactions may still be delivered; None is any number."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from sqlalchemy import Connection, Select, select
 
@@ -63,6 +64,7 @@ def ship(
     together: bool,
     bulk: int,
     only: Sequence[int] | None = None,
+    told: Callable[[int], None] | None = None,
 ) -> None:
     """Fill the work tables with the net changes of a part of the batch.
 
@@ -71,6 +73,7 @@ def ship(
         together: as one change, with `end` for its unit; else each by itself.
         bulk: from so many rows on a table's changes go by COPY.
         only: the order numbers among them that are wanted; all when not given.
+        told: from time to time, how many changes have gone.
     """
     work.clear(line.target, line.staged)
     net_change.expect_many(line.origin)
@@ -81,10 +84,21 @@ def ship(
         chosen = chosen.where(delivery.c.order_no.in_(only))
     transactions = chosen.subquery()
     lines = zip(line.queues, line.staged, line.comparisons, strict=True)
+    gone = 0
     for queue, staged, comparison in lines:
         changes = net_change.net_changes(queue, transactions, end if together else None)
-        _fill(line, staged, unsent.without(changes, staged, comparison), bulk)
+        gone += _fill(
+            line,
+            staged,
+            unsent.without(changes, staged, comparison),
+            bulk,
+            partial(_tell, told, gone) if told else None,
+        )
     line.origin.rollback()  # nothing was written there
+
+
+def _tell(told: Callable[[int], None], before: int, rows: int) -> None:
+    told(before + rows)
 
 
 def _looked_at(staged: Staged) -> list[str]:
@@ -95,8 +109,12 @@ def _looked_at(staged: Staged) -> list[str]:
 
 
 def _fill(
-    line: Line, staged: Staged, changes: Select[tuple[object, ...]], bulk: int
-) -> None:
+    line: Line,
+    staged: Staged,
+    changes: Select[tuple[object, ...]],
+    bulk: int,
+    told: Callable[[int], None] | None,
+) -> int:
     rows = transport.copy(
         line.origin,
         changes,
@@ -104,6 +122,8 @@ def _fill(
         staged.source,
         work.columns_of(staged),
         few=bulk,
+        told=told,
     )
     if rows > ANALYZED:
         transport.analyze(line.target, staged.source, _looked_at(staged))
+    return rows

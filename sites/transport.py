@@ -7,7 +7,7 @@ ends print and read alike).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain, islice
 from typing import cast
@@ -23,6 +23,9 @@ from sites import faults
 #: How much of a COPY is handed on at a time, in bytes.
 PIECE = 64 * 1024
 
+#: After so many rows of a COPY somebody is told.
+COUNTED = 10_000
+
 _DIALECT = postgresql.dialect(paramstyle="pyformat")  # type: ignore[no-untyped-call]
 
 
@@ -34,6 +37,7 @@ def copy(
     columns: Sequence[str],
     *,
     few: int = 0,
+    told: Callable[[int], None] | None = None,
 ) -> int:
     """Copy the rows of a query into a table of another database.
 
@@ -42,6 +46,7 @@ def copy(
         select: as many columns as `columns` names, in that order.
         table: is written to; the rows are added to what it holds.
         few: fewer rows than this are sent as values of one statement.
+        told: from time to time, how many rows have gone.
 
     Returns:
         How many rows were written.
@@ -63,7 +68,7 @@ def copy(
             with writer.copy(copy_in(table, columns)) as sink:
                 for row in first:
                     sink.write_row(row)
-                for block in joined(rows):
+                for block in joined(_counted(rows, told) if told else rows):
                     sink.write(block)
         return writer.rowcount
 
@@ -128,6 +133,16 @@ def joined(blocks: Iterable[bytes | bytearray | memoryview]) -> Iterator[bytes]:
             piece.clear()
     if piece:
         yield bytes(piece)
+
+
+def _counted(
+    rows: Iterable[bytes | bytearray | memoryview], told: Callable[[int], None]
+) -> Iterator[bytes | bytearray | memoryview]:
+    """Rows of COPY, with somebody told how many there were."""
+    for count, row in enumerate(rows, 1):
+        if count % COUNTED == 0:
+            told(count)
+        yield row
 
 
 def _insert(

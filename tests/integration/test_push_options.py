@@ -222,6 +222,30 @@ def test_progress_is_told(orders: Directory) -> None:
     assert told == [(0, 2, "calls"), (1, 2, "calls"), (2, 2, "calls")]
 
 
+def test_progress_of_a_large_transaction_is_told_while_it_is_sent(
+    orders: Directory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("deferred.run.MANY", 10)
+    monkeypatch.setattr("sites.transport.COUNTED", 5)
+    told: list[tuple[int, int | None, str]] = []
+    run(
+        orders["jfk"],
+        "INSERT INTO orders (id) SELECT generate_series(101, 112)",
+        "UPDATE orders SET qty = 7 WHERE id = 101",
+    )
+    deferred.push(
+        orders["jfk"],
+        bulk_threshold=0,
+        progress=lambda *step: told.append(step),
+    )
+    assert told == [
+        (0, 13, "calls"),
+        (5, 13, "changes sent"),
+        (10, 13, "changes sent"),
+        (13, 13, "calls"),
+    ]
+
+
 def test_progress_counts_what_is_left_in_batch_and_queue(
     orders: Directory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
