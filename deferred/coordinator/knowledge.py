@@ -6,7 +6,6 @@ import time
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 
 from sqlalchemy import Connection
 
@@ -14,7 +13,7 @@ from deferred.coordinator import fast, last, line
 from deferred.coordinator.fast import Statement
 from deferred.coordinator.last import LastStatement
 from deferred.queue import Queue, list_queues
-from sites import Site, identity
+from sites import Site
 from sites.identity import Identity
 from sites.table import describe
 
@@ -29,6 +28,16 @@ class _Known:
     until: float
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contact:
+    """When a site and a master last exchanged tokens."""
+
+    #: from then on it is old, by the monotonic clock in seconds
+    until: float
+    #: when the two servers were started
+    servers: tuple[object, object]
+
+
 @dataclass
 class Knowledge:
     """Of one site, shared by all its coordinated transactions in this process."""
@@ -36,15 +45,37 @@ class Knowledge:
     site: Site
     #: deciding transactions that are committed at all their masters
     settled: deque[str] = field(default_factory=deque)
+    #: the last contact with each master
+    contacts: dict[str, Contact] = field(default_factory=dict)
+    _who: Identity | None = None
     _queues: dict[int, Queue] = field(default_factory=dict)
     _statements: dict[tuple[int, str], _Known] = field(default_factory=dict)
     _last: dict[tuple[int, ...], LastStatement] = field(default_factory=dict)
 
-    @cached_property
+    @property
     def who(self) -> Identity:
         """The site as a database, to be named in global transaction ids."""
-        with self.site.connect() as connection:
-            return identity.confirm(connection, self.site.name)
+        assert self._who is not None
+        return self._who
+
+    def site_is(self, who: Identity) -> None:
+        """Learn which database the site is; of another one nothing is known."""
+        if self._who is not None and self._who != who:
+            self._queues, self._last = {}, {}
+        self._who = who
+
+    def is_contact_old(self, master: str, servers: object = None) -> bool:
+        """Whether site and master should remember a newer contact.
+
+        Parameters:
+            servers: when they were started, if that is known.
+        """
+        last = self.contacts.get(master)
+        return (
+            last is None
+            or time.monotonic() >= last.until
+            or servers not in (None, last.servers)
+        )
 
     def queue(self, connection: Connection, number: int) -> Queue:
         """A queue by its number."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -62,10 +62,13 @@ class Terms:
 class Participant:
     """One master, with a transaction open from its first call on."""
 
-    def __init__(self, master: Site, branch: int, terms: Terms) -> None:
+    def __init__(
+        self, master: Site, branch: int, terms: Terms, *, agree: Callable[[], None]
+    ) -> None:
         self.master = master
         self.branch = branch
         self._terms = terms
+        self._agree = agree
         self._connection: Connection | None = None
         #: id of its transaction, once it has begun
         self.xid = ""
@@ -220,6 +223,7 @@ class Participant:
         if "snaptide.confirmed" not in connection.info:
             try:
                 identity.confirm(connection, self.master.name)
+                self._agree()
             except BaseException:
                 connection.close()
                 raise

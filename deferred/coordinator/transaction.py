@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import Any
 
 import psycopg
@@ -11,7 +12,7 @@ from psycopg.pq import TransactionStatus
 from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
 
-from deferred.coordinator import home, pending, refusal, session
+from deferred.coordinator import contact, home, pending, refusal, session
 from deferred.coordinator.commit import commit
 from deferred.coordinator.knowledge import Knowledge
 from deferred.coordinator.last import LastStatement
@@ -244,7 +245,13 @@ class Transaction:
         if found is None:
             assert self._terms is not None
             master = self.knowledge.site.peer(queue.destination)
-            found = Participant(master, len(self.participants), self._terms)
+            contact.ensure(self.knowledge, self.connection, master, self.timeout)
+            found = Participant(
+                master,
+                len(self.participants),
+                self._terms,
+                agree=partial(contact.agree, self.knowledge, master, self.timeout),
+            )
             self.participants[queue.destination] = found
         return found
 
