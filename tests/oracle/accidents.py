@@ -10,7 +10,7 @@ import psycopg
 from hypothesis import strategies as st
 from sqlalchemy.exc import DBAPIError
 
-from deferred.errors import PushInterrupted
+from deferred.errors import PushInterrupted, PushRunning
 from sites.errors import SiteUnreachable, SnaptideError
 from sites.faults import InjectedFault
 from snapshots.errors import PositionMoved, RefreshRunning, SnapshotLogTooYoung
@@ -116,7 +116,8 @@ def _explained(error: Exception, happened: Accident | None) -> bool:
     if happened.what == "error":
         return isinstance(error, InjectedFault)
     if happened.what == "refresh":
-        return isinstance(error, PositionMoved)
+        # In mid-push, where the two sides have not agreed yet, it is asked to wait.
+        return isinstance(error, PositionMoved | PushRunning)
     return happened.what in ("cut", "kill") and _is_lost_line(error)
 
 
