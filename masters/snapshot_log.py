@@ -42,6 +42,7 @@ from sites import (
     names,
     position,
     ring,
+    roles,
     triggers,
 )
 from sites.catalog import SCHEMA
@@ -209,6 +210,7 @@ def _create(connection: Connection, name: QualifiedName, *, with_rowid: bool) ->
     log = names.derived("mlog$_", name)
     ring.create(connection, log, table, keys)
     triggers.install_log(connection, _capture(table, log, keys))
+    roles.open_to(connection, name, roles.MASTER)
     log_id = connection.execute(
         insert(snapshot_log)
         .values(

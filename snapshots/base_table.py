@@ -13,7 +13,7 @@ from sqlalchemy.dialects import postgresql
 
 from deferred import queue
 from masters.snapshot_log import ROWID
-from sites import ddl, transport, triggers
+from sites import ddl, roles, transport, triggers
 from sites.catalog import SCHEMA
 from sites.ddl import NewColumn
 from sites.names import QualifiedName
@@ -32,6 +32,7 @@ def create(connection: Connection, snapshot: Snapshot, definition: Definition) -
     """Create the base table, empty and without constraints, and the extra keys."""
     chosen = [definition.table.column(name) for name in definition.columns]
     ddl.create_table(connection, snapshot.base, [_new(c, definition) for c in chosen])
+    roles.open_to(connection, snapshot.base, roles.BASE)
     keys = [
         NewColumn(name=k, type=definition.table.column(c).type)
         for k, c in zip(snapshot.key_names, snapshot.identity_columns, strict=True)

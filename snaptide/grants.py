@@ -13,31 +13,20 @@ from psycopg import sql
 from sqlalchemy import Connection, select
 
 from masters.catalog import snapshot_log
-from sites import QualifiedName, Site, identity
+from sites import QualifiedName, Site, identity, roles
 from sites.catalog import SCHEMA
+from sites.roles import COORDINATE, MONITOR, PURGE, PUSH, REFRESH
 from sites.transport import raw
 from snapshots import catalog as snapshots
-
-#: Carries calls away at their origin, and applies them at their destination.
-PUSH = "snaptide_push"
-#: Reads masters, and writes the base tables of snapshots.
-REFRESH = "snaptide_refresh"
-#: Empties logs and queues of what nobody needs.
-PURGE = "snaptide_purge"
-#: Looks: `snaptide status`, `snaptide doctor`, lists.
-MONITOR = "snaptide_monitor"
 
 #: What each role may do with the tables of our schema, also with those to come.
 _OURS = {
     PUSH: "SELECT, INSERT, UPDATE, DELETE",
     REFRESH: "SELECT, INSERT, UPDATE, DELETE",
+    COORDINATE: "SELECT, INSERT, UPDATE, DELETE",
     PURGE: "SELECT, INSERT, UPDATE, DELETE, TRUNCATE",
     MONITOR: "SELECT",
 }
-#: ... with a master table, and with the base table of a snapshot.
-_MASTER = {PUSH: "SELECT, INSERT, UPDATE, DELETE", REFRESH: "SELECT"}
-_BASE = {REFRESH: "SELECT, INSERT, UPDATE, DELETE"}
-
 #: All roles that there can be, beside `snaptide_apply`.
 ROLES = tuple(_OURS)
 
@@ -78,7 +67,7 @@ def _roles() -> Iterator[Statement]:
             "DO $$ BEGIN IF to_regrole({0}) IS NULL THEN CREATE ROLE {1} NOLOGIN;"
             " END IF; END $$"
         ).format(sql.Literal(role), sql.Identifier(role))
-    for role in (PUSH, REFRESH):
+    for role in (PUSH, REFRESH, COORDINATE):
         yield sql.SQL("GRANT snaptide_apply TO {}").format(sql.Identifier(role))
     # Whether a session that worked on something is still there.
     yield sql.SQL("GRANT pg_read_all_stats TO {}").format(sql.Identifier(MONITOR))
@@ -95,11 +84,13 @@ def _schema(connection: Connection) -> Iterator[Statement]:
             yield sql.SQL(template).format(schema=ours, rights=on, to=to)
     for role in (PUSH, REFRESH):
         to = sql.Identifier(role)
-        # Work tables, and the stages of large refreshes.
+        # Work tables.
         yield sql.SQL("GRANT TEMPORARY ON DATABASE {} TO {}").format(database, to)
-    yield sql.SQL("GRANT CREATE ON SCHEMA {} TO {}").format(
-        ours, sql.Identifier(REFRESH)
-    )
+    # Stages of large refreshes; work tables of transactions that are prepared.
+    for role in (REFRESH, COORDINATE):
+        yield sql.SQL("GRANT CREATE ON SCHEMA {} TO {}").format(
+            ours, sql.Identifier(role)
+        )
 
 
 _ON_SEQUENCES = "GRANT SELECT, USAGE, UPDATE ON"
@@ -119,22 +110,10 @@ def _tables(connection: Connection) -> Iterator[Statement]:
         )
     )
     for row in logs:
-        yield from _on(QualifiedName(*row), _MASTER)
+        yield from roles.statements(QualifiedName(*row), roles.MASTER)
     for row in connection.execute(
         select(snapshots.snapshot.c.schema, snapshots.snapshot.c.base_table).order_by(
             "schema", "base_table"
         )
     ):
-        yield from _on(QualifiedName(*row), _BASE)
-
-
-def _on(table: QualifiedName, rights: dict[str, str]) -> Iterator[Statement]:
-    for role, what in rights.items():
-        yield sql.SQL("GRANT USAGE ON SCHEMA {} TO {}").format(
-            sql.Identifier(table.schema), sql.Identifier(role)
-        )
-        yield sql.SQL("GRANT {} ON {} TO {}").format(
-            sql.SQL(what),
-            sql.Identifier(table.schema, table.name),
-            sql.Identifier(role),
-        )
+        yield from roles.statements(QualifiedName(*row), roles.BASE)

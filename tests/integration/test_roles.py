@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 import deferred
 import masters
 import snapshots
-from sites import Directory, Site
+from sites import Directory, Site, roles
 from sites.errors import NotAMember
 from snaptide import doctor, grants, migrate
 from snaptide.cli import app
@@ -38,10 +38,11 @@ PASSWORD = "only-for-roles"
 #: login -> the roles that it is a member of
 LOGINS = {
     "clerk": (),
-    "pusher": (grants.PUSH,),
-    "refresher": (grants.REFRESH,),
-    "purger": (grants.PURGE,),
-    "looker": (grants.MONITOR,),
+    "pusher": (roles.PUSH,),
+    "refresher": (roles.REFRESH,),
+    "teller": (roles.COORDINATE,),
+    "purger": (roles.PURGE,),
+    "looker": (roles.MONITOR,),
 }
 
 As = Callable[[str], Directory]
@@ -119,8 +120,8 @@ def _create_roles(
             sql.Identifier(logins["owner"])
         )
     )
-    for login, roles in LOGINS.items():
-        for role in roles:
+    for login, member_of in LOGINS.items():
+        for role in member_of:
             admin.execute(
                 sql.SQL("GRANT {} TO {}").format(
                     sql.Identifier(role), sql.Identifier(logins[login])
@@ -262,18 +263,47 @@ def test_looking(world: Directory, as_login: As) -> None:
 
 
 def test_logs_and_snapshots_to_come(world: Directory, as_login: As) -> None:
-    """Run again, `--grants` finds what has come; our own tables have it by default."""
+    """They are open to the roles at once; run again, `--grants` changes nothing."""
     hq, jfk = world["hq"], world["jfk"]
     run(hq, "CREATE TABLE more (id int PRIMARY KEY)")
     masters.create_snapshot_log(hq, "more")
     snapshots.create(jfk, "more", master="hq", group="h", updatable=True)
     snapshots.refresh(jfk, "h")
     run(jfk, "INSERT INTO more VALUES (1)")
-    before = set(grants.run(hq)) | set(grants.run(jfk))
-    assert before == set(grants.run(hq)) | set(grants.run(jfk))
     assert deferred.push(as_login("pusher")["jfk"]).transactions == 1
     snapshots.refresh(as_login("refresher")["jfk"], "h", push_deferred_rpc=False)
     assert_equal_to_master(jfk)
+    before = _rights(hq) + _rights(jfk)
+    for site in (hq, jfk):
+        grants.run(site)
+    assert _rights(hq) + _rights(jfk) == before
+
+
+def _rights(site: Site) -> list[tuple[Any, ...]]:
+    return run(
+        site,
+        "SELECT relname, relacl::text FROM pg_class WHERE relname LIKE '%more'"
+        " ORDER BY 1",
+    )
+
+
+def test_coordinator(world: Directory, as_login: As, logins: dict[str, str]) -> None:
+    """Who changes both sides at once needs the role, and the view as anybody."""
+    snapshots.alter_propagation(world["jfk"], "g", synchronous=True)
+    run(world["jfk"], f"GRANT SELECT, UPDATE, INSERT ON orders TO {logins['teller']}")
+    teller = as_login("teller")
+    with deferred.synchronous(teller["jfk"]) as connection:
+        connection.exec_driver_sql("UPDATE public.orders SET qty = 7 WHERE id < 3")
+    with deferred.synchronous(teller["jfk"]) as connection:
+        connection.exec_driver_sql(
+            "INSERT INTO public.orders"
+            " SELECT i, 0, 'x' || i FROM generate_series(100, 300) i"
+        )
+    for site in world.values():
+        assert run(site, "SELECT count(*), sum(qty) FROM orders") == [(206, 26)]
+    assert deferred.recover(teller["jfk"]).left == 0
+    with pytest.raises(errors.InsufficientPrivilege):
+        write(teller["jfk"], 'UPDATE "snap$_orders" SET qty = 0')
 
 
 def test_command_prints_what_it_would_run(

@@ -1,0 +1,72 @@
+"""The roles of Snaptide's processes, and what each may do with tables of users.
+
+`snaptide site init --grants` makes them. Once they are at a site, a table that gets a
+log or belongs to a new snapshot is open to them at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+
+from psycopg import sql
+from sqlalchemy import Connection, text
+from sqlalchemy.exc import DBAPIError
+
+from sites.catalog import SCHEMA
+from sites.names import QualifiedName
+from sites.transport import raw
+
+#: Carries calls away at their origin, and applies them at their destination.
+PUSH = "snaptide_push"
+#: Reads masters, and writes the base tables of snapshots.
+REFRESH = "snaptide_refresh"
+#: Changes site and master in one transaction: coordinators, and what recovers them.
+COORDINATE = "snaptide_coordinate"
+#: Empties logs and queues of what nobody needs.
+PURGE = "snaptide_purge"
+#: Looks: `snaptide status`, `snaptide doctor`, lists.
+MONITOR = "snaptide_monitor"
+
+#: What each role may do with a master table, and with the base table of a snapshot.
+MASTER: Mapping[str, str] = {
+    PUSH: "SELECT, INSERT, UPDATE, DELETE",
+    COORDINATE: "SELECT, INSERT, UPDATE, DELETE",
+    REFRESH: "SELECT",
+}
+BASE: Mapping[str, str] = {REFRESH: "SELECT, INSERT, UPDATE, DELETE"}
+
+_HERE = text(
+    "SELECT rolname FROM pg_roles WHERE rolname = ANY (:roles)"
+    " AND has_schema_privilege(oid, :schema, 'USAGE')"
+)
+
+
+def open_to(
+    connection: Connection, table: QualifiedName, to: Mapping[str, str]
+) -> None:
+    """Grant the roles that work at this site what they need of a new table.
+
+    Where the user of the site may not, nothing is granted: `--grants print` shows what
+    an administrator has to run.
+    """
+    here = set(connection.scalars(_HERE, {"roles": list(to), "schema": SCHEMA}).all())
+    granted = {role: rights for role, rights in to.items() if role in here}
+    if granted:
+        with suppress(DBAPIError), connection.begin_nested():
+            for statement in statements(table, granted):
+                text_ = statement.as_string(raw(connection))
+                connection.exec_driver_sql(text_.replace("%", "%%"))
+
+
+def statements(table: QualifiedName, to: Mapping[str, str]) -> Iterator[sql.Composed]:
+    """What grants roles the rights that they need of a table."""
+    for role, rights in to.items():
+        yield sql.SQL("GRANT USAGE ON SCHEMA {} TO {}").format(
+            sql.Identifier(table.schema), sql.Identifier(role)
+        )
+        yield sql.SQL("GRANT {} ON {} TO {}").format(
+            sql.SQL(rights),
+            sql.Identifier(table.schema, table.name),
+            sql.Identifier(role),
+        )
