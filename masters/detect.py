@@ -10,6 +10,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import ColumnElement, Connection, Row, TableClause, and_, or_, select
 
+from masters import collector
 from masters.conflict import Conflict, Kind
 from masters.images import Compared, chunks, image
 from masters.table_rules import EVERYTHING, Comparison
@@ -107,21 +108,23 @@ def detect(
     """
     staged = compared.staged
     for rows in chunks(connection, compared.select(read), many=many):
-        yield [
-            RowConflicts(
-                call_no=row.call_no,
-                tran=row.tran,
-                several=row.several,
-                kind=row.kind,
-                present=not row.missing,
-                alone=not row.more,
-                conflicts=tuple(conflicts),
-            )
-            for row in rows
-            # One that several changed need not be in conflict to be another row.
-            if (conflicts := _conflicts(staged, groups, row, parties, read))
-            or row.several
-        ]
+        with collector.paused():
+            found = [
+                RowConflicts(
+                    call_no=row.call_no,
+                    tran=row.tran,
+                    several=row.several,
+                    kind=row.kind,
+                    present=not row.missing,
+                    alone=not row.more,
+                    conflicts=tuple(conflicts),
+                )
+                for row in rows
+                # One that several changed need not be in conflict to be another row.
+                if (conflicts := _conflicts(staged, groups, row, parties, read))
+                or row.several
+            ]
+        yield found
 
 
 #: Where in a row of `detect` stands whether each column group is in conflict.

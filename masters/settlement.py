@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
-from masters import deletes, detect, images, restage, uniqueness, verdict
+from masters import collector, deletes, detect, images, restage, uniqueness, verdict
 from masters.answers import Settled
 from masters.catalog import conflict_number
 from masters.conflict import Conflict, Kind, Row, Subject
@@ -174,6 +174,22 @@ class Settlement:
         again: bool,
     ) -> list[int]:
         """Decide a chunk of rows and stage it; calls that got another key."""
+        with collector.paused():
+            settled = self._decided(rows, by_key=by_key)
+            self._records.write(compared, settled, again=again)
+        verdicts = [one.verdict for one in settled]
+        sent = [one.call_no for one in verdicts if one.resend]
+        resend(self.connection, self.staged, self.unit, sent)
+        restage.restage(self.connection, self.staged, self.unit, verdicts)
+        identity = set(self.staged.identity)
+        return [
+            one.call_no
+            for one in verdicts
+            if one.becomes == "I" and identity & one.explicit.keys()
+        ]
+
+    def _decided(self, rows: Sequence[RowConflicts], *, by_key: bool) -> list[Settled]:
+        """The rows that rules settled; of the others, why not is noted."""
         settled: list[Settled] = []
         for row in self._numbered([self._as_wanted(row) for row in rows]):
             self._note_failure(row)
@@ -188,17 +204,7 @@ class Settlement:
                 self._refuse(row, decided)
             else:
                 settled.append(self._note(row, answer, decided))
-        verdicts = [one.verdict for one in settled]
-        self._records.write(compared, settled, again=again)
-        sent = [one.call_no for one in verdicts if one.resend]
-        resend(self.connection, self.staged, self.unit, sent)
-        restage.restage(self.connection, self.staged, self.unit, verdicts)
-        identity = set(self.staged.identity)
-        return [
-            one.call_no
-            for one in verdicts
-            if one.becomes == "I" and identity & one.explicit.keys()
-        ]
+        return settled
 
     def _decide(
         self, row: RowConflicts, answer: RowResolution, *, by_key: bool
