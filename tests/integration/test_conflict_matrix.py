@@ -38,7 +38,7 @@ MASTER = {
 
 
 def cells() -> list[list[str]]:
-    text = PAGE.read_text("utf-8").partition("## What is compared and sent")[0]
+    text = PAGE.read_text("utf-8").partition("## By method")[0]
     lines = [line for line in text.splitlines() if line[:1] == "|"]
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
 
