@@ -11,7 +11,13 @@ from sites import Directory, Site
 from sites.names import quoted
 from snapshots.errors import ErrorsAtMaster, RefreshError
 from tests.fix_sites import log, rows, run
-from tests.stories import assert_equal_to_master, queued, refresh, unsettled
+from tests.stories import (
+    assert_equal_to_master,
+    queued,
+    refresh,
+    settle,
+    unsettled,
+)
 
 pytestmark = pytest.mark.usefixtures("spark")
 
@@ -103,6 +109,24 @@ def test_a14_06_refresh_after_errors(hq: Site, edited: Site) -> None:
     snapshots.refresh(edited, "emp", refresh_after_errors=True)
     assert rows(edited, ONE) == [("theirs",)]
     assert_equal_to_master(edited)
+
+
+@pytest.mark.parametrize(("method", "end"), [("additive", 12), ("average", 11)])
+def test_a14_09_both_sites_end_with_what_the_method_makes(
+    hq: Site, jfk: Site, method: str, end: int
+) -> None:
+    """Old 10; one site makes it 15, the other one 7."""
+    run(hq, "ALTER TABLE public.emp ADD n int DEFAULT 10")
+    snapshots.drop(jfk, "emp")
+    snapshots.create(jfk, "emp", master="hq", updatable=True)
+    refresh(jfk, "emp")
+    masters.set_column_group(hq, "emp", "n", ["n"])
+    masters.add_update_resolution(hq, "emp", "n", method)
+    run(hq, "UPDATE public.emp SET n = 7 WHERE id = 1")
+    run(jfk, "UPDATE public.emp SET n = 15 WHERE id = 1")
+    settle(jfk)
+    for site in (hq, jfk):
+        assert rows(site, "SELECT n FROM public.emp WHERE id = 1") == [(end,)]
 
 
 @pytest.fixture

@@ -128,6 +128,12 @@ def test_a14_9_additive_adds_both_differences(orders: Directory) -> None:
     assert rows(orders["hq"])[0][2] == 12
 
 
+def test_a14_9_average_takes_the_mean_of_both(orders: Directory) -> None:
+    _group(orders, "qty", "average")
+    both_change(orders, here="qty = 15", there="qty = 7")
+    assert rows(orders["hq"])[0][2] == 11
+
+
 @pytest.mark.parametrize(("stamp", "winner"), [("2026-03-03", 15), ("2026-01-02", 27)])
 def test_latest_timestamp_takes_the_whole_group(
     orders: Directory, stamp: str, winner: int
