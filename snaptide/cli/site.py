@@ -61,7 +61,7 @@ def init(
         Grants | None,
         typer.Option(
             help="Print or run the GRANTs of the roles that push, refresh, purge "
-            "and look; again after new logs and snapshots."
+            "and look."
         ),
     ] = None,
     json: Json = False,
