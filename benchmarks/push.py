@@ -16,8 +16,6 @@ from deferred import queue
 from sites import Directory, QualifiedName
 from sites.table import describe
 
-ORDERS = QualifiedName("public", "orders")
-
 #: Transactions of one row each, and the rows that they are about.
 SMALL, KEYS = 20_000, 5_000
 
@@ -152,26 +150,27 @@ def _settle(sites: Directory, table: str) -> None:
         tidy(site, f"public.{table}")
 
 
-def link(sites: Directory) -> None:
+def link(sites: Directory, table: str = "orders") -> None:
     """An updatable snapshot's queue over a table that is filled already."""
+    name = QualifiedName("public", table)
     with sites["jfk"].begin() as connection:
         connection.execute(
             text(
-                "CREATE TABLE snaptide.extra_orders (id bigint GENERATED ALWAYS AS"
+                f"CREATE TABLE snaptide.extra_{table} (id bigint GENERATED ALWAYS AS"
                 " IDENTITY, k1 int, reason text, batch_no bigint, order_no bigint,"
                 " master_xid xid8)"
             )
         )
-        base = describe(connection, ORDERS)
+        base = describe(connection, name)
         queue.create_queue(
             connection,
-            snapshot="orders",
+            snapshot=table,
             base=base,
             destination="hq",
-            target=ORDERS,
+            target=name,
             columns=base.names,
             identity=("id",),
             partial=False,
-            extra_table="extra_orders",
+            extra_table=f"extra_{table}",
             refuse_new_keys=False,
         )
