@@ -1,5 +1,7 @@
 """Snapshots that are propagated synchronously, from the switch to the next refresh."""
 
+from collections.abc import Callable
+
 import pytest
 from psycopg.errors import ObjectNotInPrerequisiteState
 from sqlalchemy import text
@@ -8,6 +10,7 @@ import deferred
 import masters
 import snapshots
 from deferred.errors import SynchronousConflict
+from masters import rules
 from sites import Directory, Site
 from snapshots.errors import UndeliveredCalls
 from snapshots.reports import SnapshotReport
@@ -74,6 +77,69 @@ def test_the_next_refresh_finds_nothing_to_do(flights: Directory) -> None:
     assert done == (0, 0, 0, 0)
     assert unsettled(jfk, "flights") == []
     assert quantities(hq, "flights") == quantities(jfk, "flights")
+
+
+def test_what_the_master_makes_of_a_change_comes_back_with_the_next_refresh(
+    flights: Directory,
+) -> None:
+    """Triggers and rules may change the row otherwise than asked, and other rows."""
+    hq, jfk = flights["hq"], flights["jfk"]
+    run(
+        hq,
+        "CREATE FUNCTION double() RETURNS trigger LANGUAGE plpgsql AS"
+        " $$ BEGIN NEW.qty := NEW.qty * 2; RETURN NEW; END $$",
+        "CREATE TRIGGER double BEFORE UPDATE ON flights FOR EACH ROW"
+        " WHEN (NEW.id = 1) EXECUTE FUNCTION double()",
+        "CREATE FUNCTION tally() RETURNS trigger LANGUAGE plpgsql AS"
+        " $$ BEGIN UPDATE flights SET qty = qty + 1 WHERE id = 3; RETURN NULL; END $$",
+        "CREATE TRIGGER tally AFTER UPDATE ON flights FOR EACH ROW"
+        " WHEN (NEW.id < 3) EXECUTE FUNCTION tally()",
+    )
+    rules.set_column_group(hq, "flights", "amount", ["qty"])
+    rules.add_update_resolution(hq, "flights", "amount", "additive")
+    change(flights, "UPDATE flights SET qty = 10 WHERE id = 1")
+    assert quantities(hq, "flights") == {1: 20, 2: 2, 3: 4}
+    assert quantities(jfk, "flights") == {1: 10, 2: 2, 3: 3}
+    run(hq, "UPDATE flights SET qty = 100 WHERE id = 2")
+    change(flights, "UPDATE flights SET qty = 5 WHERE id = 2")
+
+    assert refreshed(jfk).held_back == 0
+
+    assert quantities(hq, "flights") == {1: 20, 2: 103, 3: 6}
+    assert quantities(jfk, "flights") == {1: 20, 2: 103, 3: 6}
+    assert unsettled(jfk, "flights") == []
+    assert refreshed(jfk).updated == 0
+
+
+def test_other_sites_see_the_change_with_their_next_refresh(
+    make_sites: Callable[..., Directory], spark: object
+) -> None:
+    sites = make_sites("hq", "jfk", "lax")
+    hq, jfk, lax = sites.values()
+    run(
+        hq,
+        "CREATE TABLE flights (id int PRIMARY KEY, qty int)",
+        "INSERT INTO flights SELECT i, i FROM generate_series(1, 3) i",
+    )
+    masters.create_snapshot_log(hq, "flights")
+    for site in (jfk, lax):
+        snapshots.create(site, "flights", master="hq", updatable=True)
+        refresh(site, "flights")
+    snapshots.alter_propagation(jfk, "flights", synchronous=True)
+
+    change(sites, "UPDATE flights SET qty = 7 WHERE id = 1")
+    change(sites, "INSERT INTO flights SELECT i, i FROM generate_series(4, 6) i")
+    change(sites, "DELETE FROM flights WHERE id = 2")
+    report = refreshed(lax)
+
+    assert (report.inserted, report.updated, report.deleted) == (3, 1, 1)
+    assert quantities(lax, "flights") == quantities(jfk, "flights")
+    with user(lax) as session:
+        session.execute("UPDATE flights SET qty = 8 WHERE id = 1")
+        session.commit()
+    deferred.push(lax)
+    refresh(jfk, "flights")
+    assert quantities(jfk, "flights")[1] == 8
 
 
 def test_a_refresh_between_the_two_commits_takes_nothing_back(
