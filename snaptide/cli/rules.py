@@ -10,17 +10,14 @@ import typer
 from masters import rules
 from masters.resolution import METHODS
 from snaptide.cli.arguments import Json, SiteName
-from snaptide.cli.output import show
-from snaptide.cli.output import table as table_of
 from snaptide.cli.program import Program
+from snaptide.cli.rules_shown import changed, show_rules
 from snaptide.errors import BadArgument
 
 app = typer.Typer(help="Rules that find and settle conflicts.")
 
 TableName = Annotated[str, typer.Argument(metavar="TABLE")]
 GroupName = Annotated[str, typer.Argument(metavar="GROUP", help="A column group.")]
-
-
 Constraint = Annotated[
     str, typer.Argument(metavar="CONSTRAINT", help="A primary key or unique index.")
 ]
@@ -82,17 +79,15 @@ def add(
 
     Example: snaptide rules add hq flights delays latest_timestamp -p column=changed_at
     """
-    program = Program.of(ctx)
-    chosen = program.site(site)
-    rules.add_update_resolution(
-        chosen,
-        table,
-        group,
-        method,
-        sequence_no=sequence,
-        parameters=_given(parameters),
-    )
-    show_rules(program, rules.list_rules(chosen))
+    with changed(ctx, site) as master:
+        rules.add_update_resolution(
+            master,
+            table,
+            group,
+            method,
+            sequence_no=sequence,
+            parameters=_given(parameters),
+        )
 
 
 @app.command()
@@ -108,10 +103,8 @@ def remove(
 
     Example: snaptide rules remove hq flights delays 1
     """
-    program = Program.of(ctx)
-    chosen = program.site(site)
-    rules.drop_update_resolution(chosen, table, group, sequence)
-    show_rules(program, rules.list_rules(chosen))
+    with changed(ctx, site) as master:
+        rules.drop_update_resolution(master, table, group, sequence)
 
 
 @app.command("add-unique")
@@ -130,17 +123,15 @@ def add_unique(
     Example: snaptide rules add-unique hq planes planes_name append_site_name -p
     column=name
     """
-    program = Program.of(ctx)
-    chosen = program.site(site)
-    rules.add_unique_resolution(
-        chosen,
-        table,
-        constraint,
-        method,
-        sequence_no=sequence,
-        parameters=_given(parameters),
-    )
-    show_rules(program, rules.list_rules(chosen))
+    with changed(ctx, site) as master:
+        rules.add_unique_resolution(
+            master,
+            table,
+            constraint,
+            method,
+            sequence_no=sequence,
+            parameters=_given(parameters),
+        )
 
 
 @app.command("add-delete")
@@ -157,16 +148,14 @@ def add_delete(
 
     Example: snaptide rules add-delete hq flights restore
     """
-    program = Program.of(ctx)
-    chosen = program.site(site)
-    rules.add_delete_resolution(
-        chosen,
-        table,
-        method,
-        sequence_no=sequence,
-        parameters=_given(parameters),
-    )
-    show_rules(program, rules.list_rules(chosen))
+    with changed(ctx, site) as master:
+        rules.add_delete_resolution(
+            master,
+            table,
+            method,
+            sequence_no=sequence,
+            parameters=_given(parameters),
+        )
 
 
 @app.command("remove-unique")
@@ -182,10 +171,8 @@ def remove_unique(
 
     Example: snaptide rules remove-unique hq planes planes_name 1
     """
-    program = Program.of(ctx)
-    chosen = program.site(site)
-    rules.drop_unique_resolution(chosen, table, constraint, sequence)
-    show_rules(program, rules.list_rules(chosen))
+    with changed(ctx, site) as master:
+        rules.drop_unique_resolution(master, table, constraint, sequence)
 
 
 @app.command("remove-delete")
@@ -200,10 +187,8 @@ def remove_delete(
 
     Example: snaptide rules remove-delete hq flights 1
     """
-    program = Program.of(ctx)
-    chosen = program.site(site)
-    rules.drop_delete_resolution(chosen, table, sequence)
-    show_rules(program, rules.list_rules(chosen))
+    with changed(ctx, site) as master:
+        rules.drop_delete_resolution(master, table, sequence)
 
 
 def _given(parameters: list[str] | None) -> dict[str, Any]:
@@ -218,55 +203,3 @@ def _parameter(text: str) -> tuple[str, Any]:
         return name, json_text.loads(value)
     except ValueError:
         return name, value
-
-
-def show_rules(program: Program, found: list[rules.TableRules]) -> None:
-    """Print column groups and rules."""
-    show(program, found, lambda: table_of(_COLUMNS, _rows(found)))
-
-
-_COLUMNS = ["table", "conflict", "of", "columns", "place", "method", "parameters"]
-
-
-def _rows(found: list[rules.TableRules]) -> list[list[object]]:
-    rows: list[list[object]] = []
-    for one in found:
-        where = str(one.table)
-        rows += [
-            [where, what, name, None, None, "not compared", None]
-            for what, left_out in (
-                ("update", one.comparison.not_at_update),
-                ("delete", one.comparison.not_at_delete),
-            )
-            for name in left_out
-        ]
-        rows += [
-            [where, what, name, None, None, "not sent", None]
-            for what, left_out in (
-                ("update", one.comparison.not_sent_at_update),
-                ("delete", one.comparison.not_sent_at_delete),
-            )
-            for name in left_out
-        ]
-        if one.comparison.row_version:
-            version = one.comparison.row_version
-            rows.append([where, "any", version, None, None, "row version", None])
-        ruled = {rule.column_group for rule in one.rules}
-        rows += [
-            [where, "update", name, columns, None, "none yet", None]
-            for name, columns in one.groups.items()
-            if name not in ruled
-        ]
-        rows += [
-            [
-                where,
-                rule.kind.value,
-                rule.column_group or rule.constraint,
-                one.groups.get(rule.column_group or "", ()),
-                rule.sequence_no,
-                rule.method,
-                json_text.dumps(dict(rule.parameters)),
-            ]
-            for rule in one.rules
-        ]
-    return rows

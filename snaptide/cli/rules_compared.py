@@ -6,10 +6,10 @@ from typing import Annotated
 
 import typer
 
-from masters import comparison, rules
+from masters import comparison
 from snaptide.cli.arguments import Json, SiteName
-from snaptide.cli.program import Program
-from snaptide.cli.rules import TableName, app, show_rules
+from snaptide.cli.rules import TableName, app
+from snaptide.cli.rules_shown import changed
 
 Columns = Annotated[list[str] | None, typer.Argument(metavar="[COLUMN]...")]
 Operation = Annotated[str, typer.Option(help="update, delete or * for both.")]
@@ -33,15 +33,13 @@ def compare(
 
     Example: snaptide rules compare hq flights note --off
     """
-    program = Program.of(ctx)
-    chosen = program.site(site)
-    if row_version is not None:
-        comparison.set_row_version(chosen, table, row_version or None)
-    if columns:
-        comparison.compare_old_values(
-            chosen, table, columns, operation=operation, compare=not off
-        )
-    show_rules(program, rules.list_rules(chosen))
+    with changed(ctx, site) as master:
+        if row_version is not None:
+            comparison.set_row_version(master, table, row_version or None)
+        if columns:
+            comparison.compare_old_values(
+                master, table, columns, operation=operation, compare=not off
+            )
 
 
 @app.command()
@@ -58,9 +56,7 @@ def send(
 
     Example: snaptide rules send hq flights photo --off
     """
-    program = Program.of(ctx)
-    chosen = program.site(site)
-    comparison.send_old_values(
-        chosen, table, columns or [], operation=operation, send=not off
-    )
-    show_rules(program, rules.list_rules(chosen))
+    with changed(ctx, site) as master:
+        comparison.send_old_values(
+            master, table, columns or [], operation=operation, send=not off
+        )
