@@ -11,6 +11,7 @@ from collections.abc import Callable
 import pytest
 
 import deferred
+from sites import Site
 from sites.errors import SiteChanged, SiteRestored
 from snaptide import doctor
 from snaptide.doctor import Severity
@@ -137,6 +138,11 @@ def assert_settled(world: World, applied: int) -> None:
     )
 
 
+def _repaired(site: Site) -> bool:
+    report = repair(site)
+    return report.repaired and not report.lost_nothing
+
+
 @pytest.mark.parametrize("backup", BACKUPS)
 def test_master_restored(world: World, backup: Backup) -> None:
     """What the site still keeps is pushed again; what only the master had is gone."""
@@ -146,7 +152,7 @@ def test_master_restored(world: World, backup: Backup) -> None:
     world.add("jfk", AFTER)
     world.add("hq", NEW)
     assert_refused(world, "hq")
-    assert repair(world.hq).repaired
+    assert _repaired(world.hq)
     assert_settled(world, BEFORE + QUEUED + PUSHED + LAST + AFTER + NEW)
 
 
@@ -159,5 +165,20 @@ def test_site_restored(world: World, backup: Backup) -> None:
     world.add("jfk", AFTER)
     world.add("hq", NEW)
     assert_refused(world, "jfk")
-    assert repair(world.jfk).repaired
+    assert _repaired(world.jfk)
     assert_settled(world, BEFORE + QUEUED + PUSHED + LOST + AFTER + NEW)
+
+
+@pytest.mark.parametrize("name", ["hq", "jfk"])
+def test_promoted_without_a_loss(world: World, name: str) -> None:
+    """A standby that had everything: no position has lost its meaning."""
+    live_on(world)
+    promoted(world, name)()
+    world.add("jfk", AFTER)
+    world.add("hq", NEW)
+    assert_refused(world, name)
+    assert repair(world.directory[name]).lost_nothing
+    deferred.push(world.jfk)
+    # Refused, if it could not be fast.
+    assert refresh(world.jfk, "t", method="f")["t"].method == "fast"
+    assert_settled(world, BEFORE + QUEUED + PUSHED + LAST + LOST + AFTER + NEW)
