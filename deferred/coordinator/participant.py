@@ -84,6 +84,12 @@ class Participant:
         return self._applied.total() > 0
 
     @property
+    def is_lost(self) -> bool:
+        """Whether the line to the master has gone."""
+        taken = self._connection
+        return taken is not None and (taken.invalidated or line.driver(taken).closed)
+
+    @property
     def connection(self) -> Connection:
         """The line to the master; its transaction has begun."""
         assert self._connection is not None

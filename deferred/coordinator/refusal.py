@@ -34,12 +34,17 @@ def conflict(master: str, outcome: Outcome, calls: Sequence[Call]) -> SnaptideEr
     )
 
 
-def refused(error: psycopg.Error | DBAPIError) -> SnaptideError:
-    """A master could not do what the site did, for reasons of its own."""
+def refused(error: psycopg.Error | DBAPIError, lost: str | None) -> SnaptideError:
+    """A master could not do what the site did, for reasons of its own.
+
+    Parameters:
+        lost: the site or master whose connection has gone.
+    """
     cause = error.orig if isinstance(error, DBAPIError) else error
     state = getattr(cause, "sqlstate", None)
     if state is None or state.startswith(("08", "57P")):
-        return SiteUnreachable(f"A master was lost: {_message(cause)}")
+        name = lost or "A master"
+        return SiteUnreachable(f"{name} was lost: {_message(cause)}", site=lost)
     return RefusedByMaster(f"The master refuses: {_message(cause)}", sqlstate=state)
 
 

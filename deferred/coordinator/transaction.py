@@ -264,10 +264,17 @@ class Transaction:
         except BaseException as error:
             self._fail()
             if isinstance(error, (psycopg.Error, DBAPIError)):
-                raise refusal.refused(error) from error
+                raise refusal.refused(error, self._lost()) from error
             raise
         finally:
             self._busy = False
+
+    def _lost(self) -> str | None:
+        """Whose connection has gone, the site's or a master's."""
+        if self.connection.invalidated or self.driver.closed:
+            return self.knowledge.site.name
+        lost = (name for name, one in self.participants.items() if one.is_lost)
+        return next(lost, None)
 
     def _fail(self) -> None:
         if self.driver.info.transaction_status is TransactionStatus.INTRANS:
