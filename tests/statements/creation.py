@@ -166,6 +166,11 @@ CASES: dict[str, tuple[Made, ...]] = {
             table=made_of("v date NOT NULL UNIQUE"),
             options=UPDATABLE,
         ),
+        refused(
+            errors.CannotPark,
+            table=made_of("v date UNIQUE NULLS NOT DISTINCT"),
+            options=UPDATABLE,
+        ),
     ),
     "partial indexes and indexes over expressions": (
         Made(
