@@ -12,7 +12,7 @@ PG_OPTION := $(if $(PG),--pg $(PG))
 KEEP_OPTION := $(if $(KEEP),--keep)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-unit check docs campaign soak growth bench profile clean
+.PHONY: help demo test test-unit check docs campaign soak growth bench profile bench-page clean
 
 help: ## list the targets
 	@while IFS= read -r line; do \
@@ -70,6 +70,9 @@ bench: .venv ## run the benchmarks (ONLY=push for one, ROWS=, AGAINST=FILE to co
 
 profile: .venv ## show where a benchmark's time goes (ONLY=refresh ROWS=100000)
 	$(BIN)/python -m benchmarks.profile --only $(ONLY) $(if $(ROWS),--rows $(ROWS))
+
+bench-page: .venv ## write the docs' page of the figures of runs (FROM="a.json b.json")
+	$(BIN)/python -m benchmarks.page $(or $(FROM),benchmarks.json)
 
 clean: ## remove what was built, the environment too
 	rm -rf .venv build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis \

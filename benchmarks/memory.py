@@ -1,6 +1,6 @@
 """Memory of a refresh: flat however many keys changed, and bounded for all rows.
 
-What each process holds is asked ten times a second, of all that the refresh has:
+What each process holds is asked twice a second, of all that the refresh has:
 this one, Spark's, the workers of Spark, and the server's sessions. What a server's
 sessions share is not counted.
 """
@@ -28,8 +28,8 @@ HEAP = "2g"
 #: Changed keys with which the others are compared.
 FEW = 10_000
 
-#: Seconds between two looks.
-PACE = 0.1
+#: Seconds between two looks, which cost something themselves.
+PACE = 0.5
 
 #: Kinds of process, by a word of their command line.
 _KINDS = {"java": "Spark", "pyspark": "workers of Spark", "postgres": "server"}
