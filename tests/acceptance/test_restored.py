@@ -11,14 +11,16 @@ from collections.abc import Callable
 import pytest
 
 import deferred
+import snapshots
+from deferred.errors import CannotTell
 from sites import Site
 from sites.errors import SiteChanged, SiteRestored
-from snaptide import doctor
+from snaptide import doctor, migrate
 from snaptide.doctor import Severity
 from snaptide.repair import repair
-from tests.fix_sites import rows
+from tests.fix_sites import rows, run
 from tests.fix_world import BEFORE, QUEUED, World
-from tests.linked_table import parked
+from tests.linked_table import parked, queued
 from tests.stories import assert_equal_to_master, refresh, settle
 
 pytestmark = pytest.mark.usefixtures("spark")
@@ -182,3 +184,27 @@ def test_promoted_without_a_loss(world: World, name: str) -> None:
     # Refused, if it could not be fast.
     assert refresh(world.jfk, "t", method="f")["t"].method == "fast"
     assert_settled(world, BEFORE + QUEUED + PUSHED + LAST + LOST + AFTER + NEW)
+
+
+def test_site_older_than_the_ledger_begins_anew(world: World) -> None:
+    """By hand, as the page After a restore says: nobody can tell what was applied."""
+    restore = elsewhere(world, "jfk")
+    deferred.push(world.jfk)
+    world.add("jfk", PUSHED)
+    deferred.push(world.jfk)
+    run(world.hq, "UPDATE snaptide.push_batch SET shipped_at = now() - interval '1 y'")
+    deferred.purge(world.hq)
+    restore()
+    assert repair(world.jfk).repaired
+    with pytest.raises(CannotTell, match="restored to batch"):
+        deferred.push(world.jfk)
+    assert queued(world.jfk) == 1
+
+    snapshots.drop(world.jfk, "t", force=True)
+    migrate.downgrade(world.jfk, "base")
+    migrate.upgrade(world.jfk)
+    snapshots.create(world.jfk, "t", master="hq", updatable=True)
+    refresh(world.jfk, "t")
+    world.add("jfk", NEW)
+    deferred.push(world.jfk)
+    assert_settled(world, BEFORE + QUEUED + PUSHED + NEW)
