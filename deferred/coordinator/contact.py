@@ -24,34 +24,40 @@ _KEY = "snaptide.agreed"
 
 
 def ensure(
-    knowledge: Knowledge, connection: Connection, master: Site, timeout: float
+    knowledge: Knowledge, at_site: Connection, taken: Connection, master: Site
 ) -> None:
-    """Agree with a master unless this connection of the site's has, a while ago.
+    """Agree with a master unless these two connections have, a while ago.
+
+    Parameters:
+        at_site: the coordinated connection, of which only its age is asked.
+        taken: the line to the master, in no transaction.
 
     Raises:
         As `agree` does.
     """
-    agreed = connection.info.setdefault(_KEY, set())
-    if master.name not in agreed or knowledge.is_contact_old(master.name):
-        agree(knowledge, master, timeout)
+    agreed = at_site.info.setdefault(_KEY, set())
+    if (
+        _KEY not in taken.info
+        or master.name not in agreed
+        or knowledge.is_contact_old(master.name)
+    ):
+        agree(knowledge, taken, master)
         agreed.add(master.name)
+        taken.info[_KEY] = True
 
 
-def agree(knowledge: Knowledge, master: Site, timeout: float) -> None:
+def agree(knowledge: Knowledge, taken: Connection, master: Site) -> None:
     """Make sure that site and master remember each other.
 
-    Commits at both, over connections of its own.
-
-    Parameters:
-        timeout: seconds that the master may take to answer.
+    Commits at both; at the site over a connection of its own.
 
     Raises:
         SiteRestored, SiteReplaced, SiteChanged: one of the two is not what it was.
+        NotAMember: what we apply there would be taken for changes of users.
         CannotTell, PastRetention: a restored one needs more than asking.
     """
     site = knowledge.site
-    with site.connect() as origin, line.connect(master, timeout) as plain:
-        target = plain.execution_options(isolation_level="READ COMMITTED")
+    with site.connect() as origin, line.in_transactions(taken) as target:
         me = identity.confirm(origin, site.name)
         origin.rollback()
         them = agreement.confirm_for_refresh(origin, target, me, master.name)

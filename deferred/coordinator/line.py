@@ -107,6 +107,16 @@ def configure(connection: Connection, settings: Mapping[str, str]) -> None:
 
 
 @contextmanager
+def in_transactions(connection: Connection) -> Iterator[Connection]:
+    """Let a line that is in no transaction be used as other connections are."""
+    connection.rollback()
+    connection.execution_options(isolation_level="READ COMMITTED")
+    yield connection
+    connection.rollback()
+    connection.execution_options(isolation_level="AUTOCOMMIT")
+
+
+@contextmanager
 def searching_as_ours(connection: Connection) -> Iterator[None]:
     """Let names without a schema mean what they mean to us, for a while.
 

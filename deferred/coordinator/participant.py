@@ -21,7 +21,7 @@ from deferred.coordinator.fast import Image, Statement
 from deferred.queue import Queue
 from masters.apply import Outcome, Unit, apply
 from masters.detect import Made
-from sites import Site, identity, transport
+from sites import Site, transport
 from sites.errors import SiteUnreachable
 from sites.triggered import USERS_SEARCH_PATH
 
@@ -63,12 +63,17 @@ class Participant:
     """One master, with a transaction open from its first call on."""
 
     def __init__(
-        self, master: Site, branch: int, terms: Terms, *, agree: Callable[[], None]
+        self,
+        master: Site,
+        branch: int,
+        terms: Terms,
+        *,
+        meet: Callable[[Connection, Site], None],
     ) -> None:
         self.master = master
         self.branch = branch
         self._terms = terms
-        self._agree = agree
+        self._meet = meet
         self._connection: Connection | None = None
         #: id of its transaction, once it has begun
         self.xid = ""
@@ -226,14 +231,11 @@ class Participant:
                 f" {' '.join(str(error.orig).split())}",
                 site=self.master.name,
             ) from None
-        if "snaptide.confirmed" not in connection.info:
-            try:
-                identity.confirm(connection, self.master.name)
-                self._agree()
-            except BaseException:
-                connection.close()
-                raise
-            connection.info["snaptide.confirmed"] = True
+        try:
+            self._meet(connection, self.master)
+        except BaseException:
+            connection.close()
+            raise
         line.configure(connection, self._terms.settings())
         return connection
 

@@ -245,12 +245,11 @@ class Transaction:
         if found is None:
             assert self._terms is not None
             master = self.knowledge.site.peer(queue.destination)
-            contact.ensure(self.knowledge, self.connection, master, self.timeout)
             found = Participant(
                 master,
                 len(self.participants),
                 self._terms,
-                agree=partial(contact.agree, self.knowledge, master, self.timeout),
+                meet=partial(contact.ensure, self.knowledge, self.connection),
             )
             self.participants[queue.destination] = found
         return found
