@@ -165,7 +165,11 @@ STOCK = (
 
 @st.composite
 def part_statements(draw: st.DrawFn, part: int) -> list[str]:
-    """What a transaction does to one part, which no other renames or moves."""
+    """What a transaction does to one part, which no other renames or moves.
+
+    A box to which rows of the master's may refer is not emptied and made again: a
+    group would leave it, and the check that refuses it is one of a state in between.
+    """
     box = draw(st.integers(1, 5))
     name = draw(st.sampled_from([f"x{part}", f"n{draw(st.integers(1, 8))}"]))
     rename = f"UPDATE parts SET name = '{name}' WHERE id = {part}"
@@ -175,7 +179,7 @@ def part_statements(draw: st.DrawFn, part: int) -> list[str]:
         "move": [f"UPDATE parts SET box = {box} WHERE id = {part}"],
         "delete": [f"DELETE FROM parts WHERE id = {part}"],
         "insert": [
-            f"INSERT INTO boxes VALUES ({box}, 0) ON CONFLICT DO NOTHING",
+            "INSERT INTO boxes VALUES (5, 0) ON CONFLICT DO NOTHING",
             f"INSERT INTO parts VALUES ({part + 10}, 'y{part}', 0, {box})",
         ],
         "empty": [f"DELETE FROM boxes WHERE id = {box}"],
