@@ -69,7 +69,7 @@ def test_a_commit_is_pushed_without_a_schedule(
     # Two commits at once: the second is not announced, and goes all the same.
     take(seats, 4)
     take(seats, 5)
-    eventually(lambda: free_at_hq(seats, 5) == 7, seconds=5)
+    eventually(lambda: free_at_hq(seats, 5) == 7)
 
 
 def test_what_was_committed_before_beat_is_pushed_when_it_comes(
