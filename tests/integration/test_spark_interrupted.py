@@ -11,7 +11,13 @@ from pathlib import Path
 import psutil
 import pytest
 
-PROGRAM = "from snapshots.spark.session import session; session()"
+# It stays: on a busy machine Spark may be there before the signal is.
+PROGRAM = """
+import signal
+from snapshots.spark.session import session
+session()
+signal.pause()
+"""
 
 
 @pytest.fixture
