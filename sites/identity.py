@@ -80,11 +80,6 @@ def renew(connection: Connection, name: str) -> Identity:
     return read(connection)
 
 
-def follow(connection: Connection) -> None:
-    """Take on what this database is now; positions of before mean what they did."""
-    connection.execute(update(site_identity).values(**_now(connection)))
-
-
 def differences(connection: Connection) -> dict[str, tuple[int, int]]:
     """What of the recorded identity no longer holds: name -> (recorded, now)."""
     return _differences(_one(connection, _recorded_and_now()))

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection
 from sqlalchemy.exc import OperationalError
 
 import deferred.restamp
@@ -21,8 +21,7 @@ from deferred.errors import CannotTell, PastRetention
 from deferred.push import destinations
 from deferred.pusher import only_pusher
 from sites import Site, faults, identity, peers
-from sites.catalog import peer
-from sites.errors import SiteUnreachable, SnaptideError, UnknownSite
+from sites.errors import SiteUnreachable, UnknownSite
 from sites.identity import Identity
 from snapshots import refresh_group
 from snaptide import doctor
@@ -39,9 +38,6 @@ class RepairReport:
     repaired: bool
     #: why, as findings say it
     reasons: tuple[str, ...] = ()
-    #: it was promoted, and whoever met it has seen nothing that it lacks: positions
-    #: still mean what they did, and refreshes stay fast
-    lost_nothing: bool = False
     #: queued transactions that were given new ids
     transactions: int = 0
     #: rows of snapshot logs that another cluster had written
@@ -73,14 +69,7 @@ def repair(site: Site, *, restored: bool = False) -> RepairReport:
         return _go_on_without(site)
     with site.connect() as connection:
         before = identity.read(connection)
-        changed = identity.differences(connection)
     with _at_rest(site):
-        if not restored and set(changed) == {"timeline"} and _lost_nothing(site):
-            with site.begin() as connection:
-                identity.follow(connection)
-            return RepairReport(
-                site=site.name, repaired=True, reasons=reasons, lost_nothing=True
-            )
         if before.name != site.name:
             return _make_its_own(site, before, reasons)
         with _alone(site) as connection:
@@ -95,38 +84,6 @@ def repair(site: Site, *, restored: bool = False) -> RepairReport:
         transactions=moved,
         log_rows=removed,
     )
-
-
-def _lost_nothing(site: Site) -> bool:
-    """Whether all others can be asked, and none has seen what is not here.
-
-    A token was given after all that the other has seen until then. What a push moved
-    since, its marker tells.
-    """
-    with site.connect() as here:
-        me = identity.read(here)
-        known = set(here.scalars(select(peer.c.name)))
-        here.rollback()
-        others = {
-            name: one for name, one in site.directory.items() if name != site.name
-        }
-        if me.name != site.name or not known <= others.keys():
-            return False
-        try:
-            return all(_remembers(here, me, name, one) for name, one in others.items())
-        except SnaptideError:
-            return False
-
-
-def _remembers(here: Connection, me: Identity, name: str, other: Site) -> bool:
-    with other.connect() as there:
-        them = identity.confirm(there, name)
-        there.rollback()
-        pairs = (
-            peers.compare(here, there, me, them),
-            peers.compare(there, here, them, me),
-        )
-        return all(pair.remembers_the_same for pair in pairs if pair.has_met)
 
 
 def _go_on_without(site: Site) -> RepairReport:

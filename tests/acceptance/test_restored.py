@@ -13,7 +13,6 @@ import pytest
 import deferred
 import snapshots
 from deferred.errors import CannotTell
-from sites import Site
 from sites.errors import SiteChanged, SiteRestored
 from snaptide import doctor, migrate
 from snaptide.doctor import Severity
@@ -140,11 +139,6 @@ def assert_settled(world: World, applied: int) -> None:
     )
 
 
-def _repaired(site: Site) -> bool:
-    report = repair(site)
-    return report.repaired and not report.lost_nothing
-
-
 @pytest.mark.parametrize("backup", BACKUPS)
 def test_master_restored(world: World, backup: Backup) -> None:
     """What the site still keeps is pushed again; what only the master had is gone."""
@@ -154,7 +148,7 @@ def test_master_restored(world: World, backup: Backup) -> None:
     world.add("jfk", AFTER)
     world.add("hq", NEW)
     assert_refused(world, "hq")
-    assert _repaired(world.hq)
+    assert repair(world.hq).repaired
     assert_settled(world, BEFORE + QUEUED + PUSHED + LAST + AFTER + NEW)
 
 
@@ -167,23 +161,8 @@ def test_site_restored(world: World, backup: Backup) -> None:
     world.add("jfk", AFTER)
     world.add("hq", NEW)
     assert_refused(world, "jfk")
-    assert _repaired(world.jfk)
+    assert repair(world.jfk).repaired
     assert_settled(world, BEFORE + QUEUED + PUSHED + LOST + AFTER + NEW)
-
-
-@pytest.mark.parametrize("name", ["hq", "jfk"])
-def test_promoted_without_a_loss(world: World, name: str) -> None:
-    """A standby that had everything: no position has lost its meaning."""
-    live_on(world)
-    promoted(world, name)()
-    world.add("jfk", AFTER)
-    world.add("hq", NEW)
-    assert_refused(world, name)
-    assert repair(world.directory[name]).lost_nothing
-    deferred.push(world.jfk)
-    # Refused, if it could not be fast.
-    assert refresh(world.jfk, "t", method="f")["t"].method == "fast"
-    assert_settled(world, BEFORE + QUEUED + PUSHED + LAST + LOST + AFTER + NEW)
 
 
 def test_site_older_than_the_ledger_begins_anew(world: World) -> None:
