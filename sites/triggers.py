@@ -103,9 +103,10 @@ def install_queue(connection: Connection, capture: QueueCapture) -> None:
 
 def replace_queue_function(connection: Connection, capture: QueueCapture) -> None:
     """Let the triggers of a queue do something else from now on; waits for nobody."""
-    there = _places(capture.table.names)
+    there = _places(_up_to_last(capture))
     keys = [there[name] for name in capture.identity]
     columns = [there[name] for name in capture.columns]
+    numbers = _numbers(connection, capture)
     shared = {
         "row": _comma(there.values()),
         "key": keys[0],
@@ -119,8 +120,8 @@ def replace_queue_function(connection: Connection, capture: QueueCapture) -> Non
         extra=sql.Identifier(SCHEMA, capture.extra),
         view=sql.Literal(sql.Identifier(*_parts(capture.view)).as_string()),
         view_oid=sql.Literal(_oid(connection, capture.view)),
-        column_names=sql.Literal(list(capture.columns)),
-        column_count=sql.Literal(len(columns)),
+        column_numbers=sql.Literal(numbers),
+        column_count=sql.Literal(len(numbers)),
         extra_keys=_comma(_identifiers(numbered("k", capture.identity))),
         keys=_comma(keys),
         columns=_comma(columns),
@@ -291,6 +292,28 @@ def _same_key(
     )
 
 
+def _up_to_last(capture: QueueCapture) -> Sequence[str]:
+    """All columns but those behind the last captured one: users drop their own."""
+    names = capture.table.names
+    last = max(names.index(name) for name in (*capture.identity, *capture.columns))
+    return names[: last + 1]
+
+
+def _numbers(connection: Connection, capture: QueueCapture) -> list[int]:
+    """What stays of a column: one of that name that comes later is another."""
+    found = connection.scalars(
+        text(
+            "SELECT attnum FROM pg_attribute WHERE attrelid = to_regclass(:table)"
+            " AND attname = ANY (:names) AND NOT attisdropped ORDER BY attnum"
+        ),
+        {
+            "table": sql.Identifier(*_parts(capture.table.qualified)).as_string(),
+            "names": [*capture.identity, *capture.columns],
+        },
+    )
+    return list(found)
+
+
 def _places(columns: Sequence[str]) -> dict[str, sql.Identifier]:
     """Names for the columns of a row by their places: a user may rename a column."""
     return {name: sql.Identifier(f"snaptide${n}") for n, name in enumerate(columns, 1)}
@@ -300,12 +323,13 @@ def _parts(name: QualifiedName) -> tuple[str, str]:
     return name.schema, name.name
 
 
-def _oid(connection: Connection, name: QualifiedName) -> int | None:
+def _oid(connection: Connection, name: QualifiedName) -> int:
+    """Of a relation; 0, which nothing is, where there is none."""
     quoted = sql.Identifier(*_parts(name)).as_string()
     found = connection.scalar(
         text("SELECT CAST(to_regclass(:name) AS oid)"), {"name": quoted}
     )
-    return None if found is None else int(found)
+    return int(found or 0)
 
 
 def _equals(column: Column) -> sql.SQL:

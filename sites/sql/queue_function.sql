@@ -16,7 +16,7 @@ BEGIN
     IF to_regclass({view}) IS DISTINCT FROM {view_oid}::oid THEN
         IF {column_count} > (
             SELECT count(*) FROM pg_attribute
-            WHERE attrelid = TG_RELID AND attname = ANY ({column_names})
+            WHERE attrelid = TG_RELID AND attnum = ANY ({column_numbers}) AND NOT attisdropped
         ) THEN
             RAISE EXCEPTION 'A column that this snapshot carries is gone from its base table'
                 USING HINT = 'Run: snaptide doctor', ERRCODE = 'undefined_column';

@@ -5,8 +5,9 @@ import pytest
 
 import deferred
 import snapshots
-from sites import Directory
+from sites import Directory, Site
 from snapshots.errors import ColumnGone
+from snaptide import migrate
 from tests.fix_sites import log, rows, run
 from tests.linked_table import queued
 from tests.stories import assert_equal_to_master, refresh
@@ -71,6 +72,47 @@ def test_what_is_left_of_a_dropped_column_is_not_written(altered: Directory) -> 
     with pytest.raises(psycopg.errors.UndefinedColumn, match="is gone from its base"):
         _as_user(jfk.url.set(drivername="postgresql"))
     assert queued(jfk) == 0
+
+
+@pytest.mark.usefixtures("spark")
+def test_a_column_that_comes_again_is_another_one(sites: Directory) -> None:
+    """It has the name of the one before, and another place."""
+    jfk = _with_own_column(sites)
+    run(
+        jfk,
+        'ALTER TABLE public."snap$_t" DROP a CASCADE',
+        'ALTER TABLE public."snap$_t" ADD a text',
+        'CREATE VIEW public.t AS SELECT id, a, b FROM public."snap$_t"',
+    )
+    with pytest.raises(psycopg.errors.UndefinedColumn, match="is gone from its base"):
+        _as_user(jfk.url.set(drivername="postgresql"))
+    assert queued(jfk) == 0
+
+
+@pytest.mark.usefixtures("spark")
+def test_a_column_of_the_users_own_goes_after_an_upgrade(sites: Directory) -> None:
+    """The functions were made anew while it was there."""
+    jfk = _with_own_column(sites)
+    migrate.upgrade(jfk)
+    run(jfk, 'ALTER TABLE public."snap$_t" DROP mine')
+    _as_user(jfk.url.set(drivername="postgresql"))
+    assert queued(jfk) == 1
+    assert deferred.push(jfk).errors == 0
+    assert rows(sites["hq"], "SELECT * FROM public.t") == [(1, "a", "x")]
+
+
+def _with_own_column(sites: Directory) -> Site:
+    hq, jfk = sites["hq"], sites["jfk"]
+    run(
+        hq,
+        "CREATE TABLE public.t (id int PRIMARY KEY, a text, b text)",
+        "INSERT INTO public.t VALUES (1, 'a', 'b')",
+    )
+    log(hq, "t")
+    snapshots.create(jfk, "t", master="hq", updatable=True)
+    refresh(jfk, "t")
+    run(jfk, 'ALTER TABLE public."snap$_t" ADD mine text')
+    return jfk
 
 
 def _as_user(url: object) -> None:
