@@ -13,7 +13,7 @@ from sqlalchemy import Connection, text
 
 from deferred import queue
 from masters import snapshot_log
-from sites import faults, identity
+from sites import faults, identity, locks
 from sites.catalog import SCHEMA
 from sites.errors import SnaptideError
 from sites.site import Site
@@ -37,18 +37,25 @@ def upgrade(site: Site, revision: str = "head") -> None:
     Raises:
         SiteUnreachable: the database cannot be reached.
     """
-    with site.begin() as connection:
-        _lock(connection)
-        connection.execute(text("CREATE SCHEMA IF NOT EXISTS snaptide"))
-        connection.execute(text(_CREATE_ROLE))
-        connection.execute(text(_JOIN_ROLE))
-        faults.point("site_upgrade.before_revisions")
-        command.upgrade(_config(connection), revision)
-        if revision == "head":
-            snapshot_log.replace_functions(connection)
-            queue.replace_functions(connection)
-        identity.record(connection, site.name)
-        faults.point("site_upgrade.before_commit")
+    # Logs are written in the transactions of users, who wait behind whoever waits.
+    for attempt in locks.patiently():
+        with attempt, site.begin() as connection:
+            _lock(connection)
+            locks.briefly(connection)
+            _upgrade(connection, site.name, revision)
+
+
+def _upgrade(connection: Connection, name: str, revision: str) -> None:
+    connection.execute(text("CREATE SCHEMA IF NOT EXISTS snaptide"))
+    connection.execute(text(_CREATE_ROLE))
+    connection.execute(text(_JOIN_ROLE))
+    faults.point("site_upgrade.before_revisions")
+    command.upgrade(_config(connection), revision)
+    if revision == "head":
+        snapshot_log.replace_functions(connection)
+        queue.replace_functions(connection)
+    identity.record(connection, name)
+    faults.point("site_upgrade.before_commit")
 
 
 def downgrade(site: Site, revision: str) -> None:
