@@ -66,13 +66,13 @@ class Deletes:
         """
         source = self.staged.source
         mine = and_(source.c.unit == unit, self.staged.kind("D"))
-        orders = connection.scalars(select(source.c.tran).where(mine).distinct()).all()
+        orders = connection.scalars(select(source.c.tran).where(mine).distinct())
+        dated = {order: made(order).changed_at for order in orders}
+        # Who does not know when leaves the time of the master.
+        known = {order: at.isoformat() for order, at in dated.items() if at}
         moment = unnested(
             "moment",
-            {
-                "tran": (BigInteger(), orders),
-                "at": (_WHEN, [_text(made(order)) for order in orders]),
-            },
+            {"tran": (BigInteger(), [*known]), "at": (_WHEN, [*known.values()])},
         )
         connection.execute(
             sa.update(self.log)
@@ -94,10 +94,6 @@ class Deletes:
                 for key, name in zip(keys, self.identity, strict=True)
             )
         )
-
-
-def _text(made: Made) -> str | None:
-    return None if made.changed_at is None else made.changed_at.isoformat()
 
 
 def known(connection: Connection, staged: Staged, rules: TableRules) -> Deletes | None:

@@ -282,7 +282,7 @@ def _conflicts(
 
 def _late(made: Made, deleted_at: datetime) -> bool:
     """Whether a change was made before the master deleted its row."""
-    return made.changed_at is None or made.changed_at < deleted_at
+    return made.changed_at is not None and made.changed_at < deleted_at
 
 
 def key_name(staged: Staged) -> str:

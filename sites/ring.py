@@ -174,6 +174,7 @@ def keep_deletes(
             "INSERT INTO {kept} (kind, xid, slot, at, {keys})"
             " SELECT kind, xid, {slot}, at, {keys} FROM {emptied}"
             " WHERE kind IN ('D', 'T') AND xid < {horizon}::text::xid8"
+            " AND at IS NOT NULL"
         ).format(
             kept=_partition(log, KEPT),
             slot=sql.Literal(KEPT),

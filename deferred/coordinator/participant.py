@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 import psycopg
@@ -262,7 +263,7 @@ class Participant:
             counts=work.counts(self.connection, staged, _UNIT),
             origin=self._terms.origin,
             master=self.master.name,
-            made=lambda _: Made(transaction=xid),
+            made=lambda _: Made(transaction=xid, changed_at=datetime.now(UTC)),
         )
 
 
