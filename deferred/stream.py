@@ -152,8 +152,7 @@ class Stream:
 
     def _undo(self) -> None:
         for connection in (self.line.target, self.line.origin):
-            if not connection.invalidated:
-                connection.rollback()
+            connection.rollback()
 
 
 def _unheld(unit: Unit) -> bool:

@@ -168,7 +168,11 @@ class _Round:
 
     def _side_by_side(self, turns: Turns) -> None:
         ahead = self.pieces[turns.done :]
-        until = next((p.place for p in ahead if _by_itself(p)), len(self.pieces))
+        lost = self._lost()
+        until = next(
+            (p.place for p in ahead if p.place in lost or _by_itself(p)),
+            len(self.pieces),
+        )
         turns.open(until)
         try:
             at_work = [
@@ -181,6 +185,11 @@ class _Round:
         except BaseException:
             turns.halt(0)
             raise
+
+    def _lost(self) -> set[int]:
+        """Places of what streams were to apply whose sessions are gone."""
+        broken = (stream for stream in self.streams if stream.broken)
+        return {p.place for stream in broken for load in stream.loads for p in load}
 
     def _count(self, piece: Piece, delivered: Delivered) -> bool:
         group = piece.group
