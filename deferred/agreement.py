@@ -90,7 +90,10 @@ def confirm_for_refresh(
                             f"A push to {name} is running.", destination=name
                         )
                     return confirm(origin, target, me, name)
-    peers.compare(origin, target, me, them).confirm()
+    pair = peers.compare(origin, target, me, them)
+    pair.confirm()
+    if not pair.acquainted:
+        peers.meet(origin, target, me, them)
     return them
 
 

@@ -42,6 +42,7 @@ def is_idle(
         return False
     return (
         task.group.last_error is None
+        and task.group.incarnation == seen.master.incarnation
         and not any(m.changed_parts for m in seen.members)
         and not base_table.missing_references(seen.members)
         and _answered(site, task, seen)

@@ -64,6 +64,8 @@ def run(task: Task, told: Progress | None) -> tuple[Window, tuple[SnapshotReport
             idle.note(task)
             return seen, _unchanged(seen)
         _meet(task, seen)
+        # It is still the one that was read, and has not gone back since.
+        master.scalar(select(1))
         loaded = _load(task, master, seen, told)
         faults.point("refresh.after_load")
         sides = Sides(
@@ -99,10 +101,7 @@ def _hold_moment(master: Connection, task: Task) -> None:
 
 
 def _meet(task: Task, seen: Window) -> None:
-    """Have both sides remember the window: a master that loses it will be known.
-
-    What is read at the master afterwards says that it is still the same one.
-    """
+    """Have both sides remember the window: a master that loses it will be known."""
     with task.site.connect() as site, task.master.connect() as master:
         peers.meet(site, master, task.who, seen.master)
 
