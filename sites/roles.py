@@ -34,6 +34,8 @@ MASTER: Mapping[str, str] = {
     COORDINATE: "SELECT, INSERT, UPDATE, DELETE",
     REFRESH: "SELECT",
 }
+#: And with a work table that one coordinator made and others use.
+WORK: Mapping[str, str] = {COORDINATE: "SELECT, INSERT, UPDATE, DELETE"}
 BASE: Mapping[str, str] = {REFRESH: "SELECT, INSERT, UPDATE, DELETE"}
 
 _HERE = text(

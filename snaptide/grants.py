@@ -82,9 +82,9 @@ def _schema(connection: Connection) -> Iterator[Statement]:
         yield sql.SQL("GRANT USAGE ON SCHEMA {} TO {}").format(ours, to)
         for template in _TABLES_AND_SEQUENCES:
             yield sql.SQL(template).format(schema=ours, rights=on, to=to)
-    for role in (PUSH, REFRESH):
+    for role in (PUSH, REFRESH, COORDINATE):
         to = sql.Identifier(role)
-        # Work tables.
+        # Work tables; what a restored master has answered.
         yield sql.SQL("GRANT TEMPORARY ON DATABASE {} TO {}").format(database, to)
     # Stages of large refreshes; work tables of transactions that are prepared.
     for role in (REFRESH, COORDINATE):

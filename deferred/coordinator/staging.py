@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import hashlib
 
+import psycopg
 import sqlalchemy as sa
 from sqlalchemy import Connection
-from sqlalchemy.exc import OperationalError
+from sqlalchemy.exc import DBAPIError
 
 from deferred import work
 from deferred.queue import Queue
-from sites import Site, locks
+from sites import QualifiedName, Site, locks, roles, wide
 from sites.catalog import SCHEMA
 from sites.staged import Staged
 from sites.table import Table
@@ -58,7 +59,9 @@ def sweep(master: Site) -> int:
         How many were dropped.
     """
     with master.begin() as connection:
-        found = sa.inspect(connection).get_table_names(schema=SCHEMA)
+        seen = sa.inspect(connection)
+        # Those of wide rows are views.
+        found = seen.get_table_names(SCHEMA) + seen.get_view_names(SCHEMA)
     return sum(_drop(master, name) for name in found if name.startswith(_PREFIX))
 
 
@@ -69,10 +72,9 @@ def _drop(master: Site, name: str) -> bool:
             locks.briefly(connection)
             if not connection.scalar(sa.select(use)):
                 return False
-            table = sa.Table(name, sa.MetaData(), schema=SCHEMA)
-            table.drop(connection, checkfirst=True)
-    except OperationalError:
-        return False  # a reader, such as a dump: the next sweep comes
+            wide.drop(connection, QualifiedName(SCHEMA, name))
+    except (psycopg.Error, DBAPIError):
+        return False  # a reader, such as a dump, or another's: a later sweep's
     return True
 
 
@@ -103,3 +105,4 @@ def _create(master: Site, name: str, table: Table, queue: Queue) -> None:
                 schema=SCHEMA,
                 prefixes=["UNLOGGED"],
             )
+            roles.open_to(connection, QualifiedName(SCHEMA, name), roles.WORK)
