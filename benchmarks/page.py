@@ -23,10 +23,12 @@ _INTRO = """\
 This page is written by `make bench-page` from figures that `make bench` has kept, of
 one run or several; each table says what its run had, and how busy the machine was at
 its end. Two sides are measured in turn in the same run, so that the ratio of a pair
-means something on a machine that does other things too; a single time does not. Each
-ratio is the median of its rounds; memory is measured once. What is marked *noisy*
-differed from round to round by more than a quarter: measure it again on a quiet
-machine before you believe it.
+means something on a machine that does other things too; a single time, as in the plot
+of changes, does not. Each ratio is the median of its rounds; memory is measured once,
+and what is against a fixed figure has no second side. A *bar* is the ratio that the
+project wants to keep below. *Noisy*: the middle half of the ratios differs by more than
+a quarter, so measure it again on a quiet machine before you believe it. Runs of fewer
+rows than `make bench` takes say so in the names of their sizes, and mean less.
 
 """
 

@@ -30,7 +30,7 @@ def machine() -> dict[str, object]:
         "cores": os.cpu_count(),
         "memory": f"{psutil.virtual_memory().total / 2**30:.0f} GiB",
         "machine": platform.machine(),
-        "system": f"{platform.system()} {platform.release()}",
+        "system": platform.system(),
         "python": platform.python_version(),
         "load": f"{os.getloadavg()[0]:.1f}",
     }
