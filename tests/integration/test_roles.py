@@ -41,6 +41,7 @@ LOGINS = {
     "pusher": (roles.PUSH,),
     "refresher": (roles.REFRESH,),
     "teller": (roles.COORDINATE,),
+    "second": (roles.COORDINATE,),
     "purger": (roles.PURGE,),
     "looker": (roles.MONITOR,),
 }
@@ -301,9 +302,20 @@ def test_coordinator(world: Directory, as_login: As, logins: dict[str, str]) -> 
         )
     for site in world.values():
         assert run(site, "SELECT count(*), sum(qty) FROM orders") == [(206, 26)]
+    _other_coordinator(world, as_login, logins)
     assert deferred.recover(teller["jfk"]).left == 0
     with pytest.raises(errors.InsufficientPrivilege):
         write(teller["jfk"], 'UPDATE "snap$_orders" SET qty = 0')
+
+
+def _other_coordinator(world: Directory, as_login: As, logins: dict[str, str]) -> None:
+    """It uses the work table of the first; who may not drop it purges all the same."""
+    run(world["jfk"], f"GRANT SELECT, UPDATE ON orders TO {logins['second']}")
+    with deferred.synchronous(as_login("second")["jfk"]) as connection:
+        connection.exec_driver_sql(
+            "UPDATE public.orders SET qty = qty + 0 WHERE id < 3"
+        )
+    deferred.purge(as_login("purger")["hq"])
 
 
 def test_command_prints_what_it_would_run(
