@@ -26,9 +26,6 @@ from deferred.errors import CommitFailed, TransactionControl
 from deferred.queue import Queue
 from sites import faults
 
-#: Not those of the server, which are run in two steps.
-_PLAIN_CURSORS = (psycopg.Cursor, home.Counted)
-
 _CAPTURED = """
 SELECT *, current_setting('transaction_isolation'), current_setting('lock_timeout'),
  current_setting('statement_timeout'),
@@ -104,7 +101,9 @@ class Transaction:
             Whether it was run; several statements in one, and cursors of the server,
             are left to the driver.
         """
-        if self._busy or ";" in statement or type(cursor) not in _PLAIN_CURSORS:
+        # Those of the server are run in two steps.
+        plain = type(cursor) is psycopg.Cursor
+        if self._busy or ";" in statement or not plain:
             return False
         with self.driver.pipeline():
             cursor.execute(statement, values)

@@ -130,6 +130,20 @@ def test_rows_of_a_copy_after_a_savepoint_are_sent_too(linked: Directory) -> Non
     assert_same(linked)
 
 
+def test_changes_past_the_coordinator_are_sent_whatever_cursor(
+    linked: Directory,
+) -> None:
+    # Later transactions ask the site for less.
+    change(linked, "UPDATE orders SET qty = 6 WHERE id = 1")
+    with deferred.synchronous(linked["jfk"]) as connection:
+        connection.execute(text("UPDATE orders SET qty = 7 WHERE id = 1"))
+        past = psycopg.ClientCursor(raw(connection))
+        past.execute("UPDATE orders SET qty = %s WHERE id = %s", [8, 2])
+
+    assert quantities(linked["hq"]) == {1: 7, 2: 8, 3: 3}
+    assert_same(linked)
+
+
 def test_types_of_users_travel_alone_and_in_company(sites: Directory) -> None:
     for site in sites.values():
         run(
