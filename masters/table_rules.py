@@ -67,11 +67,8 @@ class TableRules:
     #: number of the last change of any rule of this master, 0 before the first
     version: int = 0
     comparison: Comparison = EVERYTHING
-
-    @property
-    def ask_when_deleted(self) -> bool:
-        """Whether a rule decides by when the master deleted a row."""
-        return any(rule.asks_when_deleted for rule in self.rules)
+    #: a rule decides by when the master deleted a row
+    ask_when_deleted: bool = False
 
     def partition(
         self, columns: Sequence[str]
@@ -124,21 +121,19 @@ def load(connection: Connection, table: QualifiedName) -> TableRules:
         .where(of(resolution_rule, table))
         .order_by("sequence_no")
     ).all()
+    known = tuple(
+        rule_of(
+            Kind(row.kind), row.reference, row.sequence_no, row.method, row.parameters
+        )
+        for row in rules
+    )
     return TableRules(
         table=table,
         groups={row.name: tuple(row.columns) for row in found if row.name},
-        rules=tuple(
-            rule_of(
-                Kind(row.kind),
-                row.reference,
-                row.sequence_no,
-                row.method,
-                row.parameters,
-            )
-            for row in rules
-        ),
+        rules=known,
         version=rules[0].version if rules else 0,
         comparison=_comparison(found[0]) if found else EVERYTHING,
+        ask_when_deleted=any(rule.asks_when_deleted for rule in known),
     )
 
 

@@ -74,6 +74,21 @@ def test_late_insert_is_no_conflict_where_no_rule_asks(orders: Directory) -> Non
     assert left(orders) == [1, 2]
 
 
+def test_late_insert_that_may_depend_on_a_parked_one_waits(orders: Directory) -> None:
+    hq, jfk = orders["hq"], orders["jfk"]
+    run(hq, "UPDATE orders SET qty = 99")
+    run(jfk, "UPDATE orders SET qty = 15")
+    deferred.push(jfk)
+    as_refresh(jfk, "UPDATE orders SET qty = 99")
+    late = INSERT.format(2, "late", EARLIER)
+    run(jfk, f"WITH u AS (UPDATE orders SET qty = 100) {late}")
+    run(hq, INSERT.format(2, 2, EARLIER))
+    run(hq, "DELETE FROM orders WHERE id = 2")
+    deferred.push(jfk)
+    assert [error[1] for error in parked(hq)] == ["conflict", "dependant"]
+    assert [(row[0], row[2]) for row in rows(hq)] == [(1, 99)]
+
+
 def test_truncate_deletes_what_the_site_had(orders: Directory) -> None:
     run(orders["hq"], "TRUNCATE orders")
     run(orders["jfk"], "UPDATE orders SET qty = 15")
