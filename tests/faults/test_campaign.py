@@ -10,8 +10,8 @@ from tests.campaign import asynchronous, deck, report
 from tests.campaign.kinds import ANY_TIME, Crash
 from tests.campaign.state import State
 
-#: Of a coordinated transaction, of what follows a restore, of a group that is refused:
-#: they have tests of their own.
+#: Of a coordinated transaction, of what follows a restore, of a group that is refused,
+#: of a push with several streams: they have tests of their own.
 ELSEWHERE = (
     "synchronous.",
     "recovery.",
@@ -19,6 +19,7 @@ ELSEWHERE = (
     "peers.",
     "repair.",
     "push.after_refusal",
+    "stream.",
 )
 
 
