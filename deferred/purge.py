@@ -13,7 +13,8 @@ from deferred import ledger
 from deferred.catalog import deferred_transaction, delivery, destination
 from deferred.catalog import queue as queue_catalog
 from deferred.coordinator import staging
-from deferred.queue import Queue, beyond, list_queues
+from deferred.covered import beyond
+from deferred.queue import Queue, list_queues
 from sites import Site, faults, identity
 from sites.catalog import SCHEMA
 from sites.types import NativeType

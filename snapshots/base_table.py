@@ -11,7 +11,7 @@ from psycopg import errors as pg
 from sqlalchemy import Connection, select
 from sqlalchemy.dialects import postgresql
 
-from deferred import queue
+from deferred import covered, queue
 from masters.snapshot_log import ROWID
 from sites import ddl, roles, transport, triggers
 from sites.catalog import SCHEMA
@@ -209,7 +209,7 @@ def _create_log_view(connection: Connection, snapshot: Snapshot) -> None:
     query = select(*(extra.c[k] for k in keys), extra.c.reason.label("source"))
     calls = queue.find_queue(connection, snapshot.key)
     if calls is not None:
-        inner = queue.uncovered_keys(calls).subquery()
+        inner = covered.uncovered_keys(calls).subquery()
         query = select(*inner.c, sa.literal("call").label("source")).union(query)
     compiled = query.compile(
         dialect=postgresql.dialect(),  # type: ignore[no-untyped-call]

@@ -25,7 +25,7 @@ from sqlalchemy import (
     select,
 )
 
-from deferred import queue
+from deferred import covered, queue
 from sites import position, unique_values
 from sites.names import QualifiedName
 from sites.table import ForeignKey, Unique
@@ -141,7 +141,7 @@ def _pending(
     calls = queue.find_queue(connection, snapshot.key)
     if calls is not None:
         marker = window.marker
-        queries.append(queue.pending_keys(calls, marker.batch_no, marker.order_no))
+        queries.append(covered.pending_keys(calls, marker.batch_no, marker.order_no))
     return queries
 
 

@@ -12,7 +12,7 @@ from datetime import timedelta
 import sqlalchemy as sa
 from sqlalchemy import Connection, cast, func, literal, select, text
 
-from deferred import queue
+from deferred import covered
 from masters import registration
 from sites.types import PgSnapshot
 from snapshots import base_table, large, refresh_group, snapshot
@@ -65,7 +65,7 @@ def _answered(site: Connection, task: Task, seen: Window) -> bool:
     """Whether the queues are as far as the marker: purge asks them."""
     keys = [m.key for m in task.members if m.updatable]
     at = seen.marker
-    return not keys or queue.covers(site, keys, at.batch_no, at.order_no)
+    return not keys or covered.covers(site, keys, at.batch_no, at.order_no)
 
 
 def _needs_no_word(master: Connection, task: Task, seen: Window) -> bool:

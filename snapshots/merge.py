@@ -22,7 +22,7 @@ from sqlalchemy import (
     update,
 )
 
-from deferred import agreement, queue
+from deferred import agreement, covered
 from sites import position
 from sites.triggered import users_search_path
 from sites.types import PgSnapshot
@@ -149,7 +149,7 @@ def settle(
     if not agreement.holds(connection, group.master, window.master.incarnation):
         raise PositionMoved(f"Site {group.master} was repaired meanwhile.")
     keys = [m.snapshot.key for m in window.members]
-    queue.cover(connection, keys, window.marker.batch_no, window.marker.order_no)
+    covered.cover(connection, keys, window.marker.batch_no, window.marker.order_no)
     for member in window.members:
         _note(connection, member, methods[member.snapshot.key])
     refresh_group.advance(

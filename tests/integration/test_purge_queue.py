@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 import deferred
-from deferred import queue
+from deferred import covered, queue
 from deferred.errors import PositionMismatch, QueueNotEmpty
 from sites import Directory, Site
 from tests.linked_table import as_refresh, link, queued, run
@@ -32,7 +32,7 @@ def jfk(sites: Directory) -> Site:
 def cover(site: Site, batch: int, order: int) -> None:
     """Note, as a refresh does, that the answer up to a marker is seen."""
     with site.begin() as connection:
-        queue.cover(connection, ["orders"], batch, order)
+        covered.cover(connection, ["orders"], batch, order)
 
 
 def test_covered_calls_go_after_retention(jfk: Site) -> None:
@@ -144,5 +144,5 @@ def _pending(site: Site, batch: int, order: int) -> set[int]:
     with site.begin() as connection:
         found = queue.find_queue(connection, "orders")
         assert found is not None
-        keys = queue.pending_keys(found, batch, order)
+        keys = covered.pending_keys(found, batch, order)
         return set(connection.scalars(keys))
