@@ -22,11 +22,13 @@ from sqlalchemy.exc import DBAPIError
 
 from deferred.coordinator import decision, refusal
 from deferred.coordinator.decision import Answer
+from deferred.coordinator.exchange import exchange
 from deferred.coordinator.gid import Gid
 from deferred.coordinator.participant import Participant
 from deferred.errors import CommitFailed, OutcomeUnknown
 from sites import faults
 from sites.errors import SnaptideError
+from sites.values import array_text
 
 if TYPE_CHECKING:
     from deferred.coordinator.transaction import Transaction
@@ -84,22 +86,19 @@ def _decide(
     settled: Sequence[str],
 ) -> None:
     """Commit at the site, and with it the decision, in one round trip."""
-    driver = transaction.driver
     masters = {p.master.name: p for p in writers}
     statement = transaction.last_statement(masters)
     names = {p.branch: name for name, p in masters.items()}
     parameters = {
         "xid": transaction.xid,
         "gid": gid.transaction,
-        "names": [names.get(n, "") for n in range(max(names) + 1)],
-        "settled": list(settled),
+        "names": array_text(names.get(n, "") for n in range(max(names) + 1)),
+        "settled": array_text(settled),
         **{bound: masters[name].xid for bound, name in statement.masters.items()},
     }
-    with driver.pipeline():
-        driver.execute(statement.text, parameters, prepare=True)
-        faults.point("synchronous.before_decision")
-        over = driver.execute("COMMIT")
-    if over.statusmessage != "COMMIT":
+    faults.point("synchronous.before_decision")
+    over = exchange(transaction.driver, statement.template.bind(parameters), "COMMIT")
+    if over.command_status != b"COMMIT":
         raise CommitFailed("The site rolled the transaction back.")
 
 

@@ -8,21 +8,19 @@ over work tables would write the same. Where it meets no row, that way is taken.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy.dialects.postgresql import psycopg
 
+from deferred.coordinator.exchange import Bound, Template
 from deferred.queue import Queue
 from sites import triggers, write
 from sites.staged import Staged
 from sites.table import Table
 from sites.types import NativeType
 from sites.values import from_text
-
-_DIALECT = psycopg.dialect()  # type: ignore[no-untyped-call]
 
 #: Values as text, in the order of the queue's columns.
 Image = Sequence[str | None]
@@ -32,8 +30,7 @@ Image = Sequence[str | None]
 class Statement:
     """A statement that applies any call of one kind and table."""
 
-    text: str
-    constants: Mapping[str, object]
+    template: Template
     #: positions of columns; a call that changes one of them goes the other way
     unique: tuple[int, ...]
 
@@ -41,14 +38,11 @@ class Statement:
         """Whether no unique value moves: that could be a conflict for rules."""
         return all(old[at] == new[at] for at in self.unique)
 
-    def parameters(self, old: Image, new: Image) -> dict[str, object]:
-        """What to bind for a call."""
-        named = zip(triggers.numbered("o", old), old, strict=True)
-        return {
-            **self.constants,
-            **dict(named),
-            **dict(zip(triggers.numbered("n", new), new, strict=True)),
-        }
+    def bind(self, old: Image, new: Image) -> Bound:
+        """The statement for a call."""
+        values = dict(zip(triggers.numbered("o", old), old, strict=True))
+        values.update(zip(triggers.numbered("n", new), new, strict=True))
+        return self.template.bind(values)
 
 
 def build(queue: Queue, table: Table, kind: str) -> Statement | None:
@@ -72,12 +66,8 @@ def build(queue: Queue, table: Table, kind: str) -> Statement | None:
         statement = _where_same(write.delete(staged, {}, "D"), staged)
     # Who applies it needs the transaction's id, and saves a question.
     xid = sa.cast(sa.func.pg_current_xact_id(), sa.Text)
-    compiled = statement.returning(xid).compile(
-        dialect=_DIALECT, compile_kwargs={"render_postcompile": True}
-    )
     return Statement(
-        text=str(compiled),
-        constants=dict(compiled.params),
+        template=Template.of(statement.returning(xid)),
         unique=_unique(queue, table) if kind == "U" else (),
     )
 

@@ -9,23 +9,22 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import sqlalchemy as sa
-from sqlalchemy.dialects.postgresql import ARRAY, psycopg
+from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.sql.dml import UpdateBase
 
 from deferred.catalog import decision, deferred_transaction
+from deferred.coordinator.exchange import Template
 from deferred.queue import Queue
 from sites import triggers
 from sites.catalog import SCHEMA
 from sites.types import Xid8
-
-_DIALECT = psycopg.dialect()  # type: ignore[no-untyped-call]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LastStatement:
     """What a transaction with calls in some queues does before its commit."""
 
-    text: str
+    template: Template
     #: of each queue's master, by the parameter that takes its transaction's id
     masters: dict[str, str]
 
@@ -52,9 +51,9 @@ def build(queues: Sequence[Queue]) -> LastStatement:
             sa.cast(_bound("names"), ARRAY(sa.Text)),
         ),
     )
-    compiled = written.add_cte(*parts).compile(dialect=_DIALECT)
     return LastStatement(
-        text=str(compiled), masters={_master_xid(q): q.destination for q in queues}
+        template=Template.of(written.add_cte(*parts)),
+        masters={_master_xid(q): q.destination for q in queues},
     )
 
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -12,12 +11,14 @@ from typing import Any
 import psycopg
 import sqlalchemy as sa
 from psycopg.pq import TransactionStatus
+from psycopg.pq.abc import PGresult
 from sqlalchemy import Connection
 
 from deferred import call as calls
 from deferred import net_change, work
 from deferred.call import Call
 from deferred.coordinator import line, printing, staging
+from deferred.coordinator.exchange import Bound, exchange
 from deferred.coordinator.fast import Image, Statement
 from deferred.queue import Queue
 from masters.apply import Outcome, Unit, apply
@@ -116,12 +117,10 @@ class Participant:
         self, statement: Statement, old: Image, new: Image, depth: int
     ) -> bool:
         """Apply a call by one statement; False where it has to go the other way."""
-        parameters = statement.parameters(old, new)
-        with self._following(depth) as driver:
-            written = driver.execute(statement.text, parameters, prepare=True)
-        if written.rowcount != 1:
+        written = self._run(statement.bind(old, new), depth)
+        if written.command_tuples != 1:
             return False
-        (self.xid,) = written.fetchone() or ("",)
+        self.xid = _text(written)
         self._applied[depth] += 1
         return True
 
@@ -144,9 +143,7 @@ class Participant:
         Returns:
             The outcome, and where it is unresolved the calls with the master's rows.
         """
-        with self._following(depth) as driver:
-            began = driver.execute(_XID, prepare=True)
-        (self.xid,) = began.fetchone() or ("",)
+        self.xid = _text(self._run(_XID, depth))
         with line.searching_as_ours(self.connection):
             outcome, unresolved = self._apply(site, queues, xid, after)
         self._applied[depth] += 1
@@ -240,21 +237,18 @@ class Participant:
         line.configure(connection, self._terms.settings())
         return connection
 
-    @contextmanager
-    def _following(self, depth: int) -> Iterator[line.Line]:
-        """A pipeline in the transaction, which has all savepoints that the site has."""
+    def _run(self, statement: str | Bound, depth: int) -> PGresult:
+        """Run a statement in the transaction, with all savepoints that the site has."""
         driver = line.driver(self.connect())
+        before = [f"SAVEPOINT s{n}" for n in range(self._depth + 1, depth + 1)]
+        if not self._began:
+            before.insert(0, f"BEGIN ISOLATION LEVEL {self._terms.isolation_level}")
         try:
-            with driver.pipeline():
-                if not self._began:
-                    level = self._terms.isolation_level
-                    driver.execute(f"BEGIN ISOLATION LEVEL {level}")
-                for place in range(self._depth + 1, depth + 1):
-                    driver.execute(f"SAVEPOINT s{place}")
-                yield driver
+            answer = exchange(driver, *before, statement)
             self._depth = max(self._depth, depth)
         finally:
             self._began = driver.info.transaction_status in _OPEN
+        return answer
 
     def _unit(self, staged: Sequence[Any], xid: str) -> Unit:
         return Unit(
@@ -267,10 +261,15 @@ class Participant:
         )
 
 
+def _text(answer: PGresult) -> str:
+    """The only value of an answer."""
+    return (answer.get_value(0, 0) or b"").decode()
+
+
 def _command(connection: Connection, command: str, gid: str) -> None:
     """Run one of the statements of two-phase commit, which take no parameters."""
     text = psycopg.sql.SQL("{} {}").format(
         psycopg.sql.SQL(command),
         psycopg.sql.Literal(gid),
     )
-    line.driver(connection).execute(text)
+    exchange(line.driver(connection), text.as_string())

@@ -13,6 +13,7 @@ from typing import Any, cast
 import psycopg
 from sqlalchemy import Connection, Engine, event
 
+from deferred.coordinator.exchange import forget
 from sites.triggered import USERS_SEARCH_PATH
 
 #: What of it holds until a transaction ends, or for all of a session's transactions.
@@ -30,6 +31,8 @@ SELECT set_config('lock_timeout',
 _SETS = re.compile(
     r"\s*(?:reset|discard|set\s+(?!local\b|transaction\b|constraints\b))", re.IGNORECASE
 )
+
+_UNPREPARES = re.compile(r"\s*(?:discard|deallocate)\b", re.IGNORECASE)
 
 #: Where a connection remembers for which limits it was set.
 _LIMITS = "snaptide.limits"
@@ -59,18 +62,27 @@ def begin(connection: Connection, limits: Mapping[str, float]) -> None:
     """
     info = connection.info
     if info.get(_LIMITS) != limits:
-        driver = cast(
-            "psycopg.Connection[Any]", connection.connection.driver_connection
-        )
+        driver = _driver(connection)
         parameters = _parameters(limits, info.get(_LOCK_TIMEOUT, "0"), local=True)
         with driver.pipeline():
             driver.execute(_SET, parameters, prepare=True)
 
 
 def watch(connection: Connection, statement: str) -> None:
-    """Forget how a session was set where a statement may set it otherwise."""
+    """Forget of a session what a statement may undo: its settings, what it prepared."""
     if _SETS.match(statement):
         connection.info.pop(_LIMITS, None)
+    if unprepares(statement):
+        forget(_driver(connection))
+
+
+def unprepares(statement: str) -> bool:
+    """Whether a session may have nothing prepared any more after a statement."""
+    return _UNPREPARES.match(statement) is not None
+
+
+def _driver(connection: Connection) -> psycopg.Connection[Any]:
+    return cast("psycopg.Connection[Any]", connection.connection.driver_connection)
 
 
 def _lock_timeout(driver: psycopg.Connection[Any]) -> str:

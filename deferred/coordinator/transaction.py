@@ -102,8 +102,8 @@ class Transaction:
             are left to the driver.
         """
         # Those of the server are run in two steps.
-        plain = type(cursor) is psycopg.Cursor
-        if self._busy or ";" in statement or not plain:
+        plain = type(cursor) is psycopg.Cursor and ";" not in statement
+        if self._busy or not plain or session.unprepares(statement):
             return False
         with self.driver.pipeline():
             cursor.execute(statement, values)

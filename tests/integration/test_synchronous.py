@@ -207,6 +207,32 @@ def test_what_one_transaction_sets_is_not_the_next_ones(linked: Directory) -> No
     assert_same(linked)
 
 
+@pytest.mark.parametrize("statement", ["DISCARD PLANS", "DEALLOCATE ALL"])
+def test_a_session_that_forgets_what_it_prepared_goes_on(
+    linked: Directory, statement: str
+) -> None:
+    update = "UPDATE orders SET qty = qty + 1 WHERE id = 1"
+    for _ in range(3):
+        change(linked, update, statement, update)
+
+    assert quantities(linked["hq"])[1] == 7
+    assert_same(linked)
+
+
+def test_a_session_that_was_made_to_forget_behind_our_back_heals(
+    linked: Directory,
+) -> None:
+    update = "UPDATE orders SET qty = qty + 1 WHERE id = 1"
+    change(linked, update)
+    with pytest.raises(CommitFailed), deferred.synchronous(linked["jfk"]) as connection:
+        connection.execute(text(update))
+        raw(connection).execute("DEALLOCATE ALL")
+    change(linked, update)
+
+    assert quantities(linked["hq"])[1] == 3
+    assert_same(linked)
+
+
 def test_a_conflict_raises_at_its_statement_with_all_three_rows(
     linked: Directory,
 ) -> None:
