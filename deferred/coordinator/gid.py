@@ -65,13 +65,13 @@ class Gid:
         )
 
     def __str__(self) -> str:
-        parts = (getattr(self, name) for name in self.__slots__)
-        return ":".join([PREFIX, *map(str, parts)])
+        return f"{self.transaction}:{self.branch}"
 
     @property
     def transaction(self) -> str:
         """What all branches have in common; the decision is stored by it."""
-        return str(self).rpartition(":")[0]
+        database = f"{self.site_id}:{self.system_identifier}:{self.timeline}"
+        return f"{PREFIX}:{database}:{self.database_oid}:{self.xid}:{self.nonce}"
 
     def for_branch(self, branch: int) -> Gid:
         """The name for another master's part."""

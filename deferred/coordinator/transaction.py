@@ -108,6 +108,8 @@ class Transaction:
         with self.driver.pipeline():
             cursor.execute(statement, values)
             self._asked = self._ask()
+        # The pipeline's end came after the question, and changed nothing.
+        self._used = home.used(self.driver)
         return True
 
     def after(self, statement: str) -> None:

@@ -207,6 +207,18 @@ def test_what_one_transaction_sets_is_not_the_next_ones(linked: Directory) -> No
     assert_same(linked)
 
 
+def test_a_commit_says_one_thing_to_the_site(linked: Directory) -> None:
+    update = "UPDATE orders SET qty = qty + 1 WHERE id = 1"
+    change(linked, update)
+    with deferred.synchronous(linked["jfk"]) as connection:
+        connection.execute(text(update))
+        driver: Any = connection.connection.driver_connection
+        before = driver.used
+
+    # The driver's commit and the pool's rollback find no transaction any more.
+    assert driver.used == before + 3
+
+
 @pytest.mark.parametrize("statement", ["DISCARD PLANS", "DEALLOCATE ALL"])
 def test_a_session_that_forgets_what_it_prepared_goes_on(
     linked: Directory, statement: str
@@ -224,9 +236,12 @@ def test_a_session_that_was_made_to_forget_behind_our_back_heals(
 ) -> None:
     update = "UPDATE orders SET qty = qty + 1 WHERE id = 1"
     change(linked, update)
-    with pytest.raises(CommitFailed), deferred.synchronous(linked["jfk"]) as connection:
-        connection.execute(text(update))
-        raw(connection).execute("DEALLOCATE ALL")
+    coordinated = deferred.synchronous(linked["jfk"])
+    connection = coordinated.__enter__()
+    connection.execute(text(update))
+    raw(connection).execute("DEALLOCATE ALL")
+    with pytest.raises(CommitFailed):
+        coordinated.__exit__(None, None, None)
     change(linked, update)
 
     assert quantities(linked["hq"])[1] == 3
