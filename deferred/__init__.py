@@ -1,5 +1,11 @@
 """How a change travels: queue, push, error queue, schedules."""
 
+from deferred.allowed import (
+    AllowedProcedure,
+    allow_procedure,
+    list_procedures,
+    revoke_procedure,
+)
 from deferred.backlog import Backlog, list_destinations
 from deferred.budget import set_budget, validate_destination
 from deferred.coordinator.connection import coordinate, synchronous
@@ -10,12 +16,14 @@ from deferred.coordinator.in_doubt import (
     rollback_in_doubt,
 )
 from deferred.coordinator.recovery import RecoveryReport, recover
+from deferred.defer_call import call
 from deferred.edit import Edit
 from deferred.error_queue import delete_errors, list_errors, show_error
 from deferred.everywhere import Pushes, push_all
 from deferred.purge import purge
 from deferred.push import PushReport, push
 from deferred.retry import retry, retry_errors
+from deferred.routines import procedure
 from deferred.schedules import (
     Schedule,
     enable_schedule,
@@ -25,12 +33,15 @@ from deferred.schedules import (
 )
 
 __all__ = [
+    "AllowedProcedure",
     "Backlog",
     "Edit",
     "PushReport",
     "Pushes",
     "RecoveryReport",
     "Schedule",
+    "allow_procedure",
+    "call",
     "commit_in_doubt",
     "coordinate",
     "delete_errors",
@@ -39,13 +50,16 @@ __all__ = [
     "list_destinations",
     "list_errors",
     "list_in_doubt",
+    "list_procedures",
     "list_schedules",
+    "procedure",
     "purge",
     "push",
     "push_all",
     "recover",
     "retry",
     "retry_errors",
+    "revoke_procedure",
     "rollback_in_doubt",
     "schedule",
     "set_budget",

@@ -37,7 +37,7 @@ from deferred.catalog import queue as queue_catalog
 from deferred.errors import CannotTell, PastRetention, PushRunning
 from deferred.marker import Marker
 from deferred.pusher import only_pusher
-from deferred.queue import Queue, list_queues
+from deferred.queue import Queue, call_numbers, list_queues
 from sites import faults, identity, peers, transport
 from sites.catalog import SCHEMA
 from sites.identity import Identity
@@ -150,7 +150,7 @@ def agree(
         queues = list_queues(origin, name)
         _refuse_gap(origin, row, at, floor)
         known = _take_ledger(origin, target, origin_id, at)
-        _settle(origin, queues, row, at, floor, known)
+        _settle(origin, row, at, floor, known)
         _move_back(origin, queues, at)
         origin.execute(
             update(destination)
@@ -239,7 +239,6 @@ def _take_ledger(
 
 def _settle(
     origin: Connection,
-    queues: list[Queue],
     row: Row[Any],
     at: Marker,
     floor: int,
@@ -248,11 +247,8 @@ def _settle(
     """Give each delivery the answer that the destination has, or none."""
     mine = delivery.c.destination == row.name
     answered = _answered(row, at, floor, known)
-    calls = [select(one.c.xid) for one in (queue.sql() for queue in queues)]
-    kept: ColumnElement[bool] = sa.false()
-    if calls:
-        left = sa.union_all(*calls).subquery()
-        kept = delivery.c.xid.in_(select(next(iter(left.c))))
+    left = sa.union_all(*call_numbers(origin, row.name)).subquery()
+    kept = delivery.c.xid.in_(select(left.c.xid))
     # Whose calls are gone has nothing left to push.
     origin.execute(sa.delete(delivery).where(mine, sa.not_(answered), sa.not_(kept)))
     origin.execute(

@@ -14,7 +14,7 @@ from sqlalchemy import ColumnElement, Connection, Row, func, select
 
 from deferred.catalog import deferred_transaction, delivery, destination
 from deferred.errors import NoSuchDestination
-from deferred.queue import list_queues
+from deferred.queue import call_numbers
 from sites import Site, identity, position
 from sites.catalog import SCHEMA
 
@@ -94,10 +94,11 @@ def calls_left(connection: Connection, name: str) -> int:
     """How many calls the next pushes will carry, counted from what is indexed."""
     row = connection.execute(_heads().where(destination.c.name == name)).one()
     cut = select(func.coalesce(func.sum(delivery.c.calls), 0)).where(_cut(row))
-    calls = (queue.sql() for queue in list_queues(connection, name))
     new = [
-        select(func.count()).where(position.since(table.c.xid, row.seen))
-        for table in calls
+        select(func.count()).select_from(
+            one.where(position.since(one.selected_columns.xid, row.seen)).subquery()
+        )
+        for one in call_numbers(connection, name)
     ]
     return sum(int(connection.scalar(wanted) or 0) for wanted in (cut, *new))
 

@@ -10,10 +10,9 @@ transaction that commits late is in a later window, never behind
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 from sqlalchemy import ColumnElement, Connection, Row, cast, func, literal, select
@@ -21,9 +20,12 @@ from sqlalchemy import ColumnElement, Connection, Row, cast, func, literal, sele
 from deferred.catalog import deferred_transaction, delivery, destination
 from deferred.errors import NoSuchDestination, PositionMismatch
 from deferred.marker import Marker
-from deferred.queue import Queue, list_queues
+from deferred.queue import call_numbers
 from sites import position
 from sites.types import PgSnapshot
+
+if TYPE_CHECKING:
+    from deferred.procedure_call import ProcedureCall
 
 #: A batch is closed when it has this many calls; one transaction always fits.
 BATCH_CALLS = 10_000
@@ -49,6 +51,8 @@ class Waiting:
     calls: int
     origin_user: str
     start_time: datetime
+    #: procedures that it calls, in order
+    procedures: tuple[ProcedureCall, ...] = ()
 
 
 def next_batch(
@@ -221,13 +225,10 @@ def _cut(connection: Connection, row: Row[Any], most: int) -> Batch | None:
 
 def _open_window(connection: Connection, row: Row[Any]) -> bool:
     """Take what committed since the last window; False when there is nothing."""
-    queues = list_queues(connection, row.name)
     now = position.current(connection)
-    taken = 0
-    if queues:
-        taken = connection.execute(
-            deliveries(queues, row.name, row.window_end)
-        ).rowcount
+    taken = connection.execute(
+        deliveries(connection, row.name, row.window_end)
+    ).rowcount
     if taken or _anything_since(connection, row):
         connection.execute(
             sa.update(destination)
@@ -247,20 +248,18 @@ def _anything_since(connection: Connection, row: Row[Any]) -> bool:
 
 
 def deliveries(
-    queues: Sequence[Queue], name: str, since: str | None = None
+    connection: Connection, name: str, since: str | None = None
 ) -> sa.Insert:
-    """Let transactions with calls in queues be delivered to a destination.
+    """Let transactions with calls to a destination be delivered to it.
 
     Parameters:
         since: a position; only what committed since then. Without it all that are in
             no window yet.
     """
-    tables = [queue.sql() for queue in queues]
-    recent = [select(table.c.xid, table.c.call_no) for table in tables]
+    recent = call_numbers(connection, name)
     if since is not None:
         recent = [
-            one.where(position.since(table.c.xid, since))
-            for one, table in zip(recent, tables, strict=True)
+            one.where(position.since(one.selected_columns.xid, since)) for one in recent
         ]
     calls = sa.union_all(*recent).subquery()
     counted = (

@@ -5,10 +5,12 @@ The group of one transaction is the last resort: it is applied or parked by itse
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from sqlalchemy import ColumnElement, TableClause, or_
 
 from deferred import batch as batches
-from deferred import groups
+from deferred import groups, procedure_call
 from deferred.batch import Waiting
 from deferred.compiled import deliver_together
 from deferred.delivery import Delivered, Origin, deliver
@@ -72,12 +74,12 @@ def carry(line: Line, origin: Origin, group: Group, run: Run) -> bool:
 def _alone(line: Line, excluded: tuple[str, ...]) -> set[int]:
     """Transactions that cannot be compiled.
 
-    Those of excluded tables; and where foreign keys at the master act, those whose
-    deletes may reach rows that others of the group are about.
+    Those that call procedures; those of excluded tables; and where foreign keys at the
+    master act, those whose deletes may reach rows that others of the group are about.
     """
     acting = references.acting(line.target, [one.table for one in line.staged])
     named = {names.parse(name) for name in excluded}
-    found: set[int] = set()
+    found = procedure_call.orders(line.origin, line.batch)
     for queue, staged in zip(line.queues, line.staged, strict=True):
         calls = queue.sql()
         if queue.target in named:
@@ -99,7 +101,7 @@ def _reaching(
 
 def _one_by_one(line: Line, origin: Origin, group: Group, run: Run) -> bool:
     """Deliver each transaction of a group by itself, in order."""
-    ahead = batches.waiting(line.origin, line.batch, group.after, group.end)
+    ahead = _waiting(line, group)
     line.origin.rollback()  # nothing was written there
     after = group.after
     while ahead:
@@ -110,6 +112,7 @@ def _one_by_one(line: Line, origin: Origin, group: Group, run: Run) -> bool:
             some[-1].order_no,
             together=False,
             bulk=run.options.bulk_threshold,
+            in_steps=any(one.procedures for one in some),
             told=run.shipping(sum(one.calls for one in some)),
         )
         faults.point("push.before_ship_commit")
@@ -119,6 +122,16 @@ def _one_by_one(line: Line, origin: Origin, group: Group, run: Run) -> bool:
             return False
         ahead, after = ahead[len(some) :], some[-1].order_no
     return True
+
+
+def _waiting(line: Line, group: Group) -> list[Waiting]:
+    """The transactions of a group, with the procedures that they call."""
+    part = line.origin, line.batch, group.after, group.end
+    called = procedure_call.by_transaction(*part)
+    return [
+        replace(one, procedures=called.get(one.order_no, ()))
+        for one in batches.waiting(*part)
+    ]
 
 
 def _shipment(ahead: list[Waiting]) -> list[Waiting]:

@@ -134,7 +134,31 @@ decision = Table(
     Column("decided_at", DateTime(timezone=True), server_default=func.now()),
 )
 
+#: One row a call of a procedure. Written by `snaptide.defer_call`.
+procedure_call = Table(
+    "procedure_call",
+    metadata,
+    Column("call_no", BigInteger, primary_key=True),
+    Column("xid", Xid8, nullable=False, index=True),
+    Column("name", Text, nullable=False),
+    Column("destinations", ARRAY(Text), nullable=False),
+    # In order; each an object with type and value, as text that the database prints.
+    Column("arguments", JSONB, nullable=False),
+    # What it changed here stands in the queues, in small letters, and is not sent.
+    Column("ran_here", Boolean, nullable=False),
+)
+
 # --- at the destination ------------------------------------------------------
+
+#: Procedures of the database that calls from other sites may run here.
+allowed_procedure = Table(
+    "allowed_procedure",
+    metadata,
+    Column("schema_name", Text, primary_key=True),
+    Column("procedure_name", Text, primary_key=True),
+    Column("allowed_by", Text, nullable=False, server_default=text("SESSION_USER")),
+    Column("allowed_at", DateTime(timezone=True), server_default=func.now()),
+)
 
 #: In-doubt transactions that a person ended here, before the deciding site could.
 heuristic_decision = Table(
@@ -224,6 +248,18 @@ error_call = Table(
     Column("new_values", JSON(none_as_null=True)),
     Column("current_values", JSON(none_as_null=True)),
     Column("conflict", Text),
+)
+
+#: The procedures that a parked transaction calls, between its other calls.
+error_procedure = Table(
+    "error_procedure",
+    metadata,
+    Column("error_id", BigInteger, primary_key=True),
+    Column("call_no", BigInteger, primary_key=True),
+    Column("name", Text, nullable=False),
+    Column("arguments", JSONB, nullable=False),
+    # Why the transaction was parked, if this call was the reason.
+    Column("error", Text),
 )
 
 #: What the calls of parked transactions hold, refer to and made: finds dependants.

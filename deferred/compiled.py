@@ -15,10 +15,11 @@ from sqlalchemy.exc import DBAPIError
 
 from deferred import batch as batches
 from deferred import error_queue, footprint, marker, sqlstate, work
-from deferred.delivery import Delivered, Origin, changed, passed, rows_of
+from deferred.delivery import Delivered, Origin, passed
 from deferred.groups import Group
 from deferred.marker import Marker
 from deferred.shipping import Line, ship
+from deferred.steps import Steps
 from masters.apply import Unit, apply
 from masters.detect import Made
 from sites import faults
@@ -101,7 +102,7 @@ def attempt(
     if related:
         return Refused(transactions=related)
     try:
-        outcome = apply(line.target, unit)
+        outcome = apply(line.target, unit, resolving=_may_resolve(line, origin))
     except DBAPIError as error:
         held = sqlstate.gave_way(error) and not patient
         if not (held or sqlstate.caused_by_transaction(error)):
@@ -118,9 +119,13 @@ def _related(line: Line, origin: Origin, unit: Unit) -> set[int]:
     """Transactions that share something with a parked one, which decides by itself."""
     if not error_queue.parked(line.target, origin.id):
         return set()
-    return set(
-        footprint.relations(line.target, origin.id, changed(unit), rows_of(unit))
-    )
+    alone = Steps(units=[unit])
+    return set(footprint.relations(line.target, origin.id, alone.changed, alone.rows))
+
+
+def _may_resolve(line: Line, origin: Origin) -> bool:
+    """Whether rules may settle conflicts: not where parked procedures may be why."""
+    return not error_queue.with_procedures(line.target, origin.id)
 
 
 def _made(line: Line, group: Group) -> Callable[[int], Made]:

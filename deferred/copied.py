@@ -9,7 +9,12 @@ from __future__ import annotations
 import sqlalchemy as sa
 from sqlalchemy import Connection, or_, select, update
 
-from deferred.catalog import deferred_transaction, delivery, destination
+from deferred.catalog import (
+    deferred_transaction,
+    delivery,
+    destination,
+    procedure_call,
+)
 from deferred.catalog import queue as queue_catalog
 from deferred.queue import list_queues
 from sites import transport
@@ -38,6 +43,9 @@ def leave_to_original(connection: Connection, original: Connection) -> int:
     left = select(deferred_transaction.c.xid)
     connection.execute(sa.delete(delivery).where(delivery.c.xid.not_in(left)))
     connection.execute(update(delivery).values(batch=None))
+    connection.execute(
+        sa.delete(procedure_call).where(procedure_call.c.xid.not_in(left))
+    )
     for queue in list_queues(connection):
         calls = queue.sql()
         connection.execute(sa.delete(calls).where(calls.c.xid.not_in(left)))

@@ -11,13 +11,20 @@ from sqlalchemy.exc import DBAPIError
 
 from deferred import error_queue, footprint, marker, sqlstate, work
 from deferred.batch import Batch, Waiting
-from deferred.errors import TransactionRefused, UnresolvedConflict, WaitsForError
+from deferred.errors import (
+    ProcedureFailed,
+    ProcedureNotAllowed,
+    TransactionRefused,
+    UnresolvedConflict,
+    WaitsForError,
+)
 from deferred.footprint import Relation
 from deferred.marker import Marker
 from deferred.options import ErrorAction
 from deferred.parking import Parked, park
+from deferred.steps import Steps, apply
 from masters import table_rules
-from masters.apply import Outcome, Unit, apply
+from masters.apply import Outcome, Unit
 from masters.detect import Made
 from masters.errors import InvalidNetChange
 from sites import faults
@@ -85,28 +92,44 @@ def deliver(
     if passed(at, to):
         return Delivered(fresh=False)
     faults.point("push.before_apply")
-    made = Made(transaction=transaction.xid, changed_at=transaction.start_time)
-    unit = Unit(
-        number=transaction.order_no,
-        staged=staged,
-        counts=work.counts(connection, staged, transaction.order_no),
-        origin=origin.name,
-        master=origin.master,
-        made=lambda _: made,
-    )
-    answer = _answer(connection, origin, unit)
+    steps = _steps(connection, origin, transaction, staged)
+    answer = _answer(connection, origin, steps)
     if isinstance(answer, Outcome):
         delivered = Delivered(resolved=answer.resolved)
     elif on_error is ErrorAction.STOP:
         raise _refusal(transaction, answer)
     else:
         facts = _facts(origin, batch, transaction, answer)
-        calls = changed(unit), rows_of(unit)
-        error_id = park(connection, facts, *calls, answer.conflicts)
+        error_id = park(connection, facts, steps, answer.conflicts)
         delivered = Delivered(error_id=error_id)
     faults.point("push.after_apply")
     marker.move(connection, origin.id, to)
     return delivered
+
+
+def _steps(
+    connection: Connection,
+    origin: Origin,
+    transaction: Waiting,
+    staged: Sequence[Staged],
+) -> Steps:
+    """A transaction as it lies in the work tables: a unit for each of its steps."""
+    made = Made(transaction=transaction.xid, changed_at=transaction.start_time)
+    calls = transaction.procedures
+    return Steps(
+        units=[
+            Unit(
+                number=number,
+                staged=staged,
+                counts=work.counts(connection, staged, number),
+                origin=origin.name,
+                master=origin.master,
+                made=lambda _: made,
+            )
+            for number in (*(one.call_no for one in calls), transaction.order_no)
+        ],
+        calls=calls,
+    )
 
 
 def passed(at: Marker, to: Marker) -> bool:
@@ -120,9 +143,9 @@ def passed(at: Marker, to: Marker) -> bool:
     return at.batch_no >= to.batch_no
 
 
-def _answer(connection: Connection, origin: Origin, unit: Unit) -> Outcome | _Failed:
-    """Apply a unit whole, or say why not; of one that failed nothing is written."""
-    relation = _dependence(connection, origin, unit)
+def _answer(connection: Connection, origin: Origin, steps: Steps) -> Outcome | _Failed:
+    """Apply one whole, or say why not; of one that failed nothing is written."""
+    relation = _dependence(connection, origin, steps)
     waits_for = relation.error_ids
     if relation.certain:
         return _Failed(
@@ -131,7 +154,7 @@ def _answer(connection: Connection, origin: Origin, unit: Unit) -> Outcome | _Fa
             message=_waits(waits_for),
             waits_for=waits_for,
         )
-    answer = _applied(connection, unit, resolving=not waits_for)
+    answer = _applied(connection, steps, resolving=not waits_for)
     if isinstance(answer, _Failed) and waits_for and answer.may_follow:
         return replace(
             answer,
@@ -144,17 +167,24 @@ def _answer(connection: Connection, origin: Origin, unit: Unit) -> Outcome | _Fa
 
 
 def _applied(
-    connection: Connection, unit: Unit, *, resolving: bool
+    connection: Connection, steps: Steps, *, resolving: bool
 ) -> Outcome | _Failed:
     savepoint = connection.begin_nested()
     try:
-        outcome = apply(connection, unit, resolving=resolving)
+        outcome = apply(connection, steps, resolving=resolving)
     except DBAPIError as error:
         if not sqlstate.caused_by_data(error):
             raise
         failed = _failure(error)
     except (RowCountMismatch, InvalidNetChange, NoFreeValue) as error:
         failed = _Failed(reason="error", code=error.code, message=error.message)
+    except (ProcedureFailed, ProcedureNotAllowed) as error:
+        failed = _Failed(
+            reason="error",
+            code=error.code,
+            message=error.message,
+            conflicts={error.call_no: error.message},
+        )
     else:
         if not outcome.unresolved:
             savepoint.commit()
@@ -169,24 +199,32 @@ def _applied(
     return failed
 
 
-def _dependence(connection: Connection, origin: Origin, unit: Unit) -> Relation:
+def _dependence(connection: Connection, origin: Origin, steps: Steps) -> Relation:
     """Parked transactions that this one may depend on, and whether it surely does.
 
     It does when it starts from what a parked call would have made, or deletes
     a row that a parked call refers to; otherwise the master's rows decide. Where
     old values are not sent, nobody knows what it starts from.
+
+    What a procedure looks at and makes is not known at all. So one that calls some
+    waits for all that are parked; and a parked one that calls some may be the reason
+    for whatever a later one meets.
     """
     if not error_queue.parked(connection, origin.id):
         return footprint.NOTHING
-    found = footprint.relations(connection, origin.id, changed(unit), rows_of(unit))
-    relation = found.get(unit.number, footprint.NOTHING)
-    if relation.error_ids and not _all_sent(connection, unit):
+    unknown = error_queue.with_procedures(connection, origin.id)
+    if steps.calls:
+        everything = error_queue.numbers(connection, origin.id)
+        return Relation(error_ids=everything, certain=True)
+    found = footprint.relations(connection, origin.id, steps.changed, steps.rows)
+    relation = found.get(steps.number, footprint.NOTHING).besides(unknown)
+    if relation.error_ids and not _all_sent(connection, steps):
         return replace(relation, certain=True)
     return relation
 
 
-def _all_sent(connection: Connection, unit: Unit) -> bool:
-    tables = [staged.table.qualified for staged in changed(unit)]
+def _all_sent(connection: Connection, steps: Steps) -> bool:
+    tables = [staged.table.qualified for staged in steps.changed]
     return all(table_rules.load(connection, t).comparison.all_sent for t in tables)
 
 
@@ -215,16 +253,6 @@ def _facts(
         error_message=failed.message,
         waits_for=failed.waits_for,
     )
-
-
-def changed(unit: Unit) -> list[Staged]:
-    """The work tables in which a unit has calls."""
-    return [s for s, count in zip(unit.staged, unit.counts, strict=True) if count]
-
-
-def rows_of(unit: Unit) -> dict[str, int]:
-    """What selects the rows of a unit in its work tables."""
-    return {"unit": unit.number}
 
 
 def _failure(error: DBAPIError) -> _Failed:

@@ -7,11 +7,12 @@ from dataclasses import dataclass, replace
 
 from sqlalchemy import Connection, and_, func, select
 
-from deferred import call
-from deferred.call import Call
+from deferred import calls
+from deferred.calls import Call
 from deferred.catalog import error_call
 from deferred.errors import BadEdit
 from deferred.image import Image
+from deferred.procedure_call import Argument, ProcedureCall
 from sites import names
 
 
@@ -20,8 +21,9 @@ class Edit:
     """A value to be written instead of the one that the site sent.
 
     Parameters:
-        call: number of the call, or the table where only one call is about it.
-        column: of the master table.
+        call: number of the call, or the table or procedure where only one call is
+            about it.
+        column: of the master table; of a procedure the number of an argument, from 1.
         value: as text that the column's type reads; None is NULL.
     """
 
@@ -32,6 +34,8 @@ class Edit:
     @classmethod
     def parse(cls, text: str) -> Edit:
         """Read `TABLE.COLUMN=VALUE` or `CALL_NO.COLUMN=VALUE`.
+
+        A procedure's name stands for the table, an argument's number for the column.
 
         Raises:
             BadEdit: it is of neither form.
@@ -50,13 +54,52 @@ def edited(connection: Connection, error_id: int, edits: Sequence[Edit]) -> list
     Raises:
         BadEdit: an edit names no call or several, or a column that has no new value.
     """
-    calls: dict[int, Call] = {}
+    found: dict[int, Call] = {}
     for edit in edits:
         number = _named(connection, error_id, edit)
-        if number not in calls:
-            calls[number] = call.parked(connection, error_id, number)
-        calls[number] = _changed(calls[number], edit)
-    return list(calls.values())
+        if number not in found:
+            found[number] = calls.parked(connection, error_id, number)
+        found[number] = _changed(found[number], edit)
+    return list(found.values())
+
+
+def procedures(
+    calls: Sequence[ProcedureCall], edits: Sequence[Edit]
+) -> tuple[list[ProcedureCall], list[Edit]]:
+    """The procedures of a transaction with edited arguments, and the other edits.
+
+    An edit is about a procedure where it gives its number or name; its column is the
+    number of the argument, from 1.
+
+    Raises:
+        BadEdit: the procedure is called several times, or has no such argument.
+    """
+    found, left = list(calls), list[Edit]()
+    for edit in edits:
+        places = [
+            n for n, one in enumerate(found) if edit.call in (one.call_no, one.name)
+        ]
+        if len(places) > 1:
+            raise BadEdit(
+                f"{edit.call}.{edit.column} names {len(places)} calls.", edit=edit
+            )
+        if places:
+            found[places[0]] = _with_argument(found[places[0]], edit)
+        else:
+            left.append(edit)
+    return found, left
+
+
+def _with_argument(one: ProcedureCall, edit: Edit) -> ProcedureCall:
+    arguments = list(one.arguments)
+    place = int(edit.column) - 1 if edit.column.isdecimal() else -1
+    if not 0 <= place < len(arguments):
+        raise BadEdit(f"Call {one.call_no} has no argument {edit.column!r}.", edit=edit)
+    argument = arguments[place]
+    # What was a bare NULL has no type: as a text it is.
+    type_ = argument.type or (None if edit.value is None else "text")
+    arguments[place] = Argument(type=type_, value=edit.value)
+    return replace(one, arguments=tuple(arguments))
 
 
 def _named(connection: Connection, error_id: int, edit: Edit) -> int:

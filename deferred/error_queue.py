@@ -11,9 +11,15 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import ColumnElement, Connection, Row, and_, func, or_, select
 
-from deferred import waiting
-from deferred.catalog import error_call, error_footprint, error_transaction
+from deferred import procedure_call, waiting
+from deferred.catalog import (
+    error_call,
+    error_footprint,
+    error_procedure,
+    error_transaction,
+)
 from deferred.errors import NoSuchError
+from deferred.procedure_call import Argument, ProcedureCall
 from deferred.waiting import Edge
 from sites import QualifiedName, Site, identity
 
@@ -31,6 +37,17 @@ class ErrorCall:
     #: the master's row when the transaction was parked
     current: Mapping[str, str | None] | None
     conflict: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ErrorProcedure:
+    """A procedure that a parked transaction calls."""
+
+    call_no: int
+    name: str
+    arguments: tuple[Argument, ...]
+    #: why the transaction was parked, if this call was the reason
+    error: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +69,8 @@ class ErrorTransaction:
     call_count: int | None = None
     #: those that were asked for; empty in lists
     calls: tuple[ErrorCall, ...] = ()
+    #: procedures that it calls, between those; empty in lists
+    procedures: tuple[ErrorProcedure, ...] = ()
     #: after which call the next page begins; None when this is the last one
     next_after: int | None = None
     #: who waits for whom around it; empty in lists
@@ -85,16 +104,24 @@ def show_error(
     with site.begin() as connection:
         identity.read(connection)
         row = get(connection, error_id)
-        count = connection.scalar(select(func.count()).where(mine))
+        count = _count(connection, error_id)
         more = None if limit is None else limit + 1
         found = connection.execute(wanted.order_by("call_no").limit(more)).all()
         edges = waiting.around(connection, row.origin_id, error_id)
+        called = connection.execute(_procedures(error_id)).all()
     calls = tuple(_call(call) for call in found[:limit])
+    more_follow = len(found) > len(calls)
     return replace(
         _transaction(row),
         call_count=count,
         calls=calls,
-        next_after=calls[-1].call_no if len(found) > len(calls) else None,
+        procedures=tuple(
+            _procedure(one)
+            for one in called
+            if one.call_no > after
+            and not (more_follow and one.call_no > calls[-1].call_no)
+        ),
+        next_after=calls[-1].call_no if more_follow else None,
         edges=edges,
     )
 
@@ -128,7 +155,7 @@ def delete_errors(
 def remove(connection: Connection, which: ColumnElement[bool]) -> int:
     """Remove parked transactions with all that they have.
 
-    Writes error_transaction, error_call and error_footprint.
+    Writes error_transaction, error_call, error_procedure and error_footprint.
 
     Parameters:
         which: a condition on `error_transaction`.
@@ -139,7 +166,7 @@ def remove(connection: Connection, which: ColumnElement[bool]) -> int:
     gone = connection.scalars(
         sa.delete(error_transaction).where(which).returning(error_transaction.c.id)
     ).all()
-    for table in (error_call, error_footprint):
+    for table in (error_call, error_procedure, error_footprint):
         connection.execute(sa.delete(table).where(table.c.error_id.in_(gone)))
     return len(gone)
 
@@ -160,12 +187,40 @@ def get(connection: Connection, error_id: int) -> Row[Any]:
     return row
 
 
+def procedures(connection: Connection, error_id: int) -> list[ProcedureCall]:
+    """The procedures that a parked transaction calls, in order."""
+    return [
+        procedure_call.read(row) for row in connection.execute(_procedures(error_id))
+    ]
+
+
+def numbers(connection: Connection, origin_id: uuid.UUID) -> tuple[int, ...]:
+    """The numbers of all parked transactions of an origin."""
+    of_origin = error_transaction.c.origin_id == origin_id
+    wanted = select(error_transaction.c.id).where(of_origin).order_by("id")
+    return tuple(connection.scalars(wanted))
+
+
+def with_procedures(connection: Connection, origin_id: uuid.UUID) -> tuple[int, ...]:
+    """The numbers of those that call procedures: nobody knows what they touch."""
+    wanted = (
+        select(error_transaction.c.id)
+        .where(error_transaction.c.origin_id == origin_id, _calls_procedures())
+        .order_by("id")
+    )
+    return tuple(connection.scalars(wanted))
+
+
+def _calls_procedures() -> ColumnElement[bool]:
+    return sa.exists().where(error_procedure.c.error_id == error_transaction.c.id)
+
+
 def parked(
     connection: Connection,
     origin_id: uuid.UUID,
     tables: Sequence[QualifiedName] | None = None,
 ) -> int:
-    """How many transactions of an origin are parked that touch some tables, or any."""
+    """How many parked transactions of an origin may touch some tables, or any."""
     wanted = select(func.count()).where(error_transaction.c.origin_id == origin_id)
     if tables is not None:
         touching = select(error_call.c.error_id).where(
@@ -180,8 +235,31 @@ def parked(
                 ),
             )
         )
-        wanted = wanted.where(error_transaction.c.id.in_(touching))
+        wanted = wanted.where(
+            or_(error_transaction.c.id.in_(touching), _calls_procedures())
+        )
     return connection.scalar(wanted) or 0
+
+
+def _count(connection: Connection, error_id: int) -> int:
+    """How many calls a transaction has, of procedures too."""
+    each = (
+        select(func.count()).where(table.c.error_id == error_id).scalar_subquery()
+        for table in (error_call, error_procedure)
+    )
+    return connection.scalar(select(sum(each, start=sa.literal(0)))) or 0
+
+
+def _procedures(error_id: int) -> sa.Select[*tuple[Any, ...]]:
+    mine = error_procedure.c.error_id == error_id
+    return select(error_procedure).where(mine).order_by("call_no")
+
+
+def _procedure(row: Row[Any]) -> ErrorProcedure:
+    call = procedure_call.read(row)
+    return ErrorProcedure(
+        call_no=call.call_no, name=call.name, arguments=call.arguments, error=row.error
+    )
 
 
 def _transaction(row: Row[Any]) -> ErrorTransaction:

@@ -128,6 +128,48 @@ class WaitsForError(SnaptideError):
     hint = "Settle that one first, or retry both with --with-dependants."
 
 
+class ProcedureNotAllowed(SnaptideError):
+    """A call names something that may not run at the destination."""
+
+    code = "SNP-316"
+    #: in the transaction that calls it
+    call_no: int
+    hint = (
+        "If it is to run there: snaptide procedure allow SITE NAME, or register the "
+        "routine on the machine that pushes. Then retry the error transaction."
+    )
+
+
+class ProcedureFailed(SnaptideError):
+    """A procedure that was called raised an error; its transaction was not applied."""
+
+    code = "SNP-317"
+    #: in the transaction that calls it
+    call_no: int
+    hint = "Settle the cause, then retry it; --edit CALL_NO.2=VALUE changes argument 2."
+
+
+class UnknownProcedure(SnaptideError):
+    """There is no procedure of that name, or no type of an argument."""
+
+    code = "SNP-318"
+    hint = "Give the name as schema.procedure; the schema public may be left out."
+
+
+class ProcedureEndsTransaction(SnaptideError):
+    """A procedure tried to end the transaction that it was called in."""
+
+    code = "SNP-319"
+    hint = "Leave commit and rollback to the caller; begin_nested() makes savepoints."
+
+
+class NoDestination(SnaptideError):
+    """A call of a procedure goes to no site, or to one that nothing is queued for."""
+
+    code = "SNP-320"  # Oracle: ORA-23301, ORA-23352
+    hint = "Destinations are the masters of a site's updatable snapshots, each once."
+
+
 class SynchronousConflict(SnaptideError):
     """The master's row is not what the site's was, and no rule settles that."""
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import sqlalchemy as sa
@@ -48,6 +48,11 @@ class Relation:
     error_ids: tuple[int, ...]
     #: it does, whatever rows the master has now
     certain: bool
+
+    def besides(self, error_ids: Sequence[int]) -> Relation:
+        """The same, and perhaps to these too."""
+        both = {*self.error_ids, *error_ids}
+        return replace(self, error_ids=tuple(sorted(both)))
 
 
 #: Bytes kept of a hash: enough that two entries never meet by chance.

@@ -65,7 +65,8 @@ def net_changes(
     """The net changes of transactions in one queue, as rows to be shipped.
 
     Parameters:
-        transactions: has `xid` and `order_no`.
+        transactions: has `xid` and `order_no`; with `after` too, its rows are steps
+            (`procedure_call.steps`), each a unit of its own.
         group: the unit of all of them together; without it each transaction is a
             unit by itself, named by its order number.
         after: only calls with a higher number than this one.
@@ -124,9 +125,26 @@ def _calls(queue: Queue, transactions: sa.FromClause, after: int | None) -> CTE:
         .join_from(call, transactions, transactions.c.xid == call.c.xid)
         .where(call.c.xid == func.any(func.array(xids)))
         .where(*([] if after is None else [call.c.call_no > after]))
+        .where(*_in_step(call, transactions))
         .cte("calls")
         .prefix_with("NOT MATERIALIZED")
     )
+
+
+def _in_step(
+    call: sa.TableClause, transactions: sa.FromClause
+) -> list[ColumnElement[bool]]:
+    """Whether a call lies in a step, where transactions are given by their steps.
+
+    What a procedure changed at the site is left to the procedure.
+    """
+    if "after" not in transactions.c:
+        return []
+    return [
+        call.c.call_no > transactions.c.after,
+        call.c.call_no <= transactions.c.order_no,
+        cast(call.c.kind, Text).in_(("I", "U", "D")),
+    ]
 
 
 def _repeated(calls: CTE, by: list[str]) -> CTE:

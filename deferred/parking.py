@@ -7,7 +7,7 @@ the memory of a small one.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -24,7 +24,9 @@ from sqlalchemy import (
 )
 
 from deferred import footprint, image
-from deferred.catalog import error_call, error_transaction
+from deferred.catalog import error_call, error_procedure, error_transaction
+from deferred.procedure_call import stored
+from deferred.steps import Steps
 from sites.staged import Staged, selected
 from sites.values import unnested
 
@@ -51,18 +53,16 @@ class Parked:
 def park(
     connection: Connection,
     facts: Parked,
-    changes: Sequence[Staged],
-    rows: Mapping[str, Any],
+    steps: Steps,
     conflicts: Mapping[int, str],
 ) -> int:
     """Store a transaction with all its calls; for its origin it is delivered.
 
-    Writes error_transaction, error_call and error_footprint.
+    Writes error_transaction, error_call, error_procedure and error_footprint.
 
     Parameters:
-        changes: the work tables that hold its calls.
-        rows: equalities that select them there (column -> value).
-        conflicts: call number -> what no rule settled.
+        steps: its calls: row changes in work tables, and procedures.
+        conflicts: call number -> what no rule settled, or what a procedure raised.
 
     Returns:
         The number by which people name it.
@@ -73,10 +73,19 @@ def park(
         sa.insert(error_transaction).values(values).returning(error_transaction.c.id)
     ).scalar_one()
     columns = [column.name for column in error_call.columns]
-    for staged in changes:
-        calls = _calls(staged, rows, error_id, conflicts)
+    for staged in steps.changed:
+        calls = _calls(staged, steps.rows, error_id, conflicts)
         connection.execute(sa.insert(error_call).from_select(columns, calls))
-    footprint.write(connection, error_id, facts.origin_id, changes, rows)
+    for call in steps.calls:
+        values = {
+            "error_id": error_id,
+            "call_no": call.call_no,
+            "name": call.name,
+            "arguments": stored(call.arguments),
+            "error": conflicts.get(call.call_no),
+        }
+        connection.execute(sa.insert(error_procedure).values(values))
+    footprint.write(connection, error_id, facts.origin_id, steps.changed, steps.rows)
     return error_id
 
 

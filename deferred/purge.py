@@ -10,14 +10,18 @@ import sqlalchemy as sa
 from sqlalchemy import Connection, and_, func, not_, select
 
 from deferred import ledger
-from deferred.catalog import deferred_transaction, delivery, destination
+from deferred.catalog import (
+    deferred_transaction,
+    delivery,
+    destination,
+    procedure_call,
+)
 from deferred.catalog import queue as queue_catalog
 from deferred.coordinator import staging
 from deferred.covered import beyond
-from deferred.queue import Queue, list_queues
+from deferred.queue import Queue, call_numbers, list_queues
 from sites import Site, faults, identity
 from sites.catalog import SCHEMA
-from sites.types import NativeType
 
 #: Delivered calls stay this long: a master that is restored from yesterday's backup
 #: gets them again.
@@ -63,6 +67,7 @@ def purge(
             folded += _fold(connection, queue, fold_after)
             faults.point("queue_purge.after_fold")
             calls += _purge_calls(connection, queue, retention)
+        calls += _purge_procedures(connection, retention)
         ledger.purge(connection)
         faults.point("queue_purge.before_commit")
         report = QueuePurgeReport(
@@ -83,8 +88,30 @@ def _purge_calls(connection: Connection, queue: Queue, retention: timedelta) -> 
         .where(_delivered_before(queue, retention))
         .where(not_(beyond(covered.c.covered_batch, covered.c.covered_order)))
     )
-    _note_purged(connection, queue, gone)
+    _note_purged(connection, queue.destination, gone)
     return connection.execute(sa.delete(calls).where(calls.c.xid.in_(gone))).rowcount
+
+
+def _purge_procedures(connection: Connection, retention: timedelta) -> int:
+    """Remove calls of procedures that all their destinations have answered long ago."""
+    call = procedure_call
+    to = func.unnest(call.c.destinations).label("name")
+    each = select(call.c.call_no, call.c.xid, to).subquery()
+    needed = (
+        select(each.c.call_no)
+        .outerjoin(
+            delivery,
+            and_(delivery.c.destination == each.c.name, delivery.c.xid == each.c.xid),
+        )
+        .where(not_(func.coalesce(_answered_before(retention), sa.false())))
+    )
+    done = call.c.call_no.not_in(needed)
+    for name in connection.scalars(select(to).where(done).distinct()).all():
+        gone = select(call.c.xid).where(
+            done, sa.literal(name) == func.any(call.c.destinations)
+        )
+        _note_purged(connection, name, gone)
+    return connection.execute(sa.delete(call).where(done)).rowcount
 
 
 def _fold(connection: Connection, queue: Queue, after: timedelta) -> int:
@@ -116,16 +143,16 @@ def _fold(connection: Connection, queue: Queue, after: timedelta) -> int:
         sa.insert(extra).from_select([c.name for c in extra.columns], rows)
     )
     gone = select(old.c.xid).join(covered, uncovered)
-    _note_purged(connection, queue, gone)
+    _note_purged(connection, queue.destination, gone)
     return connection.execute(sa.delete(calls).where(calls.c.xid.in_(gone))).rowcount
 
 
-def _note_purged(connection: Connection, queue: Queue, gone: sa.Select[Any]) -> None:
+def _note_purged(connection: Connection, name: str, gone: sa.Select[Any]) -> None:
     """Note the last place whose calls cannot be pushed again."""
     last = connection.execute(
         select(delivery.c.batch, delivery.c.order_no)
         .where(
-            delivery.c.destination == queue.destination,
+            delivery.c.destination == name,
             delivery.c.xid.in_(gone),
             delivery.c.batch.is_not(None),
         )
@@ -138,7 +165,7 @@ def _note_purged(connection: Connection, queue: Queue, gone: sa.Select[Any]) -> 
     connection.execute(
         sa.update(destination)
         .where(
-            destination.c.name == queue.destination,
+            destination.c.name == name,
             place < sa.tuple_(sa.literal(last.batch), sa.literal(last.order_no)),
         )
         .values(purged_batch=last.batch, purged_order=last.order_no)
@@ -146,17 +173,16 @@ def _note_purged(connection: Connection, queue: Queue, gone: sa.Select[Any]) -> 
 
 
 def _delivered_before(queue: Queue, age: timedelta) -> sa.ColumnElement[bool]:
-    return and_(
-        delivery.c.destination == queue.destination,
-        delivery.c.delivered_at < func.clock_timestamp() - sa.cast(age, sa.Interval),
-    )
+    return and_(delivery.c.destination == queue.destination, _answered_before(age))
+
+
+def _answered_before(age: timedelta) -> sa.ColumnElement[bool]:
+    return delivery.c.delivered_at < func.clock_timestamp() - sa.cast(age, sa.Interval)
 
 
 def _purge_transactions(connection: Connection, retention: timedelta) -> int:
     """Forget transactions that have no calls left in any queue."""
-    xids = [select(calls.c.xid) for calls in (q.sql() for q in list_queues(connection))]
-    nothing = sa.select(sa.cast(sa.null(), NativeType("xid8"))).where(sa.false())
-    left = sa.union_all(*(xids or [nothing])).subquery()
+    left = sa.union_all(*call_numbers(connection)).subquery()
     cutoff = func.clock_timestamp() - sa.cast(retention, sa.Interval)
     # In no window at all: its queue was dropped.
     needed = sa.exists().where(
@@ -165,7 +191,7 @@ def _purge_transactions(connection: Connection, retention: timedelta) -> int:
     )
     done = and_(
         not_(needed),
-        deferred_transaction.c.xid.not_in(select(next(iter(left.c)))),
+        deferred_transaction.c.xid.not_in(select(left.c.xid)),
     )
     gone = connection.execute(sa.delete(deferred_transaction).where(done)).rowcount
     if gone:

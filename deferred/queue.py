@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from sqlalchemy import ColumnElement, Connection, and_, func, select
 
 from deferred import captured, views
-from deferred.catalog import delivery, destination
+from deferred.catalog import delivery, destination, procedure_call
 from deferred.catalog import queue as queue_catalog
 from deferred.errors import QueueNotEmpty
 from deferred.work import described
@@ -114,6 +114,7 @@ def create_queue(
             table=base,
             view=names.parse(snapshot),
             queue=table,
+            destination=destination,
             extra=extra_table,
             identity=tuple(identity),
             columns=tuple(columns),
@@ -227,6 +228,21 @@ def undelivered_calls(connection: Connection, queue: Queue) -> int:
     return connection.scalar(counted) or 0
 
 
+def call_numbers(
+    connection: Connection, destination: str | None = None
+) -> list[sa.Select[Any]]:
+    """Where calls are queued: xid and call_no of all to a destination, or to any.
+
+    One statement for each queue, and one for procedures that are called.
+    """
+    tables = [queue.sql() for queue in list_queues(connection, destination)]
+    called = select(procedure_call.c.xid, procedure_call.c.call_no)
+    if destination is not None:
+        to = procedure_call.c.destinations
+        called = called.where(sa.literal(destination) == func.any(to))
+    return [*(select(table.c.xid, table.c.call_no) for table in tables), called]
+
+
 def delivery_of(queue: Queue, calls: sa.TableClause) -> ColumnElement[bool]:
     """Joins a queue's calls with what is known of their transactions' delivery."""
     return and_(
@@ -277,6 +293,7 @@ def _capture(
         table=described(connection, queue.base, queue.columns),
         view=names.parse(queue.snapshot),
         queue=queue.queue_table,
+        destination=queue.destination,
         extra=queue.extra_table,
         identity=queue.identity_columns,
         columns=queue.columns,

@@ -25,7 +25,12 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import insert
 
 from deferred.batch import deliveries
-from deferred.catalog import deferred_transaction, delivery, destination
+from deferred.catalog import (
+    deferred_transaction,
+    delivery,
+    destination,
+    procedure_call,
+)
 from deferred.queue import Queue, list_queues
 from sites import position
 from sites.catalog import SCHEMA
@@ -60,15 +65,14 @@ def restamp(connection: Connection, generation: int) -> int:
     shift = 2 * generation * STRETCH
     moved = _move(connection, deferred_transaction, shift)
     _move(connection, delivery, shift)
+    _move(connection, procedure_call, shift)
     for queue in queues:
         _move(connection, queue.sql(), shift)
         # Seen by everybody, whatever is numbered from now on.
         extra = sa.table(queue.extra_table, sa.column("xid", Xid8()), schema=SCHEMA)
         connection.execute(update(extra).values(xid=position.xid8(3)))
     for name in connection.scalars(select(destination.c.name)).all():
-        to_it = [queue for queue in queues if queue.destination == name]
-        if to_it:
-            connection.execute(deliveries(to_it, name))
+        connection.execute(deliveries(connection, name))
     connection.execute(
         update(destination).values(
             window_end=func.pg_current_snapshot(),
@@ -84,8 +88,7 @@ def _part(connection: Connection, queues: list[Queue], shift: int) -> None:
 
     Their calls came later than the older one's place in the order.
     """
-    for queue in queues:
-        calls = queue.sql()
+    for calls in (procedure_call, *(queue.sql() for queue in queues)):
         older = sa.exists().where(
             deferred_transaction.c.xid == calls.c.xid,
             deferred_transaction.c.order_no >= calls.c.call_no,

@@ -9,17 +9,34 @@ from typing import Any
 from sqlalchemy import Connection, Row, select
 from sqlalchemy.exc import DBAPIError
 
-from deferred import error_queue, marker, sqlstate, unparking, work
-from deferred.call import Call
+from deferred import edit, error_queue, marker, sqlstate, unparking, work
+from deferred.calls import Call
 from deferred.catalog import error_transaction
 from deferred.edit import Edit, edited
-from deferred.errors import BadEdit, RetryFailed, WaitsForError
-from masters.apply import Unit, apply
+from deferred.errors import (
+    BadEdit,
+    ProcedureFailed,
+    ProcedureNotAllowed,
+    RetryFailed,
+    WaitsForError,
+)
+from deferred.procedure_call import ProcedureCall
+from deferred.steps import Steps, apply
+from masters.apply import Unit
 from masters.detect import Made
 from masters.errors import InvalidNetChange
 from sites import Site, faults, identity
 from sites.errors import NoFreeValue, RowCountMismatch
 from sites.staged import Staged
+
+#: Why a transaction cannot be applied, besides conflicts and what the database says.
+_FAILURES = (
+    RowCountMismatch,
+    InvalidNetChange,
+    NoFreeValue,
+    ProcedureFailed,
+    ProcedureNotAllowed,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,17 +69,7 @@ def retry(
     marker.lock(connection, row.origin_id, row.origin)
     row = error_queue.get(connection, error_id)
     _refuse_before_its_turn(connection, row)
-    staged = _staged(connection, error_id, edited(connection, error_id, edits))
-    made = Made(transaction=row.origin_transaction, changed_at=row.start_time)
-    unit = Unit(
-        number=error_id,
-        staged=staged,
-        counts=work.counts(connection, staged, error_id),
-        origin=row.origin,
-        master=master.name,
-        made=lambda _: made,
-    )
-    resolved = _apply(connection, unit, error_id)
+    resolved = _apply(connection, _steps(connection, master, row, edits), error_id)
     error_queue.remove(connection, error_transaction.c.id == error_id)
     faults.point("retry.before_commit")
     return RetryReport(error_id=error_id, applied=True, conflicts_resolved=resolved)
@@ -95,6 +102,31 @@ def retry_errors(
         own = edits if error_ids and error_id == error_ids[0] else ()
         reports.append(_retry_alone(master, error_id, own))
     return reports
+
+
+def _steps(
+    connection: Connection, master: Site, row: Row[Any], edits: Sequence[Edit]
+) -> Steps:
+    """The transaction as it was parked, or as it is edited."""
+    procedures = error_queue.procedures(connection, row.id)
+    procedures, left = edit.procedures(procedures, edits)
+    instead = edited(connection, row.id, left)
+    staged = _staged(connection, row.id, instead, procedures)
+    made = Made(transaction=row.origin_transaction, changed_at=row.start_time)
+    return Steps(
+        units=[
+            Unit(
+                number=number,
+                staged=staged,
+                counts=work.counts(connection, staged, number),
+                origin=row.origin,
+                master=master.name,
+                made=lambda _: made,
+            )
+            for number in unparking.units(row.id, procedures)
+        ],
+        calls=procedures,
+    )
 
 
 def _retry_alone(master: Site, error_id: int, edits: Sequence[Edit]) -> RetryReport:
@@ -141,16 +173,16 @@ def _refuse_before_its_turn(connection: Connection, row: Row[Any]) -> None:
         )
 
 
-def _apply(connection: Connection, unit: Unit, error_id: int) -> int:
+def _apply(connection: Connection, steps: Steps, error_id: int) -> int:
     savepoint = connection.begin_nested()
     try:
-        outcome = apply(connection, unit)
+        outcome = apply(connection, steps)
     except DBAPIError as error:
         if not (sqlstate.caused_by_data(error) or sqlstate.gave_way(error)):
             raise
         savepoint.rollback()
         raise _failure(error, error_id) from error
-    except (RowCountMismatch, InvalidNetChange, NoFreeValue) as error:
+    except _FAILURES as error:
         savepoint.rollback()
         raise RetryFailed(f"Error transaction {error_id}: {error.message}") from error
     if outcome.unresolved:
@@ -162,11 +194,14 @@ def _apply(connection: Connection, unit: Unit, error_id: int) -> int:
 
 
 def _staged(
-    connection: Connection, error_id: int, instead: Sequence[Call]
+    connection: Connection,
+    error_id: int,
+    instead: Sequence[Call],
+    procedures: Sequence[ProcedureCall],
 ) -> list[Staged]:
     try:
         with connection.begin_nested():
-            return unparking.stage(connection, error_id, instead)
+            return unparking.stage(connection, error_id, instead, procedures)
     except DBAPIError as error:  # an edit that the column's type cannot read
         if not sqlstate.caused_by_data(error):
             raise

@@ -8,7 +8,7 @@ from functools import partial
 
 from sqlalchemy import Connection, Select, select
 
-from deferred import net_change, unsent, work
+from deferred import net_change, procedure_call, unsent, work
 from deferred.batch import Batch, within
 from deferred.catalog import delivery
 from deferred.queue import Queue, list_queues
@@ -64,6 +64,7 @@ def ship(
     together: bool,
     bulk: int,
     only: Sequence[int] | None = None,
+    in_steps: bool = False,
     told: Callable[[int], None] | None = None,
 ) -> None:
     """Fill the work tables with the net changes of a part of the batch.
@@ -73,6 +74,7 @@ def ship(
         together: as one change, with `end` for its unit; else each by itself.
         bulk: from so many rows on a table's changes go by COPY.
         only: the order numbers among them that are wanted; all when not given.
+        in_steps: some call procedures, so that each step is a unit.
         told: from time to time, how many changes have gone.
     """
     work.clear(line.target, line.staged)
@@ -82,7 +84,9 @@ def ship(
     )
     if only is not None:
         chosen = chosen.where(delivery.c.order_no.in_(only))
-    transactions = chosen.subquery()
+    transactions = (
+        procedure_call.steps(line.batch, after, end) if in_steps else chosen.subquery()
+    )
     lines = zip(line.queues, line.staged, line.comparisons, strict=True)
     gone = 0
     for queue, staged, comparison in lines:

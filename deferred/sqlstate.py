@@ -19,6 +19,10 @@ _ROW_SECURITY = "row-level security"
 #: where one moment is looked at.
 _GAVE_WAY = {"55P03", "40P01", "40001"}
 
+#: Of those, what can come over any statement, and goes.
+_PASSING = {"08", "40", "53", "57", "58", "XX"}
+_HELD_UP = {"55P03", "55006", "25006"}
+
 #: What the driver raises without asking the database.
 _UNCARRIED = (DataError, ProgrammingError)
 
@@ -48,6 +52,15 @@ def caused_by_data(error: DBAPIError) -> bool:
 def caused_by_transaction(error: DBAPIError) -> bool:
     """Whether another transaction may well be applied: data, schema and rights."""
     return caused_by_data(error) or of(error)[:2] in ("0A", "42")
+
+
+def passes(error: DBAPIError) -> bool:
+    """Whether a procedure that failed so may end well the next time.
+
+    Rights, and what it lacks, are its own: waiting for them would stop the queue.
+    """
+    state = of(error)
+    return error.connection_invalidated or state[:2] in _PASSING or state in _HELD_UP
 
 
 def gave_way(error: DBAPIError) -> bool:

@@ -2,32 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import Connection, Row, Text, func, literal, select
 
-from deferred import call, work
-from deferred.call import Call
+from deferred import calls, work
+from deferred.calls import Call
 from deferred.catalog import error_call
+from deferred.procedure_call import ProcedureCall
 from sites import QualifiedName, transport
 from sites.staged import Staged
 from sites.values import from_text
 
 
+def units(error_id: int, procedures: Sequence[ProcedureCall]) -> list[int]:
+    """What numbers the steps of a parked transaction have in work tables, in order."""
+    return [*range(-len(procedures), 0), error_id]
+
+
 def stage(
-    connection: Connection, error_id: int, instead: Sequence[Call] = ()
+    connection: Connection,
+    error_id: int,
+    instead: Sequence[Call] = (),
+    procedures: Sequence[ProcedureCall] = (),
 ) -> list[Staged]:
-    """Put the calls of a parked transaction into work tables, its number the unit.
+    """Put the row changes of a parked transaction into work tables, by its `units`.
 
     Parameters:
         instead: edited calls, staged in place of those of the same number.
+        procedures: that it calls; they part its row changes.
 
     Raises:
         UnknownTable, UnknownColumn: the master table changed meanwhile.
         sqlalchemy.exc.DBAPIError: a column's type cannot read a value any more.
     """
+    unit = _unit(error_id, procedures)
     staged = []
     for number, row in enumerate(_tables(connection, error_id)):
         target = QualifiedName(row.target_schema, row.target_table)
@@ -35,12 +47,12 @@ def stage(
             connection, number, target, tuple(row.columns), tuple(row.identity_columns)
         )
         edited = [c for c in instead if _belongs(c, one)]
-        _insert(connection, error_id, one, [c.call_no for c in edited])
+        _insert(connection, error_id, one, unit, [c.call_no for c in edited])
         transport.copy_rows(
             connection,
             one.source,
             work.columns_of(one),
-            call.stage(edited, one, error_id),
+            calls.stage(edited, one, _place(error_id, procedures)),
         )
         transport.analyze(connection, one.source)
         staged.append(one)
@@ -73,8 +85,29 @@ def _belongs(one: Call, staged: Staged) -> bool:
     return (one.target, one.columns, one.identity) == described
 
 
+def _place(error_id: int, procedures: Sequence[ProcedureCall]) -> Callable[[int], int]:
+    """Which unit a call belongs to, by its number."""
+    numbers = [one.call_no for one in procedures]
+    places = units(error_id, procedures)
+    return lambda call_no: places[bisect_left(numbers, call_no)]
+
+
+def _unit(error_id: int, procedures: Sequence[ProcedureCall]) -> sa.ColumnElement[int]:
+    """The same, of rows of `error_call`."""
+    last = literal(error_id, sa.BigInteger)
+    ends = [
+        (error_call.c.call_no < one.call_no, literal(unit, sa.BigInteger))
+        for one, unit in zip(procedures, units(error_id, procedures), strict=False)
+    ]
+    return sa.case(*ends, else_=last) if ends else last
+
+
 def _insert(
-    connection: Connection, error_id: int, staged: Staged, but: Sequence[int]
+    connection: Connection,
+    error_id: int,
+    staged: Staged,
+    unit: sa.ColumnElement[int],
+    but: Sequence[int],
 ) -> None:
     old, new = (
         _record(error_call.c[f"{side}_values"], side, staged) for side in ("old", "new")
@@ -87,8 +120,8 @@ def _insert(
     ]
     calls = (
         select(
-            literal(error_id),
-            literal(error_id),
+            unit,
+            unit,
             sa.false(),
             error_call.c.call_no,
             error_call.c.kind,

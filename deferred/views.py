@@ -22,6 +22,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import JSONB, array
 
+from deferred.catalog import procedure_call
 from sites import QualifiedName, views
 from sites.catalog import SCHEMA
 from sites.types import Xid8
@@ -33,15 +34,19 @@ DEFCALL = QualifiedName(SCHEMA, "defcall")
 DEFLOAD = QualifiedName(SCHEMA, "defload")
 
 
-def replace_defcall(connection: Connection, queues: Sequence[Queue]) -> None:
-    """Make `defcall` show the calls of exactly these queues."""
-    parts = [_calls(queue) for queue in queues] or [_no_calls()]
+def replace_defcall(
+    connection: Connection, queues: Sequence[Queue], *, procedures: bool = True
+) -> None:
+    """Make `defcall` show the calls of exactly these queues, and of procedures."""
+    parts = [_no_calls(), *map(_calls, queues), *([_called()] if procedures else [])]
     views.replace(connection, DEFCALL, sa.union_all(*parts))
 
 
-def replace_defload(connection: Connection, queues: Sequence[Queue]) -> None:
-    """Make `defload` count the calls of exactly these queues."""
-    parts = [_load(queue) for queue in queues] or [_no_load()]
+def replace_defload(
+    connection: Connection, queues: Sequence[Queue], *, procedures: bool = True
+) -> None:
+    """Make `defload` count the calls of exactly these queues, and of procedures."""
+    parts = [_no_load(), *map(_load, queues), *([_called_load()] if procedures else [])]
     views.replace(connection, DEFLOAD, sa.union_all(*parts))
 
 
@@ -54,6 +59,18 @@ def _load(queue: Queue) -> Select[Any]:
         func.count().label("calls"),
         func.sum(size).label("bytes"),
     ).group_by(calls.c.xid)
+
+
+def _called_load() -> Select[Any]:
+    size = func.pg_column_size(procedure_call.c.arguments)
+    to = func.unnest(procedure_call.c.destinations).label("destination")
+    each = select(to, procedure_call.c.xid, size.label("size")).subquery()
+    return select(
+        each.c.destination,
+        each.c.xid,
+        func.count().label("calls"),
+        func.sum(each.c.size).label("bytes"),
+    ).group_by(each.c.destination, each.c.xid)
 
 
 def _no_load() -> Select[*tuple[Any, ...]]:
@@ -84,11 +101,26 @@ def _calls(queue: Queue) -> Select[Any]:
 def _image(
     names: ColumnElement[Any], calls: sa.TableClause, side: str, count: int
 ) -> ColumnElement[Any]:
-    absent = "I" if side == "o" else "D"
+    absent = "Ii" if side == "o" else "Dd"
     values = array([cast(calls.c[f"{side}{n}"], Text) for n in range(1, count + 1)])
     return sa.case(
-        (calls.c.kind == absent, sa.null()),
+        (cast(calls.c.kind, Text).in_(tuple(absent)), sa.null()),
         else_=cast(func.json_object(names, values), JSONB),
+    )
+
+
+def _called() -> Select[Any]:
+    """Calls of procedures, one row a destination."""
+    return select(
+        procedure_call.c.call_no.label("callno"),
+        cast(procedure_call.c.xid, Text).label("deferred_tran_id"),
+        cast(sa.null(), Text).label("snapshot"),
+        func.unnest(procedure_call.c.destinations).label("destination"),
+        cast(sa.null(), Text).label("schemaname"),
+        procedure_call.c.name.label("tablename"),
+        literal("P").label("operation"),
+        cast(sa.null(), JSONB).label("old_values"),
+        procedure_call.c.arguments.label("new_values"),
     )
 
 

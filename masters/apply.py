@@ -47,7 +47,9 @@ class Outcome:
     refused: frozenset[int] = frozenset()
 
 
-def apply(connection: Connection, unit: Unit, *, resolving: bool = True) -> Outcome:
+def apply(
+    connection: Connection, unit: Unit, *, resolving: bool = True, last: bool = True
+) -> Outcome:
     """Apply a unit whole, or say what stands in its way.
 
     Call it in a savepoint and roll that back when the outcome is unresolved:
@@ -55,6 +57,7 @@ def apply(connection: Connection, unit: Unit, *, resolving: bool = True) -> Outc
 
     Parameters:
         resolving: False leaves every conflict unresolved, whatever the rules.
+        last: False leaves deferrable constraints to what else the transaction does.
 
     Raises:
         sqlalchemy.exc.DBAPIError: the database refused a change.
@@ -85,7 +88,8 @@ def apply(connection: Connection, unit: Unit, *, resolving: bool = True) -> Outc
     if not unresolved:
         with users_search_path(connection):
             write.write(connection, unit.staged, counts, {"unit": unit.number})
-            connection.execute(text("SET CONSTRAINTS ALL IMMEDIATE"))
+            if last:
+                connection.execute(text("SET CONSTRAINTS ALL IMMEDIATE"))
         for settlement in settlements:
             if settlement.deletes is not None and settlement.count.get("D"):
                 settlement.deletes.date(connection, unit.number, unit.made)

@@ -25,6 +25,8 @@ REFRESH = "snaptide_refresh"
 COORDINATE = "snaptide_coordinate"
 #: Empties logs and queues of what nobody needs.
 PURGE = "snaptide_purge"
+#: Defers calls of procedures: applications that use `deferred.call`.
+CALL = "snaptide_call"
 #: Looks: `snaptide status`, `snaptide doctor`, lists.
 MONITOR = "snaptide_monitor"
 

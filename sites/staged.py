@@ -66,7 +66,10 @@ class Staged:
 
 
 def selected(source: FromClause, rows: Mapping[str, Any]) -> ColumnElement[bool]:
-    """The rows of a source whose columns have these values, or lie in these ranges."""
+    """The rows of a source whose columns have these values.
+
+    A range or tuple stands for all the values in it.
+    """
     wanted = (_is(source.c[name], value) for name, value in rows.items())
     return and_(sa.true(), *wanted)
 
@@ -85,4 +88,6 @@ def updated(
 def _is(column: ColumnElement[Any], value: object) -> ColumnElement[bool]:
     if isinstance(value, range):
         return column.between(value.start, value.stop - 1)
+    if isinstance(value, tuple):
+        return column.in_(value)
     return column == value

@@ -48,6 +48,8 @@ class QueueCapture:
     #: what users write through; it keeps the columns below it from going
     view: QualifiedName
     queue: str
+    #: where it is pushed to
+    destination: str
     extra: str
     identity: tuple[str, ...]
     #: recorded as o1, n1, o2, n2, ...
@@ -117,6 +119,7 @@ def replace_queue_function(connection: Connection, capture: QueueCapture) -> Non
         **shared,
         function=sql.Identifier(SCHEMA, capture.queue),
         queue=sql.Identifier(SCHEMA, capture.queue),
+        destination=sql.Literal(capture.destination),
         extra=sql.Identifier(SCHEMA, capture.extra),
         view=sql.Literal(sql.Identifier(*_parts(capture.view)).as_string()),
         view_oid=sql.Literal(_oid(connection, capture.view)),

@@ -62,10 +62,16 @@ def from_text(value: ColumnElement[Any], type_name: str) -> ColumnElement[Any]:
 
     A cast to a length would cut what is too long; an assignment refuses it.
     """
+    return sa.cast(value, NativeType(unsized(type_name)))
+
+
+def unsized(type_name: str) -> str:
+    """A type without its length, as a cast to it has to name it."""
     base = _SIZE.sub("", type_name)
     plain, array, _ = base.partition("[]")
-    unsized = _UNSIZED.get(plain, plain) + base[len(plain) :] if array else None
-    return sa.cast(value, NativeType(unsized or _UNSIZED.get(base, base)))
+    if not array:
+        return _UNSIZED.get(base, base)
+    return _UNSIZED.get(plain, plain) + base[len(plain) :]
 
 
 def unnested(

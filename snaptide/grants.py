@@ -15,7 +15,7 @@ from sqlalchemy import Connection, select
 from masters.catalog import snapshot_log
 from sites import QualifiedName, Site, identity, roles
 from sites.catalog import SCHEMA
-from sites.roles import COORDINATE, MONITOR, PURGE, PUSH, REFRESH
+from sites.roles import CALL, COORDINATE, MONITOR, PURGE, PUSH, REFRESH
 from sites.transport import raw
 from snapshots import catalog as snapshots
 
@@ -28,7 +28,7 @@ _OURS = {
     MONITOR: "SELECT",
 }
 #: All roles that there can be, beside `snaptide_apply`.
-ROLES = tuple(_OURS)
+ROLES = (*_OURS, CALL)
 
 Statement = sql.Composed
 
@@ -61,7 +61,7 @@ def run(site: Site) -> list[str]:
 
 
 def _roles() -> Iterator[Statement]:
-    for role in _OURS:
+    for role in ROLES:
         # Roles belong to the cluster: another site of it may have created them.
         yield sql.SQL(
             "DO $$ BEGIN IF to_regrole({0}) IS NULL THEN CREATE ROLE {1} NOLOGIN;"
@@ -76,10 +76,15 @@ def _roles() -> Iterator[Statement]:
 def _schema(connection: Connection) -> Iterator[Statement]:
     database = sql.Identifier(str(connection.engine.url.database))
     ours = sql.Identifier(SCHEMA)
-    for role, rights in _OURS.items():
-        to, on = sql.Identifier(role), sql.SQL(rights)
+    for role in ROLES:
+        to = sql.Identifier(role)
         yield sql.SQL("GRANT CONNECT ON DATABASE {} TO {}").format(database, to)
         yield sql.SQL("GRANT USAGE ON SCHEMA {} TO {}").format(ours, to)
+    yield sql.SQL("GRANT EXECUTE ON FUNCTION {}.defer_call TO {}").format(
+        ours, sql.Identifier(CALL)
+    )
+    for role, rights in _OURS.items():
+        to, on = sql.Identifier(role), sql.SQL(rights)
         for template in _TABLES_AND_SEQUENCES:
             yield sql.SQL(template).format(schema=ours, rights=on, to=to)
     for role in (PUSH, REFRESH, COORDINATE):

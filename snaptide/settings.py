@@ -30,6 +30,7 @@ from sqlalchemy import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
 from deferred import notification
+from deferred import routines as procedures
 from deferred.options import MOST_STREAMS, Options
 from masters.resolution import routines
 from sites import Directory
@@ -142,6 +143,16 @@ class ResolutionSettings(BaseModel):
         return timedelta(days=self.deletes_kept_days)
 
 
+class ProcedureSettings(BaseModel):
+    """`[procedures]`: what calls of procedures run on this machine."""
+
+    model_config = _strict
+
+    #: Python functions by name, as `module:function`; they run where this machine
+    #: pushes to.
+    routines: dict[str, str] = Field(default_factory=dict)
+
+
 class NotificationSettings(BaseModel):
     """`[notification]`: who is told of conflicts that no rule settled."""
 
@@ -236,6 +247,7 @@ class Settings(BaseSettings):
     broker: BrokerSettings | None = None
     spark: SparkSettings = SparkSettings()
     resolution: ResolutionSettings = ResolutionSettings()
+    procedures: ProcedureSettings = ProcedureSettings()
     notification: NotificationSettings = NotificationSettings()
     worker: WorkerSettings = WorkerSettings()
     push: PushSettings = PushSettings()
@@ -298,6 +310,8 @@ class Settings(BaseSettings):
         directory = self.directory()
         for name, routine in self.resolution.routines.items():
             routines.register(name, routine)
+        for name, procedure in self.procedures.routines.items():
+            procedures.register(name, procedure)
         for name, hook in self.notification.hooks.items():
             notification.register(name, hook)
         configure(

@@ -14,9 +14,8 @@ from psycopg.pq import TransactionStatus
 from psycopg.pq.abc import PGresult
 from sqlalchemy import Connection
 
-from deferred import call as calls
-from deferred import net_change, work
-from deferred.call import Call
+from deferred import calls, net_change, work
+from deferred.calls import Call
 from deferred.coordinator import line, printing, staging
 from deferred.coordinator.exchange import Bound, exchange
 from deferred.coordinator.fast import Image, Statement

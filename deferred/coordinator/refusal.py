@@ -9,7 +9,7 @@ import psycopg
 from sqlalchemy import Connection, text
 from sqlalchemy.exc import DBAPIError
 
-from deferred.call import Call
+from deferred.calls import Call
 from deferred.errors import CommitFailed, RefusedByMaster, SynchronousConflict
 from masters.apply import Outcome
 from sites import Site

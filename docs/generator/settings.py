@@ -22,6 +22,7 @@ _MEANINGS = {
     " `sc://host:port` for Spark Connect",
     "spark.conf": "any of Spark's own settings, by their full names",
     "resolution.routines": "name of a routine = `module:function`",
+    "procedures.routines": "name of a procedure = `module:function`",
     "notification.hooks": "name of a hook = `module:function`",
     "worker.pool": "how a worker runs several tasks; prefork is not offered, because a"
     " JVM does not survive fork",

@@ -4,6 +4,8 @@
 -- changes on its own account meanwhile becomes an extra key, which the next
 -- refresh reads again. A cascade fires this as deep as the merge's statement does,
 -- but on another table than the merge says that it writes.
+-- What a procedure changes here that its destination runs too is kept in small letters,
+-- and not sent.
 -- Tables directly manipulated: the queue, the extra keys, deferred_transaction.
 CREATE OR REPLACE FUNCTION {function}() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
@@ -11,6 +13,7 @@ AS $snaptide$
 DECLARE
     xact xid8 := pg_current_xact_id();
     aside boolean;
+    ins "char" := 'I'; upd "char" := 'U'; del "char" := 'D';
 BEGIN
     -- Asked in two steps: the first alone needs no plan.
     IF to_regclass({view}) IS DISTINCT FROM {view_oid}::oid THEN
@@ -35,19 +38,28 @@ BEGIN
         END IF;
         RETURN NULL;
     END IF;
+    IF current_setting('snaptide.call', true) <> '' THEN
+        IF EXISTS (
+            SELECT FROM snaptide.procedure_call p
+            WHERE p.xid = xact AND p.call_no::text = current_setting('snaptide.call', true)
+              AND p.ran_here AND {destination} = ANY (p.destinations)
+        ) THEN
+            ins := 'i'; upd := 'u'; del := 'd';
+        END IF;
+    END IF;
     IF TG_OP = 'INSERT' THEN
         INSERT INTO {queue} (call_no, xid, kind, moved, {new_images})
-        SELECT nextval('snaptide.order_no'), xact, 'I', false, {columns}
+        SELECT nextval('snaptide.order_no'), xact, ins, false, {columns}
         FROM snaptide_new AS n ({row});
     ELSIF TG_OP = 'DELETE' THEN
         INSERT INTO {queue} (call_no, xid, kind, moved, {old_images})
-        SELECT nextval('snaptide.order_no'), xact, 'D', false, {columns}
+        SELECT nextval('snaptide.order_no'), xact, del, false, {columns}
         FROM snaptide_old AS o ({row});
     ELSE
         {refuse_moved}
         INSERT INTO {queue} (call_no, xid, kind, moved, {old_images}, {new_images})
         SELECT nextval('snaptide.order_no'), xact,
-               CASE WHEN n.{key} IS NULL THEN 'D' WHEN o.{key} IS NULL THEN 'I' ELSE 'U' END,
+               CASE WHEN n.{key} IS NULL THEN del WHEN o.{key} IS NULL THEN ins ELSE upd END,
                n.{key} IS NULL OR o.{key} IS NULL,
                {old_columns}, {new_columns}
         FROM snaptide_new AS n ({row}) FULL JOIN snaptide_old AS o ({row}) ON {same_key};

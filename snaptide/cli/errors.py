@@ -13,7 +13,7 @@ from rich.text import Text
 from rich.tree import Tree
 
 import deferred
-from deferred.error_queue import ErrorCall, ErrorTransaction
+from deferred.error_queue import ErrorCall, ErrorProcedure, ErrorTransaction
 from snaptide.cli.arguments import Json, SiteName, complete_site
 from snaptide.cli.failures import ExitCode
 from snaptide.cli.output import cell, facts, show, table
@@ -162,19 +162,36 @@ def _null(text: str) -> deferred.Edit:
 
 
 def _whole(error: ErrorTransaction) -> Group:
-    names = [n for n in error.__slots__ if n not in ("calls", "next_after", "edges")]
+    names = [n for n in error.__slots__ if n not in _PARTS]
     parts: list[Table | Text | Tree] = [facts(error, names)]
     if error.edges:
         parts += [Text(), Text("To be settled first, and what waits:", style="bold")]
         parts += trees(error.id, error.edges)
-    for call in error.calls:
-        parts += [Text(), _title(call), _images(call)]
+    for call in _in_order(error):
+        parts += [Text(), *_shown(call)]
     if error.next_after is not None:
         more = f"More of its calls: --after {error.next_after}"
         parts += [Text(), Text(more, style="bold")]
     return Group(*parts)
 
 
+def _in_order(error: ErrorTransaction) -> list[ErrorCall | ErrorProcedure]:
+    return sorted([*error.calls, *error.procedures], key=lambda call: call.call_no)
+
+
+def _shown(call: ErrorCall | ErrorProcedure) -> list[Text | Table]:
+    if isinstance(call, ErrorCall):
+        return [_title(call), _images(call)]
+    what = f"Call {call.call_no}: procedure {call.name}  {call.error or ''}".rstrip()
+    rows = [
+        (n, one.type, "NULL" if one.value is None else one.value)
+        for n, one in enumerate(call.arguments, 1)
+    ]
+    arguments = [table(["argument", "type", "value"], rows)] if rows else []
+    return [Text(what, style="bold red" if call.error else "bold"), *arguments]
+
+
+_PARTS = ("calls", "procedures", "next_after", "edges")
 _KINDS = {"I": "insert", "U": "update", "D": "delete"}
 
 

@@ -1,7 +1,7 @@
 """What the manuals of HVAR and Informix state, one test each, named after it.
 
 B.7 and C.6 are the lists of statements; 8 (two rows that differ in a text column
-alone) does not apply, and 13 needs deferred procedure calls.
+alone) does not apply.
 """
 
 from collections.abc import Sequence
@@ -195,6 +195,28 @@ def test_b7_12_children_that_come_before_their_parents(sites: Directory) -> None
     )
     assert deferred.push(sites["jfk"]).errors == 0
     assert rows(sites["hq"], "child") == [(10, 1)]
+
+
+def test_b7_13_a_procedure_between_transactions_parts_them(t: Directory) -> None:
+    """Three dispatches in order: the group before, the procedure, the group after."""
+    hq, jfk = t["hq"], t["jfk"]
+    present(t, "(1, 10)")
+    run(
+        hq,
+        "CREATE PROCEDURE note_count() LANGUAGE sql AS"
+        " 'INSERT INTO written (what, c) SELECT ''procedure'', sum(c) FROM t'",
+    )
+    deferred.allow_procedure(hq, "note_count")
+    run_each(jfk, "UPDATE t SET c = 11", "UPDATE t SET c = 12")
+    with jfk.begin() as connection:
+        deferred.call(connection, "note_count")
+    run_each(jfk, "UPDATE t SET c = 13", "UPDATE t SET c = 14")
+    assert deferred.push(jfk).errors == 0
+    assert run(hq, "SELECT what, k, c FROM written ORDER BY n") == [
+        ("update", 1, 12),
+        ("procedure", None, 12),
+        ("update", 1, 14),
+    ]
 
 
 @pytest.mark.parametrize("calls", [1, 100])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -78,10 +78,16 @@ def parked(connection: Connection, error_id: int, call_no: int) -> Call:
     )
 
 
-def stage(calls: Iterable[Call], staged: Staged, unit: int) -> list[list[object]]:
-    """Rows of text for a work table."""
+def stage(
+    calls: Iterable[Call], staged: Staged, unit: Callable[[int], int]
+) -> list[list[object]]:
+    """Rows of text for a work table.
+
+    Parameters:
+        unit: of a call, by its number.
+    """
     return [
-        [unit, unit, "f", call.call_no, call.kind]
+        [unit(call.call_no), unit(call.call_no), "f", call.call_no, call.kind]
         + [(call.old or {}).get(name) for name in staged.columns]
         + [(call.new or {}).get(name) for name in staged.columns]
         for call in calls

@@ -1,0 +1,113 @@
+"""Which procedures of a site's database calls from other sites may run there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+import sqlalchemy as sa
+from sqlalchemy import Connection, select
+from sqlalchemy.dialects.postgresql import insert
+
+from deferred.catalog import allowed_procedure
+from deferred.errors import UnknownProcedure
+from sites import QualifiedName, Site, identity, names
+
+_EXISTS = sa.text(
+    "SELECT FROM pg_catalog.pg_proc p"
+    " JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace"
+    " WHERE n.nspname = :schema AND p.proname = :name AND p.prokind IN ('p', 'f')"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AllowedProcedure:
+    """A procedure or function that calls from other sites may run."""
+
+    name: str
+    allowed_by: str
+    allowed_at: datetime
+    #: False where it was dropped since
+    present: bool
+
+
+def allow_procedure(site: Site, name: str) -> AllowedProcedure:
+    """Let calls from other sites run a procedure or function of a site's database.
+
+    Whatever its arguments; it runs with the rights of the role that pushes, or of its
+    owner where it is SECURITY DEFINER.
+
+    Parameters:
+        name: `procedure` or `schema.procedure`, as names of tables are written.
+
+    Raises:
+        UnknownProcedure: the database has none of that name.
+        BadName: that is no name.
+    """
+    procedure = names.parse(name)
+    with site.begin() as connection:
+        identity.read(connection)
+        if not _present(connection, procedure):
+            raise UnknownProcedure(
+                f"Site {site.name} has no procedure {procedure}.",
+                procedure=str(procedure),
+            )
+        connection.execute(
+            insert(allowed_procedure)
+            .values(schema_name=procedure.schema, procedure_name=procedure.name)
+            .on_conflict_do_nothing()
+        )
+        found = select(allowed_procedure).where(_is(procedure))
+        return _described(connection, connection.execute(found).one())
+
+
+def revoke_procedure(site: Site, name: str) -> bool:
+    """Let no call from another site run a procedure any more; whether one could.
+
+    Raises:
+        BadName: that is no name.
+    """
+    procedure = names.parse(name)
+    with site.begin() as connection:
+        identity.read(connection)
+        gone = connection.execute(sa.delete(allowed_procedure).where(_is(procedure)))
+        return gone.rowcount > 0
+
+
+def list_procedures(site: Site) -> list[AllowedProcedure]:
+    """The procedures and functions that calls from other sites may run, by name."""
+    with site.begin() as connection:
+        identity.read(connection)
+        rows = connection.execute(
+            select(allowed_procedure).order_by("schema_name", "procedure_name")
+        ).all()
+        return [_described(connection, row) for row in rows]
+
+
+def is_allowed(connection: Connection, procedure: QualifiedName) -> bool:
+    """Whether calls from other sites may run a procedure."""
+    return bool(connection.scalar(select(sa.exists().where(_is(procedure)))))
+
+
+def _is(procedure: QualifiedName) -> sa.ColumnElement[bool]:
+    return sa.and_(
+        allowed_procedure.c.schema_name == procedure.schema,
+        allowed_procedure.c.procedure_name == procedure.name,
+    )
+
+
+def _present(connection: Connection, procedure: QualifiedName) -> bool:
+    named = {"schema": procedure.schema, "name": procedure.name}
+    return connection.execute(_EXISTS, named).first() is not None
+
+
+def _described(
+    connection: Connection, row: sa.Row[*tuple[object, ...]]
+) -> AllowedProcedure:
+    procedure = QualifiedName(row.schema_name, row.procedure_name)
+    return AllowedProcedure(
+        name=str(procedure),
+        allowed_by=row.allowed_by,
+        allowed_at=row.allowed_at,
+        present=_present(connection, procedure),
+    )

@@ -1,0 +1,85 @@
+"""`snaptide procedure`: which procedures calls from other sites may run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+import typer
+
+import deferred
+from deferred import AllowedProcedure, routines
+from snaptide.cli.arguments import Json, SiteName
+from snaptide.cli.output import facts, show, table
+from snaptide.cli.program import Program
+
+app = typer.Typer(help="Which procedures calls from other sites may run.")
+
+ProcedureName = Annotated[
+    str, typer.Argument(metavar="NAME", help="procedure or schema.procedure.")
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Procedures:
+    """What may run at a site."""
+
+    #: of its database
+    allowed: tuple[AllowedProcedure, ...]
+    #: Python routines that this machine knows; they run where it pushes to
+    registered: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Revoked:
+    """What may no longer run."""
+
+    name: str
+    #: it could until now
+    was_allowed: bool
+
+
+@app.command()
+def allow(
+    ctx: typer.Context, site: SiteName, name: ProcedureName, json: Json = False
+) -> None:
+    """Let calls from other sites run a procedure or function of a site's database.
+
+    Example: snaptide procedure allow hq billing.close_month
+    """
+    program = Program.of(ctx)
+    report = deferred.allow_procedure(program.site(site), name)
+    show(program, report, lambda: facts(report))
+
+
+@app.command()
+def revoke(
+    ctx: typer.Context, site: SiteName, name: ProcedureName, json: Json = False
+) -> None:
+    """Let no call from another site run a procedure any more.
+
+    Example: snaptide procedure revoke hq billing.close_month
+    """
+    program = Program.of(ctx)
+    was = deferred.revoke_procedure(program.site(site), name)
+    report = Revoked(name=name, was_allowed=was)
+    show(program, report, lambda: facts(report))
+
+
+@app.command("list")
+def list_(ctx: typer.Context, site: SiteName, json: Json = False) -> None:
+    """List what calls may run at a site: procedures there, routines of this machine.
+
+    Example: snaptide procedure list hq
+    """
+    program = Program.of(ctx)
+    report = Procedures(
+        allowed=tuple(deferred.list_procedures(program.site(site))),
+        registered=tuple(routines.names()),
+    )
+    rows = [
+        (one.name, "database" if one.present else "dropped", one.allowed_by)
+        for one in report.allowed
+    ]
+    rows += [(name, "routine", "") for name in report.registered]
+    show(program, report, lambda: table(["name", "what", "allowed by"], rows))

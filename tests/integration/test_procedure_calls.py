@@ -1,0 +1,187 @@
+"""Procedures that transactions call run at the destination, in order, exactly once."""
+
+from decimal import Decimal
+
+import pytest
+import sqlalchemy as sa
+from sqlalchemy import Connection
+
+import deferred
+from deferred import queue, routines
+from sites import Directory, Site
+from tests.linked_table import as_refresh, link, queued, rows, run
+
+RAISE = """
+CREATE PROCEDURE public.raise_all(step int) LANGUAGE sql
+AS 'UPDATE public.orders SET qty = qty + step'
+"""
+
+
+@pytest.fixture
+def orders(sites: Directory) -> Directory:
+    """Two orders at both sites, and a procedure that hq allows."""
+    link(sites)
+    for site in sites.values():
+        as_refresh(site, "INSERT INTO orders VALUES (1, 'n1', 10), (2, 'n2', 20)")
+        run(site, RAISE)
+    deferred.allow_procedure(sites["hq"], "raise_all")
+    return sites
+
+
+@pytest.fixture(autouse=True)
+def no_routines(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let no test find the routines that another one registered."""
+    monkeypatch.setattr(routines, "_registered", {})
+
+
+def quantities(site: Site) -> list[int]:
+    return [row[2] for row in rows(site)]
+
+
+def change(connection: Connection, statement: str) -> None:
+    connection.exec_driver_sql(statement)
+
+
+def test_a_procedure_runs_between_the_row_changes(orders: Directory) -> None:
+    """Before it an order is set, after it another is doubled on what it made."""
+    hq, jfk = orders["hq"], orders["jfk"]
+    with jfk.begin() as connection:
+        change(connection, "UPDATE public.orders SET qty = 100 WHERE id = 1")
+        deferred.call(connection, "raise_all", [5], here=True)
+        change(connection, "UPDATE public.orders SET qty = qty * 2 WHERE id = 2")
+    assert quantities(jfk) == [105, 50]
+    assert quantities(hq) == [10, 20]
+    report = deferred.push(jfk)
+    assert (report.transactions, report.errors) == (1, 0)
+    assert quantities(hq) == [105, 50]
+    assert queued(jfk) == 0
+
+
+def test_one_that_runs_only_there_leaves_the_site_alone(orders: Directory) -> None:
+    with orders["jfk"].begin() as connection:
+        deferred.call(connection, "raise_all", [5])
+    assert quantities(orders["jfk"]) == [10, 20]
+    deferred.push(orders["jfk"])
+    assert quantities(orders["hq"]) == [15, 25]
+
+
+def test_a_rolled_back_transaction_calls_nothing(orders: Directory) -> None:
+    with orders["jfk"].connect() as connection:
+        deferred.call(connection, "raise_all", [5], here=True)
+        connection.rollback()
+    assert deferred.push(orders["jfk"]).transactions == 0
+    assert quantities(orders["hq"]) == quantities(orders["jfk"]) == [10, 20]
+
+
+def test_a_routine_gets_a_connection_and_values(orders: Directory) -> None:
+    seen = []
+
+    @deferred.procedure("pricing.set")
+    def set_price(connection: Connection, number: int, price: Decimal) -> None:
+        seen.append((number, price))
+        change(connection, f"UPDATE orders SET price = {price} WHERE id = {number:d}")
+
+    with orders["jfk"].begin() as connection:
+        deferred.call(connection, "pricing.set", [2, Decimal("7.50")])
+    deferred.push(orders["jfk"])
+    assert seen == [(2, Decimal("7.50"))]
+    assert [row[3] for row in rows(orders["hq"])] == [None, Decimal("7.50")]
+
+
+def test_changes_of_a_procedure_are_logged_there_and_not_sent_back(
+    orders: Directory,
+) -> None:
+    """Other snapshots see them; this site's own ones are kept, in small letters."""
+    hq, jfk = orders["hq"], orders["jfk"]
+    logged = len(rows(hq, "snaptide.mlog$_orders"))
+    with jfk.begin() as connection:
+        deferred.call(connection, "raise_all", [5], here=True)
+    assert run(
+        jfk, "SELECT operation, destination FROM snaptide.defcall ORDER BY 1"
+    ) == [
+        ("P", "hq"),
+        ("u", "hq"),
+        ("u", "hq"),
+    ]
+    deferred.push(jfk)
+    assert len(rows(hq, "snaptide.mlog$_orders")) == logged + 2
+    assert quantities(hq) == [15, 25]
+
+
+def test_what_a_procedure_changes_for_others_is_sent(
+    orders: Directory,
+) -> None:
+    """Only its own destinations run it: what it changes for another one travels."""
+    jfk = orders["jfk"]
+    with jfk.begin() as connection:
+        change(connection, "UPDATE snaptide.queue SET destination = 'elsewhere'")
+        change(
+            connection,
+            "INSERT INTO snaptide.destination (name, window_end)"
+            " VALUES ('elsewhere', pg_current_snapshot())",
+        )
+        queue.replace_functions(connection)
+        deferred.call(connection, "raise_all", [5], destinations=["hq"], here=True)
+    assert run(
+        jfk, "SELECT operation, destination FROM snaptide.defcall ORDER BY 1"
+    ) == [
+        ("P", "hq"),
+        ("U", "elsewhere"),
+        ("U", "elsewhere"),
+    ]
+
+
+VALUES = [
+    ("integer", "7", 7),
+    ("bigint", "9000000000", 9_000_000_000),
+    ("numeric", "1.10", Decimal("1.10")),
+    ("boolean", "t", True),
+    ("text", 'it\'s 5 % of \\ "all" ☃', 'it\'s 5 % of \\ "all" ☃'),
+    ("date", "infinity", sa.cast("infinity", sa.Date)),
+    ("double precision", "0.1", 0.1),
+    ("double precision", "NaN", sa.cast("NaN", sa.Double)),
+    ("bytea", "\\x00ff", b"\x00\xff"),
+    ("jsonb", '{"a": [1, null]}', {"a": [1, None]}),
+    ("character", "ab  ", sa.cast("ab", sa.CHAR(4))),
+    ("interval", "1 mon 2 days", sa.cast("1 month 2 days", sa.Interval)),
+    (
+        "timestamp with time zone",
+        "2013-01-01 12:00:00.000001+00",
+        sa.cast("2013-01-01 13:00:00.000001+01", sa.DateTime(timezone=True)),
+    ),
+    ("integer[]", "[0:1]={1,NULL}", sa.text("'[0:1]={1,NULL}'::int[]")),
+    ('"Odd %s".mood', "so so", sa.text("'so so'::\"Odd %s\".mood")),
+    ('"Odd %s".pair', '(1,"a,b")', sa.text("ROW(1, 'a,b')::\"Odd %s\".pair")),
+    ("int4range", "[1,5)", sa.text("'[1,4]'::int4range")),
+]
+
+
+ODD = [
+    'CREATE SCHEMA "Odd %s"',
+    "CREATE TYPE \"Odd %s\".mood AS ENUM ('so so')",
+    'CREATE TYPE "Odd %s".pair AS (a int, b text)',
+]
+NOTE = """
+CREATE TABLE public.noted (type text, value text);
+CREATE FUNCTION "Odd %s"."no("(v anyelement) RETURNS void LANGUAGE sql AS
+ 'INSERT INTO public.noted VALUES (format_type(pg_typeof(v), NULL), format(''%s'', v))'
+"""
+
+
+def test_arguments_keep_their_types(orders: Directory) -> None:
+    """A function with an odd name notes what it was given, with the type it has."""
+    hq, jfk = orders["hq"], orders["jfk"]
+    run(jfk, *ODD)
+    run(hq, *ODD, NOTE)
+    deferred.allow_procedure(hq, '"Odd %s"."no("')
+    with jfk.begin() as connection:
+        change(connection, "SET LOCAL datestyle = 'SQL, DMY'")
+        change(connection, "SET LOCAL timezone = 'Asia/Tokyo'")
+        change(connection, "SET LOCAL intervalstyle = 'iso_8601'")
+        for _, _, value in VALUES:
+            deferred.call(connection, '"Odd %s"."no("', [value])
+    report = deferred.push(jfk)
+    assert report.errors == 0, deferred.list_errors(hq)
+    assert run(hq, "SELECT * FROM noted") == [
+        (type_, text) for type_, text, _ in VALUES
+    ]
