@@ -22,6 +22,8 @@ from tests.linked_table import link, rows, run, run_everywhere
 
 ACCOUNTS = 16
 START = 1000
+#: Who moves money all the while, beside whoever is killed.
+CLERKS = 2
 
 _MOVE = text("UPDATE account SET balance = balance + :amount WHERE id = :id")
 _NOTE = text("INSERT INTO transfer VALUES (:name, :giver, :taker, :amount)")
@@ -168,12 +170,11 @@ class Bank:
 
     @contextmanager
     def open(self, number: int) -> Iterator[None]:
-        """Have a clerk move money and two witnesses count it while the block runs."""
-        teller = Teller(self.sites, f"clerk-{number}")
-        self._tellers.append(teller)
-        clerk = Clerk(teller)
+        """Have clerks move money and two witnesses count it while the block runs."""
+        tellers = [Teller(self.sites, f"clerk-{number}-{n}") for n in range(CLERKS)]
+        self._tellers += tellers
         witnesses = [Witness(url) for url in self.urls.values()]
-        people: list[Clerk | Witness] = [clerk, *witnesses]
+        people: list[Clerk | Witness] = [*map(Clerk, tellers), *witnesses]
         for one in people:
             one.start()
         try:
