@@ -16,6 +16,7 @@ from celery.signals import worker_ready
 from kombu import Queue
 from kombu.exceptions import OperationalError
 
+from snaptide import broker
 from snaptide.errors import NoBroker
 from snaptide.settings import BrokerSettings, Settings
 
@@ -38,6 +39,7 @@ def celery_app(settings: Settings) -> Celery:
     """
     if settings.broker is None:
         raise NoBroker("The settings have no [broker].")
+    broker.use()
     app = Celery("snaptide", include=["deferred.tasks", "snapshots.tasks"])
     app.conf.update(_conf(settings), **_broker(settings.broker))
     worker_ready.connect(_recover, weak=False, dispatch_uid="snaptide.recover")

@@ -22,6 +22,7 @@ from sites import Directory, Site
 from snaptide.embedded import RedisServer
 from tests.fix_sites import log, rows, run
 from tests.fix_worker import Service, Services, WriteSettings, eventually
+from tests.linked_table import application
 from tests.stories import assert_equal_to_master, column_groups, queued, refresh, settle
 
 pytestmark = pytest.mark.usefixtures("spark")
@@ -117,6 +118,27 @@ def test_in_the_middle_of_a_refresh(
     assert rows(hq, SUM) == [(101001,)]
 
 
+def test_away_for_longer_while_a_task_is_at_work(
+    counter: Directory, redis: RedisServer, services: Services
+) -> None:
+    """The worker waits for Redis, and is there when it comes back."""
+    hq, jfk = counter["hq"], counter["jfk"]
+    worker = services.worker()
+    services.beat()
+    with application(hq) as user:
+        user.execute("SELECT FROM public.t WHERE id = 1 FOR UPDATE")
+        _add(jfk, 1)
+        schedules.schedule(jfk, "push", "hq", every="1s")
+        eventually(lambda: rows(jfk, PUSHING) != [(0,)], what="the push to begin")
+        redis.kill()
+        worker.wait_for_line("Cannot connect to redis")
+    eventually(lambda: queued(jfk) == 0, what="the queue to be empty")
+    redis.start()
+    _add(jfk, 2)
+    eventually(lambda: queued(jfk) == 0, what="the queue to be empty again")
+    assert rows(hq, SUM) == [(100003,)]
+
+
 def test_schedule_that_changes_while_its_task_runs(
     counter: Directory, services: Services
 ) -> None:
@@ -152,7 +174,8 @@ def test_again_and_again_under_writers(
     written: list[int] = []
 
     def write() -> None:
-        while not writing.wait(0.02):
+        # A push applies them one by one, however busy the machine is.
+        while not writing.wait(0.2):
             _add(jfk, 1)
             written.append(1)
 
@@ -160,7 +183,7 @@ def test_again_and_again_under_writers(
     writer.start()
     try:
         for number in range(2):
-            enough = 20 * (number + 1)
+            enough = 5 * (number + 1)
             eventually(lambda: len(written) > enough, what="writes")  # noqa: B023
             eventually(lambda: rows(hq, SUM) != [(100000,)], what="a push")
             lose(redis)
@@ -169,7 +192,7 @@ def test_again_and_again_under_writers(
     finally:
         writing.set()
         writer.join()
-    eventually(lambda: queued(jfk) == 0, seconds=120, what="the queue to be empty")
+    eventually(lambda: queued(jfk) == 0, seconds=300, what="the queue to be empty")
     services.stop()
     settle(jfk)
     assert rows(hq, SUM) == [(100000 + len(written),)]
