@@ -6,7 +6,7 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -17,24 +17,26 @@ from snapshots.spark.java import java_home
 WORKERS = 2
 
 _DEPLOY = "org.apache.spark.deploy"
+_HERE = "127.0.0.1"
 
 
 @contextmanager
-def cluster(folder: Path) -> Iterator[str]:
+def cluster(folder: Path, hosts: Sequence[str] = (_HERE,) * WORKERS) -> Iterator[str]:
     """Start one; gives its address (`spark://...`) and ends it with the block.
 
     Parameters:
         folder: for what workers write.
+        hosts: addresses of this machine, one for each worker. Spark runs a slow
+            task once more on another host alone.
     """
     port = _free_port()
-    address = f"spark://127.0.0.1:{port}"
+    address = f"spark://{_HERE}:{port}"
     with ExitStack() as running:
-        at = ["--host", "127.0.0.1", "--webui-port", "0"]
-        running.enter_context(
-            _process(folder, f"{_DEPLOY}.master.Master", *at, "--port", str(port))
-        )
-        for _ in range(WORKERS):
+        at = ["--webui-port", "0", "--port", str(port), "--host", _HERE]
+        running.enter_context(_process(folder, f"{_DEPLOY}.master.Master", *at))
+        for host in hosts:
             share = ["--cores", "1", "--memory", "2g", "--work-dir", str(folder)]
+            at = ["--webui-port", "0", "--host", host]
             running.enter_context(
                 _process(folder, f"{_DEPLOY}.worker.Worker", *at, *share, address)
             )
@@ -44,8 +46,8 @@ def cluster(folder: Path) -> Iterator[str]:
 def settings() -> dict[str, str]:
     """What a session on this cluster needs to know of this machine."""
     return {
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": _HERE,
+        "spark.driver.bindAddress": _HERE,
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.executor.memory": "1g",
@@ -64,7 +66,9 @@ def _process(folder: Path, *words: str) -> Iterator[None]:
         **os.environ,
         "JAVA_HOME": str(java_home()),
         "SPARK_HOME": str(home),
-        "SPARK_LOCAL_IP": "127.0.0.1",
+        "SPARK_LOCAL_IP": _HERE,
+        # Not the executors': master and workers have little to do.
+        "SPARK_DAEMON_JAVA_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     }
     with (folder / "log").open("a") as log:
         process = subprocess.Popen(

@@ -1,0 +1,142 @@
+"""A program whose Spark tasks run twice: some fail when they are done, some are slow.
+
+It does on a cluster what a worker does: first loads, and refreshes that executors
+compare. Partition 0 of each meets with the accident that is asked for.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
+from pyspark.sql.types import StructType
+
+import snapshots
+from sites import Directory
+from sites.configured import Configuration, configure
+from snapshots import comparison
+from snapshots.spark import load, source
+
+#: Seconds until one attempt gives up waiting for the other.
+PATIENCE = 180
+
+#: What the two accidents are called, and the tables that meet with them.
+FAILS, SLOW = "fails", "slow"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Accident:
+    """What happens to the attempts at one task; they tell each other by files."""
+
+    kind: str
+    marks: Path
+
+    def before_writing(self) -> None:
+        """A slow first attempt begins when the second has written."""
+        if self.kind == SLOW and _attempt() == 0:
+            self._wait("second")
+
+    def after_writing(self) -> None:
+        """A first attempt fails now; a second one ends when the first has written."""
+        if _attempt() == 0:
+            self._mark("first")
+            if self.kind == FAILS:
+                raise RuntimeError("This attempt fails after it has written.")
+        elif _attempt() == 1:
+            self._mark("second")
+            self._wait("first")
+
+    def _mark(self, name: str) -> None:
+        (self.marks / name).touch()
+
+    def _wait(self, name: str) -> None:
+        deadline = time.monotonic() + PATIENCE
+        while not (self.marks / name).exists():
+            if time.monotonic() > deadline:
+                raise RuntimeError(f"The {name} attempt has not written.")
+            time.sleep(0.05)
+
+
+def _attempt() -> int | None:
+    """Which attempt at partition 0 this is."""
+    context = TaskContext.get()
+    assert context is not None
+    return None if context.partitionId() else context.attemptNumber()
+
+
+_Task = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
+
+def loaded_with(accident: Accident) -> Callable[..., _Task]:
+    """What makes the tasks of a first load, with that accident."""
+    make = _LOAD_TASK
+
+    def made(*args: Any) -> _Task:
+        run = make(*args)
+
+        def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            accident.before_writing()
+            done = list(run(batches))
+            accident.after_writing()
+            yield from done
+
+        return task
+
+    return made
+
+
+_LOAD_TASK = load._task
+
+
+def staged_with(accident: Accident) -> type[source.SnaptideSource]:
+    """The data source whose writers meet with that accident."""
+
+    class Writer(source._Writer):
+        def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+            accident.before_writing()
+            written = super().write(iterator)
+            accident.after_writing()
+            return written
+
+    class Source(_SOURCE):
+        def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
+            return Writer(self.options)
+
+    return Source
+
+
+_SOURCE = source.SnaptideSource
+
+
+def main() -> None:
+    """Load and refresh the snapshot of each table, when told to on standard input."""
+    asked = json.loads(sys.stdin.readline())
+    sites = Directory(asked["urls"])
+    configure(
+        Configuration(
+            directory=sites, spark_master=asked["master"], spark_conf=asked["settings"]
+        )
+    )
+    # Executors are to compare few rows as well.
+    comparison.SMALL_WINDOW = 10
+    for line in sys.stdin:
+        what, table = line.split()
+        marks = Path(asked["marks"]) / f"{what}-{table}"
+        marks.mkdir()
+        accident = Accident(kind=table, marks=marks)
+        load._task = loaded_with(accident)
+        source.SnaptideSource = staged_with(accident)  # type: ignore[misc]
+        snapshots.refresh(sites["jfk"], table)
+        print("done", flush=True)  # noqa: T201
+
+
+if __name__ == "__main__":
+    main()
