@@ -20,6 +20,8 @@ from deferred.defer_call import call
 from deferred.edit import Edit
 from deferred.error_queue import delete_errors, list_errors, show_error
 from deferred.everywhere import Pushes, push_all
+from deferred.history import History, history
+from deferred.life import Event, Standing
 from deferred.purge import purge
 from deferred.push import PushReport, push
 from deferred.retry import retry, retry_errors
@@ -36,10 +38,13 @@ __all__ = [
     "AllowedProcedure",
     "Backlog",
     "Edit",
+    "Event",
+    "History",
     "PushReport",
     "Pushes",
     "RecoveryReport",
     "Schedule",
+    "Standing",
     "allow_procedure",
     "call",
     "commit_in_doubt",
@@ -47,6 +52,7 @@ __all__ = [
     "delete_errors",
     "enable_schedule",
     "forget_in_doubt",
+    "history",
     "list_destinations",
     "list_errors",
     "list_in_doubt",

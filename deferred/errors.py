@@ -170,6 +170,20 @@ class NoDestination(SnaptideError):
     hint = "Destinations are the masters of a site's updatable snapshots, each once."
 
 
+class NothingKnown(SnaptideError):
+    """No site that answers knows such a table."""
+
+    code = "SNP-321"
+    hint = "Give the master's table as schema.table; the schema public may be left out."
+
+
+class BadKey(SnaptideError):
+    """That is not a value of the table's primary key."""
+
+    code = "SNP-322"
+    hint = "Give the values of all its columns in order, or each as COLUMN=VALUE."
+
+
 class SynchronousConflict(SnaptideError):
     """The master's row is not what the site's was, and no rule settles that."""
 

@@ -179,7 +179,7 @@ class QueueSettings(BaseModel):
     model_config = _strict
 
     #: Days for which they are kept, so that a master that is restored from a backup
-    #: no older than that gets them again.
+    #: no older than that gets them again, and `snaptide history` can tell them.
     retention_days: float = Field(default=2, ge=0)
 
     @property

@@ -1,0 +1,135 @@
+"""`snaptide history`: the life of a row over all sites."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated
+
+import typer
+from rich.console import Group
+from rich.table import Table
+from rich.text import Text
+
+import deferred
+from deferred import Event, History
+from snaptide.cli.arguments import Json, complete_site
+from snaptide.cli.failures import ExitCode
+from snaptide.cli.output import cell, show, table
+from snaptide.cli.program import Program
+
+Image = Mapping[str, str | None]
+
+
+def history(
+    ctx: typer.Context,
+    name: Annotated[
+        str, typer.Argument(metavar="TABLE", help="Of the master, as schema.table.")
+    ],
+    key: Annotated[
+        list[str],
+        typer.Argument(metavar="KEY...", help="Its values in order, or COLUMN=VALUE."),
+    ],
+    master: Annotated[
+        str | None,
+        typer.Option(help="Only what goes to this one.", autocompletion=complete_site),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Tell the life of a row over all sites; ends with 3 if one was away.
+
+    Example: snaptide history flights 2013-01-01 JFK UA
+    """
+    program = Program.of(ctx)
+    sites = program.directory.values()
+    told = deferred.history(sites, name, _key(key), master=master)
+    show(program, told, lambda: _whole(told))
+    if told.away:
+        raise typer.Exit(ExitCode.ATTENTION)
+
+
+def _key(values: Sequence[str]) -> Sequence[str] | Mapping[str, str]:
+    """By column where each value names one; a key may hold `=` itself."""
+    pairs = [value.partition("=") for value in values]
+    named = all(name.isidentifier() and equals for name, equals, _ in pairs)
+    return {name: value for name, _, value in pairs} if named else values
+
+
+def _whole(told: History) -> Group:
+    keys = "; ".join(", ".join(key) for key in told.keys)
+    parts: list[Text | Table] = [
+        Text(f"{told.table}, {', '.join(told.key_columns)}: {keys}", style="bold"),
+        table(
+            ["when", "site", "who", "what", "values"],
+            [
+                (one.at, one.site, one.user, _what(one), _values(one))
+                for one in told.events
+            ],
+        ),
+        Text(),
+        Text("Now:", style="bold"),
+        table(
+            ["site", "table", "row"],
+            [(one.site, one.name, _row(one.row)) for one in told.now],
+        ),
+    ]
+    if told.away:
+        away = f"Not asked, because they do not answer: {', '.join(told.away)}"
+        parts += [Text(), Text(away, style="bold red")]
+    return Group(*parts)
+
+
+def _what(event: Event) -> str:
+    if event.kind == "settled":
+        return (
+            f"{event.conflict} conflict of {event.origin}'s {event.operation}, settled"
+            f" by {event.method}: {event.decision}"
+        )
+    if event.kind == "parked":
+        return f"{event.origin}'s {event.operation} parked as error {event.number}"
+    if event.kind == "logged":
+        return f"{event.operation} at the master, transaction {event.transaction}"
+    return f"{event.operation}, {_way(event)}"
+
+
+def _way(event: Event) -> str:
+    if event.procedure is not None:
+        return f"by procedure {event.procedure}, which {event.destination} runs too"
+    if event.delivered_at is None:
+        return f"waits for a push to {event.destination}"
+    when = cell(event.delivered_at)
+    return f"answered by {event.destination} at {when}"
+
+
+def _values(event: Event) -> str:
+    if event.kind == "parked":
+        return "; ".join(
+            [_change(event.old, event.new), event.conflict or event.reason or ""]
+        )
+    if event.kind == "settled":
+        return (
+            f"{_change(event.old, event.new)}; master had {_row(event.current)};"
+            f" result {_row(event.result)}"
+        )
+    return "" if event.kind == "logged" else _change(event.old, event.new)
+
+
+def _change(old: Image | None, new: Image | None) -> str:
+    """What differs; all of a row that came or went."""
+    if old is None or new is None:
+        return _row(new if old is None else old)
+    names = dict.fromkeys([*old, *new])
+    differing = [name for name in names if old.get(name) != new.get(name)]
+    return ", ".join(
+        f"{name}: {_value(old.get(name))} -> {_value(new.get(name))}"
+        for name in differing
+    )
+
+
+def _row(row: Image | None) -> str:
+    if row is None:
+        return "no row"
+    return ", ".join(f"{name}: {_value(value)}" for name, value in row.items())
+
+
+def _value(value: str | None) -> str:
+    return "NULL" if value is None else value
