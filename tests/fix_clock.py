@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import tempfile
 from collections.abc import Iterator
 from datetime import timedelta
 from importlib.util import find_spec
@@ -12,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from snaptide.embedded import PostgresServer
-from tests.fix_db import TEST_SETTINGS
+from tests.fix_db import TEST_SETTINGS, new_folder
 
 FILE = "clock"
 
@@ -43,7 +42,7 @@ def server_with_clock(pg_version: int) -> Iterator[PostgresServer]:
     assert spec is not None
     assert spec.origin is not None
     library = Path(spec.origin).parent / "vendor/libfaketime/src/libfaketime.so.1"
-    folder = Path(tempfile.mkdtemp(prefix="snaptide-pg-"))
+    folder = new_folder("snaptide-pg-")
     Clock(folder / FILE).set(timedelta(0))
     server = PostgresServer(folder, pg_version, settings=TEST_SETTINGS)
     with pytest.MonkeyPatch.context() as patch:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -16,14 +15,14 @@ from snaptide import migrate
 from snaptide.embedded import PostgresServer
 from snaptide.embedded.account import server_account
 from snaptide.embedded.binaries import postgres_binaries
-from tests.fix_db import TEST_SETTINGS
+from tests.fix_db import TEST_SETTINGS, new_folder
 
 
 class Home:
     """A server of its own for one site, with what an operator does to it."""
 
     def __init__(self, version: int) -> None:
-        self.folder = Path(tempfile.mkdtemp(prefix="snaptide-home-"))
+        self.folder = new_folder("snaptide-home-")
         # The server's account must be able to enter what is made below.
         self.folder.chmod(0o755)
         self._version = version

@@ -113,7 +113,10 @@ class PostgresServer:
         """Create a database, as a copy of another one if asked, and return its URL."""
         statement = sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name))
         if template is not None:
-            statement += sql.SQL(" TEMPLATE {}").format(sql.Identifier(template))
+            # Copied file by file: a small one is there in a fraction of the time.
+            statement += sql.SQL(" TEMPLATE {} STRATEGY FILE_COPY").format(
+                sql.Identifier(template)
+            )
         self._execute(statement)
         return self.url(name)
 
