@@ -8,11 +8,15 @@ Every value may name environment variables as `${NAME}`; a variable
 from __future__ import annotations
 
 import os
+import re
 from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
+from urllib.parse import urlsplit
 
+from kombu.utils.url import parse_url
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -44,6 +48,10 @@ VARIABLE = "SNAPTIDE_CONFIG"
 #: Part of the name of a queue and of what `--json` prints.
 SiteName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_-]*$")]
 
+#: Schemes of URLs that lead to Redis.
+REDIS = ("redis", "rediss", "redis+socket")
+_DATABASE = re.compile(r"(/\d*)?")
+
 _strict = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
 
@@ -70,10 +78,16 @@ class SiteSettings(BaseModel):
             raise BadSettings(f"[sites.{name}] has both password and password_file.")
         try:
             url = make_url(self.url.get_secret_value())
-        except ArgumentError:
+        except (ArgumentError, ValueError):
+            # A ValueError repeats what stands in the place of the port.
             raise BadSettings(
                 f"[sites.{name}] url is not of the form postgresql://user@host/database."
             ) from None
+        if "@" in (url.host or ""):
+            raise BadSettings(
+                f"[sites.{name}] url has a second @: in a password it is written as "
+                "%40, or the password stands beside the url, as it is."
+            )
         password = self._password(name, folder)
         return url if password is None else url.set(password=password)
 
@@ -83,7 +97,7 @@ class SiteSettings(BaseModel):
         path = folder / self.password_file.expanduser()
         try:
             return path.read_text("utf-8").rstrip("\r\n")
-        except (OSError, UnicodeDecodeError) as error:
+        except (OSError, ValueError) as error:
             raise UnreadableSecret(
                 f"The password file of site {name} cannot be read: {path} "
                 f"({getattr(error, 'strerror', None) or 'not text'}).",
@@ -91,12 +105,28 @@ class SiteSettings(BaseModel):
             ) from None
 
 
+def _of_redis(url: SecretStr) -> SecretStr:
+    """Refuse what would have Celery look for another broker, or show the URL later."""
+    text = url.get_secret_value()
+    try:
+        parts = urlsplit(text)
+        right = parts.scheme in REDIS and parts.port != 0
+        parse_url(text)
+    except (ValueError, KeyError):
+        right = False
+    if not right:
+        raise ValueError("not of the form redis://host:port/number") from None
+    if parts.scheme != "redis+socket" and not _DATABASE.fullmatch(parts.path):
+        raise ValueError("does not end with the number of a database")
+    return url
+
+
 class BrokerSettings(BaseModel):
     """`[broker]`: the Redis that carries tasks."""
 
     model_config = _strict
 
-    url: SecretStr
+    url: Annotated[SecretStr, AfterValidator(_of_redis)]
     #: Seconds after which a task whose worker died is given to another one. One that
     #: takes longer begins a second time beside itself, finds that it runs, and ends.
     visibility_timeout: int = Field(default=300, ge=10)

@@ -28,7 +28,8 @@ def read(file: Path) -> dict[str, Any]:
         values = tomllib.loads(file.read_text("utf-8"))
     except OSError as error:
         raise BadSettings(f"{file} cannot be read: {error.strerror}.") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:
+        # Not TOML, not text, a number of thousands of digits, or nested without end.
         raise BadSettings(f"{file} is not TOML: {error}.") from None
     return {name: _expanded(value, (name,)) for name, value in values.items()}
 
@@ -73,7 +74,7 @@ def _problem(
         return f"There is no setting {shown}.{_suggestion(model, place)}"
     if kind == "missing":
         return f"{shown} is missing."
-    return f"{shown}: {message}."
+    return f"{shown}: {message.removeprefix('Value error, ')}."
 
 
 def _suggestion(model: type[BaseModel], place: tuple[int | str, ...]) -> str:
