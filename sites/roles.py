@@ -46,6 +46,19 @@ _HERE = text(
 )
 
 
+_OWNED = text(
+    "SELECT pg_has_role(c.relowner, 'USAGE') FROM pg_class c"
+    " JOIN pg_namespace n ON n.oid = c.relnamespace"
+    " WHERE n.nspname = :schema AND c.relname = :name"
+)
+
+
+def owns(connection: Connection, table: QualifiedName) -> bool:
+    """Whether the user of the site has the rights of a table's owner."""
+    asked = {"schema": table.schema, "name": table.name}
+    return bool(connection.scalar(_OWNED, asked))
+
+
 def open_to(
     connection: Connection, table: QualifiedName, to: Mapping[str, str]
 ) -> None:

@@ -118,6 +118,16 @@ class RowsHidden(RefreshError):
     )
 
 
+class FirstLoadByAnother(RefreshError):
+    """Only the owner of a snapshot's base table can fill it the first time."""
+
+    code = "SNP-216"
+    hint = (
+        "Refresh the group once as the user who created the snapshot; from then on the "
+        "role snaptide_refresh is enough."
+    )
+
+
 # Creation and definition: SNP-220 to SNP-249.
 
 

@@ -6,12 +6,13 @@ import uuid
 
 from sqlalchemy import Connection
 
-from sites import ddl, ranges
+from sites import ddl, ranges, roles
 from sites.activity import Progress
 from sites.site import Site
 from sites.transport import copy_in, literal_text
 from snapshots import base_table, difference, images
 from snapshots.definition import Definition
+from snapshots.errors import FirstLoadByAnother
 from snapshots.window import Member
 
 #: A table is loaded by one load at a time, which is known by the table's name: what
@@ -38,12 +39,14 @@ def copy(
         How many rows were written.
 
     Raises:
+        FirstLoadByAnother: the site's user does not own the table.
         LoadFailed: a range could not be copied.
     """
     from snapshots.spark.load import CopyJob, copy_ranges, forget
 
     load_id = uuid.uuid5(_LOADS, str(member.snapshot.base))
     with site.begin() as connection:
+        _refuse_another(connection, member)
         # Tasks may have outlived the process whose load they were: wait for them.
         forget(connection, load_id)
         ddl.truncate(connection, member.snapshot.base)
@@ -62,6 +65,16 @@ def copy(
         progress,
         load_id=load_id,
     )
+
+
+def _refuse_another(connection: Connection, member: Member) -> None:
+    """A load adds constraints and triggers to the table, as its owner alone may."""
+    if not roles.owns(connection, member.snapshot.base):
+        raise FirstLoadByAnother(
+            f"Snapshot {member.snapshot.key} is not filled yet, and the user of the "
+            "site does not own it.",
+            snapshot=member.snapshot.key,
+        )
 
 
 def finish(

@@ -50,6 +50,16 @@ class DatabaseError(SnaptideError):
     hint = "Run again with --debug to see the statement."
 
 
+class NotPermitted(SnaptideError):
+    """The user that Snaptide connects as lacks a right."""
+
+    code = "SNP-406"
+    hint = (
+        "docs/howto/security.md says which role needs what. To create, load the first "
+        "time, drop and upgrade takes the owner of the schema snaptide."
+    )
+
+
 class Unexpected(SnaptideError):
     """Something happened that Snaptide did not foresee."""
 

@@ -18,7 +18,7 @@ from typer.core import TyperGroup
 from sites.errors import SiteUnreachable, SnaptideError
 from snaptide.cli.output import plain
 from snaptide.cli.program import Program
-from snaptide.errors import DatabaseError, NoBroker, Unexpected
+from snaptide.errors import DatabaseError, NoBroker, NotPermitted, Unexpected
 
 
 class ExitCode(IntEnum):
@@ -66,10 +66,16 @@ def as_told(error: Exception) -> SnaptideError:
     if isinstance(error, psycopg.OperationalError) and _is_lost(error):
         return SiteUnreachable(f"The connection was lost: {_first_line(error)}")
     if isinstance(error, DBAPIError):
-        return DatabaseError(f"The database says: {_first_line(error.orig)}")
+        return _refused(error.orig)
     if isinstance(error, psycopg.Error):
-        return DatabaseError(f"The database says: {_first_line(error)}")
+        return _refused(error)
     return Unexpected(f"{type(error).__name__}: {_first_line(error)}")
+
+
+def _refused(error: BaseException | None) -> SnaptideError:
+    denied = isinstance(error, psycopg.errors.InsufficientPrivilege)
+    kind = NotPermitted if denied else DatabaseError
+    return kind(f"The database says: {_first_line(error)}")
 
 
 def tell(error: SnaptideError, *, as_json: bool) -> None:

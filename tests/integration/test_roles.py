@@ -20,6 +20,7 @@ import masters
 import snapshots
 from sites import Directory, Site, roles
 from sites.errors import NotAMember
+from snapshots.errors import FirstLoadByAnother
 from snaptide import doctor, grants, migrate
 from snaptide.cli import app
 from snaptide.doctor import Severity
@@ -280,10 +281,88 @@ def test_logs_and_snapshots_to_come(world: Directory, as_login: As) -> None:
     assert _rights(hq) + _rights(jfk) == before
 
 
+def test_first_load_is_the_owners(world: Directory, as_login: As) -> None:
+    """Who refreshes is told so, and goes on where the owner has begun."""
+    hq, jfk = world["hq"], world["jfk"]
+    run(hq, "CREATE TABLE more (id int PRIMARY KEY)", "INSERT INTO more VALUES (1)")
+    masters.create_snapshot_log(hq, "more")
+    snapshots.create(jfk, "more", master="hq", group="h", updatable=True)
+    refresher = as_login("refresher")["jfk"]
+    with pytest.raises(FirstLoadByAnother):
+        snapshots.refresh(refresher, "h", push_deferred_rpc=False)
+    snapshots.refresh(jfk, "h")
+    run(hq, "INSERT INTO more VALUES (2)")
+    snapshots.refresh(refresher, "h", push_deferred_rpc=False)
+    assert_equal_to_master(jfk)
+
+
+#: What would run code if anybody ran it, and what looks at what is not its own.
+CONDITIONS = (
+    "public.trap(id) AND random() >= 0",
+    "id = 1; SELECT public.trap(1)",
+    "id = 1) AND public.trap(id) AND (true",
+    "id = (SELECT 1 WHERE public.trap(1))",
+    "qty::text = current_setting('is_superuser')",
+    "id = any (SELECT pid FROM pg_stat_activity)",
+)
+
+
+def test_hostile_conditions(
+    world: Directory, as_login: As, write_settings: WriteSettings
+) -> None:
+    """Nobody's condition is run before the owner has his snapshot."""
+    for site in world.values():
+        run(
+            site,
+            "CREATE TABLE sprung (id int)",
+            "CREATE FUNCTION trap(int) RETURNS boolean IMMUTABLE LANGUAGE plpgsql AS"
+            " 'BEGIN INSERT INTO public.sprung VALUES (1); RETURN true; END'",
+            "GRANT INSERT, SELECT ON sprung TO PUBLIC",
+        )
+    for login in ("owner", "pusher", "refresher"):
+        config = str(write_settings(as_login(login)))
+        for condition in CONDITIONS:
+            command = ["snapshot", "create", "jfk", "s", "--master", "hq", "--json"]
+            what = ["--table", "orders", "--where", condition]
+            told = CliRunner().invoke(app, ["--config", config, *command, *what])
+            assert told.exit_code == 1, (login, condition, told.output)
+            error = json.loads(told.stderr)["error"]
+            assert error["code"] in ("SNP-015", "SNP-016", "SNP-406"), error
+            assert PASSWORD not in told.output + told.stderr
+    for site in world.values():
+        assert run(site, "SELECT * FROM sprung") == []
+
+
+def test_what_a_role_may_not_is_told(
+    world: Directory, as_login: As, write_settings: WriteSettings
+) -> None:
+    """A reason and what to do, for verbs that are the owner's; nothing was done."""
+    before = _rights(world["hq"]) + _rights(world["jfk"])
+    for login in ("clerk", "pusher", "refresher"):
+        config = str(write_settings(as_login(login)))
+        for command in OWNERS:
+            told = CliRunner().invoke(app, ["--config", config, *command, "--json"])
+            error = json.loads(told.stderr)["error"]
+            assert (told.exit_code, error["code"]) == (1, "SNP-406"), (login, error)
+            assert (
+                "permission denied" in error["message"] or "owner" in error["message"]
+            )
+    assert _rights(world["hq"]) + _rights(world["jfk"]) == before
+    snapshots.refresh(as_login("refresher")["jfk"], "g", push_deferred_rpc=False)
+
+
+OWNERS = (
+    ("snapshot", "create", "jfk", "s", "--master", "hq", "--table", "orders"),
+    ("snapshot", "drop", "jfk", "orders"),
+    ("log", "drop", "hq", "orders", "--force"),
+    ("site", "init", "hq"),
+)
+
+
 def _rights(site: Site) -> list[tuple[Any, ...]]:
     return run(
         site,
-        "SELECT relname, relacl::text FROM pg_class WHERE relname LIKE '%more'"
+        "SELECT relname, relacl::text FROM pg_class WHERE relname ~ '(more|orders)$'"
         " ORDER BY 1",
     )
 
