@@ -37,6 +37,7 @@ from sqlalchemy import (
 
 from deferred import succession
 from deferred.queue import Queue
+from sites import memory
 
 #: Kinds of net change; 'N' nothing, with the row that came and went; 'X' invalid.
 #: Of several transactions also 'A', the key was and is absent, and 'S', the row is
@@ -75,21 +76,21 @@ def net_changes(
         The columns that `columns_of` names.
     """
     calls = _calls(queue, transactions, after)
-    alone = group is None
-    by = (["tran"] if alone else []) + key_names(queue)
-    repeated = _repeated(calls, by)
+    shipped = columns_of(queue)[1:]
+    if group is not None:
+        several = _succeeding(queue, _counted(queue, calls))
+        unit = sa.literal(group, sa.BigInteger).label("unit")
+        return select(unit, *(several.c[name] for name in shipped))
+    repeated = _repeated(calls, ["tran", *key_names(queue)])
     plain = select(
         *(_named(calls, name) for name in ("tran", "several", "call_no", "kind")),
         *_images(queue, calls),
     ).where(~select(repeated.c.call_no).where(_same(calls, repeated)).exists())
-    many = _many(queue, calls, repeated)
-    rest = _folded(queue, many) if alone else _succeeding(queue, many)
-    shipped = columns_of(queue)[1:]
+    rest = _folded(queue, _counted(queue, calls, repeated))
     both = sa.union_all(
         plain, select(*(_named(rest, name) for name in shipped))
     ).subquery()
-    unit = both.c.tran if group is None else sa.literal(group, sa.BigInteger)
-    return select(unit.label("unit"), *(both.c[name] for name in shipped))
+    return select(both.c.tran.label("unit"), *(both.c[name] for name in shipped))
 
 
 def expect_many(connection: Connection) -> None:
@@ -98,7 +99,8 @@ def expect_many(connection: Connection) -> None:
     Nobody has analysed rows that were just written. Taken for a few, each step of one
     fold would be compared with each other.
     """
-    connection.execute(select(func.set_config("enable_nestloop", "off", True)))
+    hashed = func.set_config("enable_nestloop", "off", True)
+    connection.execute(select(hashed, memory.enough()))
 
 
 def key_names(queue: Queue) -> list[str]:
@@ -158,19 +160,22 @@ def _repeated(calls: CTE, by: list[str]) -> CTE:
     return select(counted.c.call_no).where(counted.c.times > 1).cte("repeated")
 
 
-def _many(queue: Queue, calls: CTE, repeated: CTE) -> CTE:
-    """Those calls, with how many others there are of the row in the transaction."""
+def _counted(queue: Queue, calls: CTE, among: CTE | None = None) -> CTE:
+    """Calls, with how many there are of the row in the transaction.
+
+    Parameters:
+        among: only these.
+    """
     keys = [calls.c[name] for name in key_names(queue)]
     within: dict[str, Any] = {"partition_by": [*keys, calls.c.tran]}
-    return (
-        select(
-            *calls.c,
-            func.count().over(**within).label("steps"),
-            func.min(calls.c.call_no).over(**within).label("first_no"),
-        )
-        .join_from(calls, repeated, _same(calls, repeated))
-        .cte("many")
+    counted = select(
+        *calls.c,
+        func.count().over(**within).label("steps"),
+        func.min(calls.c.call_no).over(**within).label("first_no"),
     )
+    if among is not None:
+        counted = counted.join_from(calls, among, _same(calls, among))
+    return counted.cte("many")
 
 
 def _same(left: sa.FromClause, right: sa.FromClause) -> ColumnElement[bool]:

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field, replace
 
 from sqlalchemy import Connection, func, select, text
 
-from masters import detect, rules
+from masters import rules
 from masters.detect import Made, Parties
 from masters.errors import InvalidNetChange
 from masters.newest import newest
 from masters.settlement import Settlement
 from masters.table_rules import TableRules
-from sites import faults, write
+from sites import faults, memory, write
 from sites.staged import Staged
 from sites.triggered import users_search_path
 
@@ -63,7 +63,8 @@ def apply(
         sqlalchemy.exc.DBAPIError: the database refused a change.
         RowCountMismatch, InvalidNetChange, NoFreeValue.
     """
-    connection.execute(select(func.set_config("snaptide.origin", unit.origin, True)))
+    origin = func.set_config("snaptide.origin", unit.origin, True)
+    connection.execute(select(origin, memory.enough()))
     connection.execute(text("SET CONSTRAINTS ALL DEFERRED"))
     _refuse_invalid(unit)
     resolved, unresolved, refused = 0, {}, set[int]()
@@ -126,7 +127,6 @@ def _settled(
     parties: Parties,
 ) -> Settlement:
     """Lock and compare the rows of one table, and settle what is in conflict."""
-    detect.lock(connection, staged, unit.number)
     settlement = Settlement(
         connection=connection,
         staged=staged,

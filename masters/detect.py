@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -57,23 +57,56 @@ class RowConflicts:
     conflicts: tuple[Conflict, ...]
 
 
+#: Kinds of changes of a row that has to be there.
+_OF_ROWS = ("U", "D", "R", "S")
+
+
 def lock(connection: Connection, staged: Staged, unit: int) -> None:
     """Lock the rows that a transaction is about, in the order of their keys.
 
     In one order for everybody, so that two pushes never wait for each other.
     """
-    target = staged.table.sql()
+    locked = _locked(staged, unit, staged.table.sql(), sa.literal(1))
+    # Counted there: a transaction may have more rows than fit into memory here.
+    connection.execute(select(sa.func.count()).select_from(locked))
+
+
+def agree(connection: Connection, compared: Compared, count: Mapping[str, int]) -> bool:
+    """Lock these rows too, and say whether `detect` would find nothing.
+
+    As nearly always; then they are read once.
+
+    Parameters:
+        compared: as `with_rows` makes it, where no rule asks when rows were deleted.
+        count: how many staged rows there are of each kind.
+    """
+    there = compared.staged.kind(*_OF_ROWS)
+    locked = _locked(
+        compared.staged,
+        compared.unit,
+        compared.current,
+        there.label("there"),
+        compared.wrong.label("wrong"),
+    )
+    every = sa.func.count()
+    present, wrong = connection.execute(
+        select(every.filter(locked.c.there), every.filter(locked.c.wrong))
+    ).one()
+    return not wrong and present == sum(count.get(kind, 0) for kind in _OF_ROWS)
+
+
+def _locked(
+    staged: Staged, unit: int, target: sa.FromClause, *told: ColumnElement[Any]
+) -> sa.Subquery:
     keys = [target.c[name] for name in staged.identity]
-    locked = (
-        select(sa.literal(1))
+    return (
+        select(*told)
         .select_from(target.join(staged.source, staged.same_row(target)))
         .where(staged.source.c.unit == unit)
         .order_by(*keys)
         .with_for_update(of=target, key_share=True)
         .subquery()
     )
-    # Counted there: a transaction may have more rows than fit into memory here.
-    connection.execute(select(sa.func.count()).select_from(locked))
 
 
 def detect(
@@ -164,12 +197,12 @@ def with_rows(
     wrong = or_(
         and_(staged.kind("I", "A"), sa.not_(missing)),
         and_(staged.kind("N"), sa.not_(missing), _is_not(staged, target)),
-        and_(staged.kind("U", "D", "R", "S"), missing),
+        and_(staged.kind(*_OF_ROWS), missing),
         and_(staged.kind("U"), or_(sa.false(), *in_conflict)),
         and_(staged.kind("D", "R"), or_(sa.false(), *others)),
         and_(
             staged.source.c.several,
-            staged.kind("U", "D", "R", "S"),
+            staged.kind(*_OF_ROWS),
             _is_another(staged, target),
         ),
     )

@@ -68,6 +68,7 @@ class Settlement:
     _answered: dict[tuple[int, str], Attempt] = field(default_factory=dict)
     _failed: dict[int, list[Attempt]] = field(default_factory=dict)
     _refused: set[tuple[int, str | None]] = field(default_factory=set)
+    _groups: detect.Groups = field(init=False)
     #: columns of unique constraints, and rows that got new values under one
     _guarded: set[str] = field(default_factory=set)
     _exposed: set[int] = field(default_factory=set)
@@ -81,6 +82,9 @@ class Settlement:
             rules=self.rules,
             parties=self.parties,
         )
+        self._groups = self.rules.partition(
+            [c for c in self.staged.columns if c not in self.staged.identity]
+        )
         self._resolver = Resolver(self.rules.rules, self.staged.columns)
         self._drawing = frozenset(
             rule.subject for rule in self.rules.rules if rule.method == _DRAWING
@@ -92,13 +96,17 @@ class Settlement:
         return len(self.unresolved) >= ENOUGH
 
     def run(self) -> None:
-        """Settle all that rules settle. Writes the work table and the record."""
+        """Lock the rows, and settle all that rules settle.
+
+        Writes the work table and the record.
+        """
         constraints = uniqueness.constraints(self.staged)
         self._guarded = {c for unique in constraints for c in unique.columns}
         self._touched = uniqueness.touched(
             self.connection, self.staged, constraints, self.unit
         )
-        self._settle_rows(None, again=self._touched)
+        if not self._agreed():
+            self._settle_rows(None, again=self._touched)
         while (
             (self._touched or self._exposed)
             and not self.hopeless
@@ -107,21 +115,28 @@ class Settlement:
             pass
         self.resolved = self._records.written
 
-    def _settle_rows(
-        self, among: sa.ColumnElement[bool] | None, *, again: bool
-    ) -> None:
-        """Conflicts with the row of the same key, again for keys that changed."""
-        groups = self.rules.partition(
-            [c for c in self.staged.columns if c not in self.staged.identity]
-        )
-        compared = detect.with_rows(
+    def _agreed(self) -> bool:
+        """Lock the rows; whether none of them is in conflict, as far as that tells."""
+        if self.deletes is None:
+            return detect.agree(self.connection, self._compared(None), self.count)
+        detect.lock(self.connection, self.staged, self.unit)
+        return False
+
+    def _compared(self, among: sa.ColumnElement[bool] | None) -> Compared:
+        return detect.with_rows(
             self.staged,
             self.unit,
-            groups,
+            self._groups,
             self.rules.comparison,
             among=among,
             deleted_at=None if self.deletes is None else self.deletes.latest(),
         )
+
+    def _settle_rows(
+        self, among: sa.ColumnElement[bool] | None, *, again: bool
+    ) -> None:
+        """Conflicts with the row of the same key, again for keys that changed."""
+        groups, compared = self._groups, self._compared(among)
         read = self._resolver.reads(
             {(Kind.UPDATE, name): columns for name, columns in groups}
             | {(Kind.DELETE, None): self.staged.columns}
