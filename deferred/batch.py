@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from deferred.procedure_call import ProcedureCall
 
 #: A batch is closed when it has this many calls; one transaction always fits.
-BATCH_CALLS = 10_000
+BATCH_CALLS = 50_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,9 +81,7 @@ def next_batch(
             destination=name, number=row.batch_no, id=row.batch_id, end=row.batch_end
         )
     _note_missed(connection, name, marker)
-    return _cut(connection, row, calls) or (
-        _cut(connection, row, calls) if _open_window(connection, row) else None
-    )
+    return _cut(connection, row, calls) or _open_window(connection, row, calls)
 
 
 def waiting(
@@ -192,50 +190,59 @@ def _cut(connection: Connection, row: Row[Any], most: int) -> Batch | None:
         .limit(most)
         .subquery()
     )
-    calls = next_ones.c.calls
-    before = func.sum(calls).over(order_by=next_ones.c.order_no) - calls
+    before = _calls_before(next_ones.c.calls, next_ones.c.order_no)
     ahead = select(next_ones.c.xid, before.label("before")).subquery()
-    batch = Batch(destination=row.name, number=row.batch_no + 1, id=uuid.uuid4(), end=0)
-    orders = connection.scalars(
+    taken = connection.execute(
         sa.update(delivery)
         .where(
             delivery.c.destination == row.name,
             delivery.c.xid.in_(select(ahead.c.xid).where(ahead.c.before < most)),
         )
-        .values(batch=batch.number)
-        .returning(delivery.c.order_no)
-    ).all()
-    if not orders:
-        return None
+        .values(batch=row.batch_no + 1)
+    ).rowcount
+    return _begun(connection, row) if taken else None
+
+
+def _calls_before(
+    calls: ColumnElement[int], order_no: ColumnElement[int]
+) -> ColumnElement[int]:
+    """How many calls the transactions before one have."""
+    return func.sum(calls).over(order_by=order_no) - calls
+
+
+def _begun(connection: Connection, row: Row[Any]) -> Batch:
+    """Go on to the next batch, whose transactions have its number already."""
+    number, id_ = row.batch_no + 1, uuid.uuid4()
+    end = connection.execute(
+        select(func.max(delivery.c.order_no)).where(
+            delivery.c.destination == row.name, delivery.c.batch == number
+        )
+    ).scalar_one()
     connection.execute(
         sa.update(destination)
         .where(destination.c.name == row.name)
         .values(
-            batch_no=batch.number,
-            batch_id=batch.id,
-            batch_end=max(orders),
+            batch_no=number,
+            batch_id=id_,
+            batch_end=end,
             previous_id=row.batch_id,
             previous_end=row.batch_end,
         )
     )
-    return Batch(
-        destination=row.name, number=batch.number, id=batch.id, end=max(orders)
-    )
+    return Batch(destination=row.name, number=number, id=id_, end=end)
 
 
-def _open_window(connection: Connection, row: Row[Any]) -> bool:
-    """Take what committed since the last window; False when there is nothing."""
+def _open_window(connection: Connection, row: Row[Any], most: int) -> Batch | None:
+    """Take what committed since the last window, and cut the first batch of it."""
     now = position.current(connection)
-    taken = connection.execute(
-        deliveries(connection, row.name, row.window_end)
-    ).rowcount
+    taken = connection.execute(_first_cut(connection, row, most)).rowcount
     if taken or _anything_since(connection, row):
         connection.execute(
             sa.update(destination)
             .where(destination.c.name == row.name)
             .values(window_end=cast(literal(now), PgSnapshot()))
         )
-    return taken > 0
+    return _begun(connection, row) if taken else None
 
 
 def _anything_since(connection: Connection, row: Row[Any]) -> bool:
@@ -247,14 +254,34 @@ def _anything_since(connection: Connection, row: Row[Any]) -> bool:
     return bool(connection.scalar(select(new)))
 
 
-def deliveries(
+def deliveries(connection: Connection, name: str) -> sa.Insert:
+    """Let transactions that are in no window yet be delivered to a destination."""
+    known = sa.exists().where(
+        delivery.c.destination == name, delivery.c.xid == deferred_transaction.c.xid
+    )
+    return _insert(_rows(connection, name).where(sa.not_(known)))
+
+
+def _first_cut(connection: Connection, row: Row[Any], most: int) -> sa.Insert:
+    """The transactions of a new window; those of its first batch have its number."""
+    new = _rows(connection, row.name, row.window_end).subquery()
+    before = _calls_before(new.c.calls, new.c.order_no)
+    number = sa.case((before < most, row.batch_no + 1))
+    return _insert(select(*new.c, number), "batch")
+
+
+def _insert(rows: sa.Select[Any], *more: str) -> sa.Insert:
+    columns = ["destination", "xid", "order_no", "calls", *more]
+    return sa.insert(delivery).from_select(columns, rows)
+
+
+def _rows(
     connection: Connection, name: str, since: str | None = None
-) -> sa.Insert:
-    """Let transactions with calls to a destination be delivered to it.
+) -> sa.Select[Any]:
+    """Transactions with calls to a destination, as its deliveries.
 
     Parameters:
-        since: a position; only what committed since then. Without it all that are in
-            no window yet.
+        since: a position; only what committed since then.
     """
     recent = call_numbers(connection, name)
     if since is not None:
@@ -272,17 +299,11 @@ def deliveries(
         .subquery()
     )
     tran = deferred_transaction
-    rows = select(
-        literal(name),
+    return select(
+        literal(name).label("destination"),
         tran.c.xid,
-        func.greatest(tran.c.order_no, counted.c.last),
+        func.greatest(tran.c.order_no, counted.c.last, type_=sa.BigInteger).label(
+            "order_no"
+        ),
         counted.c.calls,
     ).join(counted, counted.c.xid == tran.c.xid)
-    if since is None:
-        known = sa.exists().where(
-            delivery.c.destination == name, delivery.c.xid == tran.c.xid
-        )
-        rows = rows.where(sa.not_(known))
-    return sa.insert(delivery).from_select(
-        ["destination", "xid", "order_no", "calls"], rows
-    )

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 from sqlalchemy import ColumnElement, Connection, func, select
@@ -24,9 +24,8 @@ from sites import QualifiedName, triggers, wide
 from sites.catalog import SCHEMA
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Member:
-    """A transaction, as far as grouping looks at it."""
+class Member(NamedTuple):
+    """A transaction, as far as grouping looks at it; there are many of them."""
 
     order_no: int
     calls: int
@@ -120,11 +119,8 @@ def members(
         select(delivery.c.order_no, delivery.c.calls)
         .where(within(batch, after, batch.end))
         .order_by(delivery.c.order_no)
-    )
-    return [
-        Member(order_no=order_no, calls=calls, size=sizes.get(order_no, 0))
-        for order_no, calls in rows
-    ]
+    ).all()
+    return [Member(number, calls, sizes.get(number, 0)) for number, calls in rows]
 
 
 def touching(

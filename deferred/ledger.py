@@ -11,7 +11,7 @@ import uuid
 from datetime import timedelta
 
 import sqlalchemy as sa
-from sqlalchemy import Connection, Select, and_, func, or_, select
+from sqlalchemy import Connection, Select, Text, and_, cast, func, literal, or_, select
 from sqlalchemy.dialects.postgresql import aggregate_order_by, insert
 
 from deferred.batch import Batch
@@ -28,11 +28,15 @@ def note(
 ) -> None:
     """Note at the destination what a batch holds, before it is applied."""
     number = delivery.c.order_no
+    # As text, which both ends print and read alike: there may be many of them.
     orders, started = origin.execute(
         select(
-            func.array_agg(aggregate_order_by(number, number)),
-            func.array_agg(
-                aggregate_order_by(deferred_transaction.c.start_time, number)
+            cast(func.array_agg(aggregate_order_by(number, number)), Text),
+            cast(
+                func.array_agg(
+                    aggregate_order_by(deferred_transaction.c.start_time, number)
+                ),
+                Text,
             ),
         )
         .join(deferred_transaction, deferred_transaction.c.xid == delivery.c.xid)
@@ -41,7 +45,11 @@ def note(
             delivery.c.batch == batch.number,
         )
     ).one()
-    values = {"id": batch.id, "orders": orders, "started": started}
+    values = {
+        "id": batch.id,
+        "orders": cast(literal(orders, Text), push_batch.c.orders.type),
+        "started": cast(literal(started, Text), push_batch.c.started.type),
+    }
     statement = insert(push_batch).values(
         origin_id=origin_id, number=batch.number, **values
     )

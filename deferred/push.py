@@ -211,7 +211,8 @@ def _next_batch(ends: Ends, who: Origin, at: marker.Marker) -> Batch | None:
     origin = ends.origin
     origin.execution_options(isolation_level="REPEATABLE READ")
     try:
-        calls = batches.BATCH_CALLS * max(len(ends.pairs), 1)
+        # Of the usual size, each stream has a group of it at least.
+        calls = batches.BATCH_CALLS * max(len(ends.pairs) // 4, 1)
         batch = batches.next_batch(origin, who.master, at, calls)
         faults.point("push.before_cut_commit")
         origin.commit()

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from sqlalchemy import Connection, Engine
 
 from deferred import carry, dependence, marker
-from deferred.batch import BATCH_CALLS, Batch
+from deferred.batch import Batch
 from deferred.delivery import Delivered, Origin
 from deferred.groups import Group
 from deferred.marker import Marker
@@ -26,6 +26,9 @@ from deferred.turns import Turns
 from sites import Site
 
 Pair = tuple[Connection, Connection]
+
+#: A transaction with more calls is applied by itself: nobody looks what it shares.
+MOST_CALLS = 10_000
 
 
 @contextmanager
@@ -97,7 +100,7 @@ def _laid(pair: Pair, batch: Batch) -> Line:
 
 
 def _pieces(line: Line, groups: Sequence[Group], at: Marker) -> list[Piece]:
-    shared = dependence.last_shared(line, groups[0].after, BATCH_CALLS)
+    shared = dependence.last_shared(line, groups[0].after, MOST_CALLS)
     ends = [group.end for group in groups]
     pieces = []
     for place, group in enumerate(groups):
@@ -121,7 +124,7 @@ def _pieces(line: Line, groups: Sequence[Group], at: Marker) -> list[Piece]:
 
 def _by_itself(piece: Piece) -> bool:
     """Whether no stream takes it: what it shares with others is not known."""
-    return piece.group.alone or piece.group.calls > BATCH_CALLS
+    return piece.group.alone or piece.group.calls > MOST_CALLS
 
 
 def _divide(pieces: Sequence[Piece], streams: Sequence[Stream]) -> None:

@@ -32,6 +32,8 @@ from sqlalchemy import (
     select,
 )
 
+from sites.types import NativeType
+
 #: Kinds that only several transactions together have.
 KINDS = ("A", "S")
 
@@ -45,31 +47,42 @@ def folded(nets: CTE, *, keys: Sequence[str], columns: int, partial: bool) -> Su
         columns: how many are carried.
         partial: the master has columns that are not carried, which a delete loses.
     """
+    found = _joined(nets, keys, columns, partial=partial)
+    single, kind = sa.not_(found.c.several), found.c.kind
+    shown, ended = sa.or_(single, kind.not_in(["A", "I"])), sa.or_(single, kind != "D")
+    numbers = range(1, columns + 1)
+    return select(
+        *(found.c[name] for name in ("tran", "several", "call_no", "kind")),
+        *(case((shown, found.c[f"o{n}"])).label(f"o{n}") for n in numbers),
+        *(
+            case(
+                (kind == "A", found.c[f"first_n{n}"]), (ended, found.c[f"n{n}"])
+            ).label(f"n{n}")
+            for n in numbers
+        ),
+    ).subquery()
+
+
+def _joined(nets: CTE, keys: Sequence[str], columns: int, *, partial: bool) -> Subquery:
+    """The kind of each row's change, beside its first image and its last two."""
     ends = _ends(_chain(nets, keys, columns), keys)
     first, last = nets.alias("first_net"), nets.alias("last_net")
-    kind, wrong = _kind(ends, first, partial=partial)
-    shown = case((ends.c.kinds == 1, sa.true()), else_=kind.not_in(["A", "I"]))
-    ended = case((ends.c.kinds == 1, sa.true()), else_=kind != "D")
+    kind, wrong = _kind(ends, first, last, columns, partial=partial)
+    numbers = range(1, columns + 1)
     return (
         select(
             func.coalesce(wrong, first.c.tran).label("tran"),
             (ends.c.kinds > 1).label("several"),
             last.c.call_no,
             kind.label("kind"),
-            *(
-                case((shown, first.c[f"o{n}"])).label(f"o{n}")
-                for n in range(1, columns + 1)
-            ),
-            *(
-                case((kind == "A", first.c[f"n{n}"]), (ended, last.c[f"n{n}"])).label(
-                    f"n{n}"
-                )
-                for n in range(1, columns + 1)
-            ),
+            *(first.c[f"o{n}"] for n in numbers),
+            *(first.c[f"n{n}"].label(f"first_n{n}") for n in numbers),
+            *(last.c[f"n{n}"] for n in numbers),
         )
         .select_from(ends)
         .join(first, first.c.call_no == ends.c.first_no)
         .join(last, last.c.call_no == ends.c.last_no)
+        .offset(0)  # the kind is found once a row, not once for each column
         .subquery()
     )
 
@@ -85,30 +98,48 @@ def image(
 def _chain(nets: CTE, keys: Sequence[str], columns: int) -> Subquery:
     """Each net change with its place among those of its row, and what was before."""
     row = [nets.c[name] for name in keys]
-    numbers = range(1, columns + 1)
-    start = image(nets, [f"o{n}" for n in numbers], "I", "N")
-    end = image(nets, [f"n{n}" for n in numbers], "D", "N")
     in_order: dict[str, Any] = {"partition_by": row, "order_by": nets.c.tran}
     return select(
         *row,
         nets.c.tran,
         nets.c.call_no,
         nets.c.kind,
-        start.label("start_image"),
-        end.label("end_image"),
-        func.lag(end).over(**in_order).label("before"),
+        _values(nets, "o", columns).label("start"),
+        func.lag(_values(nets, "n", columns)).over(**in_order).label("before"),
+        func.lag(nets.c.kind).over(**in_order).label("kind_before"),
         func.row_number().over(**in_order).label("place"),
         func.count().over(partition_by=row).label("places"),
     ).subquery()
+
+
+def _values(source: sa.FromClause, side: str, columns: int) -> ColumnElement[Any]:
+    """One image as a record: cheaper to compare than text, and as exact."""
+    values = (source.c[f"{side}{n}"] for n in range(1, columns + 1))
+    return cast(func.row(*values), NativeType("record"))
+
+
+def _absent(kind: ColumnElement[Any]) -> ColumnElement[bool]:
+    """Whether there was no row before a change."""
+    return kind.in_(("I", "N"))
+
+
+def _gone(kind: ColumnElement[Any]) -> ColumnElement[bool]:
+    """Whether there is no row behind a change."""
+    return kind.in_(("D", "N"))
 
 
 def _ends(chain: Subquery, keys: Sequence[str]) -> Subquery:
     """One line a row: its first and last change, and whether one follows another."""
     row = [chain.c[name] for name in keys]
     first, last = chain.c.place == 1, chain.c.place == chain.c.places
+    absent, was_gone = _absent(chain.c.kind), _gone(chain.c.kind_before)
+    differs = chain.c.start.bool_op("*<>")(chain.c.before)
     broken = sa.or_(
         chain.c.kind == "X",
-        and_(sa.not_(first), chain.c.start_image.is_distinct_from(chain.c.before)),
+        and_(
+            sa.not_(first),
+            case((sa.or_(absent, was_gone), absent != was_gone), else_=differs),
+        ),
     )
     anew = and_(chain.c.kind == "I", sa.not_(first))
     return (
@@ -117,8 +148,6 @@ def _ends(chain: Subquery, keys: Sequence[str]) -> Subquery:
             func.count().label("kinds"),
             func.min(chain.c.call_no).filter(first).label("first_no"),
             func.min(chain.c.call_no).filter(last).label("last_no"),
-            func.min(chain.c.start_image).filter(first).label("start_image"),
-            func.min(chain.c.end_image).filter(last).label("end_image"),
             func.min(chain.c.tran).filter(broken).label("broken"),
             func.min(chain.c.tran).filter(anew).label("anew"),
             func.bool_or(chain.c.kind == "R").label("replaced"),
@@ -129,10 +158,11 @@ def _ends(chain: Subquery, keys: Sequence[str]) -> Subquery:
 
 
 def _kind(
-    ends: Subquery, first: Any, *, partial: bool
+    ends: Subquery, first: Any, last: Any, columns: int, *, partial: bool
 ) -> tuple[ColumnElement[Any], ColumnElement[Any]]:
     """The kind of a row's change, and the transaction at which it is invalid."""
-    absent, gone = ends.c.start_image.is_(None), ends.c.end_image.is_(None)
+    absent, gone = _absent(first.c.kind), _gone(last.c.kind)
+    same = _values(first, "o", columns).bool_op("*=")(_values(last, "n", columns))
     lost = ends.c.anew if partial else sa.null()
     kind = case(
         (ends.c.kinds == 1, first.c.kind),
@@ -142,7 +172,7 @@ def _kind(
         (gone, "D"),
         (lost.is_not(None), "X"),
         (sa.or_(ends.c.replaced, ends.c.anew.is_not(None)), "R"),
-        (ends.c.start_image == ends.c.end_image, "S"),
+        (same, "S"),
         else_="U",
     )
     wrong = case(
