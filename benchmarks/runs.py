@@ -19,6 +19,8 @@ from benchmarks import (
     streams,
     sync,
     table_size,
+    until_equal,
+    visible,
 )
 from benchmarks.pairs import Result
 
@@ -36,6 +38,8 @@ BENCHMARKS: dict[str, tuple[Callable[[int], list[Result]], int]] = {
     "streams": (streams.run, 500),
     "sync": (sync.run, 500),
     "table-size": (table_size.run, 1_000_000),
+    "until-equal": (until_equal.run, 10_000),
+    "visible": (visible.run, 30),
 }
 
 
