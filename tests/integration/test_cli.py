@@ -10,6 +10,7 @@ import pytest
 from sqlalchemy import text
 from typer.testing import CliRunner, Result
 
+import deferred
 from sites import Directory, Site
 from snaptide.cli import app
 from tests.fix_db import MakeDatabase
@@ -314,6 +315,39 @@ def test_a_conflict_is_shown_and_retried_as_edited(
     row = "SELECT concat(free, note IS NULL) FROM public.seats WHERE id = 1"
     assert ask(flying["hq"], row) == "15t"
     assert report(snaptide("errors", "list", "hq", "--json")) == []
+
+
+def test_a_procedure_is_allowed_and_its_failure_shown(
+    snaptide: Run, sites: Directory
+) -> None:
+    link(sites)
+    run(
+        sites["hq"],
+        "CREATE PROCEDURE public.divide(by int) LANGUAGE sql AS"
+        " 'UPDATE public.orders SET qty = qty / by'",
+        "INSERT INTO public.orders VALUES (1, 'n', 8)",
+    )
+    assert "SNP-318" in snaptide("procedure", "allow", "hq", "nothing").output
+    assert report(snaptide("procedure", "allow", "hq", "divide", "--json"))["present"]
+    [allowed] = report(snaptide("procedure", "list", "hq", "--json"))["allowed"]
+    assert allowed["name"] == "divide"
+    with sites["jfk"].begin() as connection:
+        deferred.call(connection, "divide", [0])
+    assert report(snaptide("push", "jfk", "--json"), 3)[0]["errors"] == 1
+    [error] = report(snaptide("errors", "list", "hq", "--json"), 3)
+    shown = snaptide("errors", "show", "hq", str(error["id"])).output
+    assert "procedure divide" in shown
+    assert "division by zero" in shown
+    [call] = report(snaptide("errors", "show", "hq", str(error["id"]), "--json"))[
+        "procedures"
+    ]
+    edit = f"{call['call_no']}.1=4"
+    retried = snaptide("errors", "retry", "hq", str(error["id"]), "--edit", edit)
+    assert retried.exit_code == 0, retried.output
+    assert ask(sites["hq"], "SELECT qty FROM public.orders") == 2
+    revoked = report(snaptide("procedure", "revoke", "hq", "divide", "--json"))
+    assert revoked["was_allowed"]
+    assert "divide" not in snaptide("procedure", "list", "hq").output
 
 
 def test_a_long_error_is_shown_page_by_page(snaptide: Run, sites: Directory) -> None:

@@ -1,5 +1,6 @@
 """Procedures that transactions call run at the destination, in order, exactly once."""
 
+from datetime import timedelta
 from decimal import Decimal
 
 import pytest
@@ -185,3 +186,20 @@ def test_arguments_keep_their_types(orders: Directory) -> None:
     assert run(hq, "SELECT * FROM noted") == [
         (type_, text) for type_, text, _ in VALUES
     ]
+
+
+def test_a_purge_forgets_calls_that_are_answered(orders: Directory) -> None:
+    jfk = orders["jfk"]
+    everything = {"retention": timedelta(0), "fold_after": timedelta(days=9)}
+    with jfk.begin() as connection:
+        deferred.call(connection, "raise_all", [5])
+    assert deferred.purge(jfk, **everything).calls == 0
+    deferred.push(jfk)
+    assert deferred.purge(jfk).calls == 0
+    report = deferred.purge(jfk, **everything)
+    assert (report.transactions, report.calls) == (1, 1)
+    assert run(jfk, "SELECT count(*) FROM snaptide.procedure_call") == [(0,)]
+    purged, answered = run(
+        jfk, "SELECT purged_batch, batch_no FROM snaptide.destination"
+    )[0]
+    assert purged == answered

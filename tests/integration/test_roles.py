@@ -13,6 +13,7 @@ import psycopg
 import pytest
 from psycopg import errors, sql
 from sqlalchemy import URL
+from sqlalchemy.exc import DBAPIError
 from typer.testing import CliRunner
 
 import deferred
@@ -44,6 +45,7 @@ LOGINS = {
     "teller": (roles.COORDINATE,),
     "second": (roles.COORDINATE,),
     "purger": (roles.PURGE,),
+    "caller": (roles.CALL,),
     "looker": (roles.MONITOR,),
 }
 
@@ -254,6 +256,33 @@ def test_each_role_may_do_its_own_and_no_more(world: Directory, as_login: As) ->
     # Purging and looking are not applying: they are not believed to be.
     with pytest.raises(NotAMember):
         deferred.push(as_login("purger")["jfk"])
+
+
+def test_calling_procedures(
+    world: Directory, as_login: As, logins: dict[str, str]
+) -> None:
+    """Whoever is not in the role cannot; at hq it runs as the role that pushes."""
+    clerk, caller = as_login("clerk")["jfk"], as_login("caller")["jfk"]
+    for site in world.values():
+        run(
+            site,
+            "CREATE PROCEDURE restock() LANGUAGE sql AS"
+            " 'UPDATE public.orders SET qty = qty + 100'",
+            f"GRANT UPDATE, SELECT ON orders TO {logins['caller']}",
+        )
+    deferred.allow_procedure(world["hq"], "restock")
+    with pytest.raises(DBAPIError, match="permission denied"), clerk.begin() as session:
+        deferred.call(session, "restock", here=True)
+    with caller.begin() as session:
+        deferred.call(session, "restock", here=True)
+        with pytest.raises(DBAPIError, match="permission denied"):
+            session.exec_driver_sql("SELECT * FROM snaptide.procedure_call")
+        session.rollback()
+    with caller.begin() as session:
+        deferred.call(session, "restock", here=True)
+    assert deferred.push(as_login("pusher")["jfk"]).errors == 0
+    for site in world.values():
+        assert run(site, "SELECT min(qty) FROM public.orders") == [(101,)]
 
 
 def test_looking(world: Directory, as_login: As) -> None:
