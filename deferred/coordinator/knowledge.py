@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+import sqlalchemy as sa
 from sqlalchemy import Connection
 
 from deferred.coordinator import fast, last, line
@@ -91,8 +92,8 @@ class Knowledge:
         known = self._statements.get(key)
         if known is None or known.until < time.monotonic():
             with line.searching_as_ours(master):
-                table = describe(master, queue.target)
-            known = _Known(fast.build(queue, table, kind), time.monotonic() + FRESH)
+                statement = _build(master, queue, kind)
+            known = _Known(statement, time.monotonic() + FRESH)
             self._statements[key] = known
         return known.statement
 
@@ -102,3 +103,12 @@ class Knowledge:
         if key not in self._last:
             self._last[key] = last.build(queues)
         return self._last[key]
+
+
+def _build(master: Connection, queue: Queue, kind: str) -> Statement | None:
+    """None also where the master table has rules: some allow no RETURNING."""
+    table = describe(master, queue.target)
+    asked = sa.text("SELECT relhasrules FROM pg_class WHERE oid = :oid")
+    if master.scalar(asked, {"oid": table.oid}):
+        return None
+    return fast.build(queue, table, kind)

@@ -107,6 +107,16 @@ def test_any_statement_is_carried(linked: Directory, statement: str) -> None:
     assert_same(linked)
 
 
+def test_a_rule_of_the_master_table_is_no_hindrance(linked: Directory) -> None:
+    rule = (
+        "CREATE RULE many AS ON UPDATE TO orders WHERE new.qty > 99 DO INSTEAD NOTHING"
+    )
+    run(linked["hq"], rule)
+    change(linked, "UPDATE orders SET qty = 7 WHERE id = 1")
+
+    assert_same(linked)
+
+
 def test_rows_of_a_copy_are_sent_at_the_latest_at_commit(linked: Directory) -> None:
     into = "COPY public.orders (id) FROM STDIN"
     with (
