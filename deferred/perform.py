@@ -8,8 +8,9 @@ origin names are looked up in this database before they stand in a statement.
 from __future__ import annotations
 
 import traceback
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import sqlalchemy as sa
@@ -17,20 +18,31 @@ from psycopg import sql
 from sqlalchemy import Connection, Text, func, literal, select
 from sqlalchemy.exc import DBAPIError
 
-from deferred import allowed, guard, routines, sqlstate
+from deferred import guard, routines, sqlstate
 from deferred.errors import ProcedureFailed, ProcedureNotAllowed, UnknownProcedure
 from deferred.procedure_call import Argument, ProcedureCall
+from deferred.routines import Procedure
 from sites import QualifiedName, faults, names
 from sites.errors import SnaptideError
+from sites.site import SETTINGS
 from sites.transport import raw
-from sites.triggered import users_search_path
+from sites.triggered import USERS_SEARCH_PATH
 from sites.values import from_text, unsized
 
-_KINDS = sa.text(
-    "SELECT DISTINCT p.prokind FROM pg_catalog.pg_proc p"
+#: What kinds of procedures have a name here, and whether calls may run them.
+_FOUND = sa.text(
+    "SELECT array_agg(DISTINCT p.prokind::text) AS kinds, EXISTS ("
+    " SELECT FROM snaptide.allowed_procedure"
+    " WHERE schema_name = :schema AND procedure_name = :name) AS allowed"
+    " FROM pg_catalog.pg_proc p"
     " JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace"
     " WHERE n.nspname = :schema AND p.proname = :name AND p.prokind IN ('p', 'f')"
 )
+
+#: How a procedure finds names without a schema, and that it is at work: what it changes
+#: in a snapshot of the destination's own, the next refresh settles.
+_AT_WORK = {"search_path": USERS_SEARCH_PATH, "snaptide.writing": "call"}
+_DONE = {"search_path": SETTINGS["search_path"], "snaptide.writing": ""}
 
 
 def at_destination(connection: Connection, call: ProcedureCall) -> None:
@@ -42,11 +54,11 @@ def at_destination(connection: Connection, call: ProcedureCall) -> None:
         sqlalchemy.exc.DBAPIError: for reasons that pass by themselves.
     """
     faults.point("push.before_call")
-    # What it changes in a snapshot of this site's own, the next refresh settles.
-    _set(connection, "snaptide.writing", "call")
     with _reported(call):
-        _run(connection, call.name, call.arguments, allowed_only=True)
-    _set(connection, "snaptide.writing", "")
+        run = _prepared(connection, call, anything=False)
+        _set(connection, _AT_WORK)
+        run()
+        _set(connection, _DONE)
     faults.point("push.after_call")
 
 
@@ -59,49 +71,60 @@ def here(connection: Connection, call: ProcedureCall) -> None:
         UnknownProcedure: there is nothing of that name.
         Exception: whatever the procedure raises.
     """
-    _set(connection, "snaptide.call", str(call.call_no))
-    _run(connection, call.name, call.arguments, allowed_only=False)
-    _set(connection, "snaptide.call", "")
+    run = _prepared(connection, call, anything=True)
+    _set(connection, {"snaptide.call": str(call.call_no)})
+    run()
+    _set(connection, {"snaptide.call": ""})
 
 
-def _run(
-    connection: Connection,
-    name: str,
-    arguments: Sequence[Argument],
-    *,
-    allowed_only: bool,
-) -> None:
-    routine = routines.find(name)
+def _prepared(
+    connection: Connection, call: ProcedureCall, *, anything: bool
+) -> Callable[[], None]:
+    """What runs a call: a routine goes before a procedure of the database.
+
+    Parameters:
+        anything: also a procedure that is not on the list.
+    """
+    routine = routines.find(call.name)
+    types = _types(connection, call.arguments)
     if routine is not None:
-        values = _values(connection, arguments)
-        with _searching(connection, ours=allowed_only), guard.kept_open(connection):
-            routine(connection, *values)
-        return
-    procedure = names.parse(name)
-    if allowed_only and not allowed.is_allowed(connection, procedure):
-        raise ProcedureNotAllowed(f"Nothing named {name} may run here.", procedure=name)
-    statement = _statement(connection, procedure, arguments)
-    with _searching(connection, ours=allowed_only):
-        connection.exec_driver_sql(
-            statement, tuple(one.value for one in arguments)
-        ).close()
+        values = _values(connection, call.arguments, types)
+        return partial(_run_routine, connection, routine, values)
+    procedure = names.parse(call.name)
+    named = {"schema": procedure.schema, "name": procedure.name}
+    found = connection.execute(_FOUND, named).one()
+    if not (anything or found.allowed):
+        raise ProcedureNotAllowed(
+            f"Nothing named {call.name} may run here.", procedure=call.name
+        )
+    if len(found.kinds or ()) != 1:
+        what = "both a procedure and a function" if found.kinds else "no procedure"
+        raise UnknownProcedure(f"{procedure} is {what} here.", procedure=str(procedure))
+    statement = _statement(connection, procedure, found.kinds[0], types)
+    return partial(_run_statement, connection, statement, call.arguments)
 
 
-def _searching(connection: Connection, *, ours: bool) -> Any:
-    """Names without a schema mean what they mean to users, on a connection of ours."""
-    return users_search_path(connection) if ours else nullcontext()
+def _run_routine(
+    connection: Connection, routine: Procedure, values: Sequence[Any]
+) -> None:
+    with guard.kept_open(connection):
+        routine(connection, *values)
+
+
+def _run_statement(
+    connection: Connection, statement: str, arguments: Sequence[Argument]
+) -> None:
+    values = tuple(one.value for one in arguments)
+    connection.exec_driver_sql(statement, values).close()
 
 
 def _statement(
-    connection: Connection, procedure: QualifiedName, arguments: Sequence[Argument]
+    connection: Connection,
+    procedure: QualifiedName,
+    kind: str,
+    types: Sequence[str | None],
 ) -> str:
     """The statement that runs a procedure of the database, for the driver."""
-    kinds = connection.scalars(
-        _KINDS, {"schema": procedure.schema, "name": procedure.name}
-    ).all()
-    if len(kinds) != 1:
-        what = "both a procedure and a function" if kinds else "no procedure"
-        raise UnknownProcedure(f"{procedure} is {what} here.", procedure=str(procedure))
     named = sql.Identifier(procedure.schema, procedure.name)
     driver = raw(connection)
     values = sql.SQL(", ").join(
@@ -110,9 +133,9 @@ def _statement(
         )
         if type_
         else sql.Placeholder()
-        for type_ in _types(connection, arguments)
+        for type_ in types
     )
-    verb = "CALL" if kinds[0] == "p" else "SELECT"
+    verb = "CALL" if kind == "p" else "SELECT"
     called = named.as_string(driver).replace("%", "%%")
     return f"{verb} {called}({values.as_string(driver)})"
 
@@ -123,24 +146,33 @@ def _types(connection: Connection, arguments: Sequence[Argument]) -> list[str | 
     Raises:
         UnknownProcedure: this database has no such type.
     """
-    found = []
-    for argument in arguments:
-        known = argument.type and connection.scalar(
-            select(func.format_type(func.to_regtype(argument.type), sa.null()))
+    if not arguments:
+        return []
+    row = connection.execute(
+        select(
+            *(
+                func.format_type(func.to_regtype(one.type), sa.null()).label(f"t{n}")
+                for n, one in enumerate(arguments)
+            )
         )
-        if argument.type and (known is None or known == "-"):
+    ).one()
+    for argument, known in zip(arguments, row, strict=True):
+        if argument.type and known in (None, "-"):
             raise UnknownProcedure(
                 f"There is no type {argument.type} here.", type=argument.type
             )
-        found.append(unsized(known) if known else None)
-    return found
+    return [
+        unsized(known) if one.type else None
+        for one, known in zip(arguments, row, strict=True)
+    ]
 
 
-def _values(connection: Connection, arguments: Sequence[Argument]) -> list[Any]:
+def _values(
+    connection: Connection, arguments: Sequence[Argument], types: Sequence[str | None]
+) -> list[Any]:
     """Arguments as Python has them, as rows of their types are loaded."""
     if not arguments:
         return []
-    types = _types(connection, arguments)
     wanted = [
         from_text(literal(one.value, Text), type_) if type_ else sa.null()
         for one, type_ in zip(arguments, types, strict=True)
@@ -179,5 +211,8 @@ def _failed(call: ProcedureCall, reason: str) -> ProcedureFailed:
     )
 
 
-def _set(connection: Connection, name: str, value: str) -> None:
-    connection.execute(select(func.set_config(name, value, True)))
+def _set(connection: Connection, settings: Mapping[str, str]) -> None:
+    """Set something for the rest of the transaction; a rollback takes it back."""
+    connection.execute(
+        select(*(func.set_config(*one, True) for one in settings.items()))
+    )

@@ -70,13 +70,16 @@ def apply(connection: Connection, steps: Steps, *, resolving: bool = True) -> Ou
         and what `masters.apply.apply` raises.
     """
     resolved = 0
-    for unit, call in zip_longest(steps.units, steps.calls):
-        outcome = masters_apply.apply(
-            connection, unit, resolving=resolving, last=call is None
-        )
-        if outcome.unresolved:
-            return outcome
-        resolved += outcome.resolved
+    for place, (unit, call) in enumerate(zip_longest(steps.units, steps.calls)):
+        last = call is None
+        # The first says whose transaction it is, the last has constraints checked.
+        if place == 0 or last or any(unit.counts):
+            outcome = masters_apply.apply(
+                connection, unit, resolving=resolving, last=last
+            )
+            if outcome.unresolved:
+                return outcome
+            resolved += outcome.resolved
         if call is not None:
             perform.at_destination(connection, call)
     return Outcome(resolved=resolved)

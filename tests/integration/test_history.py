@@ -68,6 +68,21 @@ def test_changes_conflicts_and_errors_of_a_row(sites: Directory) -> None:
     assert times == sorted(times)
 
 
+def test_e8_1_and_2_old_images_are_kept_with_who_made_them(sites: Directory) -> None:
+    """An insert begins a life; an update keeps what it replaced, sent or not (E.8)."""
+    jfk = sites["jfk"]
+    link(sites)
+    run(jfk, "INSERT INTO orders (id, qty) VALUES (1, 10)")
+    [born] = deferred.history(sites.values(), "orders", ["1"]).events
+    assert (born.operation, born.old) == ("insert", None)
+    run_each(jfk, "UPDATE orders SET qty = 11", "UPDATE orders SET qty = 12")
+    deferred.push(jfk)
+    deferred.purge(jfk)  # within the retention
+    kept = changes(deferred.history(sites.values(), "orders", ["1"]))
+    assert [(one.old or {}).get("qty") for one in kept] == [None, "10", "11"]
+    assert len({one.transaction for one in kept}) == 3
+
+
 ODD = '"a.b" int, "say ""it""" timestamptz, v text, PRIMARY KEY ("a.b", "say ""it""")'
 
 
