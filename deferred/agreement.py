@@ -303,6 +303,8 @@ def _move_back(origin: Connection, queues: list[Queue], at: Marker) -> None:
             .where(queue_catalog.c.id == queue.id, covered > place)
             .values(covered_batch=at.batch_no, covered_order=at.order_no)
         )
+        if queue.extra_table is None:
+            continue
         extra = sa.table(
             queue.extra_table,
             sa.column("batch_no", sa.BigInteger),

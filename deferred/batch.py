@@ -10,6 +10,7 @@ transaction that commits late is in a later window, never behind
 from __future__ import annotations
 
 import uuid
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -46,13 +47,19 @@ class Batch:
 class Waiting:
     """A transaction of a batch, in its place."""
 
+    #: its id where it was made
     xid: str
     order_no: int
     calls: int
     origin_user: str
+    #: when it was made
     start_time: datetime
     #: procedures that it calls, in order
     procedures: tuple[ProcedureCall, ...] = ()
+    #: where it was made; None is the site of this queue
+    origin: str | None = None
+    #: by replication group, the master at which it began; here, where none is named
+    sources: Mapping[str, str] | None = None
 
 
 def next_batch(
@@ -93,15 +100,20 @@ def waiting(
         after, end: only those with an order number beyond the first of these, up to
             the second.
     """
+    made = deferred_transaction.c
     rows = connection.execute(
         select(
-            cast(delivery.c.xid, sa.Text).label("xid"),
+            func.coalesce(made.origin_transaction, cast(delivery.c.xid, sa.Text)).label(
+                "xid"
+            ),
             delivery.c.order_no,
             delivery.c.calls,
-            deferred_transaction.c.origin_user,
-            deferred_transaction.c.start_time,
+            made.origin_user,
+            func.coalesce(made.made_at, made.start_time).label("start_time"),
+            made.origin,
+            made.sources,
         )
-        .join(deferred_transaction, deferred_transaction.c.xid == delivery.c.xid)
+        .join(deferred_transaction, made.xid == delivery.c.xid)
         .where(within(batch, after, end))
         .order_by(delivery.c.order_no)
     )

@@ -74,11 +74,12 @@ def carry(line: Line, origin: Origin, group: Group, run: Run) -> bool:
 def _alone(line: Line, excluded: tuple[str, ...]) -> set[int]:
     """Transactions that cannot be compiled.
 
-    Those that call procedures; those of excluded tables; and where foreign keys at the
-    master act, those whose deletes may reach rows that others of the group are about.
+    Those that call procedures; those of excluded tables, and of tables that go on to
+    other masters; and where foreign keys at the master act, those whose deletes may
+    reach rows that others of the group are about.
     """
     acting = references.acting(line.target, [one.table for one in line.staged])
-    named = {names.parse(name) for name in excluded}
+    named = {names.parse(name) for name in excluded} | line.going_on
     found = procedure_call.orders(line.origin, line.batch)
     for queue, staged in zip(line.queues, line.staged, strict=True):
         calls = queue.sql()
@@ -147,6 +148,8 @@ def _shipment(ahead: list[Waiting]) -> list[Waiting]:
 def _deliver_each(
     line: Line, origin: Origin, transactions: list[Waiting], run: Run
 ) -> bool:
+    # What goes on to other masters has to be a transaction of its own there.
+    size = 0 if line.going_on else run.options.batch_size
     open_calls, open_work = 0, list[tuple[Waiting, Delivered]]()
 
     def commit() -> None:
@@ -172,7 +175,7 @@ def _deliver_each(
             raise
         open_work.append((transaction, delivered))
         open_calls += transaction.calls
-        if open_calls > run.options.batch_size or delivered.error_id is not None:
+        if open_calls > size or delivered.error_id is not None:
             commit()
             open_calls = 0
         if run.over(sum(delivered.fresh for _, delivered in open_work)):

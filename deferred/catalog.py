@@ -9,6 +9,7 @@ from sqlalchemy import (
     CheckConstraint,
     Column,
     DateTime,
+    ForeignKey,
     Identity,
     Index,
     Integer,
@@ -33,18 +34,22 @@ order_no = Sequence("order_no", metadata=metadata, data_type=BigInteger, cache=1
 
 # --- at the origin -----------------------------------------------------------
 
-#: One row an updatable snapshot whose changes are queued.
+#: One row a table whose changes are queued: the base table of an updatable snapshot,
+#: or a table of a replication group at one of its masters.
 queue = Table(
     "queue",
     metadata,
     Column("id", Integer, Identity(), primary_key=True),
+    # A table of a group is called by its own name: no snapshot here can have it too.
     Column("snapshot", Text, nullable=False, unique=True),
+    # NULL for a snapshot.
+    Column("replication_group", Text),
     Column("base_schema", Text, nullable=False),
     Column("base_table", Text, nullable=False),
     Column("queue_table", Text, nullable=False, unique=True),
     # Keys that a refresh must read again; purge folds uncovered calls into it.
-    Column("extra_table", Text, nullable=False),
-    Column("destination", Text, nullable=False),
+    # A table of a group has none: nothing refreshes it.
+    Column("extra_table", Text),
     Column("target_schema", Text, nullable=False),
     Column("target_table", Text, nullable=False),
     # In the queue table they are o1, n1, o2, n2, ... in this order.
@@ -60,7 +65,23 @@ queue = Table(
     Column("covered_order", BigInteger, nullable=False, server_default=text("0")),
 )
 
-#: One row a user's transaction with calls. Written by the trigger.
+#: Where the calls of a queue go, by the master of the group that they began at; those
+#: that began here have the source ''. A snapshot's all begin here and go to its master.
+route = Table(
+    "route",
+    metadata,
+    Column(
+        "queue_id",
+        Integer,
+        ForeignKey(queue.c.id, ondelete="CASCADE"),
+        primary_key=True,
+    ),
+    Column("destination", Text, primary_key=True),
+    Column("source", Text, primary_key=True, server_default=text("''")),
+)
+
+#: One row a transaction with calls, a user's or one that a push applied here and that
+#: goes on to other masters. Written by the trigger.
 deferred_transaction = Table(
     "deferred_transaction",
     metadata,
@@ -69,6 +90,12 @@ deferred_transaction = Table(
     Column("order_no", BigInteger),
     Column("start_time", DateTime(timezone=True), server_default=func.now()),
     Column("origin_user", Text, nullable=False),
+    # Of one that a push applied here: where it was made, its id and time there.
+    Column("origin", Text),
+    Column("origin_transaction", Text),
+    Column("made_at", DateTime(timezone=True)),
+    # By replication group, the master at which it began; here, where none is named.
+    Column("sources", JSONB(none_as_null=True)),
 )
 
 #: One row a transaction and destination, once a window holds it.
@@ -216,6 +243,8 @@ error_transaction = Table(
     Column("batch_no", BigInteger, nullable=False),
     Column("order_no", BigInteger, nullable=False),
     Column("start_time", DateTime(timezone=True)),
+    # By replication group, the master at which it began: a retry goes on from there.
+    Column("sources", JSONB(none_as_null=True)),
     Column("parked_at", DateTime(timezone=True), server_default=func.clock_timestamp()),
     Column("reason", Text, nullable=False),
     Column("error_code", Text, nullable=False),

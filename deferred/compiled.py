@@ -15,7 +15,7 @@ from sqlalchemy.exc import DBAPIError
 
 from deferred import batch as batches
 from deferred import error_queue, footprint, marker, sqlstate, work
-from deferred.delivery import Delivered, Origin, passed
+from deferred.delivery import Delivered, Origin, made_by, passed
 from deferred.groups import Group
 from deferred.marker import Marker
 from deferred.shipping import Line, ship
@@ -85,6 +85,8 @@ def unit_of(line: Line, origin: Origin, group: Group) -> Unit:
         master=origin.master,
         made=_made(line, group),
         several=True,
+        # None of them goes on from there: those are applied by themselves.
+        facts={"sources": dict.fromkeys(origin.groups, origin.name)},
     )
 
 
@@ -135,9 +137,7 @@ def _made(line: Line, group: Group) -> Callable[[int], Made]:
     def made(order_no: int) -> Made:
         if not known:
             for one in batches.waiting(line.origin, line.batch, group.after, group.end):
-                known[one.order_no] = Made(
-                    transaction=one.xid, changed_at=one.start_time
-                )
+                known[one.order_no] = made_by(one)
             line.origin.rollback()  # nothing was written there
         return known[order_no]
 

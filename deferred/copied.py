@@ -49,7 +49,8 @@ def leave_to_original(connection: Connection, original: Connection) -> int:
     for queue in list_queues(connection):
         calls = queue.sql()
         connection.execute(sa.delete(calls).where(calls.c.xid.not_in(left)))
-        connection.execute(sa.delete(sa.table(queue.extra_table, schema=SCHEMA)))
+        if queue.extra_table is not None:
+            connection.execute(sa.delete(sa.table(queue.extra_table, schema=SCHEMA)))
     _begin_anew(connection)
     return dropped
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
 
-from deferred import error_queue, footprint, marker, sqlstate, work
+from deferred import error_queue, footprint, forwarding, marker, sqlstate, work
 from deferred.batch import Batch, Waiting
 from deferred.errors import (
     ProcedureFailed,
@@ -39,6 +39,8 @@ class Origin:
     id: uuid.UUID
     name: str
     master: str
+    #: the replication groups that it pushes as one of their masters
+    groups: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,15 +94,16 @@ def deliver(
     if passed(at, to):
         return Delivered(fresh=False)
     faults.point("push.before_apply")
-    steps = _steps(connection, origin, transaction, staged)
+    sources = forwarding.sources(transaction, origin.name, origin.groups)
+    steps = _steps(connection, origin, transaction, staged, sources)
     answer = _answer(connection, origin, steps)
     if isinstance(answer, Outcome):
         delivered = Delivered(resolved=answer.resolved)
     elif on_error is ErrorAction.STOP:
         raise _refusal(transaction, answer)
     else:
-        facts = _facts(origin, batch, transaction, answer)
-        error_id = park(connection, facts, steps, answer.conflicts)
+        parked = _facts(origin, batch, transaction, answer, sources)
+        error_id = park(connection, parked, steps, answer.conflicts)
         delivered = Delivered(error_id=error_id)
     faults.point("push.after_apply")
     marker.move(connection, origin.id, to)
@@ -112,9 +115,11 @@ def _steps(
     origin: Origin,
     transaction: Waiting,
     staged: Sequence[Staged],
+    sources: Mapping[str, str],
 ) -> Steps:
     """A transaction as it lies in the work tables: a unit for each of its steps."""
-    made = Made(transaction=transaction.xid, changed_at=transaction.start_time)
+    made = made_by(transaction)
+    facts = forwarding.facts(transaction, origin.name, sources)
     calls = transaction.procedures
     return Steps(
         units=[
@@ -122,13 +127,23 @@ def _steps(
                 number=number,
                 staged=staged,
                 counts=work.counts(connection, staged, number),
-                origin=origin.name,
+                origin=transaction.origin or origin.name,
                 master=origin.master,
                 made=lambda _: made,
+                facts=facts,
             )
             for number in (*(one.call_no for one in calls), transaction.order_no)
         ],
         calls=calls,
+    )
+
+
+def made_by(transaction: Waiting) -> Made:
+    """Who made a transaction, for rules and the record."""
+    return Made(
+        transaction=transaction.xid,
+        changed_at=transaction.start_time,
+        origin=transaction.origin,
     )
 
 
@@ -238,11 +253,16 @@ def _refusal(transaction: Waiting, failed: _Failed) -> TransactionRefused:
 
 
 def _facts(
-    origin: Origin, batch: Batch, transaction: Waiting, failed: _Failed
+    origin: Origin,
+    batch: Batch,
+    transaction: Waiting,
+    failed: _Failed,
+    sources: Mapping[str, str],
 ) -> Parked:
     return Parked(
         origin_id=origin.id,
-        origin=origin.name,
+        origin=transaction.origin or origin.name,
+        sources=sources or None,
         origin_transaction=transaction.xid,
         origin_user=transaction.origin_user,
         batch_no=batch.number,

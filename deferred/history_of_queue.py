@@ -14,6 +14,7 @@ from sqlalchemy import (
     Text,
     and_,
     cast,
+    func,
     or_,
     select,
 )
@@ -46,13 +47,15 @@ def changes(
         _calls(queue, calls)
         .add_columns(
             transaction.origin_user,
-            transaction.start_time,
+            func.coalesce(transaction.made_at, transaction.start_time).label("made_at"),
+            transaction.origin,
+            transaction.origin_transaction,
             delivery.c.delivered_at,
             made_by.label("procedure"),
         )
         .join(deferred_transaction, transaction.xid == calls.c.xid)
         .outerjoin(delivery, delivery_of(queue, calls))
-        .where(_is(queue, calls, wanted))
+        .where(_is(queue, calls, wanted), queue.goes_there(calls.c.xid))
     )
     return [_event(site, queue, row) for row in rows]
 
@@ -149,12 +152,12 @@ def _other_half(
 
 def _event(site: str, queue: Queue, row: Row[Any]) -> Event:
     return Event(
-        at=row.start_time,
+        at=row.made_at,
         site=site,
         kind="change",
         operation=operation(row.kind),
-        origin=site,
-        transaction=row.xid,
+        origin=row.origin or site,
+        transaction=row.origin_transaction or row.xid,
         user=row.origin_user,
         old=row.old,
         new=row.new,

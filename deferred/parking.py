@@ -48,6 +48,8 @@ class Parked:
     error_message: str
     #: error transactions that have to be settled first
     waits_for: tuple[int, ...] = ()
+    #: by replication group, the master at which it began
+    sources: Mapping[str, str] | None = None
 
 
 def park(

@@ -8,7 +8,7 @@ next one, and so on.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -75,11 +75,19 @@ def by_transaction(
     return found
 
 
-def steps(batch: Batch, after: int, end: int) -> Subquery:
+def steps(
+    batch: Batch,
+    after: int,
+    end: int,
+    among: Callable[[ColumnElement[Any]], ColumnElement[bool]],
+) -> Subquery:
     """The steps of transactions: xid, and the call numbers that lie in each.
 
     Those beyond `after`, up to `order_no`: the number of the procedure's call that
     ends the step, and at last the transaction's own place in the order.
+
+    Parameters:
+        among: given a transaction's id, whether it is one of those.
     """
     ends = sa.union_all(
         _of(
@@ -91,6 +99,7 @@ def steps(batch: Batch, after: int, end: int) -> Subquery:
         ),
         select(delivery.c.xid, delivery.c.order_no).where(within(batch, after, end)),
     ).subquery()
+    ends = select(ends).where(among(ends.c.xid)).subquery()
     before = func.lag(ends.c.order_no, 1, sa.literal(-1, sa.BigInteger)).over(
         partition_by=ends.c.xid, order_by=ends.c.order_no
     )

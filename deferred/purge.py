@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from itertools import groupby
+from operator import attrgetter
 from typing import Any
 
 import sqlalchemy as sa
@@ -63,10 +66,11 @@ def purge(
     with site.begin() as connection:
         identity.read(connection)
         calls = folded = 0
-        for queue in list_queues(connection):
-            folded += _fold(connection, queue, fold_after)
+        for queues in _by_table(list_queues(connection)):
+            if queues[0].extra_table is not None:
+                folded += _fold(connection, queues[0], fold_after)
             faults.point("queue_purge.after_fold")
-            calls += _purge_calls(connection, queue, retention)
+            calls += _purge_calls(connection, queues, retention)
         calls += _purge_procedures(connection, retention)
         ledger.purge(connection)
         faults.point("queue_purge.before_commit")
@@ -78,18 +82,6 @@ def purge(
         )
     staging.sweep(site)
     return report
-
-
-def _purge_calls(connection: Connection, queue: Queue, retention: timedelta) -> int:
-    calls = queue.sql()
-    covered = select(queue_catalog).where(queue_catalog.c.id == queue.id).subquery()
-    gone = (
-        select(delivery.c.xid)
-        .where(_delivered_before(queue, retention))
-        .where(not_(beyond(covered.c.covered_batch, covered.c.covered_order)))
-    )
-    _note_purged(connection, queue.destination, gone)
-    return connection.execute(sa.delete(calls).where(calls.c.xid.in_(gone))).rowcount
 
 
 def _purge_procedures(connection: Connection, retention: timedelta) -> int:
@@ -114,11 +106,41 @@ def _purge_procedures(connection: Connection, retention: timedelta) -> int:
     return connection.execute(sa.delete(call).where(done)).rowcount
 
 
+def _by_table(queues: Sequence[Queue]) -> list[list[Queue]]:
+    """The ways that calls of one table go, to each of their destinations."""
+    return [list(ways) for _, ways in groupby(queues, attrgetter("queue_table"))]
+
+
+def _purge_calls(
+    connection: Connection, ways: Sequence[Queue], retention: timedelta
+) -> int:
+    """Remove calls that no destination needs, nor a refresh."""
+    calls = ways[0].sql()
+    needed = [
+        and_(queue.goes_there(calls.c.xid), calls.c.xid.not_in(_done(queue, retention)))
+        for queue in ways
+    ]
+    gone = select(calls.c.xid).where(not_(sa.or_(*needed)))
+    for queue in ways:
+        _note_purged(connection, queue.destination, gone)
+    return connection.execute(sa.delete(calls).where(calls.c.xid.in_(gone))).rowcount
+
+
+def _done(queue: Queue, retention: timedelta) -> sa.Select[Any]:
+    """Transactions that a destination has answered, and a refresh has covered."""
+    done = select(delivery.c.xid).where(_delivered_before(queue, retention))
+    if queue.replication_group is not None:
+        return done  # nothing is refreshed from there
+    covered = select(queue_catalog).where(queue_catalog.c.id == queue.id).subquery()
+    return done.where(not_(beyond(covered.c.covered_batch, covered.c.covered_order)))
+
+
 def _fold(connection: Connection, queue: Queue, after: timedelta) -> int:
     """Turn calls that no refresh has covered for long into extra keys."""
     calls = queue.sql()
     old = select(delivery).where(_delivered_before(queue, after)).subquery()
     keys = queue.keys(calls)
+    assert queue.extra_table is not None
     extra = sa.table(
         queue.extra_table,
         *(sa.column(key.name) for key in keys),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -190,7 +190,8 @@ def _push_batch(ends: Ends, who: Origin, run: Run) -> bool:
     run.begin()
     run.expect(lambda: calls_left(origin, who.master))
     faults.point("push.after_cut")
-    line = lay(origin, target, batch)
+    line = lay(origin, target, batch, who.name)
+    who = replace(who, groups=line.groups)
     after = at.order_no if at.batch_id == batch.id else -1
     groups = carry.planned(line, after, run)
     ledger.note(origin, target, who.id, batch)

@@ -3,6 +3,9 @@
 A call is written by a trigger in the user's own transaction. It is *delivered*
 when the destination has applied or parked its transaction, and *covered* when
 a refresh has seen the destination's answer; then it may be purged.
+
+A table of a replication group has such a queue at each master, for several
+destinations (`deferred.group_queue`).
 """
 
 from __future__ import annotations
@@ -16,7 +19,13 @@ import sqlalchemy as sa
 from sqlalchemy import ColumnElement, Connection, and_, func, select
 
 from deferred import captured, views
-from deferred.catalog import delivery, destination, procedure_call
+from deferred.catalog import (
+    deferred_transaction,
+    delivery,
+    destination,
+    procedure_call,
+    route,
+)
 from deferred.catalog import queue as queue_catalog
 from deferred.errors import QueueNotEmpty
 from deferred.work import described
@@ -31,14 +40,15 @@ from sites.types import NativeType, Xid8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Queue:
-    """One queue, as the catalog describes it."""
+    """One queue on its way to one destination, as the catalog describes it."""
 
     id: int
     snapshot: str
     base_schema: str
     base_table: str
     queue_table: str
-    extra_table: str
+    #: None for a table of a group, which nothing refreshes
+    extra_table: str | None
     destination: str
     target_schema: str
     target_table: str
@@ -48,11 +58,22 @@ class Queue:
     partial: bool
     #: its changes go to the master in the user's own transaction
     synchronous: bool = False
+    #: of a table at one of its masters; None for a snapshot
+    replication_group: str | None = None
+    #: the masters whose changes go to this destination; '' is this one
+    sources: tuple[str, ...] = ("",)
 
     @property
     def base(self) -> QualifiedName:
         """The snapshot's base table."""
         return QualifiedName(self.base_schema, self.base_table)
+
+    @property
+    def view(self) -> QualifiedName:
+        """What keeps the columns that are carried: PostgreSQL drops none below it."""
+        if self.replication_group is None:
+            return names.parse(self.snapshot)
+        return QualifiedName(SCHEMA, names.derived("group$_", self.base))
 
     @property
     def target(self) -> QualifiedName:
@@ -71,6 +92,19 @@ class Queue:
             *map(sa.column, ("call_no", "kind", "moved")),
         ]
         return sa.table(self.queue_table, *fixed, *images, schema=SCHEMA)
+
+    def goes_there(self, xid: ColumnElement[Any]) -> ColumnElement[bool]:
+        """Whether the calls of a transaction go to this destination.
+
+        In a group it depends on the master at which the transaction began.
+        """
+        if self.replication_group is None:
+            return sa.true()
+        began = deferred_transaction.c.sources[self.replication_group].astext
+        return sa.exists().where(
+            deferred_transaction.c.xid == xid,
+            func.coalesce(began, "").in_(self.sources),
+        )
 
     def keys(self, calls: sa.FromClause) -> list[ColumnElement[Any]]:
         """The identity of a call's row, labelled k1, k2, ..."""
@@ -107,14 +141,14 @@ def create_queue(
         synchronous: refuse changes outside coordinated transactions.
     """
     table = names.derived("def$_", names.parse(snapshot))
-    _create_table(connection, table, base, columns)
+    create_table(connection, table, base, columns)
     triggers.install_queue(
         connection,
         triggers.QueueCapture(
             table=base,
             view=names.parse(snapshot),
             queue=table,
-            destination=destination,
+            destinations=(destination,),
             extra=extra_table,
             identity=tuple(identity),
             columns=tuple(columns),
@@ -122,14 +156,14 @@ def create_queue(
             synchronous=synchronous,
         ),
     )
-    connection.execute(
-        sa.insert(queue_catalog).values(
+    queue_id = connection.scalar(
+        sa.insert(queue_catalog)
+        .values(
             snapshot=snapshot,
             base_schema=base.schema,
             base_table=base.name,
             queue_table=table,
             extra_table=extra_table,
-            destination=destination,
             target_schema=target.schema,
             target_table=target.name,
             columns=list(columns),
@@ -137,9 +171,13 @@ def create_queue(
             partial=partial,
             synchronous=synchronous,
         )
+        .returning(queue_catalog.c.id)
     )
-    _know_destination(connection, destination)
-    _show_calls(connection)
+    connection.execute(
+        sa.insert(route).values(queue_id=queue_id, destination=destination)
+    )
+    know_destination(connection, destination)
+    show_calls(connection)
     created = find_queue(connection, snapshot)
     assert created is not None
     return created
@@ -160,14 +198,14 @@ def set_synchronous(connection: Connection, queue: Queue, *, synchronous: bool) 
     Raises:
         UnknownTable, UnknownColumn: the base table, or one of its columns, is gone.
     """
-    capture = _capture(connection, queue, synchronous=synchronous)
+    capture = capture_of(connection, queue, synchronous=synchronous)
     triggers.replace_queue_function(connection, capture)
     connection.execute(
         sa.update(queue_catalog)
         .where(queue_catalog.c.id == queue.id)
         .values(synchronous=synchronous)
     )
-    _show_calls(connection)
+    show_calls(connection)
 
 
 def replace_functions(connection: Connection) -> None:
@@ -177,9 +215,9 @@ def replace_functions(connection: Connection) -> None:
     """
     for queue in list_queues(connection):
         with suppress(UnknownTable, UnknownColumn):
-            capture = _capture(connection, queue, synchronous=queue.synchronous)
+            capture = capture_of(connection, queue, synchronous=queue.synchronous)
             triggers.replace_queue_function(connection, capture)
-    _show_calls(connection)
+    show_calls(connection)
 
 
 def drop_queue(connection: Connection, snapshot: str, *, force: bool = False) -> None:
@@ -199,17 +237,27 @@ def drop_queue(connection: Connection, snapshot: str, *, force: bool = False) ->
             calls=waiting,
         )
     connection.execute(sa.delete(queue_catalog).where(queue_catalog.c.id == found.id))
-    _show_calls(connection)
+    show_calls(connection)
     triggers.remove(connection, found.queue_table)
     wide.drop(connection, QualifiedName(SCHEMA, found.queue_table))
 
 
 def list_queues(connection: Connection, destination: str | None = None) -> list[Queue]:
-    """All queues of a site, or those to one destination."""
-    wanted = select(*(queue_catalog.c[name] for name in Queue.__slots__))
+    """All queues of a site, once for each of their destinations, or those to one."""
+    stored = [queue_catalog.c[n] for n in Queue.__slots__ if n in queue_catalog.c]
+    wanted = (
+        select(
+            *stored,
+            route.c.destination,
+            func.array_agg(route.c.source).label("sources"),
+        )
+        .join(route, route.c.queue_id == queue_catalog.c.id)
+        .group_by(queue_catalog.c.id, route.c.destination)
+        .order_by(queue_catalog.c.id, route.c.destination)
+    )
     if destination is not None:
-        wanted = wanted.where(queue_catalog.c.destination == destination)
-    return [_from_row(row) for row in connection.execute(wanted.order_by("id"))]
+        wanted = wanted.where(route.c.destination == destination)
+    return [_from_row(row) for row in connection.execute(wanted)]
 
 
 def find_queue(connection: Connection, snapshot: str) -> Queue | None:
@@ -223,7 +271,7 @@ def undelivered_calls(connection: Connection, queue: Queue) -> int:
     counted = (
         select(func.count())
         .select_from(calls.outerjoin(delivery, delivery_of(queue, calls)))
-        .where(delivery.c.delivered_at.is_(None))
+        .where(delivery.c.delivered_at.is_(None), queue.goes_there(calls.c.xid))
     )
     return connection.scalar(counted) or 0
 
@@ -235,12 +283,17 @@ def call_numbers(
 
     One statement for each queue, and one for procedures that are called.
     """
-    tables = [queue.sql() for queue in list_queues(connection, destination)]
+    queues = list_queues(connection, destination)
+    tables = [(queue, queue.sql()) for queue in queues]
     called = select(procedure_call.c.xid, procedure_call.c.call_no)
     if destination is not None:
         to = procedure_call.c.destinations
         called = called.where(sa.literal(destination) == func.any(to))
-    return [*(select(table.c.xid, table.c.call_no) for table in tables), called]
+    queued = [
+        select(calls.c.xid, calls.c.call_no).where(queue.goes_there(calls.c.xid))
+        for queue, calls in tables
+    ]
+    return [*queued, called]
 
 
 def delivery_of(queue: Queue, calls: sa.TableClause) -> ColumnElement[bool]:
@@ -250,9 +303,10 @@ def delivery_of(queue: Queue, calls: sa.TableClause) -> ColumnElement[bool]:
     )
 
 
-def _create_table(
+def create_table(
     connection: Connection, name: str, base: Table, columns: Sequence[str]
 ) -> None:
+    """Create the table that calls are written to."""
     images = [
         sa.Column(recorded, _image_type(base.column(column)))
         for side in ("o", "n")
@@ -272,12 +326,13 @@ def _create_table(
     wide.create(connection, table, images, wide=wide.overflows(base, columns))
 
 
-def _show_calls(connection: Connection) -> None:
+def show_calls(connection: Connection) -> None:
     """Let people and coordinators see the calls of exactly the present queues."""
     queues = list_queues(connection)
     views.replace_defcall(connection, queues)
     views.replace_defload(connection, queues)
-    captured.replace_captured_calls(connection, queues)
+    mine = [one for one in queues if one.replication_group is None]
+    captured.replace_captured_calls(connection, mine)
 
 
 def _image_type(column: Column) -> NativeType:
@@ -286,23 +341,34 @@ def _image_type(column: Column) -> NativeType:
     return NativeType(column.recorded + collated)
 
 
-def _capture(
-    connection: Connection, queue: Queue, *, synchronous: bool
+def capture_of(
+    connection: Connection, queue: Queue, *, synchronous: bool = False
 ) -> triggers.QueueCapture:
+    """What the triggers of a queue record.
+
+    Raises:
+        UnknownTable, UnknownColumn: the table, or one of its columns, is gone.
+    """
+    mine = route.c.queue_id == queue.id
+    forwarded = select(route.c.source).where(mine).distinct()
+    own = select(route.c.destination).where(mine, route.c.source == "")
     return triggers.QueueCapture(
         table=described(connection, queue.base, queue.columns),
-        view=names.parse(queue.snapshot),
+        view=queue.view,
         queue=queue.queue_table,
-        destination=queue.destination,
+        destinations=tuple(connection.scalars(own.order_by("destination"))),
         extra=queue.extra_table,
         identity=queue.identity_columns,
         columns=queue.columns,
         refuse_new_keys=queue.partial and queue.identity_columns != (ROWID,),
         synchronous=synchronous,
+        group=queue.replication_group,
+        forwarded=tuple(connection.scalars(forwarded.order_by(route.c.source))),
     )
 
 
-def _know_destination(connection: Connection, name: str) -> None:
+def know_destination(connection: Connection, name: str) -> None:
+    """Have a destination's windows begin now, if it has none yet."""
     known = select(destination.c.name).where(destination.c.name == name)
     if connection.scalar(known) is None:
         connection.execute(
@@ -312,8 +378,8 @@ def _know_destination(connection: Connection, name: str) -> None:
         )
 
 
-def _from_row(row: sa.Row[Any]) -> Queue:
+def _from_row(row: sa.Row[*tuple[Any, ...]]) -> Queue:
     values = dict(row._mapping)
-    for name in ("columns", "identity_columns"):
+    for name in ("columns", "identity_columns", "sources"):
         values[name] = tuple(values[name])
     return Queue(**values)

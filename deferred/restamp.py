@@ -68,6 +68,8 @@ def restamp(connection: Connection, generation: int) -> int:
     _move(connection, procedure_call, shift)
     for queue in queues:
         _move(connection, queue.sql(), shift)
+        if queue.extra_table is None:
+            continue
         # Seen by everybody, whatever is numbered from now on.
         extra = sa.table(queue.extra_table, sa.column("xid", Xid8()), schema=SCHEMA)
         connection.execute(update(extra).values(xid=position.xid8(3)))

@@ -113,6 +113,13 @@ def _steps(
     instead = edited(connection, row.id, left)
     staged = _staged(connection, row.id, instead, procedures)
     made = Made(transaction=row.origin_transaction, changed_at=row.start_time)
+    facts = {
+        "origin": row.origin,
+        "transaction": row.origin_transaction,
+        "user": row.origin_user,
+        "made_at": row.start_time and row.start_time.isoformat(),
+        "sources": row.sources or {},
+    }
     return Steps(
         units=[
             Unit(
@@ -122,6 +129,7 @@ def _steps(
                 origin=row.origin,
                 master=master.name,
                 made=lambda _: made,
+                facts=facts,
             )
             for number in unparking.units(row.id, procedures)
         ],

@@ -8,13 +8,13 @@ from functools import partial
 
 from sqlalchemy import Connection, Select, select
 
-from deferred import net_change, procedure_call, unsent, work
+from deferred import forwarding, net_change, procedure_call, unsent, work
 from deferred.batch import Batch, within
 from deferred.catalog import delivery
 from deferred.queue import Queue, list_queues
 from masters import table_rules
 from masters.table_rules import Comparison
-from sites import transport
+from sites import QualifiedName, transport
 from sites.staged import Staged
 
 #: The planner takes a fresh table for a small one; with more rows it is told.
@@ -33,10 +33,21 @@ class Line:
     staged: Sequence[Staged]
     #: what of each is compared, and so sent
     comparisons: Sequence[Comparison]
+    #: tables from which the destination sends on to other masters what this site brings
+    going_on: frozenset[QualifiedName] = frozenset()
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """The replication groups whose master this site is."""
+        found = (queue.replication_group for queue in self.queues)
+        return tuple({name for name in found if name is not None})
 
 
-def lay(origin: Connection, target: Connection, batch: Batch) -> Line:
+def lay(origin: Connection, target: Connection, batch: Batch, sender: str) -> Line:
     """Prepare work tables for a batch. Creates them; commits nothing.
+
+    Parameters:
+        sender: the name of the origin.
 
     Raises:
         UnknownTable, UnknownColumn: a master table, or a column of it, is gone.
@@ -53,6 +64,7 @@ def lay(origin: Connection, target: Connection, batch: Batch) -> Line:
         queues=queues,
         staged=staged,
         comparisons=[table_rules.load(target, q.target).comparison for q in queues],
+        going_on=forwarding.tables(target, queues, sender),
     )
 
 
@@ -84,12 +96,15 @@ def ship(
     )
     if only is not None:
         chosen = chosen.where(delivery.c.order_no.in_(only))
-    transactions = (
-        procedure_call.steps(line.batch, after, end) if in_steps else chosen.subquery()
-    )
     lines = zip(line.queues, line.staged, line.comparisons, strict=True)
     gone = 0
     for queue, staged, comparison in lines:
+        there = chosen.where(queue.goes_there(delivery.c.xid))
+        transactions = (
+            procedure_call.steps(line.batch, after, end, queue.goes_there)
+            if in_steps
+            else there.subquery()
+        )
         changes = net_change.net_changes(queue, transactions, end if together else None)
         gone += _fill(
             line,

@@ -73,7 +73,9 @@ def carry_all(
     pieces = _pieces(line, groups, at)
     streams = [
         Stream(
-            line=_laid(pair, line.batch), origin=origin, bulk=run.options.bulk_threshold
+            line=_laid(pair, line.batch, origin.name),
+            origin=origin,
+            bulk=run.options.bulk_threshold,
         )
         for pair in pairs
     ]
@@ -92,8 +94,8 @@ def _pool(site: Site) -> Engine:
     return site.pools["streams"]
 
 
-def _laid(pair: Pair, batch: Batch) -> Line:
-    line = lay(*pair, batch)
+def _laid(pair: Pair, batch: Batch, sender: str) -> Line:
+    line = lay(*pair, batch, sender)
     line.target.commit()
     line.origin.rollback()  # nothing was written there
     return line

@@ -1,4 +1,4 @@
-"""The dictionary view of deferred calls, over the queue tables of all snapshots.
+"""The dictionary view of deferred calls, over all queue tables.
 
 The other views (deftran, deftrandest, deferror, defschedule) stand on it and
 on the catalog; the chain of migrations makes them once.
@@ -53,12 +53,16 @@ def replace_defload(
 def _load(queue: Queue) -> Select[Any]:
     calls = queue.sql().alias("c")
     size = func.pg_column_size(calls.table_valued())
-    return select(
-        literal(queue.destination).label("destination"),
-        calls.c.xid,
-        func.count().label("calls"),
-        func.sum(size).label("bytes"),
-    ).group_by(calls.c.xid)
+    return (
+        select(
+            literal(queue.destination).label("destination"),
+            calls.c.xid,
+            func.count().label("calls"),
+            func.sum(size).label("bytes"),
+        )
+        .where(queue.goes_there(calls.c.xid))
+        .group_by(calls.c.xid)
+    )
 
 
 def _called_load() -> Select[Any]:
@@ -95,7 +99,7 @@ def _calls(queue: Queue) -> Select[Any]:
         cast(calls.c.kind, Text).label("operation"),
         _image(names, calls, "o", len(queue.columns)).label("old_values"),
         _image(names, calls, "n", len(queue.columns)).label("new_values"),
-    )
+    ).where(queue.goes_there(calls.c.xid))
 
 
 def _image(

@@ -50,6 +50,7 @@ class Manner:
 
 _LINE: Mapping[str, sa.types.TypeEngine[Any]] = {
     "call_no": BigInteger(),
+    "origin": Text(),
     "transaction": Text(),
     "changed_at": DateTime(timezone=True),
     "deleted_at": DateTime(timezone=True),
@@ -81,6 +82,7 @@ def tables(
             reason, number = one.resolution.reason, one.conflict.number
             call = (
                 row.verdict.call_no,
+                row.made.origin,
                 row.made.transaction,
                 row.made.changed_at,
                 one.conflict.deleted_at,

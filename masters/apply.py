@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -33,6 +34,8 @@ class Unit:
     made: Callable[[int], Made]
     #: there may be several: what is not settled alike one by one is not settled
     several: bool = False
+    #: what queues here keep of the transaction, where it goes on to other masters
+    facts: Mapping[str, object] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,8 +66,13 @@ def apply(
         sqlalchemy.exc.DBAPIError: the database refused a change.
         RowCountMismatch, InvalidNetChange, NoFreeValue.
     """
-    origin = func.set_config("snaptide.origin", unit.origin, True)
-    connection.execute(select(origin, memory.enough()))
+    connection.execute(
+        select(
+            func.set_config("snaptide.origin", unit.origin, True),
+            func.set_config("snaptide.transaction", json.dumps(unit.facts), True),
+            memory.enough(),
+        )
+    )
     connection.execute(text("SET CONSTRAINTS ALL DEFERRED"))
     _refuse_invalid(unit)
     resolved, unresolved, refused = 0, {}, set[int]()

@@ -25,6 +25,8 @@ class Made:
     transaction: str
     #: when it was made, for methods that ask
     changed_at: datetime | None = None
+    #: the site that made it; None is the origin of the push
+    origin: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -286,7 +288,7 @@ def _conflicts(
         "old": None if row.kind in ("I", "N", "A") else image(read, row, 0),
         "new": None if row.kind == "D" else image(read, row, 1),
         "current": None if row.missing else image(read, row, 2),
-        "origin": parties.origin,
+        "origin": made.origin or parties.origin,
         "master": parties.master,
         "changed_at": made.changed_at,
         "newest": parties.newest,

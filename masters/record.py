@@ -72,7 +72,7 @@ class Records:
             "row_key": _without(
                 func.coalesce(images.c.old, new), sa.literal(not_key, sa.ARRAY(Text))
             ),
-            "origin": sa.literal(self.parties.origin),
+            "origin": func.coalesce(answer.c.origin, self.parties.origin),
             "master": sa.literal(self.parties.master),
             "origin_transaction": answer.c.transaction,
             "changed_at": answer.c.changed_at,
@@ -108,11 +108,11 @@ class Records:
 
         They are of one transaction: in a unit of several none is looked at again.
         """
-        record = resolution_record.c
+        record, made = resolution_record.c, rows[0].made
         mine = sa.and_(
             record.resolved_at >= func.now(),
-            record.origin == self.parties.origin,
-            record.origin_transaction == rows[0].made.transaction,
+            record.origin == (made.origin or self.parties.origin),
+            record.origin_transaction == made.transaction,
         )
         answer, manner = answers.tables(self.connection, rows, ())
         gone = self.connection.execute(

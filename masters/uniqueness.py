@@ -156,6 +156,7 @@ def _conflict(
     parties: Parties,
     read: Sequence[str],
 ) -> Conflict:
+    made = parties.made(row.tran)
     return Conflict(
         kind=Kind.UNIQUENESS,
         table=(staged.table.schema, staged.table.name),
@@ -164,8 +165,8 @@ def _conflict(
         old=None if row.kind == "I" else image(read, row, 0),
         new=image(read, row, 1),
         current=image(read, row, 2),
-        origin=parties.origin,
+        origin=made.origin or parties.origin,
         master=parties.master,
-        changed_at=parties.made(row.tran).changed_at,
+        changed_at=made.changed_at,
         newest=parties.newest,
     )

@@ -42,15 +42,16 @@ class LogCapture:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueCapture:
-    """What is recorded of an updatable snapshot's base table: both images."""
+    """What is recorded of a table whose changes are queued: both images."""
 
     table: Table
-    #: what users write through; it keeps the columns below it from going
+    #: stands on the table, and keeps the columns below it from going
     view: QualifiedName
     queue: str
-    #: where it is pushed to
-    destination: str
-    extra: str
+    #: where what is changed here is pushed to
+    destinations: tuple[str, ...]
+    #: of an updatable snapshot's base table alone: where extra keys go
+    extra: str | None
     identity: tuple[str, ...]
     #: recorded as o1, n1, o2, n2, ...
     columns: tuple[str, ...]
@@ -58,6 +59,10 @@ class QueueCapture:
     refuse_new_keys: bool
     #: changes outside a coordinated transaction are refused
     synchronous: bool = False
+    #: of a table at a master: its replication group, and the masters whose changes go
+    #: on from here; '' is this one
+    group: str | None = None
+    forwarded: tuple[str, ...] = ()
 
 
 def install_log(connection: Connection, capture: LogCapture) -> None:
@@ -115,18 +120,24 @@ def replace_queue_function(connection: Connection, capture: QueueCapture) -> Non
         "same_key": _same_key(capture.table, capture.identity, there),
     }
     refuse = sql.SQL(load("refuse_moved")).format(**shared)
+    applied = "queue_aside" if capture.group is None else "queue_forwarded"
     body = sql.SQL(load("queue_function")).format(
         **shared,
         function=sql.Identifier(SCHEMA, capture.queue),
         queue=sql.Identifier(SCHEMA, capture.queue),
-        destination=sql.Literal(capture.destination),
-        extra=sql.Identifier(SCHEMA, capture.extra),
+        destinations=sql.Literal(list(capture.destinations)),
+        applied=sql.SQL(load(applied)).format(
+            **shared,
+            extra=sql.Identifier(SCHEMA, capture.extra or ""),
+            extra_keys=_comma(_identifiers(numbered("k", capture.identity))),
+            keys=_comma(keys),
+            group=sql.Literal(capture.group or ""),
+            forwarded=sql.Literal(list(capture.forwarded)),
+        ),
         view=sql.Literal(sql.Identifier(*_parts(capture.view)).as_string()),
         view_oid=sql.Literal(_oid(connection, capture.view)),
         column_numbers=sql.Literal(numbers),
         column_count=sql.Literal(len(numbers)),
-        extra_keys=_comma(_identifiers(numbered("k", capture.identity))),
-        keys=_comma(keys),
         columns=_comma(columns),
         old_columns=_comma(sql.SQL("o.{}").format(c) for c in columns),
         new_columns=_comma(sql.SQL("n.{}").format(c) for c in columns),
@@ -134,6 +145,7 @@ def replace_queue_function(connection: Connection, capture: QueueCapture) -> Non
         new_images=_comma(_identifiers(numbered("n", columns))),
         refuse_moved=refuse if capture.refuse_new_keys else sql.SQL(""),
         synchronous=sql.Literal(capture.synchronous),
+        grouped=sql.Literal(capture.group is not None),
     )
     raw(connection).execute(body)
 

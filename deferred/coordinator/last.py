@@ -68,7 +68,7 @@ def _calls_to_keys(queue: Queue) -> Iterator[sa.CTE]:
     taken: UpdateBase = sa.delete(calls).where(calls.c.xid == _xid("xid"))
     gone = taken.returning(*queue.keys(calls)).cte(f"taken_{queue.id}")
     extra = sa.table(
-        queue.extra_table,
+        queue.extra_table or "",
         *(sa.column(name) for name in (*names, "reason", "master_xid")),
         schema=SCHEMA,
     )

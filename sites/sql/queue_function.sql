@@ -1,10 +1,7 @@
--- Records what a statement changed in an updatable snapshot: old and new image,
--- paired by key, and one row for the transaction that all its calls share.
--- What Snaptide itself applies is not queued; what a user's trigger or a cascade
--- changes on its own account meanwhile becomes an extra key, which the next
--- refresh reads again. A cascade fires this as deep as the merge's statement does,
--- but on another table than the merge says that it writes.
--- What a procedure changes here that its destination runs too is kept in small letters,
+-- Records what a statement changed in an updatable snapshot, or in a table of a
+-- replication group at one of its masters: old and new image, paired by key, and one row
+-- for the transaction that all its calls share.
+-- What a procedure changes here that all destinations run too is kept in small letters,
 -- and not sent.
 -- Tables directly manipulated: the queue, the extra keys, deferred_transaction.
 CREATE OR REPLACE FUNCTION {function}() RETURNS trigger
@@ -14,6 +11,8 @@ DECLARE
     xact xid8 := pg_current_xact_id();
     aside boolean;
     ins "char" := 'I'; upd "char" := 'U'; del "char" := 'D';
+    -- What a push says of the transaction that it applies here.
+    brought jsonb;
 BEGIN
     -- Asked in two steps: the first alone needs no plan.
     IF to_regclass({view}) IS DISTINCT FROM {view_oid}::oid THEN
@@ -21,28 +20,19 @@ BEGIN
             SELECT count(*) FROM pg_attribute
             WHERE attrelid = TG_RELID AND attnum = ANY ({column_numbers}) AND NOT attisdropped
         ) THEN
-            RAISE EXCEPTION 'A column that this snapshot carries is gone from its base table'
+            RAISE EXCEPTION 'A column whose changes are queued is gone from this table'
                 USING HINT = 'Run: snaptide doctor', ERRCODE = 'undefined_column';
         END IF;
     END IF;
     IF current_setting('snaptide.origin', true) <> ''
        AND pg_has_role(session_user, 'snaptide_apply', 'MEMBER') THEN
-        aside := pg_trigger_depth() > 1
-            OR COALESCE(current_setting('snaptide.writing', true), '')
-               NOT IN ('', TG_RELID::text);
-        IF aside AND TG_OP <> 'INSERT' THEN
-            INSERT INTO {extra} ({extra_keys}) SELECT {keys} FROM snaptide_old AS o ({row});
-        END IF;
-        IF aside AND TG_OP <> 'DELETE' THEN
-            INSERT INTO {extra} ({extra_keys}) SELECT {keys} FROM snaptide_new AS n ({row});
-        END IF;
-        RETURN NULL;
+        {applied}
     END IF;
     IF current_setting('snaptide.call', true) <> '' THEN
         IF EXISTS (
             SELECT FROM snaptide.procedure_call p
             WHERE p.xid = xact AND p.call_no::text = current_setting('snaptide.call', true)
-              AND p.ran_here AND {destination} = ANY (p.destinations)
+              AND p.ran_here AND {destinations}::text[] <@ p.destinations
         ) THEN
             ins := 'i'; upd := 'u'; del := 'd';
         END IF;
@@ -70,10 +60,18 @@ BEGIN
                 USING HINT = 'with deferred.synchronous("SITE") as connection: ... changes site and master together.',
                       ERRCODE = 'object_not_in_prerequisite_state';
         END IF;
+        IF {grouped} AND current_setting('snaptide.coordinated', true) = 'site' THEN
+            RAISE EXCEPTION 'A table of a replication group cannot be changed in a coordinated transaction'
+                USING HINT = 'Change it in a transaction of its own.',
+                      ERRCODE = 'object_not_in_prerequisite_state';
+        END IF;
         -- A place in the order that was drawn before this call is too early. A row
         -- that another transaction of this id left, before a restore, stays its own.
-        INSERT INTO snaptide.deferred_transaction AS known (xid, origin_user)
-        VALUES (xact, session_user) ON CONFLICT (xid)
+        INSERT INTO snaptide.deferred_transaction AS known
+            (xid, origin_user, origin, origin_transaction, made_at, sources)
+        VALUES (xact, COALESCE(brought ->> 'user', session_user), brought ->> 'origin',
+                brought ->> 'transaction', (brought ->> 'made_at')::timestamptz,
+                brought -> 'sources') ON CONFLICT (xid)
         DO UPDATE SET order_no = NULL
         WHERE known.order_no IS NOT NULL AND known.start_time = now();
     END IF;

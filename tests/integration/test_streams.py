@@ -279,7 +279,7 @@ def _shared(jfk: Site, hq: Site) -> dict[int, int]:
     with jfk.connect() as origin, hq.connect() as target:
         batch = next_batch(origin, "hq", marker.Marker())
         assert batch is not None
-        found = last_shared(lay(origin, target, batch), -1, 100)
+        found = last_shared(lay(origin, target, batch, "jfk"), -1, 100)
         numbers = origin.exec_driver_sql(
             "SELECT order_no FROM snaptide.delivery ORDER BY order_no"
         )

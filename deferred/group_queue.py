@@ -1,0 +1,143 @@
+"""The queue of a replication group's table at one of its masters.
+
+It records what users write there and what pushes bring there, as the queue of a
+snapshot records what users write to its base table, and keeps it until all the masters
+that it goes to have answered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import sqlalchemy as sa
+from sqlalchemy import Connection, select
+
+from deferred import queue
+from deferred.catalog import queue as queue_catalog
+from deferred.catalog import route
+from deferred.queue import Queue
+from sites import QualifiedName, ddl, names, triggers, wide
+from sites.catalog import SCHEMA
+from sites.table import Table
+
+#: By destination, the masters whose changes go there; '' is the one that has the queue.
+Routes = Mapping[str, Sequence[str]]
+
+NO_TRUNCATE = "A table of a replication group cannot be truncated"
+_INSTEAD = "Delete the rows: a TRUNCATE could not be sent to the other masters."
+
+
+def arrange(
+    connection: Connection,
+    group: str,
+    table: Table,
+    columns: Sequence[str],
+    routes: Routes,
+) -> None:
+    """Send the changes of a table exactly these ways from now on.
+
+    Writes the catalog, the queue with its triggers, and what shows calls. Waits for
+    those who write to the table, where it had no queue or is to have none.
+
+    Parameters:
+        columns: those that are carried.
+        routes: none removes the queue, and forgets its calls.
+    """
+    number = _number(connection, table.qualified)
+    if not routes:
+        remove(connection, table.qualified)
+        return
+    made = number is None
+    if number is None:
+        number = _create(connection, group, table, columns)
+    connection.execute(sa.delete(route).where(route.c.queue_id == number))
+    ways = [
+        {"queue_id": number, "destination": to, "source": source}
+        for to, sources in routes.items()
+        for source in sources
+    ]
+    connection.execute(sa.insert(route), ways)
+    for to in routes:
+        queue.know_destination(connection, to)
+    capture = queue.capture_of(connection, found(connection, table.qualified)[0])
+    if made:
+        triggers.install_queue(connection, capture)
+    else:
+        triggers.replace_queue_function(connection, capture)
+    queue.show_calls(connection)
+
+
+def found(connection: Connection, table: QualifiedName) -> list[Queue]:
+    """The queue of a group's table, once for each of its destinations."""
+    return [
+        one
+        for one in queue.list_queues(connection)
+        if one.replication_group is not None and one.base == table
+    ]
+
+
+def remove(connection: Connection, table: QualifiedName) -> None:
+    """Stop queueing the changes of a group's table, and forget its calls."""
+    number = _number(connection, table)
+    if number is None:
+        return
+    name = names.derived("def$_", table)
+    connection.execute(sa.delete(queue_catalog).where(queue_catalog.c.id == number))
+    queue.show_calls(connection)
+    triggers.remove(connection, name)
+    triggers.remove(connection, _guard(table))
+    wide.drop(connection, QualifiedName(SCHEMA, name))
+    ddl.drop_view(connection, _view(table))
+
+
+def _create(
+    connection: Connection, group: str, table: Table, columns: Sequence[str]
+) -> int:
+    name = names.derived("def$_", table.qualified)
+    queue.create_table(connection, name, table, columns)
+    ddl.create_checked_view(
+        connection, _view(table.qualified), table.qualified, columns, None
+    )
+    triggers.install_guard(
+        connection,
+        table,
+        _guard(table.qualified),
+        events=["TRUNCATE"],
+        message=NO_TRUNCATE,
+        hint=_INSTEAD,
+    )
+    number: int = connection.execute(
+        sa.insert(queue_catalog)
+        .values(
+            snapshot=str(table.qualified),
+            replication_group=group,
+            base_schema=table.schema,
+            base_table=table.name,
+            queue_table=name,
+            target_schema=table.schema,
+            target_table=table.name,
+            columns=list(columns),
+            identity_columns=list(table.key),
+            partial=False,
+        )
+        .returning(queue_catalog.c.id)
+    ).scalar_one()
+    return number
+
+
+def _number(connection: Connection, table: QualifiedName) -> int | None:
+    return connection.scalar(
+        select(queue_catalog.c.id).where(
+            queue_catalog.c.replication_group.is_not(None),
+            queue_catalog.c.base_schema == table.schema,
+            queue_catalog.c.base_table == table.name,
+        )
+    )
+
+
+def _view(table: QualifiedName) -> QualifiedName:
+    return QualifiedName(SCHEMA, names.derived("group$_", table))
+
+
+def _guard(table: QualifiedName) -> str:
+    return names.derived("guard$_", table)

@@ -1,0 +1,75 @@
+"""Tables that take what comes, without a look for conflicts.
+
+Ingres calls them unprotected read-only targets: copies for those who only read, of
+any table that has the columns. What is inserted or updated is written over what is
+there, what is deleted is gone afterwards.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import BigInteger, ColumnElement, Connection, cast, func, select
+from sqlalchemy.dialects.postgresql import OID, insert
+
+from masters.catalog import unchecked_table
+from sites import QualifiedName
+from sites.staged import Staged
+
+_at = unchecked_table.c
+
+
+def set_unchecked(
+    connection: Connection, table: QualifiedName, *, unchecked: bool
+) -> None:
+    """Take what comes to a table from now on, or look for conflicts again."""
+    place = {"table_schema": table.schema, "table_name": table.name}
+    if unchecked:
+        new = insert(unchecked_table).values(**place)
+        connection.execute(new.on_conflict_do_nothing())
+        return
+    mine = sa.and_(_at.table_schema == table.schema, _at.table_name == table.name)
+    connection.execute(sa.delete(unchecked_table).where(mine))
+
+
+def oids() -> ColumnElement[Any]:
+    """Asks for such tables, as an array of their numbers."""
+    name = func.format("%I.%I", _at.table_schema, _at.table_name)
+    number = cast(cast(func.to_regclass(name), OID), BigInteger)
+    return func.array(select(number).scalar_subquery()).label("unchecked")
+
+
+def take(
+    connection: Connection, staged: Staged, unit: int, count: dict[str, int]
+) -> None:
+    """Stage the changes of a unit so that they fit the rows that are there.
+
+    Writes the work table.
+
+    Parameters:
+        count: how many rows there are of each kind; kept up to date.
+    """
+    source, target = staged.source, staged.table.sql()
+    mine = source.c.unit == unit
+    there = sa.exists().select_from(target).where(staged.same_row(target))
+    written = staged.kind("I", "U", "R")
+    olds = {source.c[f"o{n}"]: target.c[c] for n, c in enumerate(staged.columns, 1)}
+    connection.execute(
+        sa.update(source)
+        .values({source.c.kind: "U", **olds})
+        .where(mine, written, staged.same_row(target))
+    )
+    for kind, which in (("I", written), ("N", staged.kind("D"))):
+        connection.execute(
+            sa.update(source)
+            .values({source.c.kind: kind})
+            .where(mine, which, sa.not_(there))
+        )
+    kinds = (
+        select(source.c.kind, func.count().label("rows"))
+        .where(mine)
+        .group_by(source.c.kind)
+    )
+    count.clear()
+    count.update({row.kind: row.rows for row in connection.execute(kinds)})
