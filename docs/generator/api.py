@@ -10,7 +10,7 @@ from typing import Any
 from docs.generator.markdown import cell, code, comments, docstring, prose, table
 
 #: Packages with names that users import, in the order in which one needs them.
-_PUBLIC = ("sites", "masters", "snapshots", "deferred", "snaptide.embedded")
+_PUBLIC = ("sites", "masters", "snapshots", "deferred", "groups", "snaptide.embedded")
 
 
 _INTRO = """\

@@ -12,7 +12,7 @@ from docs.generator.markdown import prose
 from sites.errors import SnaptideError
 
 #: From the top of the stack to its bottom.
-PACKAGES = ("snaptide", "snapshots", "deferred", "masters", "sites")
+PACKAGES = ("snaptide", "groups", "snapshots", "deferred", "masters", "sites")
 
 #: Importing these does something.
 _NOT_IMPORTED = {"snaptide.celery", "snaptide.__main__"}
@@ -23,6 +23,7 @@ _ROOMS = {
     "2": "Snapshots",
     "3": "Deferred transactions",
     "4": "The program",
+    "5": "Replication groups",
 }
 
 
@@ -49,7 +50,7 @@ def page() -> str:
 
 
 def error_classes() -> list[type[SnaptideError]]:
-    """All error classes of the five packages, by code and name."""
+    """All error classes of all packages, by code and name."""
     for package in PACKAGES:
         _import_all(package)
     found = {

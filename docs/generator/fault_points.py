@@ -10,7 +10,15 @@ from docs.generator.markdown import cell, first_paragraph, table
 
 ROOT = Path(__file__).parents[2]
 
-PACKAGES = ("snaptide", "snapshots", "deferred", "masters", "sites", "migrations")
+PACKAGES = (
+    "snaptide",
+    "groups",
+    "snapshots",
+    "deferred",
+    "masters",
+    "sites",
+    "migrations",
+)
 
 _INTRO = """\
 # Fault points

@@ -9,7 +9,6 @@ from alembic import op
 from sqlalchemy.dialects import postgresql
 
 from deferred import views
-from deferred.queue import list_queues
 from sites.types import Xid8
 
 revision = "0023"
@@ -70,9 +69,9 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    queues = list_queues(op.get_bind())
-    views.replace_defcall(op.get_bind(), queues, procedures=False)
-    views.replace_defload(op.get_bind(), queues, procedures=False)
+    # `site init` of the older version makes them show its queues.
+    views.replace_defcall(op.get_bind(), [], procedures=False)
+    views.replace_defload(op.get_bind(), [], procedures=False)
     _run("procedure_calls_down.sql")
     for table in ("error_procedure", "allowed_procedure", "procedure_call"):
         op.drop_table(table, schema="snaptide")

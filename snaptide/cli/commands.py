@@ -14,6 +14,8 @@ from snaptide.cli import (
     destination,
     doctor,
     errors,
+    group,
+    group_paths,  # noqa: F401  (more commands of group.app)
     history,
     indoubt,
     log,
@@ -50,10 +52,11 @@ app = typer.Typer(
     context_settings={"help_option_names": ["--help", "-h"]},
 )
 
-for group, part in {
+for name, part in {
     "site": site.app,
     "log": log.app,
     "snapshot": snapshot.app,
+    "group": group.app,
     "rules": rules.app,
     "destination": destination.app,
     "procedure": procedure.app,
@@ -62,7 +65,7 @@ for group, part in {
     "indoubt": indoubt.app,
     "schedule": schedule.app,
 }.items():
-    app.add_typer(part, name=group, no_args_is_help=True)
+    app.add_typer(part, name=name, no_args_is_help=True)
 
 for command in (
     refresh.refresh,

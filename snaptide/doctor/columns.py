@@ -47,8 +47,17 @@ def check(connection: Connection, site: str) -> Iterator[Finding]:
                 name,
                 what,
                 f"Give the column its name back (ALTER TABLE {name} RENAME), or push, "
-                f"then drop snapshot {queue.snapshot} and create it again",
+                f"then {_made_anew(queue)}",
             )
+
+
+def _made_anew(queue: Queue) -> str:
+    if queue.replication_group is None:
+        return f"drop snapshot {queue.snapshot} and create it again"
+    return (
+        f"take the table out of group {queue.replication_group}, make it alike at all "
+        "masters, and add it again"
+    )
 
 
 def _of_log(
@@ -75,7 +84,7 @@ def _of_queue(
 ) -> Iterator[str]:
     table = _described(connection, name)
     if table is None:
-        yield f"The base table of snapshot {queue.snapshot} is gone."
+        yield f"The table whose changes were queued as {queue.snapshot} is gone."
         return
     recorded = _described(connection, QualifiedName(SCHEMA, queue.queue_table))
     images = dict(zip(queue.columns, numbered("n", queue.columns), strict=True))

@@ -1,0 +1,43 @@
+"""Having a master do what the description of a group says.
+
+It is made from the description alone, so that a command which was cut off is finished
+by the next one: whoever has another version than the master definition site is
+arranged anew.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import Connection
+
+from deferred import group_queue
+from groups import group as groups
+from groups.group import Group
+from groups.shape import carried
+from sites import roles
+from sites.table import describe
+
+
+def arrange(connection: Connection, here: str, group: Group) -> None:
+    """Store what a group is now, and queue its tables accordingly.
+
+    Raises:
+        UnknownTable: a table of the group is not there.
+        QueueNotEmpty: a way that is to go has calls that are not delivered.
+    """
+    before = groups.find(connection, group.name)
+    groups.store(connection, group)
+    if before is not None:
+        for gone in set(before.tables) - set(group.tables):
+            group_queue.remove(connection, gone)
+    routes = group.routes(here)
+    for name in group.tables:
+        table = describe(connection, name)
+        roles.open_to(connection, name, roles.MASTER)
+        group_queue.arrange(connection, group.name, table, carried(table), routes)
+
+
+def leave(connection: Connection, group: Group) -> None:
+    """Forget a group; its tables stay, and are queued no more."""
+    for table in group.tables:
+        group_queue.remove(connection, table)
+    groups.forget(connection, group.name)

@@ -1,0 +1,223 @@
+"""Creating and dropping groups, and what belongs to them: tables and masters."""
+
+from __future__ import annotations
+
+import uuid
+from datetime import UTC, datetime
+
+from groups import group as groups
+from groups import paths, shape
+from groups.arrange import arrange, leave
+from groups.change import (
+    Connections,
+    administered,
+    change,
+    lock_writers,
+    refuse_busy,
+)
+from groups.errors import (
+    CannotReplicate,
+    GroupExists,
+    MasterExists,
+    NoSuchMaster,
+)
+from groups.everywhere import at_all
+from groups.group import Group, Master, Status, changed
+from sites import Site, identity, names
+
+
+def create_group(home: Site, name: str) -> Group:
+    """Create a replication group with one master (Oracle: CREATE_MASTER_REPGROUP).
+
+    Parameters:
+        home: the master definition site, where the group is administered.
+
+    Raises:
+        GroupExists: the site has a group of that name.
+    """
+    group = Group(
+        name=name,
+        id=uuid.uuid4(),
+        definition_site=home.name,
+        version=1,
+        status=Status.NORMAL,
+        status_by=None,
+        status_since=datetime.now(UTC),
+        masters=(Master(name=home.name),),
+        tables=(),
+        paths=(),
+    )
+    with home.begin() as connection:
+        identity.confirm(connection, home.name)
+        if groups.find(connection, name) is not None:
+            raise GroupExists(f"{home.name} has a group {name} already.", group=name)
+        arrange(connection, home.name, group)
+    return group
+
+
+def add_table(home: Site, name: str, table: str, *, same_rows: bool = False) -> Group:
+    """Add a table that all masters have (Oracle: CREATE_MASTER_REPOBJECT).
+
+    From the commit on changes go to the other masters. Users who write to the table
+    wait for a moment.
+
+    Parameters:
+        same_rows: the masters are known to have the same rows; they are not compared.
+
+    Raises:
+        NoSuchGroup, NotDefinitionSite, UnknownTable.
+        CannotReplicate, TablesDiffer: and nothing was changed.
+    """
+    qualified = names.parse(table)
+
+    def with_table(group: Group, connections: Connections) -> Group:
+        if qualified in group.tables:
+            return group
+        for master, connection in connections.items():
+            _refuse_other_group(master, groups.group_of(connection, qualified), table)
+        shape.refuse_different(connections, qualified, home.name)
+        lock_writers(connections, [qualified])
+        if not same_rows:
+            shape.refuse_other_rows(connections, qualified)
+        return changed(group, tables=(*group.tables, qualified))
+
+    return change(home, name, with_table)
+
+
+def remove_table(home: Site, name: str, table: str, *, force: bool = False) -> Group:
+    """Take a table out of a group; it stays at all masters as it is.
+
+    Parameters:
+        force: also when changes of it are on their way, which are then lost.
+
+    Raises:
+        NoSuchGroup, NotDefinitionSite.
+        GroupBusy: and `force` is not set.
+    """
+    qualified = names.parse(table)
+
+    def without_table(group: Group, connections: Connections) -> Group:
+        if qualified not in group.tables:
+            raise CannotReplicate(f"{table} is not in group {name}.", table=table)
+        lock_writers(connections, [qualified])
+        if not force:
+            refuse_busy(connections, [qualified])
+        left = tuple(one for one in group.tables if one != qualified)
+        return changed(group, tables=left)
+
+    return change(home, name, without_table, here_first=True)
+
+
+def add_master(
+    home: Site,
+    name: str,
+    master: str,
+    *,
+    via: str | None = None,
+    same_rows: bool = False,
+) -> Group:
+    """Add a master that has the group's tables, with the same rows already.
+
+    From the commit on its changes go to the others, and theirs come to it.
+
+    Parameters:
+        master: the site.
+        via: the one master that it exchanges changes with; all of them by default.
+        same_rows: it is known to have the same rows; they are not compared.
+
+    Raises:
+        NoSuchGroup, NotDefinitionSite, MasterExists, NoSuchMaster, UnknownTable.
+        CannotReplicate, TablesDiffer: and nothing was changed.
+    """
+
+    def with_master(group: Group, connections: Connections) -> Group:
+        there = connections[master]
+        if groups.find(there, name) is not None:
+            raise GroupExists(f"{master} has another group {name}.", group=name)
+        if via is not None:
+            group.master(via)
+        for table in group.tables:
+            _refuse_other_group(master, groups.group_of(there, table), str(table))
+            shape.refuse_different(connections, table, home.name)
+        lock_writers(connections, group.tables)
+        if not same_rows:
+            # What is on its way would make two masters differ that do not.
+            refuse_busy(connections, group.tables)
+            for table in group.tables:
+                shape.refuse_other_rows(connections, table)
+        return changed(
+            group,
+            masters=(*group.masters, Master(name=master)),
+            paths=paths.joined(group.paths, group.names, master, via),
+        )
+
+    if master in _names(home, name):
+        raise MasterExists(f"{master} is a master of {name} already.", master=master)
+    return change(home, name, with_master, joining=[master])
+
+
+def remove_master(home: Site, name: str, master: str, *, force: bool = False) -> Group:
+    """Take a master out of a group; its tables stay as they are.
+
+    What it sent on to others comes to them directly from then on.
+
+    Parameters:
+        force: also when changes from or to it are on their way, which are then lost.
+
+    Raises:
+        NoSuchGroup, NotDefinitionSite, NoSuchMaster.
+        CannotReplicate: it is the master definition site.
+        GroupBusy: and `force` is not set.
+    """
+    if master not in _names(home, name):
+        raise NoSuchMaster(f"{master} is no master of {name}.", master=master)
+    if master == home.name:
+        raise CannotReplicate(
+            f"{master} is the master definition site of {name}.", master=master
+        )
+
+    def without_master(group: Group, connections: Connections) -> Group:
+        lock_writers(connections, group.tables)
+        if not force:
+            sends_on = any(p.local == master != p.source for p in group.paths)
+            refuse_busy(connections, group.tables, None if sends_on else master)
+        leave(connections[master], group)
+        return changed(
+            group,
+            masters=tuple(one for one in group.masters if one.name != master),
+            paths=paths.without(group.paths, master),
+        )
+
+    return change(home, name, without_master, here_first=True)
+
+
+def drop_group(home: Site, name: str, *, force: bool = False) -> None:
+    """Drop a group at all its masters; the tables stay as they are.
+
+    Parameters:
+        force: also when changes are on their way, which are then lost.
+
+    Raises:
+        NoSuchGroup, NotDefinitionSite.
+        GroupBusy: and `force` is not set.
+    """
+    masters = _names(home, name)
+    others = [master for master in masters if master != home.name]
+    with at_all(home, [*others, home.name]) as connections:
+        group = groups.get(connections[home.name], home.name, name)
+        lock_writers(connections, group.tables)
+        if not force:
+            refuse_busy(connections, group.tables)
+        for connection in connections.values():
+            leave(connection, group)
+
+
+def _names(home: Site, name: str) -> tuple[str, ...]:
+    return administered(home, name).names
+
+
+def _refuse_other_group(master: str, other: str | None, table: str) -> None:
+    if other is not None:
+        raise CannotReplicate(
+            f"{table} at {master} is in group {other}.", table=table, group=other
+        )

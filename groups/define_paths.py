@@ -1,0 +1,40 @@
+"""Choosing the paths of a group."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from groups import paths
+from groups.change import Connections, change, lock_writers, refuse_busy
+from groups.group import Group, changed
+from groups.paths import Path
+from sites import Site
+
+#: Makes paths for the masters of a group.
+Shape = Callable[[Sequence[str]], Sequence[Path]]
+
+
+def set_paths(home: Site, name: str, shape: Shape) -> Group:
+    """Choose which master sends on to which, by where a change began.
+
+    Nothing of the group may be on its way: it would go by old ways and new ones.
+
+    Parameters:
+        home: the master definition site.
+        shape: makes the paths from the names of the masters: `full_mesh`, or
+            `functools.partial(star, hub=...)`, or a function of yours.
+
+    Raises:
+        NoSuchGroup, NotDefinitionSite.
+        BadPaths: one is missing, doubled, or part of a circle; with a picture of it.
+        GroupBusy: says what is on its way.
+    """
+
+    def with_paths(group: Group, connections: Connections) -> Group:
+        chosen = tuple(shape(group.names))
+        paths.check(group.names, chosen)
+        lock_writers(connections, group.tables)
+        refuse_busy(connections, group.tables)
+        return changed(group, paths=chosen)
+
+    return change(home, name, with_paths)

@@ -1,0 +1,84 @@
+"""Errors of replication groups: codes SNP-5xx."""
+
+from __future__ import annotations
+
+from sites.errors import SnaptideError
+
+
+class GroupError(SnaptideError):
+    """Something about a replication group cannot be done."""
+
+    code = "SNP-500"
+
+
+class NoSuchGroup(GroupError):
+    """This site is no master of a replication group of that name."""
+
+    code = "SNP-501"  # Oracle: ORA-23373
+    hint = "List what there is with: snaptide group list SITE"
+
+
+class GroupExists(GroupError):
+    """There is a replication group of that name already."""
+
+    code = "SNP-502"  # Oracle: ORA-23374
+    hint = "Choose another name, or drop the other one: snaptide group drop."
+
+
+class NotDefinitionSite(GroupError):
+    """The group is administered at another master."""
+
+    code = "SNP-503"  # Oracle: ORA-23312
+    hint = "Run the command at the master definition site, which the message names."
+
+
+class CannotReplicate(GroupError):
+    """The table cannot be in a replication group."""
+
+    code = "SNP-504"  # Oracle: ORA-23308
+    hint = "The message says what stands in the way. Nothing was changed."
+
+
+class TablesDiffer(GroupError):
+    """The table is not the same at all masters."""
+
+    code = "SNP-505"  # Oracle: ORA-23309
+    hint = "Make the tables alike, rows too, before they join. Nothing was changed."
+
+
+class NoSuchMaster(GroupError):
+    """That site is no master of the group."""
+
+    code = "SNP-506"
+    hint = "List the masters with: snaptide group show SITE GROUP"
+
+
+class MasterExists(GroupError):
+    """That site is a master of the group already."""
+
+    code = "SNP-507"
+    hint = "List the masters with: snaptide group show SITE GROUP"
+
+
+class BadPaths(GroupError):
+    """The paths do not lead every change to every master exactly once."""
+
+    code = "SNP-508"
+    hint = (
+        "From each master, every other one has to be reached, and by one way only. "
+        "snaptide group paths SITE GROUP shows the paths as they are."
+    )
+
+
+class GroupBusy(GroupError):
+    """Changes of the group are still on their way."""
+
+    code = "SNP-509"
+    hint = "Push them first: snaptide push SITE MASTER, at each master that is named."
+
+
+class OtherSchema(GroupError):
+    """The masters have different versions of Snaptide's schema."""
+
+    code = "SNP-510"
+    hint = "Run snaptide site init at the older ones."

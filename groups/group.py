@@ -1,0 +1,203 @@
+"""A replication group: which tables which masters have, and the ways between them."""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass, replace
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import Connection, Table, select
+
+from groups import catalog
+from groups.errors import NoSuchGroup, NoSuchMaster
+from groups.paths import Path
+from sites import QualifiedName
+
+
+class TargetType(StrEnum):
+    """What a master does with the changes of the others (Ingres: target type)."""
+
+    #: takes changes and makes changes, which go to the others
+    FULL_PEER = "full_peer"
+    #: takes changes; its users may make none
+    PROTECTED_READ_ONLY = "protected_read_only"
+    #: takes changes as they come, without looking for conflicts
+    UNPROTECTED_READ_ONLY = "unprotected_read_only"
+
+
+class Status(StrEnum):
+    """What users may do with the tables of a group; changed by suspend and resume."""
+
+    NORMAL = "normal"
+    #: users are refused, and queues are being emptied
+    QUIESCING = "quiescing"
+    #: users are refused, and all masters have the same rows
+    QUIESCED = "quiesced"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Master:
+    """A site that has the tables of a group."""
+
+    name: str
+    target_type: TargetType = TargetType.FULL_PEER
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """A replication group, as one of its masters knows it."""
+
+    name: str
+    id: uuid.UUID
+    #: the master at which the group is administered
+    definition_site: str
+    #: one more with each change of this description
+    version: int
+    status: Status
+    status_by: str | None
+    status_since: datetime
+    masters: tuple[Master, ...]
+    tables: tuple[QualifiedName, ...]
+    paths: tuple[Path, ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the masters."""
+        return tuple(master.name for master in self.masters)
+
+    def master(self, name: str) -> Master:
+        """One of its masters.
+
+        Raises:
+            NoSuchMaster: that site is none.
+        """
+        for master in self.masters:
+            if master.name == name:
+                return master
+        raise NoSuchMaster(
+            f"{name} is no master of group {self.name}.", group=self.name, master=name
+        )
+
+    def routes(self, here: str) -> dict[str, list[str]]:
+        """By destination, the masters whose changes go there from here; '' is here."""
+        found: dict[str, list[str]] = {}
+        for path in self.paths:
+            if path.local == here:
+                source = "" if path.source == here else path.source
+                found.setdefault(path.target, []).append(source)
+        return found
+
+
+def find(connection: Connection, name: str) -> Group | None:
+    """A group as this master knows it; None where it is no master of it."""
+    head = catalog.replication_group
+    row = connection.execute(select(head).where(head.c.name == name)).one_or_none()
+    if row is None:
+        return None
+    masters = _of(connection, catalog.group_master, name, "master")
+    tables = _of(connection, catalog.group_table, name, "table_schema", "table_name")
+    paths = _of(connection, catalog.group_path, name, "source", "to_master")
+    return Group(
+        **{**row._mapping, "status": Status(row.status)},
+        masters=tuple(
+            Master(name=m.master, target_type=TargetType(m.target_type))
+            for m in masters
+        ),
+        tables=tuple(QualifiedName(t.table_schema, t.table_name) for t in tables),
+        paths=tuple(
+            Path(source=p.source, local=p.from_master, target=p.to_master)
+            for p in paths
+        ),
+    )
+
+
+def get(connection: Connection, site: str, name: str) -> Group:
+    """A group as this master knows it.
+
+    Raises:
+        NoSuchGroup: the site is no master of a group of that name.
+    """
+    found = find(connection, name)
+    if found is None:
+        raise NoSuchGroup(f"{site} has no replication group {name}.", group=name)
+    return found
+
+
+def names(connection: Connection) -> list[str]:
+    """The groups that this site is a master of."""
+    head = catalog.replication_group
+    return list(connection.scalars(select(head.c.name).order_by(head.c.name)))
+
+
+def group_of(connection: Connection, table: QualifiedName) -> str | None:
+    """The group that a table of this master belongs to."""
+    known = catalog.group_table.c
+    return connection.scalar(
+        select(known.group_name).where(
+            known.table_schema == table.schema, known.table_name == table.name
+        )
+    )
+
+
+def store(connection: Connection, group: Group) -> None:
+    """Let this master know a group as it is now."""
+    forget(connection, group.name)
+    head = {c.name: getattr(group, c.name) for c in catalog.replication_group.columns}
+    connection.execute(sa.insert(catalog.replication_group).values(**head))
+    _insert(
+        connection,
+        catalog.group_master,
+        [
+            {"group_name": group.name, "master": m.name, "target_type": m.target_type}
+            for m in group.masters
+        ],
+    )
+    _insert(
+        connection,
+        catalog.group_table,
+        [
+            {"group_name": group.name, "table_schema": t.schema, "table_name": t.name}
+            for t in group.tables
+        ],
+    )
+    _insert(
+        connection,
+        catalog.group_path,
+        [
+            {
+                "group_name": group.name,
+                "source": p.source,
+                "from_master": p.local,
+                "to_master": p.target,
+            }
+            for p in group.paths
+        ],
+    )
+
+
+def forget(connection: Connection, name: str) -> None:
+    """Let this master know no such group."""
+    head = catalog.replication_group
+    connection.execute(sa.delete(head).where(head.c.name == name))
+
+
+def changed(group: Group, **values: Any) -> Group:
+    """The group with other values, and the next version."""
+    return replace(group, **values, version=group.version + 1)
+
+
+def _of(
+    connection: Connection, table: Table, name: str, *order: str
+) -> list[sa.Row[Any]]:
+    wanted = select(table).where(table.c.group_name == name).order_by(*order)
+    return list(connection.execute(wanted))
+
+
+def _insert(
+    connection: Connection, table: Table, rows: list[dict[str, object]]
+) -> None:
+    if rows:
+        connection.execute(sa.insert(table), rows)

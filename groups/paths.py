@@ -1,0 +1,198 @@
+"""Paths: which master sends on to which, by the master at which a change began.
+
+They are all that decides where a change goes (Ingres: dd_paths). From each source they
+form a tree over all masters, so that each gets every change, and by one way alone;
+nothing can run in a circle then.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from groups.errors import BadPaths
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class Path:
+    """Changes that began at `source` go from one master to another."""
+
+    source: str
+    local: str
+    target: str
+
+
+def full_mesh(masters: Sequence[str]) -> tuple[Path, ...]:
+    """Each master sends its own changes to all others, and nobody sends on."""
+    return tuple(
+        Path(source=one, local=one, target=other)
+        for one in masters
+        for other in masters
+        if other != one
+    )
+
+
+def star(masters: Sequence[str], hub: str) -> tuple[Path, ...]:
+    """All changes go through one master."""
+    return tree(masters, [(hub, other) for other in masters if other != hub])
+
+
+def chain(masters: Sequence[str]) -> tuple[Path, ...]:
+    """Each master sends to its neighbours, in the order that is given."""
+    return tree(masters, list(pairwise(masters)))
+
+
+def tree(masters: Sequence[str], edges: Sequence[tuple[str, str]]) -> tuple[Path, ...]:
+    """Changes go both ways along these edges.
+
+    Raises:
+        BadPaths: they leave a master alone, or lead to one by two ways.
+    """
+    neighbours: dict[str, list[str]] = {name: [] for name in masters}
+    for one, other in edges:
+        for name in (one, other):
+            if name not in neighbours:
+                raise BadPaths(f"{name} is no master of the group.", master=name)
+        neighbours[one].append(other)
+        neighbours[other].append(one)
+    if len(edges) >= len(masters):
+        drawn = ", ".join(f"{one}-{other}" for one, other in edges)
+        raise BadPaths(f"There is a circle in {drawn}.", edges=list(edges))
+    found: list[Path] = []
+    for source in masters:
+        found += _away_from(source, neighbours)
+    check(masters, found)
+    return tuple(found)
+
+
+def joined(
+    paths: Sequence[Path], masters: Sequence[str], new: str, via: str | None
+) -> tuple[Path, ...]:
+    """The paths with one master more.
+
+    Parameters:
+        masters: those that are there.
+        via: its one neighbour; None has it exchange changes with each directly.
+    """
+    if via is None:
+        into = [Path(source=s, local=s, target=new) for s in masters]
+        out = [Path(source=new, local=new, target=m) for m in masters]
+        return (*paths, *into, *out)
+    into = [Path(source=s, local=via, target=new) for s in masters]
+    on = [
+        Path(source=new, local=p.local, target=p.target)
+        for p in paths
+        if p.source == via
+    ]
+    return (*paths, *into, Path(source=new, local=new, target=via), *on)
+
+
+def without(paths: Sequence[Path], gone: str) -> tuple[Path, ...]:
+    """The paths with one master less; those that it sent on to get theirs directly."""
+    left = []
+    for path in paths:
+        if gone in (path.source, path.target):
+            continue
+        if path.local == gone:
+            path = Path(
+                source=path.source,
+                local=_before(paths, path.source, gone),
+                target=path.target,
+            )
+        left.append(path)
+    return tuple(left)
+
+
+def check(masters: Sequence[str], paths: Iterable[Path]) -> None:
+    """Make sure that every change reaches every master once.
+
+    Raises:
+        BadPaths: one is missing, doubled, or part of a circle; says which.
+    """
+    by_source: dict[str, list[Path]] = {name: [] for name in masters}
+    for path in paths:
+        unknown = {path.source, path.local, path.target} - set(masters)
+        if unknown:
+            raise BadPaths(f"{', '.join(sorted(unknown))}: no master of the group.")
+        by_source[path.source].append(path)
+    for source, mine in by_source.items():
+        fault = _fault(source, masters, mine)
+        if fault is not None:
+            raise BadPaths(
+                f"Changes of {source} {fault}.\n{drawn(source, masters, mine)}",
+                source=source,
+            )
+
+
+def drawn(source: str, masters: Sequence[str], paths: Iterable[Path]) -> str:
+    """The tree that changes of one master take; says where it is none."""
+    onward = follow(source, paths)
+    seen = {source}
+
+    def below(name: str, indent: str) -> Iterator[str]:
+        targets = onward.get(name, [])
+        for target in targets:
+            last = target == targets[-1]
+            again = target in seen
+            yield f"{indent}{'└' if last else '├'}─> {target}{' (again)' * again}"
+            if not again:
+                seen.add(target)
+                yield from below(target, indent + ("    " if last else "│   "))
+
+    lines = [source, *below(source, "")]
+    lost = [name for name in masters if name not in seen]
+    return "\n".join(lines + [f"not reached: {', '.join(lost)}"] * bool(lost))
+
+
+def follow(source: str, paths: Iterable[Path]) -> Mapping[str, list[str]]:
+    """By master, whom it sends the changes of a source to, in order."""
+    found: dict[str, list[str]] = {}
+    for path in sorted(paths):
+        if path.source == source:
+            found.setdefault(path.local, []).append(path.target)
+    return found
+
+
+def _fault(source: str, masters: Sequence[str], paths: Sequence[Path]) -> str | None:
+    """What is wrong with the paths of one source; None when they are a tree."""
+    times = Counter(path.target for path in paths)
+    if times[source]:
+        back = next(path.local for path in paths if path.target == source)
+        return f"run in a circle: {back} sends them back to {source}"
+    doubled = [name for name, count in times.items() if count > 1]
+    if doubled:
+        ways = sorted(path.local for path in paths if path.target == doubled[0])
+        return f"reach {doubled[0]} twice, from {' and '.join(ways)}"
+    reached = _reached(source, paths)
+    lost = [name for name in masters if name not in reached]
+    if any(times[name] for name in lost):
+        return f"run in a circle, and do not reach {', '.join(lost)}"
+    return f"do not reach {', '.join(lost)}" if lost else None
+
+
+def _reached(source: str, paths: Sequence[Path]) -> set[str]:
+    ahead, reached = [source], {source}
+    onward = follow(source, paths)
+    while ahead:
+        new = [name for name in onward.get(ahead.pop(), []) if name not in reached]
+        reached |= set(new)
+        ahead += new
+    return reached
+
+
+def _away_from(source: str, neighbours: Mapping[str, Sequence[str]]) -> list[Path]:
+    found, ahead, seen = [], [source], {source}
+    while ahead:
+        local = ahead.pop()
+        for target in neighbours[local]:
+            if target not in seen:
+                seen.add(target)
+                ahead.append(target)
+                found.append(Path(source=source, local=local, target=target))
+    return found
+
+
+def _before(paths: Sequence[Path], source: str, name: str) -> str:
+    return next(p.local for p in paths if p.source == source and p.target == name)

@@ -1,0 +1,136 @@
+"""Whether a table can be in a group, and is the same at all masters."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import sqlalchemy as sa
+from sqlalchemy import Connection, func, select
+
+from groups.errors import CannotReplicate, TablesDiffer
+from sites import QualifiedName, definitions
+from sites.errors import NoFreeValue
+from sites.table import Column, Table, describe, hides_rows
+from sites.unique_values import parking_column
+
+
+def carried(table: Table) -> tuple[str, ...]:
+    """The columns that travel: each master computes generated ones itself."""
+    return tuple(column.name for column in table.columns if not column.generated)
+
+
+def refuse_unfit(connection: Connection, table: Table) -> None:
+    """Make sure that a table can be in a group.
+
+    Raises:
+        CannotReplicate: says what stands in the way.
+    """
+    reason = _unfit(connection, table)
+    if reason is not None:
+        name = str(table.qualified)
+        raise CannotReplicate(f"{name} {reason}.", table=name)
+
+
+def refuse_different(
+    connections: Mapping[str, Connection], name: QualifiedName, like: str
+) -> None:
+    """Make sure that a table is the same at all masters, rows left aside.
+
+    Parameters:
+        like: the master that the others are compared with.
+
+    Raises:
+        UnknownTable, TablesDiffer, CannotReplicate.
+    """
+    model = describe(connections[like], name)
+    types = definitions.type_definitions(connections[like], model, carried(model))
+    for master, connection in connections.items():
+        table = describe(connection, name)
+        refuse_unfit(connection, table)
+        here = definitions.type_definitions(connection, table, carried(table))
+        for difference in (
+            *_differences(model, table),
+            *definitions.differing(types, here),
+        ):
+            raise TablesDiffer(
+                f"{name} at {master} is not as at {like}: {difference}.",
+                table=str(name),
+                master=master,
+            )
+
+
+def refuse_other_rows(
+    connections: Mapping[str, Connection], name: QualifiedName
+) -> None:
+    """Make sure that a table, which nobody may write to, has the same rows everywhere.
+
+    Raises:
+        TablesDiffer: says how many rows each master has.
+    """
+    found = {
+        master: _digest(connection, describe(connection, name))
+        for master, connection in connections.items()
+    }
+    if len(set(found.values())) > 1:
+        told = ", ".join(f"{one} has {count}" for one, (count, _) in found.items())
+        raise TablesDiffer(
+            f"The rows of {name} are not the same at all masters: {told}.",
+            table=str(name),
+        )
+
+
+def _digest(connection: Connection, table: Table) -> tuple[int, str]:
+    """How many rows a table has, and a number that other rows would hardly give."""
+    rows = table.sql()
+    columns = sorted(carried(table))
+    text = sa.cast(func.row(*(rows.c[name] for name in columns)), sa.Text)
+    number = sa.cast(func.hashtextextended(text, 0), sa.Numeric)
+    found = connection.execute(
+        select(func.count(), sa.cast(func.sum(number), sa.Text)).select_from(rows)
+    ).one()
+    return int(found[0]), str(found[1])
+
+
+def _unfit(connection: Connection, table: Table) -> str | None:
+    if table.kind not in ("r", "p"):
+        return "is not a table"
+    if not table.key:
+        return "has no primary key"
+    for column in map(table.column, table.key):
+        if not column.pairable:
+            return f"cannot be told apart by {column.name}, of type {column.type}"
+    if hides_rows(connection, table):
+        return "hides rows from us by row-level security"
+    for unique in table.uniques:
+        if not set(unique.columns) >= set(table.key):
+            try:
+                parking_column(table, unique, table.key)
+            except NoFreeValue as error:
+                return f"has a unique value that could not be swapped ({error.message})"
+    return None
+
+
+def _differences(model: Table, table: Table) -> list[str]:
+    """What a master has otherwise, in the user's words."""
+    if model.key != table.key:
+        return [f"its primary key is {_list(table.key)}, not {_list(model.key)}"]
+    ours = {column.name: column for column in table.columns}
+    theirs = {column.name: column for column in model.columns}
+    found = [f"it has no column {name}" for name in theirs if name not in ours]
+    found += [f"it has a column {name} more" for name in ours if name not in theirs]
+    return found + [
+        f"its column {name} is {_shown(ours[name])}, not {_shown(theirs[name])}"
+        for name in theirs
+        if name in ours and _shown(ours[name]) != _shown(theirs[name])
+    ]
+
+
+def _list(columns: tuple[str, ...]) -> str:
+    return f"({', '.join(columns)})"
+
+
+def _shown(column: Column) -> str:
+    generated = " generated" if column.generated else ""
+    null = "" if column.nullable else " NOT NULL"
+    collation = f" COLLATE {column.collation}" if column.collation else ""
+    return f"{column.type}{collation}{generated}{null}"

@@ -1,0 +1,99 @@
+"""How a group and its masters stand, for people."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from deferred import group_queue
+from deferred.queue import undelivered_calls
+from groups import group as groups
+from groups.group import Group
+from groups.paths import Path
+from sites import Site, identity
+from sites.errors import SnaptideError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MasterReport:
+    """One master of a group, as far as it can be reached."""
+
+    master: str
+    target_type: str
+    #: of the group's description there; None where it does not answer
+    version: int | None
+    #: calls that wait there, by the master that they go to
+    waiting: dict[str, int]
+    #: why it does not answer, or is behind the master definition site
+    problem: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupReport:
+    """A group, and how each of its masters stands."""
+
+    group: str
+    definition_site: str
+    version: int
+    status: str
+    status_by: str | None
+    status_since: datetime
+    tables: tuple[str, ...]
+    masters: tuple[MasterReport, ...]
+    paths: tuple[Path, ...]
+
+
+def list_groups(site: Site) -> list[Group]:
+    """The groups that a site is a master of, by name."""
+    with site.begin() as connection:
+        identity.read(connection)
+        found = [groups.find(connection, name) for name in groups.names(connection)]
+        return [group for group in found if group is not None]
+
+
+def show_group(site: Site, name: str) -> GroupReport:
+    """A group as one of its masters knows it, and how all of them stand.
+
+    Raises:
+        NoSuchGroup: the site is no master of it.
+    """
+    with site.begin() as connection:
+        identity.read(connection)
+        group = groups.get(connection, site.name, name)
+    return GroupReport(
+        group=group.name,
+        definition_site=group.definition_site,
+        version=group.version,
+        status=group.status,
+        status_by=group.status_by,
+        status_since=group.status_since,
+        tables=tuple(map(str, group.tables)),
+        masters=tuple(
+            _master(site, group, one.name, one.target_type) for one in group.masters
+        ),
+        paths=group.paths,
+    )
+
+
+def _master(site: Site, group: Group, name: str, target_type: str) -> MasterReport:
+    version, waiting, problem = None, dict[str, int](), None
+    try:
+        with site.peer(name).begin() as connection:
+            identity.confirm(connection, name)
+            there = groups.get(connection, name, group.name)
+            version = there.version
+            if version != group.version:
+                problem = f"knows version {version} of the group, not {group.version}"
+            for table in group.tables:
+                for way in group_queue.found(connection, table):
+                    calls = undelivered_calls(connection, way)
+                    waiting[way.destination] = waiting.get(way.destination, 0) + calls
+    except SnaptideError as error:
+        problem = error.message
+    return MasterReport(
+        master=name,
+        target_type=target_type,
+        version=version,
+        waiting=waiting,
+        problem=problem,
+    )

@@ -1,0 +1,208 @@
+"""`snaptide group`: tables that several masters have."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+import groups
+from groups import Group, GroupReport
+from snaptide.cli.arguments import Json, SiteName, complete_site
+from snaptide.cli.failures import ExitCode
+from snaptide.cli.log import Dropped
+from snaptide.cli.output import facts, show, table
+from snaptide.cli.program import Program
+
+app = typer.Typer(help="Replication groups: tables that several masters have.")
+
+GroupName = Annotated[str, typer.Argument(metavar="GROUP", help="The group's name.")]
+MasterName = Annotated[
+    str,
+    typer.Argument(
+        metavar="MASTER", help="The other site.", autocompletion=complete_site
+    ),
+]
+TableName = Annotated[
+    str, typer.Argument(metavar="TABLE", help="table or schema.table")
+]
+SameRows = Annotated[
+    bool,
+    typer.Option(
+        "--same-rows", help="All masters have the same rows: do not compare them."
+    ),
+]
+Force = Annotated[
+    bool, typer.Option("--force", help="Lose changes that are on their way.")
+]
+
+
+@app.command()
+def create(
+    ctx: typer.Context, site: SiteName, group: GroupName, json: Json = False
+) -> None:
+    """Create a group; the site is its master definition site, and its first master.
+
+    Example: snaptide group create hq flights
+    """
+    program = Program.of(ctx)
+    made = groups.create_group(program.site(site), group)
+    show(program, made, lambda: _listed([made]))
+
+
+@app.command("list")
+def list_(ctx: typer.Context, site: SiteName, json: Json = False) -> None:
+    """List the groups that a site is a master of.
+
+    Example: snaptide group list hq
+    """
+    program = Program.of(ctx)
+    found = groups.list_groups(program.site(site))
+    show(program, found, lambda: _listed(found))
+
+
+@app.command("show")
+def show_(
+    ctx: typer.Context, site: SiteName, group: GroupName, json: Json = False
+) -> None:
+    """Show a group and how its masters stand; ends with 3 if one has a problem.
+
+    Example: snaptide group show hq flights
+    """
+    program = Program.of(ctx)
+    report = groups.show_group(program.site(site), group)
+    show(program, report, lambda: _masters(report))
+    if any(one.problem for one in report.masters):
+        raise typer.Exit(ExitCode.ATTENTION)
+
+
+@app.command()
+def add_table(
+    ctx: typer.Context,
+    site: SiteName,
+    group: GroupName,
+    name: TableName,
+    same_rows: SameRows = False,
+    json: Json = False,
+) -> None:
+    """Add a table that all masters have; from now on its changes go to all of them.
+
+    Run it at the master definition site. Nothing is created or copied: the table and
+    its rows have to be there.
+
+    Example: snaptide group add-table hq flights airports
+    """
+    program = Program.of(ctx)
+    changed = groups.add_table(program.site(site), group, name, same_rows=same_rows)
+    show(program, changed, lambda: _listed([changed]))
+
+
+@app.command()
+def remove_table(
+    ctx: typer.Context,
+    site: SiteName,
+    group: GroupName,
+    name: TableName,
+    force: Force = False,
+    json: Json = False,
+) -> None:
+    """Take a table out of a group; it stays at all masters.
+
+    Example: snaptide group remove-table hq flights airports
+    """
+    program = Program.of(ctx)
+    changed = groups.remove_table(program.site(site), group, name, force=force)
+    show(program, changed, lambda: _listed([changed]))
+
+
+@app.command()
+def add_master(
+    ctx: typer.Context,
+    site: SiteName,
+    group: GroupName,
+    master: MasterName,
+    via: Annotated[
+        str | None,
+        typer.Option(
+            help="The one master that it exchanges changes with; else all.",
+            autocompletion=complete_site,
+        ),
+    ] = None,
+    same_rows: SameRows = False,
+    json: Json = False,
+) -> None:
+    """Add a master that has the group's tables, with the same rows.
+
+    Run it at the master definition site.
+
+    Example: snaptide group add-master hq flights lax
+    """
+    program = Program.of(ctx)
+    changed = groups.add_master(
+        program.site(site), group, master, via=via, same_rows=same_rows
+    )
+    show(program, changed, lambda: _listed([changed]))
+
+
+@app.command()
+def remove_master(
+    ctx: typer.Context,
+    site: SiteName,
+    group: GroupName,
+    master: MasterName,
+    force: Force = False,
+    json: Json = False,
+) -> None:
+    """Take a master out of a group; its tables stay as they are.
+
+    Example: snaptide group remove-master hq flights lax
+    """
+    program = Program.of(ctx)
+    changed = groups.remove_master(program.site(site), group, master, force=force)
+    show(program, changed, lambda: _listed([changed]))
+
+
+@app.command()
+def drop(
+    ctx: typer.Context,
+    site: SiteName,
+    group: GroupName,
+    force: Force = False,
+    json: Json = False,
+) -> None:
+    """Drop a group at all its masters; the tables stay as they are.
+
+    Example: snaptide group drop hq flights
+    """
+    program = Program.of(ctx)
+    groups.drop_group(program.site(site), group, force=force)
+    report = Dropped(site=site, dropped=group)
+    show(program, report, lambda: facts(report))
+
+
+def _listed(found: Sequence[Group]) -> Table:
+    columns = ["group", "definition site", "masters", "tables", "status"]
+    rows = [
+        (one.name, one.definition_site, one.names, one.tables, one.status)
+        for one in found
+    ]
+    return table(columns, rows)
+
+
+def _masters(report: GroupReport) -> Table:
+    title = (
+        f"{report.group}: {report.status}, administered at {report.definition_site};"
+        f" tables: {', '.join(report.tables) or 'none'}"
+    )
+    rows = [
+        (
+            one.master,
+            one.target_type,
+            [f"{calls} for {to}" for to, calls in one.waiting.items() if calls],
+            one.problem or "",
+        )
+        for one in report.masters
+    ]
+    return table(["master", "target type", "calls that wait", ""], rows, title)

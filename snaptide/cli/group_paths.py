@@ -1,0 +1,119 @@
+"""`snaptide group paths`: which master sends on to which."""
+
+from __future__ import annotations
+
+from functools import partial
+from itertools import pairwise
+from pathlib import Path as File
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+import groups
+from groups import Path, picture
+from groups.define_paths import Shape
+from snaptide.cli.arguments import Json, SiteName
+from snaptide.cli.group import GroupName, app
+from snaptide.cli.output import show
+from snaptide.cli.program import Program
+from snaptide.errors import BadArgument
+
+_MASTERS = "MASTER,MASTER,..."
+
+
+@app.command()
+def paths(
+    ctx: typer.Context,
+    site: SiteName,
+    group: GroupName,
+    mesh: Annotated[
+        bool, typer.Option("--mesh", help="Each master sends to all others.")
+    ] = False,
+    star: Annotated[
+        str | None,
+        typer.Option(metavar="MASTER", help="All changes go through this master."),
+    ] = None,
+    chain: Annotated[
+        str | None,
+        typer.Option(metavar=_MASTERS, help="Each sends to its neighbours."),
+    ] = None,
+    tree: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MASTER-MASTER,...", help="Changes go both ways along these edges."
+        ),
+    ] = None,
+    path: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="SOURCE:FROM:TO",
+            help="One path; give all of them, and none of the other options.",
+        ),
+    ] = None,
+    svg: Annotated[
+        File | None,
+        typer.Option(dir_okay=False, help="Write a picture into this file."),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Show the paths of a group, or choose others at its master definition site.
+
+    For each master, the tree that changes take which began there. Others can be chosen
+    while nothing of the group is on its way.
+
+    Example: snaptide group paths hq flights --chain hq,lax,bos --svg flights.svg
+    """
+    program = Program.of(ctx)
+    shape = _shape(mesh=mesh, star=star, chain=chain, tree=tree, listed=path)
+    home = program.site(site)
+    if shape is not None:
+        groups.set_paths(home, group, shape)
+    report = groups.show_group(home, group)
+    names = [one.master for one in report.masters]
+    if svg is not None:
+        svg.write_text(picture.svg(group, names, report.paths), "utf-8")
+    drawn = picture.text(names, report.paths)
+    show(program, report.paths, lambda: Text(drawn or "There is one master."))
+
+
+def _shape(
+    *,
+    mesh: bool,
+    star: str | None,
+    chain: str | None,
+    tree: str | None,
+    listed: list[str] | None,
+) -> Shape | None:
+    wanted: list[Shape] = []
+    if mesh:
+        wanted.append(groups.full_mesh)
+    if star is not None:
+        wanted.append(partial(groups.star, hub=star))
+    if chain is not None:
+        order = chain.split(",")
+        wanted.append(lambda masters: groups.tree(masters, list(pairwise(order))))
+    if tree is not None:
+        edges = [_pair(edge) for edge in tree.split(",")]
+        wanted.append(lambda masters: groups.tree(masters, edges))
+    if listed:
+        given = [_path(one) for one in listed]
+        wanted.append(lambda masters: given)
+    if len(wanted) > 1:
+        raise BadArgument("Choose one of --mesh, --star, --chain, --tree and --path.")
+    return wanted[0] if wanted else None
+
+
+def _pair(edge: str) -> tuple[str, str]:
+    one, dash, other = edge.partition("-")
+    if not dash:
+        raise BadArgument(f"{edge!r} is not an edge; write MASTER-MASTER.")
+    return one, other
+
+
+def _path(text: str) -> Path:
+    parts = text.split(":")
+    if len(parts) != 3:
+        raise BadArgument(f"{text!r} is not a path; write SOURCE:FROM:TO.")
+    source, local, target = parts
+    return Path(source=source, local=local, target=target)

@@ -1,0 +1,58 @@
+"""Masters of a replication group, as tests of several masters need them."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import deferred
+import groups
+from deferred.push import destinations
+from groups.group import Group
+from sites import Site
+from tests.linked_table import ORDERS, rows, run
+
+GROUP = "sales"
+
+
+def found_group(
+    sites: Mapping[str, Site], *masters: str, via: Mapping[str, str] | None = None
+) -> Group:
+    """Make a group of the table orders, which is made where it is not there.
+
+    Parameters:
+        masters: the first is the master definition site.
+        via: of a master, the one that it exchanges changes with; all by default.
+    """
+    home, *others = (sites[name] for name in masters)
+    for name in masters:
+        run(sites[name], f"CREATE TABLE IF NOT EXISTS orders ({ORDERS})")
+    groups.create_group(home, GROUP)
+    group = groups.add_table(home, GROUP, "orders")
+    for other in others:
+        neighbour = (via or {}).get(other.name)
+        group = groups.add_master(home, GROUP, other.name, via=neighbour)
+    return group
+
+
+def push_all(sites: Mapping[str, Site]) -> int:
+    """Push everywhere until nothing moves; says how many transactions did."""
+    moved = 0
+    while True:
+        now = sum(
+            deferred.push(site, to).transactions
+            for site in sites.values()
+            for to in destinations(site)
+        )
+        if not now:
+            return moved
+        moved += now
+
+
+def assert_masters_equal(
+    sites: Mapping[str, Site], *masters: str
+) -> list[tuple[Any, ...]]:
+    """Hold all masters against the first; its rows are returned."""
+    first, *others = masters
+    expected = rows(sites[first])
+    for name in others:
+        assert rows(sites[name]) == expected, name
+    return expected

@@ -1,0 +1,188 @@
+"""A change at one master of a group goes to the others, by the way of any change."""
+
+from collections.abc import Callable
+from datetime import timedelta
+
+import psycopg
+import pytest
+
+import deferred
+import groups
+from groups.errors import (
+    CannotReplicate,
+    GroupBusy,
+    GroupExists,
+    MasterExists,
+    NoSuchGroup,
+    NotDefinitionSite,
+    TablesDiffer,
+)
+from masters import rules
+from sites import Directory
+from tests.grouped import GROUP, assert_masters_equal, found_group, push_all
+from tests.linked_table import calls, link, parked, queued, rows, run
+
+ROW = "INSERT INTO orders VALUES (1, 'a', 1, 1.5, '2026-01-01')"
+
+
+@pytest.fixture
+def two(make_sites: Callable[..., Directory]) -> Directory:
+    """Two masters of a group of one table, hq and lax, and the site jfk."""
+    return make_sites("hq", "lax", "jfk")
+
+
+def test_change_at_a_master_goes_to_the_other_and_not_back(two: Directory) -> None:
+    found_group(two, "hq", "lax")
+    run(two["hq"], ROW)
+    assert push_all(two) == 1
+    assert_masters_equal(two, "hq", "lax")
+    assert calls(two["lax"]) == []
+    run(two["lax"], "UPDATE orders SET qty = 7 WHERE id = 1")
+    assert push_all(two) == 1
+    assert_masters_equal(two, "hq", "lax")
+    run(two["hq"], "DELETE FROM orders")
+    assert push_all(two) == 1
+    assert assert_masters_equal(two, "hq", "lax") == []
+    assert [queued(two[name]) for name in ("hq", "lax")] == [0, 0]
+
+
+def test_change_of_a_snapshot_site_goes_on_as_its_own_transaction(
+    two: Directory,
+) -> None:
+    link(two)
+    found_group(two, "hq", "lax")
+    run(two["jfk"], ROW, "UPDATE orders SET qty = 2")
+    run(two["jfk"], "UPDATE orders SET qty = 3")
+    [first, second] = run(
+        two["jfk"],
+        "SELECT xid::text, start_time FROM snaptide.deferred_transaction"
+        " ORDER BY order_no",
+    )
+    assert deferred.push(two["jfk"], "hq").transactions == 2
+    assert run(
+        two["hq"],
+        "SELECT origin, origin_transaction, made_at FROM snaptide.deferred_transaction"
+        " ORDER BY order_no",
+    ) == [("jfk", *first), ("jfk", *second)]
+    assert deferred.push(two["hq"], "lax").transactions == 2
+    assert_masters_equal(two, "hq", "lax", "jfk")
+    assert push_all(two) == 0
+
+
+def test_transactions_of_one_batch_go_on_one_by_one(two: Directory) -> None:
+    link(two)
+    found_group(two, "hq", "lax")
+    run(two["jfk"], ROW)
+    for n in range(20):
+        run(two["jfk"], f"UPDATE orders SET qty = {n}")
+    deferred.push(two["jfk"], "hq", batch_size=1000)
+    assert queued(two["hq"]) == 21
+    deferred.push(two["hq"], "lax")
+    assert_masters_equal(two, "hq", "lax", "jfk")
+
+
+def test_conflict_between_masters_is_settled_by_rules_of_each(two: Directory) -> None:
+    found_group(two, "hq", "lax")
+    for name in ("hq", "lax"):
+        rules.set_column_group(two[name], "orders", "amount", ["qty"])
+        rules.add_update_resolution(two[name], "orders", "amount", "additive")
+    run(two["hq"], ROW)
+    push_all(two)
+    run(two["hq"], "UPDATE orders SET qty = qty + 10")
+    run(two["lax"], "UPDATE orders SET qty = qty + 5")
+    assert push_all(two) == 2
+    assert [row[2] for row in assert_masters_equal(two, "hq", "lax")] == [16]
+
+
+def test_conflict_that_no_rule_settles_is_parked_and_named_by_its_site(
+    two: Directory,
+) -> None:
+    link(two)
+    found_group(two, "hq", "lax")
+    run(two["jfk"], ROW)
+    push_all(two)
+    run(two["lax"], "UPDATE orders SET qty = 99")
+    run(two["jfk"], "UPDATE orders SET qty = 5")
+    deferred.push(two["jfk"], "hq")
+    assert deferred.push(two["hq"], "lax").errors == 1
+    [error] = deferred.list_errors(two["lax"])
+    assert (error.origin, error.reason) == ("jfk", "conflict")
+    run(two["lax"], "UPDATE orders SET qty = 1")
+    assert [report.applied for report in deferred.retry_errors(two["lax"])] == [True]
+    assert [row[2] for row in rows(two["lax"])] == [5]
+    assert parked(two["lax"]) == []
+
+
+def test_purge_keeps_what_one_master_has_not_answered(two: Directory) -> None:
+    found_group(two, "hq", "lax", "jfk")
+    run(two["hq"], ROW)
+    deferred.push(two["hq"], "lax")
+    assert purged(two) == 0
+    deferred.push(two["hq"], "jfk")
+    assert purged(two) == 1
+
+
+def purged(sites: Directory) -> int:
+    """Calls that a purge of hq removes, without any retention."""
+    return deferred.purge(sites["hq"], retention=timedelta(0)).calls
+
+
+def test_truncate_and_drop_column_are_refused(two: Directory) -> None:
+    found_group(two, "hq", "lax")
+    for statement in ("TRUNCATE orders", "ALTER TABLE orders DROP COLUMN qty"):
+        with pytest.raises(
+            psycopg.Error, match=r"cannot be truncated|cannot drop column"
+        ):
+            run(two["hq"], statement)
+
+
+def test_what_is_refused(two: Directory) -> None:
+    found_group(two, "hq", "lax")
+    run(two["jfk"], "CREATE TABLE orders (id int PRIMARY KEY, qty bigint)")
+    run(two["hq"], "CREATE TABLE keyless (a int)")
+    with pytest.raises(GroupExists):
+        groups.create_group(two["hq"], GROUP)
+    with pytest.raises(NotDefinitionSite):
+        groups.add_table(two["lax"], GROUP, "orders")
+    with pytest.raises(NoSuchGroup):
+        groups.add_table(two["jfk"], GROUP, "orders")
+    with pytest.raises(MasterExists):
+        groups.add_master(two["hq"], GROUP, "lax")
+    with pytest.raises(TablesDiffer, match="no column name"):
+        groups.add_master(two["hq"], GROUP, "jfk")
+    groups.create_group(two["hq"], "other")
+    with pytest.raises(CannotReplicate, match="is in group sales"):
+        groups.add_table(two["hq"], "other", "orders")
+    with pytest.raises(CannotReplicate, match="no primary key"):
+        groups.add_table(two["hq"], "other", "keyless")
+    run(two["hq"], ROW)
+    with pytest.raises(GroupBusy, match="1 calls of orders wait at hq for lax"):
+        groups.remove_master(two["hq"], GROUP, "lax")
+
+
+def test_masters_leave_and_groups_go_and_tables_stay(two: Directory) -> None:
+    found_group(two, "hq", "lax", "jfk")
+    run(two["hq"], ROW)
+    push_all(two)
+    groups.remove_master(two["hq"], GROUP, "jfk")
+    run(two["jfk"], "UPDATE orders SET qty = 1000")
+    run(two["hq"], "UPDATE orders SET qty = 2")
+    push_all(two)
+    assert [row[2] for row in assert_masters_equal(two, "hq", "lax")] == [2]
+    assert [row[2] for row in rows(two["jfk"])] == [1000]
+    groups.drop_group(two["hq"], GROUP)
+    run(two["hq"], "TRUNCATE orders", "ALTER TABLE orders DROP COLUMN qty")
+    assert [groups.list_groups(site) for site in two.values()] == [[], [], []]
+
+
+def test_show_says_what_waits_and_who_does_not_know(two: Directory) -> None:
+    found_group(two, "hq", "lax")
+    run(two["hq"], ROW)
+    run(two["lax"], "UPDATE snaptide.replication_group SET version = 1")
+    report = groups.show_group(two["hq"], GROUP)
+    assert (report.definition_site, report.tables) == ("hq", ("orders",))
+    assert [one.waiting for one in report.masters] == [{"lax": 1}, {"hq": 0}]
+    assert [one.problem for one in report.masters] == [
+        None,
+        "knows version 1 of the group, not 3",
+    ]
