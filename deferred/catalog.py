@@ -231,6 +231,18 @@ push_batch = Table(
     Column("shipped_at", DateTime(timezone=True), server_default=func.now()),
 )
 
+#: What came to this master of a group: of which master, and who brought it. A row
+#: whose source is this master, or two of one source, would be changes in a circle.
+arrival = Table(
+    "arrival",
+    metadata,
+    Column("replication_group", Text, primary_key=True),
+    Column("source", Text, primary_key=True),
+    Column("sender", Text, primary_key=True),
+    Column("transactions", BigInteger, nullable=False),
+    Column("last_at", DateTime(timezone=True), server_default=func.clock_timestamp()),
+)
+
 #: The error queue: whole transactions that could not be applied.
 error_transaction = Table(
     "error_transaction",

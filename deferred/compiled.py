@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 from sqlalchemy.exc import DBAPIError
 
+from deferred import arrivals, error_queue, footprint, marker, sqlstate, work
 from deferred import batch as batches
-from deferred import error_queue, footprint, marker, sqlstate, work
 from deferred.delivery import Delivered, Origin, made_by, passed
 from deferred.groups import Group
 from deferred.marker import Marker
@@ -63,6 +63,8 @@ def deliver_together(
         faults.point("push.after_refusal")
         return answer
     faults.point("push.after_apply")
+    arrived = arrivals.of_part(line, origin.name, group.after, group.end)
+    arrivals.count(target, origin.name, arrived)
     marker.move(target, origin.id, to)
     faults.point("push.before_commit")
     target.commit()
@@ -86,7 +88,7 @@ def unit_of(line: Line, origin: Origin, group: Group) -> Unit:
         made=_made(line, group),
         several=True,
         # None of them goes on from there: those are applied by themselves.
-        facts={"sources": dict.fromkeys(origin.groups, origin.name)},
+        facts={"sources": dict.fromkeys(origin.groups.values(), origin.name)},
     )
 
 

@@ -9,7 +9,15 @@ from dataclasses import dataclass, field, replace
 from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
 
-from deferred import error_queue, footprint, forwarding, marker, sqlstate, work
+from deferred import (
+    arrivals,
+    error_queue,
+    footprint,
+    forwarding,
+    marker,
+    sqlstate,
+    work,
+)
 from deferred.batch import Batch, Waiting
 from deferred.errors import (
     ProcedureFailed,
@@ -27,7 +35,7 @@ from masters import table_rules
 from masters.apply import Outcome, Unit
 from masters.detect import Made
 from masters.errors import InvalidNetChange
-from sites import faults
+from sites import QualifiedName, faults
 from sites.errors import NoFreeValue, RowCountMismatch
 from sites.staged import Staged
 
@@ -39,8 +47,8 @@ class Origin:
     id: uuid.UUID
     name: str
     master: str
-    #: the replication groups that it pushes as one of their masters
-    groups: tuple[str, ...] = ()
+    #: by table, the replication groups that it pushes as one of their masters
+    groups: Mapping[QualifiedName, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +102,7 @@ def deliver(
     if passed(at, to):
         return Delivered(fresh=False)
     faults.point("push.before_apply")
-    sources = forwarding.sources(transaction, origin.name, origin.groups)
+    sources = forwarding.sources(transaction, origin.name, origin.groups.values())
     steps = _steps(connection, origin, transaction, staged, sources)
     answer = _answer(connection, origin, steps)
     if isinstance(answer, Outcome):
@@ -106,6 +114,9 @@ def deliver(
         error_id = park(connection, parked, steps, answer.conflicts)
         delivered = Delivered(error_id=error_id)
     faults.point("push.after_apply")
+    touched = {origin.groups.get(one.table.qualified) for one in steps.changed}
+    arrived = {(name, sources[name]): 1 for name in touched if name is not None}
+    arrivals.count(connection, origin.name, arrived)
     marker.move(connection, origin.id, to)
     return delivered
 

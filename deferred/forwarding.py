@@ -7,7 +7,7 @@ group say for the master at which it began where it goes next.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from sqlalchemy import Connection, func, select
 
@@ -18,7 +18,7 @@ from deferred.queue import Queue
 from sites import QualifiedName
 
 
-def sources(transaction: Waiting, sender: str, groups: Sequence[str]) -> dict[str, str]:
+def sources(transaction: Waiting, sender: str, groups: Iterable[str]) -> dict[str, str]:
     """By group, the master at which a transaction began.
 
     Parameters:

@@ -37,10 +37,13 @@ class Line:
     going_on: frozenset[QualifiedName] = frozenset()
 
     @property
-    def groups(self) -> tuple[str, ...]:
-        """The replication groups whose master this site is."""
-        found = (queue.replication_group for queue in self.queues)
-        return tuple({name for name in found if name is not None})
+    def groups(self) -> dict[QualifiedName, str]:
+        """By table, the replication groups that this site is a master of."""
+        return {
+            queue.target: queue.replication_group
+            for queue in self.queues
+            if queue.replication_group is not None
+        }
 
 
 def lay(origin: Connection, target: Connection, batch: Batch, sender: str) -> Line:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from sqlalchemy.exc import DBAPIError
 
-from deferred import compiled, marker
+from deferred import arrivals, compiled, marker
 from deferred.compiled import Refused
 from deferred.delivery import Delivered, Origin
 from deferred.groups import Group
@@ -142,6 +142,9 @@ class Stream:
             turns.halt(piece.place)  # another pusher has gone on
             self._undo()
             return False
+        group = piece.group
+        arrived = arrivals.of_part(self.line, self.origin.name, group.after, group.end)
+        arrivals.count(target, self.origin.name, arrived)
         faults.point("stream.before_commit")
         target.commit()
         faults.point("stream.after_commit")

@@ -10,6 +10,7 @@ from __future__ import annotations
 from sqlalchemy import Connection
 
 from deferred import group_queue
+from deferred.arrivals import forget
 from groups import group as groups
 from groups.group import Group
 from groups.shape import carried
@@ -40,4 +41,5 @@ def leave(connection: Connection, group: Group) -> None:
     """Forget a group; its tables stay, and are queued no more."""
     for table in group.tables:
         group_queue.remove(connection, table)
+    forget(connection, group.name)
     groups.forget(connection, group.name)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from deferred import group_queue
+from deferred.arrivals import Arrival, arrivals
 from deferred.queue import undelivered_calls
 from groups import group as groups
 from groups.group import Group
@@ -24,6 +25,8 @@ class MasterReport:
     version: int | None
     #: calls that wait there, by the master that they go to
     waiting: dict[str, int]
+    #: what has come there: of which master, and who brought it
+    arrived: tuple[Arrival, ...]
     #: why it does not answer, or is behind the master definition site
     problem: str | None = None
 
@@ -77,6 +80,7 @@ def show_group(site: Site, name: str) -> GroupReport:
 
 def _master(site: Site, group: Group, name: str, target_type: str) -> MasterReport:
     version, waiting, problem = None, dict[str, int](), None
+    arrived: list[Arrival] = []
     try:
         with site.peer(name).begin() as connection:
             identity.confirm(connection, name)
@@ -84,6 +88,9 @@ def _master(site: Site, group: Group, name: str, target_type: str) -> MasterRepo
             version = there.version
             if version != group.version:
                 problem = f"knows version {version} of the group, not {group.version}"
+            arrived = arrivals(connection, group.name)
+            if any(one.source == name for one in arrived):
+                problem = "changes of its own have come back"
             for table in group.tables:
                 for way in group_queue.found(connection, table):
                     calls = undelivered_calls(connection, way)
@@ -95,5 +102,6 @@ def _master(site: Site, group: Group, name: str, target_type: str) -> MasterRepo
         target_type=target_type,
         version=version,
         waiting=waiting,
+        arrived=tuple(arrived),
         problem=problem,
     )

@@ -5,6 +5,7 @@ from typing import Any
 
 import deferred
 import groups
+from deferred.arrivals import arrivals
 from deferred.push import destinations
 from groups.group import Group
 from sites import Site
@@ -45,6 +46,15 @@ def push_all(sites: Mapping[str, Site]) -> int:
         if not now:
             return moved
         moved += now
+
+
+def arrived(site: Site) -> dict[str, tuple[str, int]]:
+    """By master at which changes began, who brought them here, and how many."""
+    with site.begin() as connection:
+        found = arrivals(connection, GROUP)
+    assert len({one.source for one in found}) == len(found), "two ways"
+    assert site.name not in {one.source for one in found}, "a circle"
+    return {one.source: (one.sender, one.transactions) for one in found}
 
 
 def assert_masters_equal(

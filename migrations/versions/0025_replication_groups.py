@@ -14,6 +14,9 @@ TARGET_TYPE = (
 )
 
 
+PARTS = ("group_path", "group_table", "group_master")
+
+
 def upgrade() -> None:
     op.create_table(
         "replication_group",
@@ -65,10 +68,27 @@ def upgrade() -> None:
         sa.Column("to_master", sa.Text(), nullable=False),
         sa.Column("from_master", sa.Text(), nullable=False),
     )
+    op.create_table(
+        "arrival",
+        sa.Column("replication_group", sa.Text(), nullable=False),
+        sa.Column("source", sa.Text(), nullable=False),
+        sa.Column("sender", sa.Text(), nullable=False),
+        sa.Column("transactions", sa.BigInteger(), nullable=False),
+        sa.Column(
+            "last_at",
+            sa.DateTime(timezone=True),
+            server_default=sa.text("clock_timestamp()"),
+            nullable=True,
+        ),
+        sa.PrimaryKeyConstraint(
+            "replication_group", "source", "sender", name=op.f("arrival_pkey")
+        ),
+        schema="snaptide",
+    )
 
 
 def downgrade() -> None:
-    for table in ("group_path", "group_table", "group_master", "replication_group"):
+    for table in ("arrival", *PARTS, "replication_group"):
         op.drop_table(table, schema="snaptide")
 
 

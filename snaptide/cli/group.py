@@ -9,6 +9,7 @@ import typer
 from rich.table import Table
 
 import groups
+from deferred.arrivals import Arrival
 from groups import Group, GroupReport
 from snaptide.cli.arguments import Json, SiteName, complete_site
 from snaptide.cli.failures import ExitCode
@@ -191,6 +192,11 @@ def _listed(found: Sequence[Group]) -> Table:
     return table(columns, rows)
 
 
+def _brought(one: Arrival) -> str:
+    by = "" if one.sender == one.source else f" by {one.sender}"
+    return f"{one.transactions} of {one.source}{by}"
+
+
 def _masters(report: GroupReport) -> Table:
     title = (
         f"{report.group}: {report.status}, administered at {report.definition_site};"
@@ -201,8 +207,11 @@ def _masters(report: GroupReport) -> Table:
             one.master,
             one.target_type,
             [f"{calls} for {to}" for to, calls in one.waiting.items() if calls],
+            [_brought(arrival) for arrival in one.arrived],
             one.problem or "",
         )
         for one in report.masters
     ]
-    return table(["master", "target type", "calls that wait", ""], rows, title)
+    return table(
+        ["master", "target type", "calls that wait", "has got", ""], rows, title
+    )

@@ -9,7 +9,13 @@ import groups
 from groups import Path
 from groups.errors import BadPaths, GroupBusy
 from sites import Directory
-from tests.grouped import GROUP, assert_masters_equal, found_group, push_all
+from tests.grouped import (
+    GROUP,
+    arrived,
+    assert_masters_equal,
+    found_group,
+    push_all,
+)
 from tests.linked_table import queued, run
 
 FOUR = ("a", "b", "c", "d")
@@ -49,6 +55,11 @@ def test_each_change_reaches_each_master_once(
     assert push_all(four) == sent
     assert len(assert_masters_equal(four, *FOUR)) == 4
     assert [queued(four[name]) for name in FOUR] == [0, 0, 0, 0]
+    for name in FOUR:
+        paths = groups.show_group(four["a"], GROUP).paths
+        brought = {p.source: (p.local, 2) for p in paths if p.target == name}
+        assert arrived(four[name]) == brought
+        assert {*brought, name} == set(FOUR)
 
 
 def test_chain_sends_on_what_it_was_sent(four: Directory) -> None:
