@@ -76,7 +76,8 @@ def of_part(line: Line, sender: str, after: int, end: int) -> Arrived:
             if queue.replication_group == group
             for table in [queue.sql()]
         ]
-        xids = sa.union(*calls).subquery()
+        every = sa.union_all(*calls).subquery()
+        xids = select(every.c.xid).distinct().subquery()
         began = deferred_transaction.c.sources[group].astext
         source = func.coalesce(began, sender).label("source")
         rows = line.origin.execute(

@@ -13,8 +13,8 @@ import sqlalchemy as sa
 from sqlalchemy import Connection, select
 
 from deferred import queue
+from deferred.catalog import destination, route
 from deferred.catalog import queue as queue_catalog
-from deferred.catalog import route
 from deferred.queue import Queue
 from sites import QualifiedName, ddl, names, triggers, wide
 from sites.catalog import SCHEMA
@@ -22,9 +22,6 @@ from sites.table import Table
 
 #: By destination, the masters whose changes go there; '' is the one that has the queue.
 Routes = Mapping[str, Sequence[str]]
-
-NO_TRUNCATE = "A table of a replication group cannot be truncated"
-_INSTEAD = "Delete the rows: a TRUNCATE could not be sent to the other masters."
 
 
 def arrange(
@@ -81,11 +78,11 @@ def remove(connection: Connection, table: QualifiedName) -> None:
     number = _number(connection, table)
     if number is None:
         return
+    _note_forgotten(connection, found(connection, table))
     name = names.derived("def$_", table)
     connection.execute(sa.delete(queue_catalog).where(queue_catalog.c.id == number))
     queue.show_calls(connection)
     triggers.remove(connection, name)
-    triggers.remove(connection, _guard(table))
     wide.drop(connection, QualifiedName(SCHEMA, name))
     ddl.drop_view(connection, _view(table))
 
@@ -97,14 +94,6 @@ def _create(
     queue.create_table(connection, name, table, columns)
     ddl.create_checked_view(
         connection, _view(table.qualified), table.qualified, columns, None
-    )
-    triggers.install_guard(
-        connection,
-        table,
-        _guard(table.qualified),
-        events=["TRUNCATE"],
-        message=NO_TRUNCATE,
-        hint=_INSTEAD,
     )
     number: int = connection.execute(
         sa.insert(queue_catalog)
@@ -125,6 +114,17 @@ def _create(
     return number
 
 
+def _note_forgotten(connection: Connection, ways: Sequence[Queue]) -> None:
+    """What was delivered cannot be pushed again, to a destination that is restored."""
+    connection.execute(
+        sa.update(destination)
+        .where(destination.c.name.in_([way.destination for way in ways]))
+        .values(
+            purged_batch=destination.c.batch_no, purged_order=destination.c.batch_end
+        )
+    )
+
+
 def _number(connection: Connection, table: QualifiedName) -> int | None:
     return connection.scalar(
         select(queue_catalog.c.id).where(
@@ -137,7 +137,3 @@ def _number(connection: Connection, table: QualifiedName) -> int | None:
 
 def _view(table: QualifiedName) -> QualifiedName:
     return QualifiedName(SCHEMA, names.derived("group$_", table))
-
-
-def _guard(table: QualifiedName) -> str:
-    return names.derived("guard$_", table)

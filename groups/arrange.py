@@ -12,9 +12,10 @@ from sqlalchemy import Connection
 from deferred import group_queue
 from deferred.arrivals import forget
 from groups import group as groups
+from groups import guard
 from groups.group import Group
 from groups.shape import carried
-from sites import roles
+from sites import QualifiedName, roles
 from sites.table import describe
 
 
@@ -29,17 +30,23 @@ def arrange(connection: Connection, here: str, group: Group) -> None:
     groups.store(connection, group)
     if before is not None:
         for gone in set(before.tables) - set(group.tables):
-            group_queue.remove(connection, gone)
+            _release(connection, gone)
     routes = group.routes(here)
     for name in group.tables:
         table = describe(connection, name)
         roles.open_to(connection, name, roles.MASTER)
         group_queue.arrange(connection, group.name, table, carried(table), routes)
+        guard.install(connection, group, here, table)
 
 
 def leave(connection: Connection, group: Group) -> None:
     """Forget a group; its tables stay, and are queued no more."""
     for table in group.tables:
-        group_queue.remove(connection, table)
+        _release(connection, table)
     forget(connection, group.name)
     groups.forget(connection, group.name)
+
+
+def _release(connection: Connection, table: QualifiedName) -> None:
+    group_queue.remove(connection, table)
+    guard.remove(connection, table)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, select
 
 from deferred import group_queue
 from deferred.queue import undelivered_calls
 from groups import group as groups
-from groups.arrange import arrange
+from groups.arrange import arrange, leave
+from groups.catalog import replication_group
 from groups.errors import GroupBusy, NotDefinitionSite
-from groups.everywhere import at_all
+from groups.everywhere import Decision, at_all, end_prepared, exclusively
 from groups.group import Group
 from sites import QualifiedName, Site, identity, locks
 
@@ -22,7 +23,7 @@ Connections = Mapping[str, Connection]
 def change(
     home: Site,
     name: str,
-    new: Callable[[Group, Connections], Group],
+    new: Callable[[Group, Connections], Group | None],
     *,
     joining: Sequence[str] = (),
     here_first: bool = False,
@@ -31,27 +32,28 @@ def change(
 
     Parameters:
         home: the master definition site.
-        new: makes of the group what it is to be; it may look at all masters, and is
-            called again where a table was locked.
+        new: makes of the group what it is to be, None where it is to be no more; it
+            may look at all masters, and is called again where a table was locked.
         joining: sites that are to be masters.
-        here_first: commit at the master definition site first, as fits what takes
-            something away: what a crash leaves at the others is then too much,
-            never too little.
+        here_first: without two-phase commit, commit at the definition site first, as
+            fits what takes something away: what a crash leaves at the others is then
+            too much, never too little.
 
     Raises:
-        NoSuchGroup, NotDefinitionSite, SiteUnreachable, OtherSchema.
+        NoSuchGroup, NotDefinitionSite, SiteUnreachable, OtherSchema, GroupChanging.
     """
-    for attempt in locks.patiently():
-        with attempt:
-            masters = administered(home, name).names
-            others = [*(m for m in masters if m != home.name), *joining]
-            order = [home.name, *others] if here_first else [*others, home.name]
-            with at_all(home, order) as connections:
-                before = _administered(connections[home.name], home, name)
-                group = new(before, connections)
-                for master in group.names:
-                    arrange(connections[master], master, group)
-    return group
+    with exclusively(home, name):
+        before = administered(home, name)
+        others = [*(m for m in before.names if m != home.name), *joining]
+        end_prepared(home, others, before.id, before.version)
+        order = [home.name, *others] if here_first else [*others, home.name]
+        decision = Decision(group=before.id, version=before.version + 1)
+        for attempt in locks.patiently():
+            with attempt, at_all(home, order, decision) as connections:
+                _lock(connections[home.name], name)
+                after = new(before, connections)
+                _arrange(connections, before, after)
+    return after or before
 
 
 def administered(home: Site, name: str) -> Group:
@@ -62,7 +64,14 @@ def administered(home: Site, name: str) -> Group:
     """
     with home.begin() as connection:
         identity.confirm(connection, home.name)
-        return _administered(connection, home, name)
+        group = groups.get(connection, home.name, name)
+    if group.definition_site != home.name:
+        raise NotDefinitionSite(
+            f"Group {name} is administered at {group.definition_site}.",
+            group=name,
+            definition_site=group.definition_site,
+        )
+    return group
 
 
 def lock_writers(connections: Connections, tables: Sequence[QualifiedName]) -> None:
@@ -75,12 +84,12 @@ def lock_writers(connections: Connections, tables: Sequence[QualifiedName]) -> N
 def refuse_busy(
     connections: Connections,
     tables: Sequence[QualifiedName],
-    to: str | None = None,
+    of: str | None = None,
 ) -> None:
     """Make sure that nothing of a group is on its way. Call it behind `lock_writers`.
 
     Parameters:
-        to: only what is on its way from or to this master.
+        of: only what is on its way from or to this master.
 
     Raises:
         GroupBusy: says what waits, and where.
@@ -88,7 +97,7 @@ def refuse_busy(
     for master, connection in connections.items():
         for table in tables:
             for way in group_queue.found(connection, table):
-                if to not in (None, master, way.destination):
+                if of not in (None, master, way.destination):
                     continue
                 waiting = undelivered_calls(connection, way)
                 if waiting:
@@ -101,12 +110,16 @@ def refuse_busy(
                     )
 
 
-def _administered(connection: Connection, home: Site, name: str) -> Group:
-    group = groups.get(connection, home.name, name)
-    if group.definition_site != home.name:
-        raise NotDefinitionSite(
-            f"Group {name} is administered at {group.definition_site}.",
-            group=name,
-            definition_site=group.definition_site,
-        )
-    return group
+def _lock(connection: Connection, name: str) -> None:
+    """Keep the row by which everybody knows what was decided."""
+    head = replication_group
+    connection.execute(select(head).where(head.c.name == name).with_for_update())
+
+
+def _arrange(connections: Connections, before: Group, after: Group | None) -> None:
+    """Have each master do what is to be; one that is none any more forgets."""
+    for master, connection in connections.items():
+        if after is not None and master in after.names:
+            arrange(connection, master, after)
+        else:
+            leave(connection, before)

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 from groups import group as groups
 from groups import paths, shape
-from groups.arrange import arrange, leave
+from groups.arrange import arrange
 from groups.change import (
     Connections,
     administered,
@@ -21,7 +21,6 @@ from groups.errors import (
     MasterExists,
     NoSuchMaster,
 )
-from groups.everywhere import at_all
 from groups.group import Group, Master, Status, changed
 from sites import Site, identity, names
 
@@ -181,7 +180,6 @@ def remove_master(home: Site, name: str, master: str, *, force: bool = False) ->
         if not force:
             sends_on = any(p.local == master != p.source for p in group.paths)
             refuse_busy(connections, group.tables, None if sends_on else master)
-        leave(connections[master], group)
         return changed(
             group,
             masters=tuple(one for one in group.masters if one.name != master),
@@ -201,15 +199,13 @@ def drop_group(home: Site, name: str, *, force: bool = False) -> None:
         NoSuchGroup, NotDefinitionSite.
         GroupBusy: and `force` is not set.
     """
-    masters = _names(home, name)
-    others = [master for master in masters if master != home.name]
-    with at_all(home, [*others, home.name]) as connections:
-        group = groups.get(connections[home.name], home.name, name)
+
+    def nothing(group: Group, connections: Connections) -> None:
         lock_writers(connections, group.tables)
         if not force:
             refuse_busy(connections, group.tables)
-        for connection in connections.values():
-            leave(connection, group)
+
+    change(home, name, nothing, here_first=True)
 
 
 def _names(home: Site, name: str) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ class GroupError(SnaptideError):
     """Something about a replication group cannot be done."""
 
     code = "SNP-500"
+    hint = "The message says what stands in the way."
 
 
 class NoSuchGroup(GroupError):
@@ -75,6 +76,44 @@ class GroupBusy(GroupError):
 
     code = "SNP-509"
     hint = "Push them first: snaptide push SITE MASTER, at each master that is named."
+
+
+class GroupChanging(GroupError):
+    """Somebody else is changing this group."""
+
+    code = "SNP-511"
+    hint = "Try again when that has ended."
+
+
+class CannotDrain(GroupError):
+    """Calls of the group stay queued, whatever is pushed."""
+
+    code = "SNP-512"
+    hint = (
+        "Look at the destination: snaptide destination list SITE. Then suspend the "
+        "group again, or resume it."
+    )
+
+
+class NotQuiesced(GroupError):
+    """The tables of the group are open to users."""
+
+    code = "SNP-513"  # Oracle: ORA-23324
+    hint = "Suspend it first: snaptide group suspend SITE GROUP"
+
+
+class CannotPrepare(GroupError):
+    """A master cannot promise to commit."""
+
+    code = "SNP-514"
+    hint = "Set max_prepared_transactions there, to 10 or more, and restart the server."
+
+
+class DdlRefused(GroupError):
+    """A master refuses the statements; nothing was changed anywhere."""
+
+    code = "SNP-515"
+    hint = "Correct them, and run them again; the group is still quiesced."
 
 
 class OtherSchema(GroupError):

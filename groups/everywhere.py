@@ -1,44 +1,155 @@
-"""One transaction at each master of a group, committed when all of them are ready."""
+"""One transaction at each master of a group, committed at all of them or at none.
+
+By two-phase commit, with the master definition site as the last resource: the others
+are prepared, its own commit decides, and theirs follow. A crash in between leaves
+prepared transactions at the others; the next command asks the definition site which
+version of the group it has, and ends them accordingly. Where a server allows no
+prepared transactions, they commit one after the other.
+"""
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 
 import sqlalchemy as sa
-from sqlalchemy import Connection
+from sqlalchemy import Connection, TwoPhaseTransaction, func, select
 
-from groups.errors import OtherSchema
+from groups.errors import GroupChanging, OtherSchema
 from sites import Site, faults, identity, locks
+
+_PREFIX = "snaptide-group"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """What the master definition site decides by its commit: a version of a group."""
+
+    group: uuid.UUID
+    version: int
+
+    def branch(self, master: str) -> str:
+        """The name of a master's part of it, as the server knows prepared ones."""
+        return f"{_PREFIX}:{self.group}:{self.version}:{master}"
 
 
 @contextmanager
-def at_all(home: Site, masters: Sequence[str]) -> Iterator[Mapping[str, Connection]]:
+def exclusively(home: Site, name: str) -> Iterator[None]:
+    """Be the only one who changes a group while the block runs.
+
+    Raises:
+        GroupChanging: somebody else does.
+    """
+    key = (func.hashtext("snaptide.group"), func.hashtext(name))
+    with home.connect() as plain:
+        connection = plain.execution_options(isolation_level="AUTOCOMMIT")
+        if not connection.scalar(select(func.pg_try_advisory_lock(*key))):
+            raise GroupChanging(f"Group {name} is being changed.", group=name)
+        try:
+            yield
+        finally:
+            if not connection.invalidated:
+                connection.execute(select(func.pg_advisory_unlock(*key)))
+
+
+@contextmanager
+def at_all(
+    home: Site, masters: Sequence[str], decision: Decision
+) -> Iterator[Mapping[str, Connection]]:
     """Open a transaction at each of these masters; all commit at the end, or none.
 
-    They wait for no lock longer than a moment. Each that fails before the first commit
-    rolls all back. After it, what the master definition site has, the others are given
-    by the next command (`groups.arrange`).
+    They wait for no lock longer than a moment.
 
     Parameters:
-        masters: in the order of their commits.
+        home: the master definition site; one of them.
+        masters: where servers allow no prepared transactions, in the order of commits.
+        decision: what the commit at home decides.
 
     Raises:
         SiteUnreachable, SiteChanged: one of them cannot take part.
         OtherSchema: they cannot read what the others write.
     """
     with ExitStack() as stack:
-        connections: dict[str, Connection] = {}
-        for name in masters:
-            connection = stack.enter_context(home.peer(name).connect())
+        connections = {
+            name: stack.enter_context(home.peer(name).connect()) for name in masters
+        }
+        _refuse_other_schema(connections)
+        prepared = all(map(can_prepare, connections.values()))
+        branches: dict[str, TwoPhaseTransaction] = {}
+        for name, connection in connections.items():
+            connection.rollback()  # only asked
+            if prepared and name != home.name:
+                branches[name] = connection.begin_twophase(decision.branch(name))
             identity.confirm(connection, name)
             locks.briefly(connection)
-            connections[name] = connection
-        _refuse_other_schema(connections)
         yield connections
-        for connection in connections.values():
-            faults.point("group.before_commit")
-            connection.commit()
+        for branch in branches.values():
+            branch.prepare()
+            faults.point("group.after_prepare")
+        if branches:
+            _decide(connections, home.name, branches)
+        else:
+            for connection in connections.values():
+                connection.commit()
+                faults.point("group.after_commit")
+
+
+def end_prepared(
+    home: Site, masters: Sequence[str], group: uuid.UUID, version: int | None
+) -> None:
+    """End what a crash has left prepared at masters. Call it `exclusively`.
+
+    Parameters:
+        version: that the master definition site has of the group; None where it has
+            dropped it.
+    """
+    for master in masters:
+        with home.peer(master).connect() as connection:
+            for gid in _prepared(connection, f"{_PREFIX}:{group}:"):
+                wanted = int(gid.split(":")[2])
+                connection.rollback()
+                if version is None or wanted <= version:
+                    connection.commit_prepared(gid, recover=True)
+                else:
+                    connection.rollback_prepared(gid, recover=True)
+
+
+def can_prepare(connection: Connection) -> bool:
+    """Whether a server allows prepared transactions."""
+    setting = sa.text("SELECT current_setting('max_prepared_transactions')::int > 0")
+    return bool(connection.scalar(setting))
+
+
+def _decide(
+    connections: Mapping[str, Connection],
+    home: str,
+    branches: Mapping[str, TwoPhaseTransaction],
+) -> None:
+    """Commit at home, then at the others; `end_prepared` ends who is lost."""
+    try:
+        connections[home].commit()
+        faults.point("group.after_decision")
+    except BaseException:
+        # It may have committed: what is prepared must not be rolled back.
+        for name in branches:
+            connections[name].invalidate()
+        raise
+    for branch in branches.values():
+        branch.commit()
+
+
+def _prepared(connection: Connection, prefix: str) -> list[str]:
+    return list(
+        connection.scalars(
+            sa.text(
+                "SELECT gid FROM pg_prepared_xacts WHERE starts_with(gid, :prefix)"
+                " AND database = current_database()"
+            ),
+            {"prefix": prefix},
+        )
+    )
 
 
 def _refuse_other_schema(connections: Mapping[str, Connection]) -> None:

@@ -65,6 +65,18 @@ class QueueCapture:
     forwarded: tuple[str, ...] = ()
 
 
+#: What a guard lets pass of that which Snaptide does itself: all of it, or nothing.
+OURS, NOTHING = sql.SQL("true"), sql.SQL("false")
+
+
+def brought_by_masters(group: str) -> sql.Composable:
+    """Lets pass what pushes of the masters of a group bring, and nothing else."""
+    setting = "NULLIF(current_setting('snaptide.transaction', true), '')::jsonb"
+    return sql.SQL("COALESCE({} -> 'sources' ? {}, false)").format(
+        sql.SQL(setting), sql.Literal(group)
+    )
+
+
 def install_log(connection: Connection, capture: LogCapture) -> None:
     """Record changes of a master table from now on; waits for open writers."""
     replace_log_function(connection, capture)
@@ -158,20 +170,25 @@ def install_guard(
     events: Sequence[str],
     message: str,
     hint: str,
+    open_to: sql.Composable = OURS,
 ) -> None:
     """Refuse some kinds of statement on a table, with a message of ours.
 
+    Takes the place of the guard that the table has.
+
     Parameters:
         events: of INSERT, UPDATE, DELETE, TRUNCATE.
+        open_to: what may pass of that which Snaptide does itself.
     """
     body = sql.SQL(load("guard_function")).format(
         function=sql.Identifier(SCHEMA, function),
         message=sql.Literal(message),
         hint=sql.Literal(hint),
+        open_to=open_to,
     )
     raw(connection).execute(body)
     statement = sql.SQL(
-        "CREATE TRIGGER snaptide_guard BEFORE {events} ON {table}"
+        "CREATE OR REPLACE TRIGGER snaptide_guard BEFORE {events} ON {table}"
         " FOR EACH STATEMENT EXECUTE FUNCTION {function}()"
     ).format(
         events=sql.SQL(" OR ").join(sql.SQL(event) for event in events),

@@ -16,6 +16,7 @@ from snaptide.cli import (
     errors,
     group,
     group_paths,  # noqa: F401  (more commands of group.app)
+    group_quiesce,  # noqa: F401
     history,
     indoubt,
     log,

@@ -50,7 +50,7 @@ def create(
     """
     program = Program.of(ctx)
     made = groups.create_group(program.site(site), group)
-    show(program, made, lambda: _listed([made]))
+    show(program, made, lambda: listed([made]))
 
 
 @app.command("list")
@@ -61,7 +61,7 @@ def list_(ctx: typer.Context, site: SiteName, json: Json = False) -> None:
     """
     program = Program.of(ctx)
     found = groups.list_groups(program.site(site))
-    show(program, found, lambda: _listed(found))
+    show(program, found, lambda: listed(found))
 
 
 @app.command("show")
@@ -97,7 +97,7 @@ def add_table(
     """
     program = Program.of(ctx)
     changed = groups.add_table(program.site(site), group, name, same_rows=same_rows)
-    show(program, changed, lambda: _listed([changed]))
+    show(program, changed, lambda: listed([changed]))
 
 
 @app.command()
@@ -115,7 +115,7 @@ def remove_table(
     """
     program = Program.of(ctx)
     changed = groups.remove_table(program.site(site), group, name, force=force)
-    show(program, changed, lambda: _listed([changed]))
+    show(program, changed, lambda: listed([changed]))
 
 
 @app.command()
@@ -144,7 +144,7 @@ def add_master(
     changed = groups.add_master(
         program.site(site), group, master, via=via, same_rows=same_rows
     )
-    show(program, changed, lambda: _listed([changed]))
+    show(program, changed, lambda: listed([changed]))
 
 
 @app.command()
@@ -162,7 +162,7 @@ def remove_master(
     """
     program = Program.of(ctx)
     changed = groups.remove_master(program.site(site), group, master, force=force)
-    show(program, changed, lambda: _listed([changed]))
+    show(program, changed, lambda: listed([changed]))
 
 
 @app.command()
@@ -183,7 +183,8 @@ def drop(
     show(program, report, lambda: facts(report))
 
 
-def _listed(found: Sequence[Group]) -> Table:
+def listed(found: Sequence[Group]) -> Table:
+    """Groups, one a line."""
     columns = ["group", "definition site", "masters", "tables", "status"]
     rows = [
         (one.name, one.definition_site, one.names, one.tables, one.status)

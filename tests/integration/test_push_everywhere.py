@@ -87,8 +87,9 @@ def _link(sites: Directory, table: str, master: str) -> None:
     if master != "hq":
         run(
             sites["jfk"],
-            f"UPDATE snaptide.queue SET destination = '{master}'"
-            f" WHERE target_table = '{table}'",
+            f"UPDATE snaptide.route r SET destination = '{master}'"
+            f" FROM snaptide.queue q WHERE q.id = r.queue_id"
+            f" AND q.target_table = '{table}'",
             "INSERT INTO snaptide.destination (name, window_end)"
             f" VALUES ('{master}', pg_current_snapshot())",
         )

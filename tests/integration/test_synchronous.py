@@ -32,6 +32,10 @@ from tests.linked_table import (
     run_everywhere,
 )
 
+TO_LON = (
+    "UPDATE snaptide.route r SET destination = 'lon' FROM snaptide.queue q"
+    " WHERE q.id = r.queue_id AND q.snapshot = 'parts'"
+)
 ROWS = (
     "INSERT INTO orders VALUES (1, 'Ann', 1, 9.90, '2026-01-01'),"
     " (2, 'Bob', 2, 1, NULL), (3, NULL, 3, NULL, NULL)"
@@ -461,7 +465,7 @@ def sites_of_two_masters(make_sites: Callable[..., Directory]) -> Directory:
         link({"hq": lon, origin: site}, "parts", origin=origin, synchronous=True)
         run(
             site,
-            "UPDATE snaptide.queue SET destination = 'lon' WHERE snapshot = 'parts'",
+            TO_LON,
         )
     for table, names in {"orders": "hq jfk lax", "parts": "lon jfk lax"}.items():
         some = {name: sites[name] for name in names.split()}
@@ -629,8 +633,7 @@ def test_several_masters_take_part(make_sites: object) -> None:
     link(sites, "orders", synchronous=True)
     parts = {"hq": sites["lon"], "jfk": sites["jfk"]}
     link(parts, "parts", "id int PRIMARY KEY, qty int")
-    to_lon = "UPDATE snaptide.queue SET destination = 'lon' WHERE snapshot = 'parts'"
-    run(sites["jfk"], to_lon)
+    run(sites["jfk"], TO_LON)
     run_everywhere({n: sites[n] for n in ("hq", "jfk")}, ROWS)
 
     change(

@@ -1,0 +1,128 @@
+"""Suspending a group until all its masters are equal, and letting it go on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from sqlalchemy import func, select
+
+import deferred
+from deferred import group_queue
+from deferred.queue import undelivered_calls
+from groups.change import (
+    Connections,
+    administered,
+    change,
+    lock_writers,
+    refuse_busy,
+)
+from groups.errors import CannotDrain
+from groups.group import Group, Status, changed
+from sites import Site
+
+#: How often all masters push before it is said what stands in the way.
+ROUNDS = 50
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SuspendReport:
+    """How a group stands after it was suspended."""
+
+    group: str
+    status: Status
+    status_by: str | None
+    status_since: datetime
+    #: transactions that were pushed between its masters
+    pushed: int
+    #: transactions of its masters that stand in error queues, by master
+    errors: dict[str, int]
+
+
+def suspend(home: Site, name: str, *, by: str | None = None) -> SuspendReport:
+    """Refuse users the tables of a group, and push until all masters are equal.
+
+    (Oracle: SUSPEND_MASTER_ACTIVITY.) What users have begun is waited for. Pushes of
+    snapshots are refused too, and stay queued. If a master does not answer, the group
+    stays quiescing: say it again, or resume.
+
+    Parameters:
+        home: the master definition site.
+        by: who asks, for others to see; the user of the database by default.
+
+    Raises:
+        NoSuchGroup, NotDefinitionSite, SiteUnreachable, PushInterrupted.
+        CannotDrain: something stays in a queue, whatever is pushed.
+    """
+    _set(home, name, Status.QUIESCING, by)
+    pushed = _drain(home, name)
+    group = _set(home, name, Status.QUIESCED, by)
+    return SuspendReport(
+        group=name,
+        status=group.status,
+        status_by=group.status_by,
+        status_since=group.status_since,
+        pushed=pushed,
+        errors={
+            master: len(deferred.list_errors(home.peer(master)))
+            for master in group.names
+        },
+    )
+
+
+def resume(home: Site, name: str) -> Group:
+    """Open the tables of a group to users again (Oracle: RESUME_MASTER_ACTIVITY).
+
+    Raises:
+        NoSuchGroup, NotDefinitionSite, SiteUnreachable.
+    """
+    return _set(home, name, Status.NORMAL, None)
+
+
+def _set(home: Site, name: str, status: Status, by: str | None) -> Group:
+    def with_status(group: Group, connections: Connections) -> Group:
+        if group.status is status or (
+            status is Status.QUIESCING and group.status is Status.QUIESCED
+        ):
+            return group
+        lock_writers(connections, group.tables)
+        if status is Status.QUIESCED:
+            refuse_busy(connections, group.tables)
+        user = connections[home.name].scalar(select(func.session_user()))
+        return changed(
+            group,
+            status=status,
+            status_by=None if status is Status.NORMAL else by or user,
+            status_since=datetime.now(UTC),
+        )
+
+    return change(home, name, with_status)
+
+
+def _drain(home: Site, name: str) -> int:
+    """Push from master to master until nothing is on its way."""
+    group, pushed = administered(home, name), 0
+    for _ in range(ROUNDS):
+        waiting = [
+            (master, to)
+            for master in group.names
+            for to in _waiting(home, master, group)
+        ]
+        if not waiting:
+            return pushed
+        for master, to in waiting:
+            pushed += deferred.push(home.peer(master), to).transactions
+    told = ", ".join(f"{master} for {to}" for master, to in waiting)
+    raise CannotDrain(f"Calls of group {name} still wait at {told}.", group=name)
+
+
+def _waiting(home: Site, master: str, group: Group) -> list[str]:
+    """The destinations that a master has calls of the group for."""
+    with home.peer(master).begin() as connection:
+        ways = [
+            way
+            for table in group.tables
+            for way in group_queue.found(connection, table)
+            if undelivered_calls(connection, way)
+        ]
+    return sorted({way.destination for way in ways})

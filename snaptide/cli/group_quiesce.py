@@ -1,0 +1,78 @@
+"""`snaptide group suspend`, `resume` and `execute-ddl`."""
+
+from __future__ import annotations
+
+import getpass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+import groups
+from snaptide.cli.arguments import Json, SiteName
+from snaptide.cli.failures import ExitCode
+from snaptide.cli.group import GroupName, app, listed
+from snaptide.cli.output import facts, show
+from snaptide.cli.program import Program
+from snaptide.errors import BadArgument
+
+
+@app.command()
+def suspend(
+    ctx: typer.Context,
+    site: SiteName,
+    group: GroupName,
+    by: Annotated[
+        str | None, typer.Option(help="Who asks, for users to see; else your login.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Refuse users a group's tables, and push until its masters are equal.
+
+    Run it at the master definition site; ends with 3 if error queues are not empty.
+
+    Example: snaptide group suspend hq airline
+    """
+    program = Program.of(ctx)
+    report = groups.suspend(program.site(site), group, by=by or getpass.getuser())
+    show(program, report, lambda: facts(report))
+    if any(report.errors.values()):
+        raise typer.Exit(ExitCode.ATTENTION)
+
+
+@app.command()
+def resume(
+    ctx: typer.Context, site: SiteName, group: GroupName, json: Json = False
+) -> None:
+    """Open a group's tables to users again.
+
+    Example: snaptide group resume hq airline
+    """
+    program = Program.of(ctx)
+    changed = groups.resume(program.site(site), group)
+    show(program, changed, lambda: listed([changed]))
+
+
+@app.command()
+def execute_ddl(
+    ctx: typer.Context,
+    site: SiteName,
+    group: GroupName,
+    statements: Annotated[
+        str | None, typer.Argument(metavar="[SQL]", help="What all masters are to run.")
+    ] = None,
+    file: Annotated[
+        Path | None, typer.Option(exists=True, dir_okay=False, help="Read it here.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Run DDL at all masters of a quiesced group, or at none of them.
+
+    Example: snaptide group execute-ddl hq airline "ALTER TABLE flights ADD gate text"
+    """
+    program = Program.of(ctx)
+    if (statements is None) == (file is None):
+        raise BadArgument("Give the statements, or a file that has them.")
+    text = statements if file is None else file.read_text("utf-8")
+    changed = groups.execute_ddl(program.site(site), group, text or "")
+    show(program, changed, lambda: listed([changed]))

@@ -1,0 +1,45 @@
+"""A group is changed at all masters or at none, wherever the change is cut off."""
+
+from collections.abc import Callable
+
+import pytest
+
+import groups
+from sites import Directory, faults
+from sites.faults import InjectedFault
+from tests.grouped import GROUP, assert_masters_equal, found_group, push_all
+from tests.linked_table import run
+
+
+@pytest.fixture
+def two(make_sites: Callable[..., Directory]) -> Directory:
+    """Two masters of a group."""
+    sites = make_sites("hq", "lax")
+    found_group(sites, "hq", "lax")
+    return sites
+
+
+@pytest.mark.parametrize(
+    ("point", "decided"),
+    [("group.after_prepare", False), ("group.after_decision", True)],
+)
+def test_command_that_is_cut_off_is_finished_by_the_next(
+    two: Directory, monkeypatch: pytest.MonkeyPatch, point: str, decided: bool
+) -> None:
+    """Before the decision nothing has happened anywhere, after it all of it does."""
+    faults._hits.clear()
+    monkeypatch.setenv("SNAPTIDE_FAULT", f"{point}:error")
+    with pytest.raises(InjectedFault):
+        groups.set_paths(two["hq"], GROUP, groups.full_mesh)
+    monkeypatch.delenv("SNAPTIDE_FAULT")
+    known = groups.show_group(two["hq"], GROUP).version
+    assert known == (4 if decided else 3)
+    after = groups.set_paths(two["hq"], GROUP, groups.full_mesh)
+    assert after.version == known + 1
+    report = groups.show_group(two["hq"], GROUP)
+    assert [one.version for one in report.masters] == [after.version] * 2
+    for name in ("hq", "lax"):
+        assert run(two[name], "SELECT gid FROM pg_prepared_xacts") == []
+    run(two["hq"], "INSERT INTO orders (id) VALUES (1)")
+    assert push_all(two) == 1
+    assert_masters_equal(two, "hq", "lax")

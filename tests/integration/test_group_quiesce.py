@@ -1,0 +1,104 @@
+"""A suspended group: users are refused, queues run empty, DDL runs everywhere."""
+
+from collections.abc import Callable
+
+import psycopg
+import pytest
+
+import deferred
+import groups
+from deferred.errors import PushInterrupted
+from groups.errors import DdlRefused, NotQuiesced, TablesDiffer
+from sites import Directory
+from tests.grouped import GROUP, assert_masters_equal, found_group, push_all
+from tests.linked_table import application, link, queued, rows, run
+
+
+@pytest.fixture
+def three(make_sites: Callable[..., Directory]) -> Directory:
+    """Three masters of a group in a chain; jfk pushes to hq."""
+    sites = make_sites("hq", "lax", "bos", "jfk")
+    link(sites)
+    found_group(sites, "hq", "lax", "bos", via={"bos": "lax"})
+    return sites
+
+
+def statuses(sites: Directory) -> list[str]:
+    """The status of the group, at each master."""
+    return [groups.list_groups(sites[n])[0].status for n in ("hq", "lax", "bos")]
+
+
+def test_suspend_drains_all_queues_and_refuses_users(three: Directory) -> None:
+    run(three["hq"], "INSERT INTO orders (id) VALUES (1)")
+    run(three["bos"], "INSERT INTO orders (id) VALUES (2)")
+    report = groups.suspend(three["hq"], GROUP, by="ann")
+    assert (report.status, report.status_by, report.pushed) == ("quiesced", "ann", 4)
+    assert len(assert_masters_equal(three, "hq", "lax", "bos")) == 2
+    assert [queued(three[name]) for name in ("hq", "lax", "bos")] == [0, 0, 0]
+    assert statuses(three) == ["quiesced"] * 3
+    for name in ("hq", "lax", "bos"):
+        for statement in ("DELETE FROM orders", "TRUNCATE orders"):
+            with pytest.raises(psycopg.Error, match="is quiesced: ann has suspended"):
+                run(three[name], statement)
+    groups.resume(three["hq"], GROUP)
+    run(three["lax"], "DELETE FROM orders WHERE id = 1")
+    assert push_all(three) == 2
+    assert len(assert_masters_equal(three, "hq", "lax", "bos")) == 1
+    with pytest.raises(psycopg.Error, match="cannot be truncated"):
+        run(three["lax"], "TRUNCATE orders")
+
+
+def test_push_of_a_snapshot_waits_until_the_group_goes_on(three: Directory) -> None:
+    groups.suspend(three["hq"], GROUP)
+    run(three["jfk"], "INSERT INTO orders (id) VALUES (1)")
+    with pytest.raises(PushInterrupted, match="is quiesced"):
+        deferred.push(three["jfk"], "hq")
+    assert queued(three["jfk"]) == 1
+    groups.resume(three["hq"], GROUP)
+    push_all(three)
+    assert len(assert_masters_equal(three, "hq", "lax", "bos", "jfk")) == 1
+
+
+def test_suspend_waits_for_what_users_have_begun(three: Directory) -> None:
+    session = application(three["lax"])
+    session.execute("INSERT INTO orders (id) VALUES (1)")
+    with pytest.raises(Exception, match="lock timeout"):
+        groups.suspend(three["hq"], GROUP)
+    assert statuses(three) == ["normal"] * 3
+    session.commit()
+    session.close()
+    groups.suspend(three["hq"], GROUP)
+    assert len(assert_masters_equal(three, "hq", "lax", "bos")) == 1
+
+
+def test_ddl_runs_at_all_masters(three: Directory) -> None:
+    run(three["hq"], "INSERT INTO orders (id) VALUES (1)")
+    add = "ALTER TABLE orders ADD gate text DEFAULT 'none'; ALTER TABLE orders DROP qty"
+    with pytest.raises(NotQuiesced):
+        groups.execute_ddl(three["hq"], GROUP, add)
+    groups.suspend(three["hq"], GROUP)
+    before = groups.show_group(three["hq"], GROUP).version
+    assert groups.execute_ddl(three["hq"], GROUP, add).version == before + 1
+    groups.resume(three["hq"], GROUP)
+    run(three["bos"], "UPDATE orders SET gate = 'A7'")
+    assert push_all(three) == 2
+    [row] = assert_masters_equal(three, "hq", "lax", "bos")
+    assert row[-1] == "A7"
+
+
+def test_ddl_that_one_master_refuses_runs_at_none(three: Directory) -> None:
+    run(three["bos"], "CREATE TABLE gates (id int)")
+    groups.suspend(three["hq"], GROUP)
+    with pytest.raises(DdlRefused, match='bos: relation "gates" already exists'):
+        groups.execute_ddl(three["hq"], GROUP, "CREATE TABLE gates (id int)")
+    with pytest.raises(TablesDiffer):
+        groups.execute_ddl(
+            three["hq"],
+            GROUP,
+            "DO $$ BEGIN IF to_regclass('gates') IS NULL THEN"
+            " ALTER TABLE orders ADD gate int; END IF; END $$",
+        )
+    groups.resume(three["hq"], GROUP)
+    run(three["lax"], "INSERT INTO orders (id) VALUES (1)")
+    assert push_all(three) == 2
+    assert [len(row) for row in rows(three["hq"])] == [5]
