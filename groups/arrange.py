@@ -13,8 +13,9 @@ from deferred import group_queue
 from deferred.arrivals import forget
 from groups import group as groups
 from groups import guard
-from groups.group import Group
+from groups.group import Group, TargetType
 from groups.shape import carried
+from masters.unchecked import set_unchecked
 from sites import QualifiedName, roles
 from sites.table import describe
 
@@ -32,11 +33,13 @@ def arrange(connection: Connection, here: str, group: Group) -> None:
         for gone in set(before.tables) - set(group.tables):
             _release(connection, gone)
     routes = group.routes(here)
+    unchecked = group.master(here).target_type is TargetType.UNPROTECTED_READ_ONLY
     for name in group.tables:
         table = describe(connection, name)
         roles.open_to(connection, name, roles.MASTER)
         group_queue.arrange(connection, group.name, table, carried(table), routes)
         guard.install(connection, group, here, table)
+        set_unchecked(connection, name, unchecked=unchecked)
 
 
 def leave(connection: Connection, group: Group) -> None:
@@ -50,3 +53,4 @@ def leave(connection: Connection, group: Group) -> None:
 def _release(connection: Connection, table: QualifiedName) -> None:
     group_queue.remove(connection, table)
     guard.remove(connection, table)
+    set_unchecked(connection, table, unchecked=False)

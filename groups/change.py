@@ -13,7 +13,7 @@ from groups.arrange import arrange, leave
 from groups.catalog import replication_group
 from groups.errors import GroupBusy, NotDefinitionSite
 from groups.everywhere import Decision, at_all, end_prepared, exclusively
-from groups.group import Group
+from groups.group import Group, TargetType
 from sites import QualifiedName, Site, identity, locks
 
 #: What the masters that take part have open.
@@ -108,6 +108,16 @@ def refuse_busy(
                         destination=way.destination,
                         calls=waiting,
                     )
+
+
+def compared(group: Group, connections: Connections) -> Connections:
+    """The masters whose tables have to be the same; the others take what comes."""
+    any_table = {
+        one.name
+        for one in group.masters
+        if one.target_type is TargetType.UNPROTECTED_READ_ONLY
+    }
+    return {name: c for name, c in connections.items() if name not in any_table}
 
 
 def _lock(connection: Connection, name: str) -> None:

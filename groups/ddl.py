@@ -7,7 +7,7 @@ from sqlalchemy import Connection
 
 from deferred import group_queue
 from groups import shape
-from groups.change import Connections, change
+from groups.change import Connections, change, compared
 from groups.errors import CannotPrepare, DdlRefused, NotQuiesced
 from groups.everywhere import can_prepare
 from groups.group import Group, Status, changed
@@ -47,7 +47,7 @@ def execute_ddl(home: Site, name: str, statements: str) -> Group:
                 group_queue.remove(connection, table)
             _run(connection, master, statements)
         for table in group.tables:
-            shape.refuse_different(connections, table, home.name)
+            shape.refuse_different(compared(group, connections), table, home.name)
         return changed(group)
 
     return change(home, name, with_ddl)

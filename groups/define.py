@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from groups import group as groups
@@ -12,6 +13,7 @@ from groups.change import (
     Connections,
     administered,
     change,
+    compared,
     lock_writers,
     refuse_busy,
 )
@@ -21,7 +23,7 @@ from groups.errors import (
     MasterExists,
     NoSuchMaster,
 )
-from groups.group import Group, Master, Status, changed
+from groups.group import Group, Master, Status, TargetType, changed
 from sites import Site, identity, names
 
 
@@ -74,10 +76,13 @@ def add_table(home: Site, name: str, table: str, *, same_rows: bool = False) -> 
             return group
         for master, connection in connections.items():
             _refuse_other_group(master, groups.group_of(connection, qualified), table)
-        shape.refuse_different(connections, qualified, home.name)
+        alike = compared(group, connections)
+        shape.refuse_different(alike, qualified, home.name)
+        for master in set(connections) - set(alike):
+            shape.refuse_missing(connections, qualified, home.name, master)
         lock_writers(connections, [qualified])
         if not same_rows:
-            shape.refuse_other_rows(connections, qualified)
+            shape.refuse_other_rows(alike, qualified)
         return changed(group, tables=(*group.tables, qualified))
 
     return change(home, name, with_table)
@@ -113,6 +118,7 @@ def add_master(
     master: str,
     *,
     via: str | None = None,
+    target_type: TargetType = TargetType.FULL_PEER,
     same_rows: bool = False,
 ) -> Group:
     """Add a master that has the group's tables, with the same rows already.
@@ -122,6 +128,9 @@ def add_master(
     Parameters:
         master: the site.
         via: the one master that it exchanges changes with; all of them by default.
+        target_type: read-only masters take changes and make none. A protected one
+            refuses its users; an unprotected one takes what comes without a look for
+            conflicts, into any table that has the columns, whatever its rows.
         same_rows: it is known to have the same rows; they are not compared.
 
     Raises:
@@ -137,18 +146,28 @@ def add_master(
             group.master(via)
         for table in group.tables:
             _refuse_other_group(master, groups.group_of(there, table), str(table))
-            shape.refuse_different(connections, table, home.name)
+            if target_type is TargetType.UNPROTECTED_READ_ONLY:
+                shape.refuse_missing(connections, table, home.name, master)
+            else:
+                shape.refuse_different(
+                    {name: connections[name] for name in (home.name, master)},
+                    table,
+                    home.name,
+                )
         lock_writers(connections, group.tables)
-        if not same_rows:
+        any_rows = target_type is TargetType.UNPROTECTED_READ_ONLY
+        if not (any_rows or same_rows):
             # What is on its way would make two masters differ that do not.
             refuse_busy(connections, group.tables)
             for table in group.tables:
-                shape.refuse_other_rows(connections, table)
-        return changed(
-            group,
-            masters=(*group.masters, Master(name=master)),
-            paths=paths.joined(group.paths, group.names, master, via),
+                shape.refuse_other_rows(compared(group, connections), table)
+        new = Master(name=master, target_type=target_type)
+        after = changed(group, masters=(*group.masters, new))
+        ways = paths.joined(
+            group.paths, group.names, master, via, read_only=after.read_only
         )
+        paths.check(after.names, ways, after.read_only)
+        return replace(after, paths=ways)
 
     if master in _names(home, name):
         raise MasterExists(f"{master} is a master of {name} already.", master=master)

@@ -31,8 +31,10 @@ def set_paths(home: Site, name: str, shape: Shape) -> Group:
     """
 
     def with_paths(group: Group, connections: Connections) -> Group:
-        chosen = tuple(shape(group.names))
-        paths.check(group.names, chosen)
+        chosen = tuple(
+            path for path in shape(group.names) if path.source not in group.read_only
+        )
+        paths.check(group.names, chosen, group.read_only)
         lock_writers(connections, group.tables)
         refuse_busy(connections, group.tables)
         return changed(group, paths=chosen)

@@ -68,6 +68,12 @@ class Group:
         """The names of the masters."""
         return tuple(master.name for master in self.masters)
 
+    @property
+    def read_only(self) -> frozenset[str]:
+        """The masters at which no changes begin."""
+        full = TargetType.FULL_PEER
+        return frozenset(m.name for m in self.masters if m.target_type is not full)
+
     def master(self, name: str) -> Master:
         """One of its masters.
 

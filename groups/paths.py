@@ -8,7 +8,7 @@ nothing can run in a circle then.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -68,19 +68,27 @@ def tree(masters: Sequence[str], edges: Sequence[tuple[str, str]]) -> tuple[Path
 
 
 def joined(
-    paths: Sequence[Path], masters: Sequence[str], new: str, via: str | None
+    paths: Sequence[Path],
+    masters: Sequence[str],
+    new: str,
+    via: str | None,
+    *,
+    read_only: Collection[str] = (),
 ) -> tuple[Path, ...]:
     """The paths with one master more.
 
     Parameters:
         masters: those that are there.
         via: its one neighbour; None has it exchange changes with each directly.
+        read_only: masters at which no changes begin; the new one may be one.
     """
+    sources = [name for name in masters if name not in read_only]
+    into = [Path(source=s, local=via or s, target=new) for s in sources]
+    if new in read_only:
+        return (*paths, *into)
     if via is None:
-        into = [Path(source=s, local=s, target=new) for s in masters]
         out = [Path(source=new, local=new, target=m) for m in masters]
         return (*paths, *into, *out)
-    into = [Path(source=s, local=via, target=new) for s in masters]
     on = [
         Path(source=new, local=p.local, target=p.target)
         for p in paths
@@ -105,8 +113,13 @@ def without(paths: Sequence[Path], gone: str) -> tuple[Path, ...]:
     return tuple(left)
 
 
-def check(masters: Sequence[str], paths: Iterable[Path]) -> None:
+def check(
+    masters: Sequence[str], paths: Iterable[Path], read_only: Collection[str] = ()
+) -> None:
     """Make sure that every change reaches every master once.
+
+    Parameters:
+        read_only: masters at which no changes begin, and that send nothing on.
 
     Raises:
         BadPaths: one is missing, doubled, or part of a circle; says which.
@@ -116,8 +129,12 @@ def check(masters: Sequence[str], paths: Iterable[Path]) -> None:
         unknown = {path.source, path.local, path.target} - set(masters)
         if unknown:
             raise BadPaths(f"{', '.join(sorted(unknown))}: no master of the group.")
+        if path.local in read_only:
+            raise BadPaths(f"{path.local} is read-only, and sends nothing on.")
         by_source[path.source].append(path)
     for source, mine in by_source.items():
+        if source in read_only:
+            continue
         fault = _fault(source, masters, mine)
         if fault is not None:
             raise BadPaths(

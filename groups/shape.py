@@ -59,6 +59,28 @@ def refuse_different(
             )
 
 
+def refuse_missing(
+    connections: Mapping[str, Connection], name: QualifiedName, like: str, master: str
+) -> None:
+    """Make sure that a table has the columns that another one sends, of their types.
+
+    Raises:
+        UnknownTable, TablesDiffer.
+    """
+    model = describe(connections[like], name)
+    table = describe(connections[master], name)
+    for sent in map(model.column, carried(model)):
+        there = next((c for c in table.columns if c.name == sent.name), None)
+        if there is None or there.type != sent.type:
+            has = "none" if there is None else there.type
+            raise TablesDiffer(
+                f"{name} at {master} has to have a column {sent.name} of type"
+                f" {sent.type}; it has {has}.",
+                table=str(name),
+                master=master,
+            )
+
+
 def refuse_other_rows(
     connections: Mapping[str, Connection], name: QualifiedName
 ) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from sqlalchemy import Connection, func, select, text
 
-from masters import rules
+from masters import rules, unchecked
 from masters.detect import Made, Parties
 from masters.errors import InvalidNetChange
 from masters.newest import newest
@@ -66,13 +66,14 @@ def apply(
         sqlalchemy.exc.DBAPIError: the database refused a change.
         RowCountMismatch, InvalidNetChange, NoFreeValue.
     """
-    connection.execute(
+    known_as = connection.execute(
         select(
             func.set_config("snaptide.origin", unit.origin, True),
             func.set_config("snaptide.transaction", json.dumps(unit.facts), True),
             memory.enough(),
+            unchecked.oids(),
         )
-    )
+    ).one()
     connection.execute(text("SET CONSTRAINTS ALL DEFERRED"))
     _refuse_invalid(unit)
     resolved, unresolved, refused = 0, {}, set[int]()
@@ -86,6 +87,9 @@ def apply(
     parties = _parties(connection, unit, [one for one, _ in touched], known)
     settlements = []
     for (staged, count), table_rules in zip(touched, known, strict=True):
+        if staged.table.oid in known_as.unchecked:
+            unchecked.take(connection, staged, unit.number, count)
+            continue
         settlement = _settled(connection, unit, staged, count, table_rules, parties)
         settlements.append(settlement)
         resolved += settlement.resolved

@@ -184,5 +184,13 @@ comparison = Table(
     ),
 )
 
+#: Tables that take what comes, without a look for conflicts.
+unchecked_table = Table(
+    "unchecked_table",
+    metadata,
+    Column("table_schema", Text, primary_key=True),
+    Column("table_name", Text, primary_key=True),
+)
+
 #: Numbers that append sequence gives; none is given twice.
 conflict_number = Sequence("conflict_number", metadata=metadata, schema=SCHEMA)

@@ -69,6 +69,15 @@ def upgrade() -> None:
         sa.Column("from_master", sa.Text(), nullable=False),
     )
     op.create_table(
+        "unchecked_table",
+        sa.Column("table_schema", sa.Text(), nullable=False),
+        sa.Column("table_name", sa.Text(), nullable=False),
+        sa.PrimaryKeyConstraint(
+            "table_schema", "table_name", name=op.f("unchecked_table_pkey")
+        ),
+        schema="snaptide",
+    )
+    op.create_table(
         "arrival",
         sa.Column("replication_group", sa.Text(), nullable=False),
         sa.Column("source", sa.Text(), nullable=False),
@@ -88,7 +97,7 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    for table in ("arrival", *PARTS, "replication_group"):
+    for table in ("arrival", "unchecked_table", *PARTS, "replication_group"):
         op.drop_table(table, schema="snaptide")
 
 

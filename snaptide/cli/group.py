@@ -10,7 +10,7 @@ from rich.table import Table
 
 import groups
 from deferred.arrivals import Arrival
-from groups import Group, GroupReport
+from groups import Group, GroupReport, TargetType
 from snaptide.cli.arguments import Json, SiteName, complete_site
 from snaptide.cli.failures import ExitCode
 from snaptide.cli.log import Dropped
@@ -131,6 +131,14 @@ def add_master(
             autocompletion=complete_site,
         ),
     ] = None,
+    target_type: Annotated[
+        TargetType,
+        typer.Option(
+            "--type",
+            help="Read-only masters make no changes: a protected one refuses users, "
+            "an unprotected one takes what comes.",
+        ),
+    ] = TargetType.FULL_PEER,
     same_rows: SameRows = False,
     json: Json = False,
 ) -> None:
@@ -142,7 +150,12 @@ def add_master(
     """
     program = Program.of(ctx)
     changed = groups.add_master(
-        program.site(site), group, master, via=via, same_rows=same_rows
+        program.site(site),
+        group,
+        master,
+        via=via,
+        target_type=target_type,
+        same_rows=same_rows,
     )
     show(program, changed, lambda: listed([changed]))
 
