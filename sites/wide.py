@@ -35,9 +35,22 @@ _ALIGNED = 8
 _DIALECT = postgresql.dialect()  # type: ignore[no-untyped-call]
 
 
+#: The size of a type whose values have none that is fixed.
+ANY_SIZE = -1
+
+
 def overflows(table: Table, columns: Sequence[str]) -> bool:
     """Whether an old and a new image of a row may fill more than a page."""
-    return 2 * sum(_most(table.column(name).size) for name in columns) > PAGE_BYTES
+    return fill_more([table.column(name).size for name in columns] * 2)
+
+
+def fill_more(sizes: Iterable[int]) -> bool:
+    """Whether values may fill more than a page.
+
+    Parameters:
+        sizes: of their types, as `pg_type.typlen` has them.
+    """
+    return sum(map(_most, sizes)) > PAGE_BYTES
 
 
 def stored(name: QualifiedName) -> QualifiedName:

@@ -13,10 +13,11 @@ from dataclasses import dataclass
 import sqlalchemy as sa
 from sqlalchemy import Connection, TableClause, delete
 
-from sites import arrow, ddl, names
+from sites import arrow, ddl, names, wide
 from sites.catalog import SCHEMA
 from sites.ddl import NewColumn
 from sites.names import QualifiedName
+from sites.types import NativeType
 from snapshots.errors import StageLost
 from snapshots.snapshot import Snapshot, key_types
 from snapshots.window import Member
@@ -43,15 +44,24 @@ class Stage:
 
 
 def create(connection: Connection, member: Member) -> QualifiedName:
-    """Create the empty stage of a snapshot; one that was left over goes first."""
+    """Create the empty stage of a snapshot; one that was left over goes first.
+
+    What travels as text may be longer there than at home: the row of a master may fit
+    into a page, and its stage not.
+    """
     name = _name("stage$_", member.snapshot)
-    ddl.drop_table(connection, name)
-    columns = [
-        NewColumn(name=f"c{n}", type=_type(member, column))
-        for n, column in enumerate(member.carried, 1)
+    wide.drop(connection, name)
+    kinds = {f"c{n}": _type(member, c) for n, c in enumerate(member.carried, 1)}
+    ends = [sa.Column("op", sa.Text), sa.Column("attempt", sa.Text)]
+    table = sa.Table(
+        name.name, sa.MetaData(), *ends, schema=name.schema, prefixes=["UNLOGGED"]
+    )
+    images = [sa.Column(column, NativeType(kind)) for column, kind in kinds.items()]
+    sizes = [
+        wide.ANY_SIZE if kind == "text" else member.base.column(column).size
+        for kind, column in zip(kinds.values(), member.carried, strict=True)
     ]
-    ends = [NewColumn(name="op", type="text"), NewColumn(name="attempt", type="text")]
-    ddl.create_table(connection, name, [*ends, *columns], unlogged=True)
+    wide.create(connection, table, images, wide=wide.fill_more(sizes))
     return name
 
 
@@ -77,8 +87,8 @@ def rows_of(member: Member, stage: Stage) -> TableClause:
 
 def drop(connection: Connection, snapshot: Snapshot) -> None:
     """Drop what a large refresh of a snapshot has made, if it has."""
-    for prefix in ("stage$_", "keys$_"):
-        ddl.drop_table(connection, _name(prefix, snapshot))
+    wide.drop(connection, _name("stage$_", snapshot))
+    ddl.drop_table(connection, _name("keys$_", snapshot))
 
 
 def forget(connection: Connection, stage: Stage) -> None:

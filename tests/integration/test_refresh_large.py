@@ -95,3 +95,26 @@ def test_stage_that_was_lost(hq, jfk, monkeypatch):
     monkeypatch.setattr(sys.modules["snapshots.refresh"], "ATTEMPTS", 1)
     with pytest.raises(StageLost):
         snapshots.refresh(jfk, "t", push_deferred_rpc=False)
+
+
+def test_rows_that_fill_a_page_as_text(sites: Directory):
+    """A page holds 450 numbers of 8 bytes each, and not their texts of 20."""
+    hq, jfk = sites["hq"], sites["jfk"]
+    columns = [f"c{n}" for n in range(450)]
+    typed = ", ".join(f"{column} numeric" for column in columns)
+    values = ", ".join(f"{number}.0000000000123456 + i" for number in range(450))
+    run(
+        hq,
+        f"CREATE TABLE public.w (id int PRIMARY KEY, {typed})",
+        f"INSERT INTO public.w SELECT i, {values} FROM generate_series(1, 3) i",
+    )
+    log(hq, "w")
+    snapshots.create(jfk, "w", master="hq")
+    snapshots.refresh(jfk, "w")
+    run(hq, f"INSERT INTO public.w SELECT i, {values} FROM generate_series(4, 30) i")
+    done = snapshots.refresh(jfk, "w").snapshots[0]
+    assert done.inserted == 27
+    everything = "SELECT * FROM public.w ORDER BY id"
+    assert rows(jfk, everything) == rows(hq, everything)
+    wide = "SELECT count(*) FROM pg_class WHERE relname LIKE 'wide$%'"
+    assert rows(jfk, wide) == [(0,)]
