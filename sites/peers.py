@@ -157,7 +157,7 @@ def meet(site: Connection, master: Connection, me: Identity, them: Identity) -> 
         # Whoever dies in between leaves the master with the old or the new token,
         # and the site with both: nothing has moved yet.
         with site.begin():
-            _promise(site, them, token)
+            _promise(site, them, token, pair)
         faults.point("peers.after_promise")
         with master.begin():
             _remember(
@@ -202,18 +202,26 @@ def _read(site: Connection, master: Connection, me: Identity, them: Identity) ->
     return Pair(site=me, master=them, at_site=at_site, at_master=at_master)
 
 
-def _promise(connection: Connection, master: Identity, token: uuid.UUID) -> None:
+def _promise(
+    connection: Connection, master: Identity, token: uuid.UUID, pair: Pair
+) -> None:
     """Note what a master is about to be given; it is known no better than before."""
+    noted: dict[str, object] = {"next_token": token}
+    if pair.at_master.token == pair.at_site.next_token is not None:
+        # The master took the last promise, and who gave it died: that is the last
+        # contact, of which the promise was all that the site knew.
+        last = pair.at_master
+        noted |= {"token": last.token, "contact_no": last.contact_no}
     statement = insert(peer).values(
         site_id=master.site_id,
         role="master",
         name=master.name,
         incarnation=master.incarnation,
-        next_token=token,
+        **noted,
     )
     connection.execute(
         statement.on_conflict_do_update(
-            index_elements=[peer.c.site_id, peer.c.role], set_={"next_token": token}
+            index_elements=[peer.c.site_id, peer.c.role], set_=noted
         )
     )
 

@@ -23,7 +23,48 @@ def orders(sites: Directory) -> Directory:
     return sites
 
 
-@pytest.mark.parametrize("point", ["peers.after_promise", "peers.after_master"])
+POINTS = ("peers.after_promise", "peers.after_master")
+
+
+@pytest.mark.parametrize("first", POINTS)
+@pytest.mark.parametrize("second", POINTS)
+def test_contacts_that_are_broken_off_one_after_the_other(
+    orders: Directory, moments: Moments, first: str, second: str
+) -> None:
+    """What the master has taken is not forgotten for what it is given next."""
+    before = _pair(orders)
+    _change(orders)
+    for point in (first, second):
+        moments.at(point, _die)
+        with pytest.raises(KeyboardInterrupt):
+            deferred.push(orders["jfk"])
+    assert deferred.push(orders["jfk"]).transactions == 1
+    after = _pair(orders)
+    assert after.remembers_the_same
+    assert after.at_site.contact_no == after.at_master.contact_no
+    assert after.at_site.contact_no > before.at_site.contact_no
+
+
+def test_master_that_went_back_between_two_such_contacts(
+    orders: Directory, moments: Moments
+) -> None:
+    """It is the master that is said to be older, not the site."""
+    run(orders["hq"], "CREATE TABLE kept AS SELECT * FROM snaptide.peer")
+    _change(orders)
+    for point in reversed(POINTS):
+        moments.at(point, _die)
+        with pytest.raises(KeyboardInterrupt):
+            deferred.push(orders["jfk"])
+    run(
+        orders["hq"],
+        "UPDATE snaptide.peer p SET token = k.token, contact_no = k.contact_no"
+        " FROM kept k WHERE p.site_id = k.site_id AND p.role = k.role",
+    )
+    with pytest.raises(SiteRestored, match="Site hq is older"):
+        deferred.push(orders["jfk"])
+
+
+@pytest.mark.parametrize("point", POINTS)
 def test_contact_that_is_broken_off(
     orders: Directory, moments: Moments, point: str
 ) -> None:
