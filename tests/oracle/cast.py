@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from datetime import timedelta
 from functools import partial
 from typing import Any
@@ -14,7 +15,7 @@ import deferred
 import masters
 import snapshots
 from deferred.errors import PushInterrupted
-from snapshots.errors import RefreshRunning
+from snapshots.errors import RefreshRunning, UnknownSnapshot
 from tests.oracle.drafts import Draft
 from tests.oracle.stage import Stage
 from tests.oracle.users import Statement, User
@@ -113,6 +114,22 @@ class Cast:
         for report in masters.purge_snapshot_logs(self.world.master):
             self.story.count("log partitions emptied", report.emptied)
 
+    def drop(self, site: str, table: int) -> None:
+        """Drop a snapshot once the users of the site have let go of it."""
+        self.commit_all(site)
+        name = self.world.shapes[table % len(self.world.shapes)].name
+        # It may be gone: an accident has kept it from being made again.
+        with suppress(UnknownSnapshot):
+            snapshots.drop(self.world.sites[site], name)
+            self.story.count("snapshots dropped")
+
+    def create_missing(self, site: str) -> None:
+        """Create the snapshots that were dropped, and fill them."""
+        made = self.world.create_missing(site)
+        self.story.count("snapshots made again", len(made))
+        if made:
+            self.refresh(site, "all")
+
     def retry(self, site: str | None, *, dependants: bool) -> None:
         """Try parked transactions again."""
         self.story.tell(f"retry {site} {dependants=}")
@@ -148,6 +165,8 @@ class Cast:
         self.story.tell("quiet")
         self.broken = True
         self.end_users()
+        for site in SITES:
+            self._surely(partial(self.create_missing, site))
         waiting = ["everything"]
         for _ in range(ROUNDS):
             # All of them push before the first one refreshes: he sees the last word.

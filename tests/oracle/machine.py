@@ -10,7 +10,7 @@ import psycopg
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-from tests.oracle.accidents import Accident, accidents, do
+from tests.oracle.accidents import ALONE, Accident, accidents, do
 from tests.oracle.cast import Cast
 from tests.oracle.drafts import Draft, drafts
 from tests.oracle.shapes import Shape, shapes
@@ -131,6 +131,26 @@ class Machine(RuleBasedStateMachine):
         self.stage.story.tell(f"refresh {site} {group} {options} {accident or ''}")
         what = partial(self.cast.refresh, site, group, **options)
         do(self.cast, "refresh", what, accident)
+
+    @rule(
+        site=_site,
+        table=st.integers(0, 2),
+        on_drop=accidents(ALONE),
+        on_create=accidents(ALONE),
+    )
+    def make_again(
+        self,
+        site: str,
+        table: int,
+        on_drop: Accident | None,
+        on_create: Accident | None,
+    ) -> None:
+        """A snapshot is dropped, if nothing waits in its queue, and made anew."""
+        self.stage.story.tell(f"drop {site} {table} {on_drop or ''}")
+        do(self.cast, "drop", partial(self.cast.drop, site, table), on_drop)
+        self.stage.story.tell(f"create {site} {on_create or ''}")
+        create = partial(self.cast.create_missing, site)
+        do(self.cast, "create", create, on_create)
 
     @rule(site=_site, fold=st.booleans())
     def purge(self, site: str, fold: bool) -> None:

@@ -119,17 +119,7 @@ class World:
 
     def _create_snapshots(self, name: str) -> None:
         site = self.sites[name]
-        for shape in self.shapes:
-            condition = shape.condition
-            snapshots.create(
-                site,
-                shape.name,
-                master=MASTER,
-                group="all",
-                where=condition.format(site=name) if condition else None,
-                columns=shape.carried(),
-                updatable=shape.updatable,
-            )
+        self.create_missing(name)
         snapshots.create(site, "counter", master=MASTER, group="ours", updatable=True)
         snapshots.create(
             site,
@@ -141,6 +131,23 @@ class World:
         )
         for group in ("all", "ours"):
             snapshots.refresh(site, group)
+
+    def create_missing(self, name: str) -> list[str]:
+        """Create the snapshots of invented tables that a site does not have."""
+        there = {one.name for one in snapshots.list_snapshots(self.sites[name])}
+        missing = [shape for shape in self.shapes if shape.name not in there]
+        for shape in missing:
+            condition = shape.condition
+            snapshots.create(
+                self.sites[name],
+                shape.name,
+                master=MASTER,
+                group="all",
+                where=condition.format(site=name) if condition else None,
+                columns=shape.carried(),
+                updatable=shape.updatable,
+            )
+        return [shape.name for shape in missing]
 
     # --- what must be true when it is quiet ---------------------------------------
 
