@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 
 from sqlalchemy import Connection, event
 
-from deferred.coordinator.savepoints import ends_transaction
+from deferred.control import ends_transaction
 from deferred.errors import ProcedureEndsTransaction
 
 _VERBS = ("commit", "rollback", "close", "invalidate")

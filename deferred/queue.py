@@ -27,8 +27,8 @@ from deferred.catalog import (
     route,
 )
 from deferred.catalog import queue as queue_catalog
+from deferred.described import described
 from deferred.errors import QueueNotEmpty
-from deferred.work import described
 from masters.errors import UnknownColumn
 from masters.snapshot_log import ROWID
 from sites import QualifiedName, locks, names, triggers, wide

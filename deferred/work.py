@@ -12,10 +12,10 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
-from masters.errors import UnknownColumn
+from deferred.described import described
 from sites import QualifiedName, triggers, wide
 from sites.staged import Staged
-from sites.table import Table, describe
+from sites.table import Table
 
 #: What each change has besides its images: see `net_change.columns_of`.
 FIXED: Mapping[str, type[sa.types.TypeEngine[Any]]] = {
@@ -54,25 +54,6 @@ def stage(
         columns=tuple(columns),
         identity=tuple(identity),
     )
-
-
-def described(
-    connection: Connection, target: QualifiedName, columns: Sequence[str]
-) -> Table:
-    """The master table, which must have these columns.
-
-    Raises:
-        UnknownTable, UnknownColumn: it, or one of its columns, is gone.
-    """
-    table = describe(connection, target)
-    gone = [name for name in columns if name not in table.names]
-    if gone:
-        raise UnknownColumn(
-            f"Table {table.qualified} has no column {', '.join(gone)} any more.",
-            table=str(table.qualified),
-            columns=gone,
-        )
-    return table
 
 
 def create(

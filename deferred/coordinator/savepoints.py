@@ -9,19 +9,11 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
+from deferred.control import BACK
+
 _NAME = r'(?P<name>"(?:[^"]|"")+"|[^\s;"]+)\s*;?\s*$'
 _SAVEPOINT = re.compile(r"\s*savepoint\s+" + _NAME, re.IGNORECASE)
 _RELEASE = re.compile(r"\s*release\s+(?:savepoint\s+)?" + _NAME, re.IGNORECASE)
-_BACK = re.compile(
-    r"\s*rollback\s+(?:(?:work|transaction)\s+)?to\s+(?:savepoint\s+)?" + _NAME,
-    re.IGNORECASE,
-)
-_CONTROL = re.compile(
-    r"\s*(?:begin|start\s+transaction|commit|end|rollback|abort|prepare\s+transaction)\b",
-    re.IGNORECASE,
-)
-
-_CONSTRAINTS = re.compile(r"\s*set\s+constraints\b", re.IGNORECASE)
 
 
 @dataclass(slots=True)
@@ -45,7 +37,7 @@ class Savepoints:
         if found := _SAVEPOINT.match(statement):
             self.names.append(_folded(found["name"]))
             return "set", self.depth
-        if found := _BACK.match(statement):
+        if found := BACK.match(statement):
             place = self._place(found["name"])
             del self.names[place:]
             return "back", place
@@ -58,16 +50,6 @@ class Savepoints:
     def _place(self, name: str) -> int:
         wanted = _folded(name)
         return next(n for n in range(self.depth, 0, -1) if self.names[n - 1] == wanted)
-
-
-def ends_transaction(statement: str) -> bool:
-    """Whether a statement would end the transaction, or begin another one."""
-    return _CONTROL.match(statement) is not None and _BACK.match(statement) is None
-
-
-def checks_constraints(statement: str) -> bool:
-    """Whether a statement may run deferred checks, ours among them."""
-    return _CONSTRAINTS.match(statement) is not None
 
 
 def _folded(name: str) -> str:

@@ -16,6 +16,7 @@ from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
 
 from deferred import work
+from deferred.described import described
 from deferred.queue import Queue
 from sites import QualifiedName, Site, locks, roles, wide
 from sites.catalog import SCHEMA
@@ -38,7 +39,7 @@ def stage(connection: Connection, master: Site, queue: Queue) -> Staged:
     Raises:
         UnknownTable, UnknownColumn: the master table, or one of its columns, is gone.
     """
-    table = work.described(connection, queue.target, queue.columns)
+    table = described(connection, queue.target, queue.columns)
     name = _name(table, queue)
     use = sa.func.pg_advisory_xact_lock_shared(_USE_LOCK, sa.func.hashtext(name))
     connection.execute(sa.select(use))

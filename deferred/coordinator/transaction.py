@@ -12,16 +12,13 @@ from psycopg.pq import TransactionStatus
 from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
 
+from deferred.control import checks_constraints, ends_transaction
 from deferred.coordinator import contact, home, pending, refusal, session
 from deferred.coordinator.commit import commit
 from deferred.coordinator.knowledge import Knowledge
 from deferred.coordinator.last import LastStatement
 from deferred.coordinator.participant import Participant, Terms
-from deferred.coordinator.savepoints import (
-    Savepoints,
-    checks_constraints,
-    ends_transaction,
-)
+from deferred.coordinator.savepoints import Savepoints
 from deferred.errors import CommitFailed, TransactionControl
 from deferred.queue import Queue
 from sites import faults

@@ -1,0 +1,27 @@
+"""What a statement does to the transaction that it is part of, read off its text."""
+
+from __future__ import annotations
+
+import re
+
+#: Back to a savepoint.
+BACK = re.compile(
+    r"\s*rollback\s+(?:(?:work|transaction)\s+)?to\s+(?:savepoint\s+)?"
+    r"(?P<name>\"(?:[^\"]|\"\")+\"|[^\s;\"]+)\s*;?\s*$",
+    re.IGNORECASE,
+)
+_CONTROL = re.compile(
+    r"\s*(?:begin|start\s+transaction|commit|end|rollback|abort|prepare\s+transaction)\b",
+    re.IGNORECASE,
+)
+_CONSTRAINTS = re.compile(r"\s*set\s+constraints\b", re.IGNORECASE)
+
+
+def ends_transaction(statement: str) -> bool:
+    """Whether a statement would end the transaction, or begin another one."""
+    return _CONTROL.match(statement) is not None and BACK.match(statement) is None
+
+
+def checks_constraints(statement: str) -> bool:
+    """Whether a statement may run deferred checks, ours among them."""
+    return _CONSTRAINTS.match(statement) is not None
