@@ -136,6 +136,40 @@ def test_what_nobody_can_tell_stays_in_the_queue(pair: Pair) -> None:
     assert pair.sum() == 1 + 2 + 4
 
 
+def test_procedures_come_again_with_the_queue(pair: Pair) -> None:
+    """First the master goes back and gets them again, then the site, and gives none."""
+    for site in pair.sites.values():
+        run(
+            site,
+            "CREATE PROCEDURE public.add(n int) LANGUAGE sql AS"
+            " 'UPDATE public.orders SET qty = qty + n'",
+        )
+    deferred.allow_procedure(pair.sites["hq"], "add")
+    older_hq = pair.dump("hq")
+    _call(pair, 1)
+    deferred.push(pair.sites["jfk"])
+    _call(pair, 16)
+    older_jfk = pair.dump("jfk")
+    deferred.push(pair.sites["jfk"])
+    assert pair.sum() == 1 + 16
+    older_hq(pair.home)
+    repair(pair.sites["hq"])
+    assert pair.sum() == 0
+    assert deferred.push(pair.sites["jfk"]).transactions == 2
+    assert pair.sum() == 1 + 16
+    older_jfk(pair.other)
+    repair(pair.sites["jfk"])
+    assert deferred.push(pair.sites["jfk"]).transactions == 0
+    _call(pair, 256)
+    assert deferred.push(pair.sites["jfk"]).errors == 0
+    assert pair.sum() == 1 + 16 + 256
+
+
+def _call(pair: Pair, amount: int) -> None:
+    with pair.sites["jfk"].begin() as connection:
+        deferred.call(connection, "add", [amount], here=True)
+
+
 def test_restored_twice(pair: Pair) -> None:
     """Numbers of two former lives stand in the queue together."""
     pair.add(1)
