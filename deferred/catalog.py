@@ -60,6 +60,8 @@ queue = Table(
     Column("partial", Boolean, nullable=False),
     # Its changes are applied at the master in the user's own transaction.
     Column("synchronous", Boolean, nullable=False, server_default=text("false")),
+    # What becomes of a transaction that cannot be applied; as its group says.
+    Column("error_action", Text, nullable=False, server_default=text("'queue'")),
     # The refresh has seen the master's answer to every call up to here.
     Column("covered_batch", BigInteger, nullable=False, server_default=text("0")),
     Column("covered_order", BigInteger, nullable=False, server_default=text("0")),

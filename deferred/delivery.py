@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from sqlalchemy import Connection
@@ -15,11 +15,13 @@ from deferred import (
     footprint,
     forwarding,
     marker,
+    skipped,
     sqlstate,
     work,
 )
 from deferred.batch import Batch, Waiting
 from deferred.errors import (
+    DestinationQuiet,
     ProcedureFailed,
     ProcedureNotAllowed,
     TransactionRefused,
@@ -28,7 +30,7 @@ from deferred.errors import (
 )
 from deferred.footprint import Relation
 from deferred.marker import Marker
-from deferred.options import ErrorAction
+from deferred.options import QUIET, ErrorAction
 from deferred.parking import Parked, park
 from deferred.steps import Steps, apply
 from masters import table_rules
@@ -49,6 +51,21 @@ class Origin:
     master: str
     #: by table, the replication groups that it pushes as one of their masters
     groups: Mapping[QualifiedName, str] = field(default_factory=dict)
+    #: what becomes of their transactions that cannot be applied
+    error_actions: Mapping[QualifiedName, ErrorAction] = field(default_factory=dict)
+
+    def action(
+        self, tables: Iterable[QualifiedName], asked: ErrorAction
+    ) -> ErrorAction:
+        """What becomes of a transaction with changes of these tables.
+
+        Parameters:
+            asked: of the push; it comes before what groups say.
+        """
+        if asked is not ErrorAction.QUEUE:
+            return asked
+        of_groups = {self.error_actions.get(table, asked) for table in tables}
+        return next((a for a in reversed(ErrorAction) if a in of_groups), asked)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,12 +124,16 @@ def deliver(
     answer = _answer(connection, origin, steps)
     if isinstance(answer, Outcome):
         delivered = Delivered(resolved=answer.resolved)
-    elif on_error is ErrorAction.STOP:
-        raise _refusal(transaction, answer)
     else:
+        action = origin.action(_tables(steps), on_error)
+        if action is ErrorAction.STOP or action in QUIET:
+            raise _refusal(transaction, answer, action)
+        aside, resolved = steps, 0
+        if action is ErrorAction.SKIP_ROW:
+            aside, resolved, answer = _skip(connection, origin, steps, answer)
         parked = _facts(origin, batch, transaction, answer, sources)
-        error_id = park(connection, parked, steps, answer.conflicts)
-        delivered = Delivered(error_id=error_id)
+        error_id = park(connection, parked, aside, answer.conflicts)
+        delivered = Delivered(error_id=error_id, resolved=resolved)
     faults.point("push.after_apply")
     touched = {origin.groups.get(one.table.qualified) for one in steps.changed}
     arrived = {(name, sources[name]): 1 for name in touched if name is not None}
@@ -254,12 +275,43 @@ def _all_sent(connection: Connection, steps: Steps) -> bool:
     return all(table_rules.load(connection, t).comparison.all_sent for t in tables)
 
 
-def _refusal(transaction: Waiting, failed: _Failed) -> TransactionRefused:
-    return TransactionRefused(
+def _tables(steps: Steps) -> list[QualifiedName]:
+    return [staged.table.qualified for staged in steps.changed]
+
+
+def _skip(
+    connection: Connection, origin: Origin, steps: Steps, failed: _Failed
+) -> tuple[Steps, int, _Failed]:
+    """Apply a transaction without its rows in conflict (Ingres: SkipRow).
+
+    Returns:
+        What is left to be parked, how many conflicts were resolved in the rest, and
+        why it was not applied. Where the rest cannot be applied either, all is left.
+    """
+    found = dict(failed.conflicts)
+    while failed.reason == "conflict" and failed.conflicts and not steps.calls:
+        rest, aside = skipped.divided(connection, steps, list(found))
+        if not rest.changed:
+            break
+        answer = _answer(connection, origin, rest)
+        if isinstance(answer, Outcome):
+            return aside, answer.resolved, replace(failed, conflicts=found)
+        failed = answer
+        found |= answer.conflicts
+    skipped.together(connection, steps)
+    return steps, 0, replace(failed, conflicts=found)
+
+
+def _refusal(
+    transaction: Waiting, failed: _Failed, action: ErrorAction
+) -> TransactionRefused:
+    kind = DestinationQuiet if action in QUIET else TransactionRefused
+    return kind(
         f"Transaction {transaction.xid} cannot be applied: {failed.message}",
         transaction=transaction.xid,
         reason=failed.reason,
         error_code=failed.code,
+        action=action.value,
     )
 
 

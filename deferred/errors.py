@@ -93,6 +93,16 @@ class TransactionRefused(SnaptideError):
     )
 
 
+class DestinationQuiet(TransactionRefused):
+    """A transaction could not be applied, and the destination is quiet since."""
+
+    code = "SNP-323"
+    hint = (
+        "It and what follows stay queued. Settle the cause at the destination, then: "
+        "snaptide group unquiet SITE GROUP MASTER"
+    )
+
+
 class NoSuchError(SnaptideError):
     """There is no such transaction in the error queue."""
 

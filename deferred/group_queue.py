@@ -30,6 +30,7 @@ def arrange(
     table: Table,
     columns: Sequence[str],
     routes: Routes,
+    error_action: str,
 ) -> None:
     """Send the changes of a table exactly these ways from now on.
 
@@ -39,6 +40,7 @@ def arrange(
     Parameters:
         columns: those that are carried.
         routes: none removes the queue, and forgets its calls.
+        error_action: what becomes of transactions that cannot be applied.
     """
     number = _number(connection, table.qualified)
     if not routes:
@@ -54,6 +56,10 @@ def arrange(
         for source in sources
     ]
     connection.execute(sa.insert(route), ways)
+    mine = queue_catalog.c.id == number
+    connection.execute(
+        sa.update(queue_catalog).where(mine).values(error_action=error_action)
+    )
     for to in routes:
         queue.know_destination(connection, to)
     capture = queue.capture_of(connection, found(connection, table.qualified)[0])

@@ -13,6 +13,16 @@ class ErrorAction(StrEnum):
     QUEUE = "queue"
     #: it stays queued at the origin, and the push ends with an error
     STOP = "stop"
+    #: its rows in conflict are parked in the error queue, the others are applied
+    SKIP_ROW = "skip_row"
+    #: as stop, and the destination is paused at this origin
+    QUIET_DATABASE = "quiet_database"
+    #: as stop, and all destinations of this origin are paused
+    QUIET_SERVER = "quiet_server"
+
+
+#: Those after which nothing more is pushed until somebody says so.
+QUIET = (ErrorAction.QUIET_DATABASE, ErrorAction.QUIET_SERVER)
 
 
 #: Each stream takes a session at both ends.

@@ -27,8 +27,13 @@ from deferred.backlog import calls_left
 from deferred.batch import Batch
 from deferred.catalog import destination
 from deferred.delivery import Origin
-from deferred.errors import DestinationDisabled, NoSuchDestination, PushInterrupted
-from deferred.options import Options
+from deferred.errors import (
+    DestinationDisabled,
+    DestinationQuiet,
+    NoSuchDestination,
+    PushInterrupted,
+)
+from deferred.options import ErrorAction, Options
 from deferred.pusher import only_pusher
 from deferred.run import Progress, Run
 from deferred.shipping import lay
@@ -104,6 +109,8 @@ def push(
                     _push(origin, site, me, name, run)
                 except SnaptideError as error:
                     _note_failure(origin, name, error.message)
+                    if isinstance(error, DestinationQuiet):
+                        _keep_quiet(origin, name, error)
                     raise
                 except DBAPIError as error:
                     raise _interrupted(origin, name, error) from error
@@ -191,7 +198,7 @@ def _push_batch(ends: Ends, who: Origin, run: Run) -> bool:
     run.expect(lambda: calls_left(origin, who.master))
     faults.point("push.after_cut")
     line = lay(origin, target, batch, who.name)
-    who = replace(who, groups=line.groups)
+    who = replace(who, groups=line.groups, error_actions=line.error_actions)
     after = at.order_no if at.batch_id == batch.id else -1
     groups = carry.planned(line, after, run)
     ledger.note(origin, target, who.id, batch)
@@ -272,6 +279,14 @@ def _note_failure(origin: Connection, name: str, reason: str) -> None:
             last_error_at=func.now(),
             **budget.pause(),
         )
+
+
+def _keep_quiet(origin: Connection, name: str, error: DestinationQuiet) -> None:
+    """Push nothing more there, or anywhere, until somebody says so."""
+    all_of_them = error.facts["action"] == ErrorAction.QUIET_SERVER
+    mine = sa.true() if all_of_them else destination.c.name == name
+    with origin.begin():
+        origin.execute(sa.update(destination).where(mine).values(disabled=True))
 
 
 def _note(origin: Connection, name: str, **values: object) -> None:

@@ -60,6 +60,8 @@ class Queue:
     synchronous: bool = False
     #: of a table at one of its masters; None for a snapshot
     replication_group: str | None = None
+    #: what becomes of a transaction that cannot be applied, see `options.ErrorAction`
+    error_action: str = "queue"
     #: the masters whose changes go to this destination; '' is this one
     sources: tuple[str, ...] = ("",)
 
@@ -301,6 +303,12 @@ def delivery_of(queue: Queue, calls: sa.TableClause) -> ColumnElement[bool]:
     return and_(
         delivery.c.destination == queue.destination, delivery.c.xid == calls.c.xid
     )
+
+
+def pause_destination(connection: Connection, name: str, *, paused: bool) -> None:
+    """Push nothing to a destination, or again."""
+    mine = destination.c.name == name
+    connection.execute(sa.update(destination).where(mine).values(disabled=paused))
 
 
 def create_table(

@@ -11,6 +11,7 @@ from sqlalchemy import Connection, Select, select
 from deferred import forwarding, net_change, procedure_call, unsent, work
 from deferred.batch import Batch, within
 from deferred.catalog import delivery
+from deferred.options import ErrorAction
 from deferred.queue import Queue, list_queues
 from masters import table_rules
 from masters.table_rules import Comparison
@@ -35,6 +36,15 @@ class Line:
     comparisons: Sequence[Comparison]
     #: tables from which the destination sends on to other masters what this site brings
     going_on: frozenset[QualifiedName] = frozenset()
+
+    @property
+    def error_actions(self) -> dict[QualifiedName, ErrorAction]:
+        """By table, what becomes of transactions that cannot be applied."""
+        return {
+            queue.target: ErrorAction(queue.error_action)
+            for queue in self.queues
+            if queue.error_action != ErrorAction.QUEUE
+        }
 
     @property
     def groups(self) -> dict[QualifiedName, str]:

@@ -10,14 +10,17 @@ from groups.define import (
     remove_table,
 )
 from groups.define_paths import set_paths
+from groups.error_modes import set_error_action, set_quiet
 from groups.group import Group, Master, Status, TargetType
+from groups.join import JoinReport, join_master
 from groups.paths import Path, chain, full_mesh, star, tree
 from groups.quiesce import SuspendReport, resume, suspend
-from groups.show import GroupReport, list_groups, show_group
+from groups.show import GroupReport, list_groups, masters_of_tables, show_group
 
 __all__ = [
     "Group",
     "GroupReport",
+    "JoinReport",
     "Master",
     "Path",
     "Status",
@@ -30,11 +33,15 @@ __all__ = [
     "drop_group",
     "execute_ddl",
     "full_mesh",
+    "join_master",
     "list_groups",
+    "masters_of_tables",
     "remove_master",
     "remove_table",
     "resume",
+    "set_error_action",
     "set_paths",
+    "set_quiet",
     "show_group",
     "star",
     "suspend",

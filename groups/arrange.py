@@ -37,7 +37,9 @@ def arrange(connection: Connection, here: str, group: Group) -> None:
     for name in group.tables:
         table = describe(connection, name)
         roles.open_to(connection, name, roles.MASTER)
-        group_queue.arrange(connection, group.name, table, carried(table), routes)
+        group_queue.arrange(
+            connection, group.name, table, carried(table), routes, group.error_action
+        )
         guard.install(connection, group, here, table)
         set_unchecked(connection, name, unchecked=unchecked)
 

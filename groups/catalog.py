@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from sqlalchemy import (
     BigInteger,
+    Boolean,
     CheckConstraint,
     Column,
     DateTime,
@@ -43,6 +44,8 @@ replication_group = Table(
     Column("status", Text, nullable=False, server_default=text("'normal'")),
     Column("status_by", Text),
     Column("status_since", DateTime(timezone=True), server_default=func.now()),
+    # What becomes of a transaction that a master cannot apply.
+    Column("error_action", Text, nullable=False, server_default=text("'queue'")),
     CheckConstraint("status IN ('normal', 'quiescing', 'quiesced')", name="status"),
 )
 
@@ -53,6 +56,8 @@ group_master = Table(
     _of_group(),
     Column("master", Text, primary_key=True),
     Column("target_type", Text, nullable=False, server_default=text("'full_peer'")),
+    # Not while the rows of the others are copied to it.
+    Column("joined", Boolean, nullable=False, server_default=text("true")),
     CheckConstraint(
         "target_type IN ('full_peer', 'protected_read_only', 'unprotected_read_only')",
         name="target_type",

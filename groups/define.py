@@ -75,7 +75,7 @@ def add_table(home: Site, name: str, table: str, *, same_rows: bool = False) -> 
         if qualified in group.tables:
             return group
         for master, connection in connections.items():
-            _refuse_other_group(master, groups.group_of(connection, qualified), table)
+            refuse_other_group(master, groups.group_of(connection, qualified), table)
         alike = compared(group, connections)
         shape.refuse_different(alike, qualified, home.name)
         for master in set(connections) - set(alike):
@@ -145,7 +145,7 @@ def add_master(
         if via is not None:
             group.master(via)
         for table in group.tables:
-            _refuse_other_group(master, groups.group_of(there, table), str(table))
+            refuse_other_group(master, groups.group_of(there, table), str(table))
             if target_type is TargetType.UNPROTECTED_READ_ONLY:
                 shape.refuse_missing(connections, table, home.name, master)
             else:
@@ -231,7 +231,15 @@ def _names(home: Site, name: str) -> tuple[str, ...]:
     return administered(home, name).names
 
 
-def _refuse_other_group(master: str, other: str | None, table: str) -> None:
+def refuse_other_group(master: str, other: str | None, table: str) -> None:
+    """Make sure that a table is in no other group.
+
+    Parameters:
+        other: the group that it is in at this master.
+
+    Raises:
+        CannotReplicate: it is in one.
+    """
     if other is not None:
         raise CannotReplicate(
             f"{table} at {master} is in group {other}.", table=table, group=other

@@ -95,6 +95,13 @@ class CannotDrain(GroupError):
     )
 
 
+class NotEmpty(GroupError):
+    """The table of a master that is to be filled has rows."""
+
+    code = "SNP-516"
+    hint = "Empty it, or add the master without --copy if it has the same rows."
+
+
 class NotQuiesced(GroupError):
     """The tables of the group are open to users."""
 

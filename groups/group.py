@@ -11,6 +11,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import Connection, Table, select
 
+from deferred.options import ErrorAction
 from groups import catalog
 from groups.errors import NoSuchGroup, NoSuchMaster
 from groups.paths import Path
@@ -44,6 +45,8 @@ class Master:
 
     name: str
     target_type: TargetType = TargetType.FULL_PEER
+    #: False while the rows of the others are copied to it
+    joined: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +65,8 @@ class Group:
     masters: tuple[Master, ...]
     tables: tuple[QualifiedName, ...]
     paths: tuple[Path, ...]
+    #: what becomes of a transaction that a master cannot apply
+    error_action: ErrorAction = ErrorAction.QUEUE
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -107,9 +112,17 @@ def find(connection: Connection, name: str) -> Group | None:
     tables = _of(connection, catalog.group_table, name, "table_schema", "table_name")
     paths = _of(connection, catalog.group_path, name, "source", "to_master")
     return Group(
-        **{**row._mapping, "status": Status(row.status)},
+        **{
+            **row._mapping,
+            "status": Status(row.status),
+            "error_action": ErrorAction(row.error_action),
+        },
         masters=tuple(
-            Master(name=m.master, target_type=TargetType(m.target_type))
+            Master(
+                name=m.master,
+                target_type=TargetType(m.target_type),
+                joined=m.joined,
+            )
             for m in masters
         ),
         tables=tuple(QualifiedName(t.table_schema, t.table_name) for t in tables),
@@ -157,7 +170,12 @@ def store(connection: Connection, group: Group) -> None:
         connection,
         catalog.group_master,
         [
-            {"group_name": group.name, "master": m.name, "target_type": m.target_type}
+            {
+                "group_name": group.name,
+                "master": m.name,
+                "target_type": m.target_type,
+                "joined": m.joined,
+            }
             for m in group.masters
         ],
     )

@@ -35,6 +35,15 @@ def install(connection: Connection, group: Group, here: str, table: Table) -> No
             if group.status is Status.QUIESCED
             else triggers.brought_by_masters(group.name),
         )
+    elif not group.master(here).joined:
+        _refuse(
+            connection,
+            table,
+            _CHANGES,
+            f"{here} is joining group {group.name}: its rows are not there yet",
+            "Wait for snaptide group add-master; cut off, it has to be said again.",
+            triggers.brought_by_masters(group.name),
+        )
     elif target_type is TargetType.PROTECTED_READ_ONLY:
         _refuse(
             connection,

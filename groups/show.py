@@ -11,7 +11,7 @@ from deferred.queue import undelivered_calls
 from groups import group as groups
 from groups.group import Group
 from groups.paths import Path
-from sites import Site, identity
+from sites import QualifiedName, Site, identity
 from sites.errors import SnaptideError
 
 
@@ -54,6 +54,15 @@ def list_groups(site: Site) -> list[Group]:
         return [group for group in found if group is not None]
 
 
+def masters_of_tables(site: Site) -> dict[QualifiedName, int]:
+    """How many masters write to each table that is in a group here."""
+    return {
+        table: len(group.masters) - len(group.read_only)
+        for group in list_groups(site)
+        for table in group.tables
+    }
+
+
 def show_group(site: Site, name: str) -> GroupReport:
     """A group as one of its masters knows it, and how all of them stand.
 
@@ -89,6 +98,8 @@ def _master(site: Site, group: Group, name: str, target_type: str) -> MasterRepo
             if version != group.version:
                 problem = f"knows version {version} of the group, not {group.version}"
             arrived = arrivals(connection, group.name)
+            if not group.master(name).joined:
+                problem = "is joining: its rows are not there yet"
             if any(one.source == name for one in arrived):
                 problem = "changes of its own have come back"
             for table in group.tables:

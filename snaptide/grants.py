@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import sqlalchemy as sa
 from psycopg import sql
 from sqlalchemy import Connection, select
 
+from groups.catalog import group_table
 from masters.catalog import snapshot_log
 from sites import QualifiedName, Site, identity, roles
 from sites.catalog import SCHEMA
@@ -109,12 +111,13 @@ _TABLES_AND_SEQUENCES = (
 
 
 def _tables(connection: Connection) -> Iterator[Statement]:
-    logs = connection.execute(
-        select(snapshot_log.c.table_schema, snapshot_log.c.table_name).order_by(
-            "table_schema", "table_name"
+    masters = sa.union(
+        *(
+            select(kind.c.table_schema, kind.c.table_name)
+            for kind in (snapshot_log, group_table)
         )
-    )
-    for row in logs:
+    ).order_by("table_schema", "table_name")
+    for row in connection.execute(masters):
         yield from roles.statements(QualifiedName(*row), roles.MASTER)
     for row in connection.execute(
         select(snapshots.snapshot.c.schema, snapshots.snapshot.c.base_table).order_by(

@@ -240,7 +240,11 @@ class PushSettings(BaseModel):
     retry_threshold: int = Field(default=_PUSH.retry_threshold, ge=0)
     #: What becomes of a transaction that cannot be applied: `queue` parks it in the
     #: error queue and goes on, `stop` leaves it queued at its site and ends the push.
-    error_action: Literal["queue", "stop"] = _PUSH.error_action.value
+    #: `skip_row` parks its rows in conflict and applies the others; `quiet_database`
+    #: and `quiet_server` stop, and pause the destination, or all of them.
+    error_action: Literal[
+        "queue", "stop", "skip_row", "quiet_database", "quiet_server"
+    ] = _PUSH.error_action.value
     #: Master tables whose transactions are each applied alone, in order, so that
     #: triggers there see every step. HVAR: `dsi_compile_enable` off for a table.
     one_by_one: tuple[str, ...] = ()

@@ -15,7 +15,8 @@ from snaptide.cli import (
     doctor,
     errors,
     group,
-    group_paths,  # noqa: F401  (more commands of group.app)
+    group_errors,  # noqa: F401  (more commands of group.app)
+    group_paths,  # noqa: F401
     group_quiesce,  # noqa: F401
     history,
     indoubt,

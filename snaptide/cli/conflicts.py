@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 from rich.console import Group
 
+import groups
 from masters import convergence, records, replay, topology
 from masters.records import Resolved
 from sites import names
@@ -148,8 +149,11 @@ def check(
     ctx: typer.Context,
     site: SiteName,
     masters: Annotated[
-        int, typer.Option(min=1, help="How many masters the tables have.")
-    ] = 1,
+        int | None,
+        typer.Option(
+            min=1, help="How many masters the tables have; else as their groups say."
+        ),
+    ] = None,
     json: Json = False,
 ) -> None:
     """Say which tables may stay different for ever, and why; ends with 3 if any.
@@ -157,7 +161,8 @@ def check(
     Example: snaptide conflicts check hq --masters 2
     """
     program = Program.of(ctx)
-    found = topology.check_site(program.site(site), masters)
+    master = program.site(site)
+    found = topology.check_site(master, masters or groups.masters_of_tables(master))
     columns = ["table", "conflict", "of", "method", "severity", "why"]
     rows = [
         (

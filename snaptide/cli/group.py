@@ -16,6 +16,7 @@ from snaptide.cli.failures import ExitCode
 from snaptide.cli.log import Dropped
 from snaptide.cli.output import facts, show, table
 from snaptide.cli.program import Program
+from snaptide.errors import BadArgument
 
 app = typer.Typer(help="Replication groups: tables that several masters have.")
 
@@ -140,15 +141,35 @@ def add_master(
         ),
     ] = TargetType.FULL_PEER,
     same_rows: SameRows = False,
+    copy: Annotated[
+        bool, typer.Option("--copy", help="Its tables are empty: copy the rows.")
+    ] = False,
+    copy_from: Annotated[
+        str | None,
+        typer.Option(
+            "--from",
+            help="The master that rows are copied from; else the definition site.",
+            autocompletion=complete_site,
+        ),
+    ] = None,
     json: Json = False,
 ) -> None:
-    """Add a master that has the group's tables, with the same rows.
+    """Add a master that has the group's tables, with the same rows or empty.
 
-    Run it at the master definition site.
+    Run it at the master definition site. While rows are copied the other masters work
+    on; if that is cut off, say it again, and it starts over.
 
     Example: snaptide group add-master hq flights lax
     """
     program = Program.of(ctx)
+    if copy:
+        if same_rows or target_type is not TargetType.FULL_PEER:
+            raise BadArgument("--copy goes with a full peer, and not with --same-rows.")
+        report = groups.join_master(
+            program.site(site), group, master, source=copy_from, via=via
+        )
+        show(program, report, lambda: facts(report))
+        return
     changed = groups.add_master(
         program.site(site),
         group,

@@ -1,0 +1,48 @@
+"""What becomes of transactions that a master cannot apply; pausing pushes."""
+
+from __future__ import annotations
+
+from deferred.backlog import set_disabled
+from deferred.options import ErrorAction
+from groups.change import Connections, administered, change
+from groups.group import Group, changed
+from sites import Site
+
+
+def set_error_action(home: Site, name: str, action: ErrorAction) -> Group:
+    """Choose what becomes of a transaction that a master cannot apply.
+
+    (Ingres: error mode.) It holds for pushes that are not told otherwise.
+
+    Parameters:
+        home: the master definition site.
+        action: queue parks the transaction, with those that depend on it, in the
+            error queue of that master (SkipTransaction); skip_row parks its rows in
+            conflict alone; quiet_database pauses the pushes from there to that
+            master, quiet_server all pushes of the site that pushed.
+
+    Raises:
+        NoSuchGroup, NotDefinitionSite, SiteUnreachable.
+    """
+
+    def with_action(group: Group, connections: Connections) -> Group:
+        return changed(group, error_action=action)
+
+    return change(home, name, with_action)
+
+
+def set_quiet(home: Site, name: str, master: str, *, quiet: bool) -> list[str]:
+    """Pause all pushes of a group's masters to one of them, or let them go on.
+
+    Returns:
+        The masters that push to it.
+
+    Raises:
+        NoSuchGroup, NotDefinitionSite, NoSuchMaster, SiteUnreachable.
+    """
+    group = administered(home, name)
+    group.master(master)
+    senders = sorted({path.local for path in group.paths if path.target == master})
+    for sender in senders if group.tables else ():
+        set_disabled(home.peer(sender), master, disabled=quiet)
+    return senders

@@ -1,0 +1,227 @@
+"""A new master joins while the others work: its rows are copied from one of them.
+
+For a moment nobody may write, nothing is on its way, and so all masters have the same
+rows. In that moment the copy's view of one master is taken, and at every master the
+queue for the new one begins. Users go on while the rows are copied; nothing is pushed
+to the new master before they are all there, in one transaction.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+
+import sqlalchemy as sa
+from sqlalchemy import Connection, func, select
+
+import deferred
+from deferred import queue
+from deferred.push import destinations
+from groups import group as groups
+from groups import paths, shape
+from groups.change import (
+    Connections,
+    administered,
+    change,
+    lock_writers,
+    refuse_busy,
+)
+from groups.define import refuse_other_group, remove_master
+from groups.errors import GroupBusy, GroupExists, MasterExists, NotEmpty
+from groups.group import Group, Master, changed
+from sites import QualifiedName, Site, faults, identity, transport
+from sites.activity import Progress
+from sites.table import Table, describe
+from sites.write import parents_first
+
+#: How often all masters push before users are too quick for it.
+ATTEMPTS = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JoinReport:
+    """A master that has joined."""
+
+    group: str
+    master: str
+    copied_from: str
+    rows: int
+
+
+def join_master(
+    home: Site,
+    name: str,
+    master: str,
+    *,
+    source: str | None = None,
+    via: str | None = None,
+    progress: Progress | None = None,
+) -> JoinReport:
+    """Add a master, a full peer, and copy the rows of the group's tables to it.
+
+    Users of the other masters go on, but for a moment; its own users wait until the
+    rows are there. If it is interrupted, say it again: it starts over.
+
+    Parameters:
+        home: the master definition site.
+        master: the site; it has the tables, and they are empty.
+        source: the master that the rows come from; the definition site by default.
+        via: the one master that it exchanges changes with; all of them by default.
+        progress: told how many rows have come.
+
+    Raises:
+        NoSuchGroup, NotDefinitionSite, NoSuchMaster, MasterExists, UnknownTable.
+        NotEmpty, TablesDiffer, CannotReplicate: and nothing was changed.
+        GroupBusy: users are quicker than the pushes; nothing was changed.
+    """
+    before = administered(home, name)
+    if master in before.names:
+        if before.master(master).joined:
+            raise MasterExists(
+                f"{master} is a master of {name} already.", master=master
+            )
+        remove_master(home, name, master, force=True)
+        _empty(home.peer(master), before.tables)
+    model = home.peer(source or home.name)
+    before.master(model.name)
+    with ExitStack() as stack:
+        view = _begun(home, model, name, master, via, stack)
+        faults.point("group_join.after_begin")
+        rows = _copy(view, model, home.peer(master), name, before.tables, progress)
+    faults.point("group_join.after_copy")
+    change(home, name, lambda group, connections: _opened(group, connections, master))
+    return JoinReport(group=name, master=master, copied_from=model.name, rows=rows)
+
+
+def _begun(
+    home: Site,
+    model: Site,
+    name: str,
+    master: str,
+    via: str | None,
+    stack: ExitStack,
+) -> Connection:
+    """Have the queues for the new master begin, and see the rows of that moment."""
+    views: list[Connection] = []
+
+    def with_master(group: Group, connections: Connections) -> Group:
+        there = connections[master]
+        if groups.find(there, name) is not None:
+            raise GroupExists(f"{master} has another group {name}.", group=name)
+        for table in group.tables:
+            refuse_other_group(master, groups.group_of(there, table), str(table))
+            shape.refuse_different(
+                {one: connections[one] for one in (home.name, master)}, table, home.name
+            )
+            _refuse_rows(there, table, master)
+        lock_writers(connections, group.tables)
+        refuse_busy(connections, group.tables)
+        for sender, connection in connections.items():
+            if sender != master:
+                _pause(connection, master, paused=True)
+        views.append(stack.enter_context(_one_moment(model)))
+        new = Master(name=master, joined=False)
+        return changed(
+            group,
+            masters=(*group.masters, new),
+            paths=paths.joined(
+                group.paths, group.names, master, via, read_only=group.read_only
+            ),
+        )
+
+    for attempt in range(ATTEMPTS):
+        try:
+            change(home, name, with_master, joining=[master])
+        except GroupBusy:
+            if attempt == ATTEMPTS - 1:
+                raise
+            _push(home, administered(home, name))
+        else:
+            return views[-1]
+    raise AssertionError("unreachable")
+
+
+@contextmanager
+def _one_moment(model: Site) -> Iterator[Connection]:
+    """A session that sees a master as it is now, whatever comes."""
+    with model.connect() as plain:
+        view = plain.execution_options(isolation_level="REPEATABLE READ")
+        identity.confirm(view, model.name)
+        yield view
+
+
+def _copy(
+    view: Connection,
+    model: Site,
+    to: Site,
+    group: str,
+    tables: Sequence[QualifiedName],
+    progress: Progress | None,
+) -> int:
+    """Copy all rows in one transaction, parents first."""
+    known = {name: describe(view, name) for name in tables}
+    total = 0
+    with to.begin() as target:
+        facts = {"sources": {group: model.name}}
+        target.execute(
+            select(
+                func.set_config("snaptide.origin", model.name, True),
+                func.set_config("snaptide.transaction", json.dumps(facts), True),
+            )
+        )
+        for name in parents_first(list(known.values())):
+            total += _copy_table(view, known[name], target)
+            if progress is not None:
+                progress(total, None, "rows")
+        faults.point("group_join.before_commit")
+    return total
+
+
+def _copy_table(view: Connection, table: Table, target: Connection) -> int:
+    columns = shape.carried(table)
+    rows = table.sql()
+    wanted = select(*(rows.c[name] for name in columns))
+    return transport.copy(view, wanted, target, rows, columns)
+
+
+def _opened(group: Group, connections: Connections, master: str) -> Group:
+    """Let users of the new master write, and the others push to it."""
+    for sender, connection in connections.items():
+        if sender != master:
+            _pause(connection, master, paused=False)
+    return changed(
+        group,
+        masters=tuple(
+            replace(one, joined=True) if one.name == master else one
+            for one in group.masters
+        ),
+    )
+
+
+def _pause(connection: Connection, master: str, *, paused: bool) -> None:
+    queue.know_destination(connection, master)
+    queue.pause_destination(connection, master, paused=paused)
+
+
+def _push(home: Site, group: Group) -> None:
+    for name in group.names:
+        site = home.peer(name)
+        for to in destinations(site):
+            if to in group.names:
+                deferred.push(site, to)
+
+
+def _empty(site: Site, tables: Sequence[QualifiedName]) -> None:
+    """Delete what an interrupted copy may have left."""
+    with site.begin() as connection:
+        known = {name: describe(connection, name) for name in tables}
+        for name in reversed(parents_first(list(known.values()))):
+            connection.execute(sa.delete(known[name].sql()))
+
+
+def _refuse_rows(connection: Connection, name: QualifiedName, master: str) -> None:
+    rows = describe(connection, name).sql()
+    if connection.execute(select(sa.literal(1)).select_from(rows).limit(1)).first():
+        raise NotEmpty(f"{name} at {master} has rows.", table=str(name), master=master)

@@ -1,0 +1,103 @@
+"""What becomes of a transaction that a master of a group cannot apply."""
+
+from collections.abc import Callable
+
+import pytest
+
+import deferred
+import groups
+from deferred.errors import DestinationDisabled, DestinationQuiet
+from deferred.options import ErrorAction
+from sites import Directory
+from tests.grouped import GROUP, found_group, push_all
+from tests.linked_table import rows, run
+
+ROWS = "INSERT INTO orders (id, qty) VALUES (1, 0), (2, 0), (3, 0)"
+
+
+@pytest.fixture
+def three(make_sites: Callable[..., Directory]) -> Directory:
+    """Three masters with three rows; lax has changed the second one unseen."""
+    sites = make_sites("hq", "lax", "bos")
+    found_group(sites, "hq", "lax", "bos")
+    run(sites["hq"], ROWS)
+    push_all(sites)
+    run(sites["lax"], "UPDATE orders SET qty = 50 WHERE id = 2")
+    return sites
+
+
+def quantities(sites: Directory, name: str) -> list[int]:
+    """Of the three rows at a master."""
+    return [row[2] for row in rows(sites[name])]
+
+
+def test_skip_transaction_parks_it_whole_with_what_depends_on_it(
+    three: Directory,
+) -> None:
+    run(three["hq"], "UPDATE orders SET qty = 1")
+    run(three["hq"], "UPDATE orders SET qty = 2 WHERE id = 1")
+    run(three["hq"], "UPDATE orders SET price = 1 WHERE id = 99", "SELECT 1")
+    run(three["hq"], "INSERT INTO orders (id, qty) VALUES (4, 0)")
+    assert deferred.push(three["hq"], "lax").errors == 2
+    reasons = [error.reason for error in deferred.list_errors(three["lax"])]
+    assert reasons == ["conflict", "dependant"]
+    assert quantities(three, "lax") == [0, 50, 0, 0]
+
+
+def test_skip_row_applies_the_others_and_parks_the_row(three: Directory) -> None:
+    groups.set_error_action(three["hq"], GROUP, ErrorAction.SKIP_ROW)
+    run(three["hq"], "UPDATE orders SET qty = 1")
+    run(three["hq"], "UPDATE orders SET qty = 2 WHERE id = 1")
+    assert deferred.push(three["hq"], "lax").errors == 1
+    assert quantities(three, "lax") == [2, 50, 1]
+    [error] = deferred.list_errors(three["lax"])
+    parked = deferred.show_error(three["lax"], error.id).calls
+    assert [(one.old or {})["id"] for one in parked] == ["2"]
+    run(three["lax"], "UPDATE orders SET qty = 0 WHERE id = 2")
+    assert [report.applied for report in deferred.retry_errors(three["lax"])] == [True]
+    assert quantities(three, "lax") == [2, 1, 1]
+
+
+def test_skip_row_of_a_transaction_that_is_all_in_conflict(three: Directory) -> None:
+    groups.set_error_action(three["hq"], GROUP, ErrorAction.SKIP_ROW)
+    run(three["hq"], "UPDATE orders SET qty = 1 WHERE id = 2")
+    assert deferred.push(three["hq"], "lax").errors == 1
+    assert quantities(three, "lax") == [0, 50, 0]
+
+
+def test_quiet_database_pauses_one_destination(three: Directory) -> None:
+    groups.set_error_action(three["hq"], GROUP, ErrorAction.QUIET_DATABASE)
+    run(three["hq"], "UPDATE orders SET qty = 1")
+    with pytest.raises(DestinationQuiet, match="in conflict"):
+        deferred.push(three["hq"], "lax")
+    with pytest.raises(DestinationDisabled):
+        deferred.push(three["hq"], "lax")
+    assert deferred.push(three["hq"], "bos").transactions == 1
+    assert quantities(three, "bos") == [1, 1, 1]
+    assert deferred.list_errors(three["lax"]) == []
+    run(three["lax"], "UPDATE orders SET qty = 0 WHERE id = 2")
+    assert groups.set_quiet(three["hq"], GROUP, "lax", quiet=False) == ["bos", "hq"]
+    assert deferred.push(three["hq"], "lax").transactions == 1
+    assert quantities(three, "lax") == [1, 1, 1]
+
+
+def test_quiet_server_pauses_all_destinations_of_the_origin(three: Directory) -> None:
+    groups.set_error_action(three["hq"], GROUP, ErrorAction.QUIET_SERVER)
+    run(three["hq"], "UPDATE orders SET qty = 1")
+    with pytest.raises(DestinationQuiet):
+        deferred.push(three["hq"], "lax")
+    for name in ("lax", "bos"):
+        with pytest.raises(DestinationDisabled):
+            deferred.push(three["hq"], name)
+    assert deferred.push(three["bos"], "lax").transactions == 0
+
+
+def test_master_is_made_quiet_by_hand(three: Directory) -> None:
+    groups.set_quiet(three["hq"], GROUP, "lax", quiet=True)
+    run(three["hq"], "UPDATE orders SET qty = 1 WHERE id = 1")
+    for name in ("hq", "bos"):
+        with pytest.raises(DestinationDisabled):
+            deferred.push(three[name], "lax")
+    assert deferred.push(three["hq"], "bos").transactions == 1
+    groups.set_quiet(three["hq"], GROUP, "lax", quiet=False)
+    assert deferred.push(three["hq"], "lax").transactions == 1
