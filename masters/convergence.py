@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from sites import QualifiedName
 
 #: Always converge, latest timestamp if clocks never go back and equal stamps have
-#: a backup; restore because the row that stays is sent to everyone.
-_ALWAYS = {"additive", "latest_timestamp", "restore"}
+#: a backup.
+_ALWAYS = {"additive", "latest_timestamp"}
 
 #: For one master or two; for more only under a condition that no rule can see.
 _TWO_MASTERS = {
@@ -45,7 +45,8 @@ _WHY = {
     "custom": "what a custom routine decides at several masters is not known; "
     "masters.testing finds out",
     "ignore": "a change that is dropped at one of {masters} masters stays at the "
-    "others; restore before it sends the row again",
+    "others",
+    "restore": "the row that stays is sent to snapshots, not to the other masters",
     "informix_always": "what arrives last wins, at each of {masters} masters another",
     "informix_delete_wins": "an insert after the delete brings back a stale row",
     "informix_ignore": "what arrives last wins, at each of {masters} masters another",
@@ -159,15 +160,13 @@ def _findings(
     for place, rule in enumerate(sequence):
         if _orders_equal_stamps(rule, sequence[:place]):
             continue
-        if reason := _of_rule(rule, sequence, where):
+        if reason := _of_rule(rule, where):
             yield rule, Severity.WARNING, reason
         elif note := _note(rule, where, last=place == len(sequence) - 1):
             yield rule, Severity.NOTE, note
 
 
-def _of_rule(rule: Rule, sequence: Sequence[Rule], where: Topology) -> str | None:
-    if rule.method == "ignore" and any(other.method == "restore" for other in sequence):
-        return None
+def _of_rule(rule: Rule, where: Topology) -> str | None:
     return diverges(rule.method, where.masters, where.snapshots, rule.parameters)
 
 

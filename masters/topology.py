@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import sqlalchemy as sa
 from sqlalchemy import select
 
@@ -12,11 +14,14 @@ from masters.rules import list_rules
 from sites import QualifiedName, Site
 
 
-def check_site(site: Site, masters: int = 1) -> list[Finding]:
+def check_site(
+    site: Site, masters: int | Mapping[QualifiedName, int] = 1
+) -> list[Finding]:
     """Which tables may stay different for ever by the rules of a master, and why.
 
     Parameters:
-        masters: how many masters the tables have; the catalog knows the snapshots.
+        masters: how many masters all tables have, or each; one that is not named has
+            one. The catalog knows the snapshots.
     """
     snapshot = registered_snapshot.c
     with site.begin() as connection:
@@ -30,7 +35,12 @@ def check_site(site: Site, masters: int = 1) -> list[Finding]:
     return convergence.check(
         rules,
         {
-            one.table: Topology(masters=masters, snapshots=updatable.get(one.table, 0))
+            one.table: Topology(
+                masters=(
+                    masters if isinstance(masters, int) else masters.get(one.table, 1)
+                ),
+                snapshots=updatable.get(one.table, 0),
+            )
             for one in rules
         },
     )

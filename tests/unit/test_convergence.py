@@ -33,7 +33,7 @@ TABLE = {
     "minimum": (False, False, True),
     "overwrite": (True, True, True),
     "priority_group": (False, False, True),
-    "restore": (False, False, False),
+    "restore": (True, True, True),
     "site_priority": (False, True, True),
 }
 
@@ -171,8 +171,10 @@ def test_for_two_masters_a_minimum_is_noted_and_for_three_it_is_warned_of():
     assert [one.severity for one in found(minimum, masters=3)] == [Severity.WARNING]
 
 
-def test_ignore_behind_restore_is_settled_by_the_restored_row():
+def test_restored_row_goes_to_snapshots_and_not_to_masters():
     restore = rule("restore", 1, kind=Kind.DELETE)
-    assert found(restore, rule("ignore", 2, kind=Kind.DELETE), masters=3) == []
-    (finding,) = found(rule("ignore", 1, kind=Kind.DELETE))
-    assert "restore" in finding.reason
+    behind = rule("ignore", 2, kind=Kind.DELETE)
+    assert found(restore, behind, masters=1) == []
+    reasons = [one.reason for one in found(restore, behind, masters=3)]
+    assert len(reasons) == 2
+    assert "not to the other masters" in reasons[0]
