@@ -17,6 +17,7 @@ from urllib.parse import unquote, urlsplit
 import pyarrow as pa
 from adbc_driver_manager import Error
 from adbc_driver_postgresql import dbapi
+from pyarrow.csv import WriteOptions, write_csv
 
 from sites.errors import SnaptideError
 
@@ -33,6 +34,9 @@ _NATIVE = {
 }
 
 _SNAPSHOT = re.compile(r"[0-9A-F]{8}-[0-9A-F]{8}-[0-9]+")
+
+#: Of a piece of CSV.
+_PIECE_ROWS = 10_000
 
 #: A stage is ours alone: whoever holds a lock on it will not let go soon.
 _LOCK_TIMEOUT = "10s"
@@ -112,6 +116,23 @@ def ingest(
         rows = cursor.adbc_ingest(table, batches, mode="append", db_schema_name=schema)
         connection.commit()
     return int(rows)
+
+
+def csv(table: pa.Table) -> Iterator[bytes]:
+    """Rows in pieces, as COPY reads CSV: NULL is empty, any other value is quoted."""
+    options = WriteOptions(include_header=False, quoting_style="all_valid")
+    for batch in table.to_batches(max_chunksize=_PIECE_ROWS):
+        columns = [_hex(c) if pa.types.is_binary(c.type) else c for c in batch.columns]
+        piece = pa.BufferOutputStream()
+        printed = pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
+        write_csv(printed, piece, options)
+        yield piece.getvalue().to_pybytes()
+
+
+def _hex(values: pa.Array) -> pa.Array:
+    """Binary values as the database prints them."""
+    printed = (None if v is None else "\\x" + v.hex() for v in values.to_pylist())
+    return pa.array(printed, pa.string())
 
 
 @contextmanager

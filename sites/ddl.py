@@ -114,6 +114,15 @@ def create_temporary(
     )
 
 
+def index_temporary(connection: Connection, name: str, column: str) -> None:
+    """Build a unique index of a temporary table, which is cheaper once it is full."""
+    raw(connection).execute(
+        sql.SQL("CREATE UNIQUE INDEX ON pg_temp.{} ({})").format(
+            sql.Identifier(name), sql.Identifier(column)
+        )
+    )
+
+
 def add_key(
     connection: Connection,
     table: QualifiedName,

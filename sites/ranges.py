@@ -32,7 +32,7 @@ from sqlalchemy import (
     select,
     true,
 )
-from sqlalchemy.dialects.postgresql import CHAR, OID, REGCLASS
+from sqlalchemy.dialects.postgresql import CHAR, OID, REAL, REGCLASS
 
 from sites.names import QualifiedName, quoted
 from sites.transport import raw
@@ -50,6 +50,7 @@ _CLASS = Table(
     Column("relnamespace", OID),
     Column("relkind", CHAR(1)),
     Column("relam", OID),
+    Column("reltuples", REAL),
 )
 _NAMESPACE = Table("pg_namespace", _pg, Column("oid", OID), Column("nspname", Text))
 _INHERITS = Table("pg_inherits", _pg, Column("inhrelid", OID), Column("inhparent", OID))
@@ -115,6 +116,20 @@ def ctid_ranges(
     total = sum(leaf.bytes for leaf in found)
     size = PART_BYTES if parts is None else max(total // max(parts, 1), 1)
     return [part for leaf in found for part in _divide(leaf, size)]
+
+
+def rows_within(connection: Connection, table: QualifiedName, size: int) -> int | None:
+    """About how many rows of a table take so many bytes; None if nobody counted them.
+
+    As the last VACUUM or ANALYZE found them, with what is kept beside them (TOAST).
+    """
+    found = _leaves(table).subquery()
+    counted = func.greatest(_CLASS.c.reltuples, 0)
+    totals = select(
+        func.sum(func.pg_table_size(found.c.oid)), func.sum(counted)
+    ).join_from(found, _CLASS, _CLASS.c.oid == found.c.oid)
+    taken, rows = connection.execute(totals).one()
+    return int(rows / float(taken) * size) if rows else None
 
 
 def _divide(leaf: Row[Any], size: int) -> Sequence[Range]:

@@ -11,16 +11,24 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 import sqlalchemy as sa
-from sqlalchemy import Connection, func, select
+from sqlalchemy import func, select
 
 from sites import ranges
-from snapshots import difference, images, window
+from snapshots import difference, images, keys, window
+from snapshots.keys import Keys
 from snapshots.packed import Pair
+from snapshots.side import FEW, Side, Sides
 from snapshots.stage import Stage
 from snapshots.window import FAST, Member, Window
 
 #: More rows than this are compared by executors.
-SMALL_WINDOW = 50_000
+SMALL_WINDOW = 250_000
+
+#: And rows that take more than this on disk.
+MOST_BYTES = 64 * 2**20
+
+#: Of a table of which nobody knows how wide its rows are.
+UNCOUNTED = 50_000
 
 #: Snapshots of a group are compared together until they have so many images.
 TOGETHER = 100_000
@@ -32,9 +40,9 @@ class Small:
 
     member: Member
     #: the keys that changed at the master; nothing for a complete refresh
-    changed: images.Keys
+    changed: Keys
     #: the keys of the site's own log
-    mine: images.Keys = ()
+    mine: Keys
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,42 +63,35 @@ class Compared:
         return bool(self.difference.num_rows)
 
 
-def small_window(
-    master: Connection, seen: Window, member: Member
-) -> images.Keys | None:
+def small_window(master: Side, seen: Window, member: Member) -> Keys | None:
     """The keys of a window that this process can hold; None if there are too many."""
+    names = member.snapshot.key_names
     if member.method == FAST:
         assert seen.since is not None
-        changed = window.changed_keys(member, seen.since).limit(SMALL_WINDOW + 1)
-        rows = changed.subquery()
-        keys = master.execute(select(*images.as_text(list(rows.c)))).all()
-        return None if len(keys) > SMALL_WINDOW else [tuple(key) for key in keys]
+        changed = window.changed_keys(member, seen.since)
+        found = keys.read(master, changed, names, lambda: _most(master, member))
+        many = found is None or found.num_rows > SMALL_WINDOW
+        return None if many else found
+    most = _most(master, member)
     some = select(sa.literal(1)).select_from(member.master.sql())
-    counted = select(func.count()).select_from(some.limit(SMALL_WINDOW + 1).subquery())
-    return None if (master.scalar(counted) or 0) > SMALL_WINDOW else []
+    counted = select(func.count()).select_from(some.limit(most + 1).subquery())
+    many = (master.at.scalar(counted) or 0) > most
+    return None if many else keys.none(names)
 
 
-def site_keys(site: Connection, member: Member) -> images.Keys:
-    """The keys of the site's own log, as the database prints them."""
+def site_keys(site: Side, member: Member) -> Keys:
+    """The keys of the site's own log."""
+    names = member.snapshot.key_names
     if member.method != FAST:
-        return []
-    query = window.site_keys(member.snapshot).subquery()
-    rows = site.execute(select(*images.as_text(list(query.c))))
-    return [tuple(row) for row in rows]
+        return keys.none(names)
+    return keys.read(site, window.site_keys(member.snapshot), names)
 
 
-def compare(
-    master: Connection, site: Connection, windows: Sequence[Small]
-) -> Iterator[Compared]:
-    """Find out what would make snapshots equal to their defining queries, in order.
-
-    Parameters:
-        master: in the transaction whose moment the window is.
-        site: in a REPEATABLE READ transaction begun after the window was read.
-    """
+def compare(sides: Sides, windows: Sequence[Small]) -> Iterator[Compared]:
+    """Find out what would make snapshots equal to their defining queries, in order."""
     read: list[_Read] = []
     for one in windows:
-        read.append(_read(master, site, one))
+        read.append(_read(sides, one))
         if sum(r.pair.rows for r in read) >= TOGETHER:
             yield from _compared(read)
             read.clear()
@@ -104,44 +105,52 @@ class _Read:
     window_keys: int | None
 
 
-def _read(master: Connection, site: Connection, one: Small) -> _Read:
+def _read(sides: Sides, one: Small) -> _Read:
     if one.member.method == FAST:
-        return _of_keys(master, site, one)
-    return _of_all(master, site, one.member)
+        return _of_keys(sides, one)
+    return _of_all(sides, one.member)
 
 
-def _of_keys(master: Connection, site: Connection, one: Small) -> _Read:
-    keys = [*dict.fromkeys([*one.changed, *one.mine])]
-    shape = images.schema(one.member)
+def _of_keys(sides: Sides, one: Small) -> _Read:
+    member, shape = one.member, images.schema(one.member)
+    wanted = keys.together(one.changed, one.mine)
+    many = wanted.num_rows > FEW
     theirs, present = [shape.empty_table()], [shape.empty_table()]
-    for first in range(0, len(keys), images.CHUNK):
-        chunk = keys[first : first + images.CHUNK]
-        theirs.append(images.fetch(master, images.of_keys(one.member, chunk), shape))
-        mine = images.present_of_keys(one.member, chunk)
-        present.append(images.fetch(site, mine, shape))
-    # Keys that print differently may be one row's: it is in several chunks then.
-    several = len(theirs) > 2
-    return _images(one.member, theirs, present, len(keys), distinct=several)
+    for some in keys.chunks(wanted):
+        there = images.of_keys(member, some)
+        here = images.present_of_keys(member, some)
+        pair = sides.read(there, here, shape, many=many)
+        theirs.append(pair[0])
+        present.append(pair[1])
+    # The sites may spell the key of a row differently: it is read twice then.
+    twice = bool(one.changed.num_rows and one.mine.num_rows)
+    return _images(member, theirs, present, wanted.num_rows, distinct=twice)
 
 
-def _of_all(master: Connection, site: Connection, member: Member) -> _Read:
+def _of_all(sides: Sides, member: Member) -> _Read:
     shape = images.schema(member)
     theirs = [
-        images.fetch(master, images.at_master(member, part), shape)
-        for part in ranges.ctid_ranges(master, member.snapshot.master)
+        sides.master.read(images.at_master(member, part), shape, many=True)
+        for part in ranges.ctid_ranges(sides.master.at, member.snapshot.master)
     ]
     present = [
-        images.fetch(site, images.present(member, part), shape)
-        for part in ranges.ctid_ranges(site, member.snapshot.base)
+        sides.site.read(images.present(member, part), shape, many=True)
+        for part in ranges.ctid_ranges(sides.site.at, member.snapshot.base)
     ]
     return _images(member, theirs, present, None, distinct=False)
+
+
+def _most(master: Side, member: Member) -> int:
+    """How many rows this process can hold."""
+    fits = ranges.rows_within(master.at, member.snapshot.master, MOST_BYTES)
+    return min(SMALL_WINDOW, UNCOUNTED if fits is None else max(fits, FEW))
 
 
 def _images(
     member: Member,
     theirs: list[pa.Table],
     present: list[pa.Table],
-    keys: int | None,
+    count: int | None,
     *,
     distinct: bool,
 ) -> _Read:
@@ -154,7 +163,7 @@ def _images(
         key=images.key_positions(member),
         columns=images.positions(member),
     )
-    return _Read(member=member, pair=pair, window_keys=keys)
+    return _Read(member=member, pair=pair, window_keys=count)
 
 
 def _compared(read: Sequence[_Read]) -> Iterator[Compared]:

@@ -16,7 +16,7 @@ from deferred import covered
 from masters import registration
 from sites.types import PgSnapshot
 from snapshots import base_table, large, refresh_group, snapshot
-from snapshots.images import Keys
+from snapshots.keys import Keys
 from snapshots.task import Task
 from snapshots.window import FAST, Window
 

@@ -11,20 +11,15 @@ from typing import Any
 
 import pyarrow as pa
 import sqlalchemy as sa
-from sqlalchemy import Connection, Select, Text, cast, func, literal, select
-from sqlalchemy.dialects.postgresql import ARRAY
+from sqlalchemy import Select, Text, cast, func, select
 
 from sites import arrow, where
 from sites.ranges import Range
 from sites.table import Table
 from sites.types import NativeType
+from snapshots.keys import Keys, as_rows
 from snapshots.snapshot import key_types
 from snapshots.window import Member, changed_keys
-
-#: Keys in one statement.
-CHUNK = 10_000
-
-Keys = Sequence[tuple[str, ...]]
 
 #: One of so many parts of a window, divided by a hash of the key.
 Part = tuple[int, int]
@@ -74,14 +69,16 @@ def of_changed(member: Member, since: str, part: Part = WHOLE) -> Select[Any]:
     return _joined(member, changed).where(_in_part(member, changed, part))
 
 
-def of_keys(member: Member, keys: Keys) -> Select[Any]:
-    """Images of the rows at the master that have these keys, given as text."""
-    return _joined(member, _given(member, member.master, keys))
+def of_keys(member: Member, wanted: Keys) -> Select[Any]:
+    """Images of the rows at the master that have these keys."""
+    kinds = key_types(member.master, member.snapshot)
+    return _joined(member, as_rows(wanted, kinds))
 
 
-def present_of_keys(member: Member, keys: Keys) -> Select[Any]:
-    """Images of the rows that the snapshot holds now, of keys given as text."""
-    return _present(member, _given(member, member.base, keys))
+def present_of_keys(member: Member, wanted: Keys) -> Select[Any]:
+    """Images of the rows that the snapshot holds now, of these keys."""
+    kinds = key_types(member.base, member.snapshot)
+    return _present(member, as_rows(wanted, kinds))
 
 
 def at_site(
@@ -90,21 +87,6 @@ def at_site(
     """Images of the rows that the snapshot holds now, of the keys in these queries."""
     wanted = select(*sa.union_all(*keys).subquery().c).distinct().subquery("wanted")
     return _present(member, wanted).where(_in_part(member, wanted, part))
-
-
-def fetch(connection: Connection, query: Select[Any], shape: pa.Schema) -> pa.Table:
-    """Run a query for images, and hold its rows as an Arrow table."""
-    rows = connection.execute(query).all()
-    columns = list(zip(*rows, strict=True)) or [() for _ in shape]
-    return pa.Table.from_arrays(
-        [pa.array(c, field.type) for c, field in zip(columns, shape, strict=True)],
-        schema=shape,
-    )
-
-
-def as_text(columns: Sequence[sa.ColumnElement[Any]]) -> list[sa.ColumnElement[Any]]:
-    """Columns as the database prints them."""
-    return [cast(column, Text).label(column.key) for column in columns]
 
 
 def _in_part(member: Member, keys: sa.FromClause, part: Part) -> sa.ColumnElement[bool]:
@@ -119,19 +101,6 @@ def _in_part(member: Member, keys: sa.FromClause, part: Part) -> sa.ColumnElemen
 def _source(table: Table, part: Range) -> sa.TableClause:
     columns = [sa.column(c.name, c.sql_type) for c in table.columns]
     return sa.table(part.table.name, *columns, schema=part.table.schema)
-
-
-def _given(member: Member, table: Table, keys: Keys) -> sa.FromClause:
-    """Keys, printed by one of the databases, as rows of a query."""
-    kinds = key_types(table, member.snapshot)
-    arrays = [
-        cast(cast(literal(list(column), ARRAY(Text)), ARRAY(Text)), ARRAY(kind))
-        for column, kind in zip(zip(*keys, strict=True), kinds, strict=True)
-    ]
-    rows = func.unnest(*arrays).table_valued(
-        *member.snapshot.key_names, name="wanted", joins_implicitly=True
-    )
-    return rows.render_derived()
 
 
 def _present(member: Member, keys: sa.FromClause) -> Select[Any]:

@@ -6,16 +6,20 @@ All of them see the moment that the transactions here have exported.
 from __future__ import annotations
 
 import uuid
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy import Connection, Select, func, select
+from sqlalchemy import Connection, Select, select
 
 from sites import ranges, transport
 from sites.site import Site
 from sites.transport import literal_text
-from snapshots import difference, images, stage, window
+from snapshots import difference, images, keys, stage, window
 from snapshots.comparison import Compared
+from snapshots.keys import Keys
+from snapshots.side import Side, Sides
 from snapshots.stage import Stage
 from snapshots.window import FAST, Member, Window
 
@@ -36,16 +40,6 @@ class Prepared:
     count: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sides:
-    """The two databases of a comparison, each in a transaction that stays open."""
-
-    master: Site
-    site: Site
-    at_master: Connection
-    at_site: Connection
-
-
 def prepare(site: Site, master: Connection, seen: Window, member: Member) -> Prepared:
     """Bring the window's keys to the site; commits there."""
     if member.method != FAST:
@@ -60,7 +54,7 @@ def prepare(site: Site, master: Connection, seen: Window, member: Member) -> Pre
     return Prepared(member=member, keys=keys, count=count)
 
 
-def compare(sides: Sides, seen: Window, ready: Prepared, mine: images.Keys) -> Compared:
+def compare(sides: Sides, seen: Window, ready: Prepared, mine: Keys) -> Compared:
     """Have executors compare a snapshot with its defining query, and stage the result.
 
     Parameters:
@@ -74,16 +68,12 @@ def compare(sides: Sides, seen: Window, ready: Prepared, mine: images.Keys) -> C
         queries = _window_queries(seen, ready, mine)
     else:
         queries = _complete_queries(sides, member)
-    with sides.site.begin() as connection:
+    with sides.site.site.begin() as connection:
         table = stage.create(connection, member)
     load_id = uuid.uuid4()
     attempts = difference.staged(
-        difference.Side(
-            sides.master.libpq_uri(), _texts(queries[0]), _moment(sides.at_master)
-        ),
-        difference.Side(
-            sides.site.libpq_uri(), _texts(queries[1]), _moment(sides.at_site)
-        ),
+        _source(sides.master, queries[0]),
+        _source(sides.site, queries[1]),
         images.schema(member),
         images.key_positions(member),
         difference.Target(table.schema, table.name, load_id),
@@ -94,14 +84,14 @@ def compare(sides: Sides, seen: Window, ready: Prepared, mine: images.Keys) -> C
         attempts=tuple(attempts),
         rows=sum(attempts.values()),
     )
-    keys = None if ready.keys is None else ready.count + len(mine)
+    keys = None if ready.keys is None else ready.count + mine.num_rows
     return Compared(member=member, difference=found, window_keys=keys)
 
 
-_Queries = tuple[list[Select[tuple[object, ...]]], list[Select[tuple[object, ...]]]]
+_Queries = tuple[list[Select[Any]], list[Select[Any]]]
 
 
-def _window_queries(seen: Window, ready: Prepared, mine: images.Keys) -> _Queries:
+def _window_queries(seen: Window, ready: Prepared, mine: Keys) -> _Queries:
     member = ready.member
     assert seen.since is not None
     assert ready.keys is not None
@@ -109,27 +99,21 @@ def _window_queries(seen: Window, ready: Prepared, mine: images.Keys) -> _Querie
     theirs = [
         images.of_changed(member, seen.since, part=(n, parts)) for n in range(parts)
     ]
-    theirs += [
-        images.of_keys(member, mine[first : first + images.CHUNK])
-        for first in range(0, len(mine), images.CHUNK)
-    ]
-    keys = [select(*ready.keys.c), window.site_keys(member.snapshot)]
-    present = [images.at_site(member, keys, part=(n, parts)) for n in range(parts)]
+    theirs += [images.of_keys(member, some) for some in keys.chunks(mine)]
+    here = [select(*ready.keys.c), window.site_keys(member.snapshot)]
+    present = [images.at_site(member, here, part=(n, parts)) for n in range(parts)]
     return theirs, present
 
 
 def _complete_queries(sides: Sides, member: Member) -> _Queries:
-    theirs = ranges.ctid_ranges(sides.at_master, member.snapshot.master)
-    present = ranges.ctid_ranges(sides.at_site, member.snapshot.base)
+    theirs = ranges.ctid_ranges(sides.master.at, member.snapshot.master)
+    present = ranges.ctid_ranges(sides.site.at, member.snapshot.base)
     return (
         [images.at_master(member, part) for part in theirs],
         [images.present(member, part) for part in present],
     )
 
 
-def _texts(queries: list[Select[tuple[object, ...]]]) -> list[str]:
-    return [literal_text(query) for query in queries]
-
-
-def _moment(connection: Connection) -> str:
-    return str(connection.scalar(select(func.pg_export_snapshot())))
+def _source(side: Side, queries: Sequence[Select[Any]]) -> difference.Side:
+    texts = [literal_text(query) for query in queries]
+    return difference.Side(side.site.libpq_uri(), texts, side.moment())

@@ -11,7 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from sqlalchemy import (
+    ColumnElement,
     Connection,
+    Text,
     cast,
     delete,
     func,
@@ -37,6 +39,9 @@ from snapshots.work import Work
 #: milliseconds of his wait the merge must not wait for him. Rows that it gives
 #: up so are held back.
 LOCK_TIMEOUT = "20ms"
+
+#: What sorts and joins of many differences need to stay in memory.
+WORK_MEMORY = 64 * 2**20
 
 #: A merge whose program is stopped keeps no row from users for longer.
 IDLE_TIMEOUT = "30s"
@@ -76,10 +81,17 @@ def prepare(connection: Connection, group: RefreshGroup) -> None:
         func.set_config("idle_in_transaction_session_timeout", IDLE_TIMEOUT, True),
         func.set_config("snaptide.origin", group.master, True),
         func.set_config("synchronous_commit", "on", True),
+        func.set_config("work_mem", _work_memory(), True),
     )
     connection.execute(set_local)
     refresh_group.lock_at(connection, group)
     connection.execute(text("SET CONSTRAINTS ALL DEFERRED"))
+
+
+def _work_memory() -> ColumnElement[str]:
+    """As much as the site gives, but not less than we need."""
+    given = func.pg_size_bytes(func.current_setting("work_mem"))
+    return cast(func.greatest(given, WORK_MEMORY) / 1024, Text) + "kB"
 
 
 def merge(

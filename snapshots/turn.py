@@ -19,7 +19,6 @@ from snapshots import (
     enrolment,
     first_load,
     idle,
-    images,
     large,
     stage,
     window,
@@ -27,9 +26,10 @@ from snapshots import (
 from snapshots.commit import commit
 from snapshots.comparison import Compared, Small
 from snapshots.errors import PositionMoved
-from snapshots.large import Sides
+from snapshots.keys import Keys
 from snapshots.merge import Merged
 from snapshots.reports import SnapshotReport
+from snapshots.side import Side, Sides
 from snapshots.stage import Stage
 from snapshots.task import Task
 from snapshots.window import LOAD, Member, Window
@@ -54,12 +54,15 @@ def run(task: Task, told: Progress | None) -> tuple[Window, tuple[SnapshotReport
         )
         site.rollback()
         faults.point("refresh.after_window")
+        sides = Sides(
+            master=Side(site=task.master, at=master), site=Side(site=task.site, at=site)
+        )
         known = [m for m in seen.members if m.method != LOAD]
-        ready = [_ready(task, master, seen, member) for member in known]
+        ready = [_ready(sides, seen, member) for member in known]
         # Only now does the site's own moment begin.
         site.execution_options(isolation_level="REPEATABLE READ")
         here = position.current(site)
-        mine = [comparison.site_keys(site, member) for member in known]
+        mine = [comparison.site_keys(sides.site, member) for member in known]
         if idle.is_idle(master, site, task, seen, ready, mine):
             idle.note(task)
             return seen, _unchanged(seen)
@@ -68,9 +71,6 @@ def run(task: Task, told: Progress | None) -> tuple[Window, tuple[SnapshotReport
         master.scalar(select(1))
         loaded = _load(task, master, seen, told)
         faults.point("refresh.after_load")
-        sides = Sides(
-            master=task.master, site=task.site, at_master=master, at_site=site
-        )
         compared = _compare(sides, seen, ready, mine)
     faults.point("refresh.after_stage")
     merged = commit(task, seen, compared, here)
@@ -106,21 +106,19 @@ def _meet(task: Task, seen: Window) -> None:
         peers.meet(site, master, task.who, seen.master)
 
 
-def _ready(
-    task: Task, master: Connection, seen: Window, member: Member
-) -> images.Keys | large.Prepared:
+def _ready(sides: Sides, seen: Window, member: Member) -> Keys | large.Prepared:
     """What has to be known of the window before the site's own moment begins."""
-    keys = comparison.small_window(master, seen, member)
-    if keys is None:
-        return large.prepare(task.site, master, seen, member)
-    return keys
+    found = comparison.small_window(sides.master, seen, member)
+    if found is None:
+        return large.prepare(sides.site.site, sides.master.at, seen, member)
+    return found
 
 
 def _compare(
     sides: Sides,
     seen: Window,
-    ready: Sequence[images.Keys | large.Prepared],
-    mine: Sequence[images.Keys],
+    ready: Sequence[Keys | large.Prepared],
+    mine: Sequence[Keys],
 ) -> list[Compared]:
     """The differences of all snapshots, in their order: small ones in one job."""
     known = [m for m in seen.members if m.method != LOAD]
@@ -129,7 +127,7 @@ def _compare(
         for member, changed, keys in zip(known, ready, mine, strict=True)
         if not isinstance(changed, large.Prepared)
     ]
-    compared = comparison.compare(sides.at_master, sides.at_site, small)
+    compared = comparison.compare(sides, small)
     return [
         large.compare(sides, seen, changed, keys)
         if isinstance(changed, large.Prepared)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +9,7 @@ import pyarrow as pa
 import sqlalchemy as sa
 from sqlalchemy import Connection, TableClause, func, select, update
 
-from sites import ddl, transport
+from sites import arrow, ddl, transport
 from sites.ddl import NewColumn
 from sites.staged import Staged
 from sites.triggers import numbered
@@ -19,8 +18,8 @@ from snapshots import stage
 from snapshots.stage import Stage
 from snapshots.window import Member
 
-#: Work tables of this size are worth statistics.
-_WORTH_ANALYZING = 1000
+#: Work tables of this size are worth an index and statistics.
+_LARGE = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,9 +57,7 @@ def create(connection: Connection, member: Member, number: int) -> Work:
             NewColumn(name="kind", type='"char"', nullable=False),
             NewColumn(name="held", type="boolean", nullable=False, default="false"),
             NewColumn(name="why", type="text"),
-            NewColumn(
-                name="no", type="bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY"
-            ),
+            NewColumn(name="no", type="bigint GENERATED ALWAYS AS IDENTITY"),
             *(
                 NewColumn(
                     name=n,
@@ -105,10 +102,12 @@ def take(connection: Connection, work: Work, difference: pa.Table | Stage) -> No
         rows = difference.num_rows
         columns = ["kind", *numbered("n", work.member.carried)]
         if rows:
-            transport.copy_rows(connection, work.table, columns, _rows(difference))
+            pieces = arrow.csv(difference)
+            transport.copy_csv(connection, work.table, columns, pieces)
     if rows:
         _pair_equal_keys(connection, work)
-    if rows >= _WORTH_ANALYZING:
+    if rows >= _LARGE:
+        ddl.index_temporary(connection, work.table.name, "no")
         transport.analyze(connection, work.table)
 
 
@@ -186,9 +185,3 @@ def _pair_equal_keys(connection: Connection, work: Work) -> None:
     numbers = list(connection.scalars(pairs))
     if numbers:
         connection.execute(sa.delete(work.table).where(work.table.c.no.in_(numbers)))
-
-
-def _rows(difference: pa.Table) -> Iterator[tuple[object, ...]]:
-    for batch in difference.to_batches():
-        columns = [column.to_pylist() for column in batch.columns]
-        yield from zip(*columns, strict=True)

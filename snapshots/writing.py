@@ -14,7 +14,16 @@ from dataclasses import dataclass
 from functools import partial
 
 from psycopg import errors as pg
-from sqlalchemy import Connection, Delete, Update, exists, func, select, text
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Delete,
+    Update,
+    exists,
+    func,
+    select,
+    text,
+)
 from sqlalchemy.exc import DBAPIError
 
 from deferred import sqlstate
@@ -195,16 +204,16 @@ def _free(rows: range) -> dict[str, object]:
 
 def _take(connection: Connection, step: _Step) -> None:
     """Take one step, or find out which rows are in its way."""
-    numbers = _numbers(connection, step)
-    if not numbers:
+    rows = _extent(connection, step)
+    if not rows:
         return
     _announce(connection, step.changes)
     try:
         with connection.begin_nested():
-            missing: _Missing = dict.fromkeys(step.run(connection, _span(numbers)))
+            missing: _Missing = dict.fromkeys(step.run(connection, rows))
     except (DBAPIError, RowsSwallowed) as error:
         _reason(error)
-        missing = _look_for(connection, step, numbers)
+        missing = _look_for(connection, step, _numbers(connection, step))
         # Empty: whoever was in the way has gone. All is written once more.
         raise _InTheWay(step.changes, missing) from None
     if missing:
@@ -258,11 +267,21 @@ def _reason(error: DBAPIError | RowsSwallowed) -> str | None:
 
 
 def _numbers(connection: Connection, step: _Step) -> list[int]:
-    number, kind = step.changes.table.c.no, step.changes.table.c.kind
-    query = (
-        select(number).where(step.changes.free, kind.in_(step.kinds)).order_by(number)
-    )
+    number = step.changes.table.c.no
+    query = select(number).where(*_written(step)).order_by(number)
     return list(connection.scalars(query))
+
+
+def _extent(connection: Connection, step: _Step) -> range:
+    """From the first number of a step's rows to the last; empty if there are none."""
+    number = step.changes.table.c.no
+    ends = select(func.min(number), func.max(number)).where(*_written(step))
+    first, last = connection.execute(ends).one()
+    return range(0) if first is None else range(first, last + 1)
+
+
+def _written(step: _Step) -> tuple[ColumnElement[bool], ...]:
+    return step.changes.free, step.changes.table.c.kind.in_(step.kinds)
 
 
 def _span(numbers: list[int]) -> range:

@@ -11,7 +11,7 @@ import pytest
 
 import snapshots
 from sites import Directory, Site
-from snapshots import images
+from snapshots.side import Side
 from tests.fix_moments import Moments
 from tests.fix_sites import log, rows, run
 from tests.stories import assert_equal_to_master, refresh, user
@@ -145,19 +145,19 @@ def test_money_moves_between_window_and_members(
             "UPDATE public.cash SET money = money + 7 WHERE id = 1",
         )
 
-    fetch = images.fetch
+    read = Side.read
 
-    def move_and_fetch(*args: Any) -> pa.Table:
+    def move_and_read(*args: Any, **options: Any) -> pa.Table:
         move()
-        return fetch(*args)
+        return read(*args, **options)
 
-    monkeypatch.setattr(images, "fetch", move_and_fetch)
+    monkeypatch.setattr(Side, "read", move_and_read)
     for point in ("refresh.after_window", "refresh.after_stage"):
         move()
         moments.at(point, move)
         refresh(jfk, "bank")
         assert rows(jfk, TOTAL) == [(MONEY,)]
-    monkeypatch.setattr(images, "fetch", fetch)
+    monkeypatch.setattr(Side, "read", read)
     refresh(jfk, "bank")
     assert_equal_to_master(jfk)
 

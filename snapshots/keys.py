@@ -1,0 +1,87 @@
+"""Keys of rows, as the databases print them: one column of texts for each part."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import sqlalchemy as sa
+from sqlalchemy import Select, Text, cast, select
+from sqlalchemy.dialects.postgresql import ARRAY
+
+from snapshots.side import FEW, Side
+
+#: Keys in one statement.
+CHUNK = 250_000
+
+#: A table with the columns `k1`, `k2`, ...
+Keys: TypeAlias = pa.Table
+
+
+def none(names: Sequence[str]) -> Keys:
+    """No keys."""
+    return _shape(names).empty_table()
+
+
+def read(
+    side: Side,
+    query: Select[Any],
+    names: Sequence[str],
+    most: Callable[[], int] | None = None,
+) -> Keys | None:
+    """Keys that a query finds; None if there are too many.
+
+    Parameters:
+        most: how many may be; asked only if they are more than a few.
+    """
+    found = query.subquery()
+    columns: list[Any] = [cast(found.c[name], Text).label(name) for name in names]
+    texts = select(*columns)
+    few = side.read(texts.limit(FEW + 1), _shape(names), many=False)
+    if few.num_rows <= FEW:
+        return few
+    limit = None if most is None else most()
+    if limit is not None:
+        texts = texts.limit(limit + 1)
+    every = side.read(texts, _shape(names), many=True)
+    return None if limit is not None and every.num_rows > limit else every
+
+
+def together(first: Keys, second: Keys) -> Keys:
+    """The keys of both, those of the same spelling once."""
+    if not (first.num_rows and second.num_rows):
+        return first if first.num_rows else second
+    both = pa.concat_tables([first, second])
+    return both.group_by(both.column_names, use_threads=False).aggregate([])
+
+
+def chunks(keys: Keys) -> Iterator[Keys]:
+    """Keys in parts, of so many as one statement takes."""
+    for first in range(0, keys.num_rows, CHUNK):
+        yield keys.slice(first, CHUNK)
+
+
+def as_rows(keys: Keys, kinds: Sequence[sa.types.TypeEngine[Any]]) -> sa.FromClause:
+    """Keys as rows of a query, with their own types again."""
+    arrays = [
+        cast(sa.literal(_array(column), Text), ARRAY(kind))
+        for column, kind in zip(keys.columns, kinds, strict=True)
+    ]
+    found = sa.func.unnest(*arrays).table_valued(
+        *keys.column_names, name="wanted", joins_implicitly=True
+    )
+    return found.render_derived()
+
+
+def _array(texts: pa.ChunkedArray) -> str:
+    """Texts as the database writes an array."""
+    for special in ("\\", '"'):
+        texts = pc.replace_substring(texts, special, "\\" + special)
+    quoted = pc.binary_join_element_wise('"', texts, '"', "")
+    return "{" + ",".join(quoted.to_pylist()) + "}"
+
+
+def _shape(names: Sequence[str]) -> pa.Schema:
+    return pa.schema([(name, pa.string()) for name in names])

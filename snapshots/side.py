@@ -1,0 +1,69 @@
+"""The two databases of a comparison, each read at one moment."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from sqlalchemy import Connection, Select, func, select
+
+from sites import arrow
+from sites.site import Site
+from sites.transport import literal_text
+
+#: More rows than this are worth a connection that reads them as Arrow tables.
+FEW = 10_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Side:
+    """A database, and a REPEATABLE READ transaction there that stays open."""
+
+    site: Site
+    at: Connection
+
+    def moment(self) -> str:
+        """The name by which others can see the moment of the transaction."""
+        return str(self.at.scalar(select(func.pg_export_snapshot())))
+
+    def read(self, query: Select[Any], shape: pa.Schema, *, many: bool) -> pa.Table:
+        """Run a query, and hold its rows as an Arrow table.
+
+        Parameters:
+            query: casts to text what must travel as text (`sites.arrow.carrier`).
+            many: whether it is likely to find more than a few rows.
+        """
+        if many:
+            sql = literal_text(query)
+            found = arrow.read_table(self.site.libpq_uri(), sql, snapshot=self.moment())
+            return pa.Table.from_arrays(found.columns, schema=shape)
+        rows = self.at.execute(query).all()
+        columns = list(zip(*rows, strict=True)) or [() for _ in shape]
+        return pa.Table.from_arrays(
+            [pa.array(c, f.type) for c, f in zip(columns, shape, strict=True)],
+            schema=shape,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sides:
+    """Both of them."""
+
+    master: Side
+    site: Side
+
+    def read(
+        self, there: Select[Any], here: Select[Any], shape: pa.Schema, *, many: bool
+    ) -> tuple[pa.Table, pa.Table]:
+        """Read from both, at the same time where that is worth it."""
+        if not many:
+            return (
+                self.master.read(there, shape, many=False),
+                self.site.read(here, shape, many=False),
+            )
+        with ThreadPoolExecutor(max_workers=1) as beside:
+            theirs = beside.submit(self.master.read, there, shape, many=True)
+            present = self.site.read(here, shape, many=True)
+            return theirs.result(), present

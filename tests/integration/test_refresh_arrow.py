@@ -1,0 +1,90 @@
+"""Refreshes of more rows than a few, which this process reads as Arrow tables."""
+
+import pytest
+
+import snapshots
+from sites import Directory, Site
+from sites.names import QualifiedName
+from sites.ranges import rows_within
+from snapshots import comparison, keys, large
+from tests.fix_sites import log, rows, run
+from tests.stories import refresh
+
+pytestmark = pytest.mark.usefixtures("spark")
+
+ALL = "SELECT * FROM public.t ORDER BY k, n"
+
+
+@pytest.fixture
+def pair(sites: Directory, monkeypatch: pytest.MonkeyPatch) -> Directory:
+    """A table whose keys, texts and bytes are what quoting is for."""
+    # Few are five, and the statements take 20 keys each.
+    for module in (keys, comparison):
+        monkeypatch.setattr(module, "FEW", 5)
+    monkeypatch.setattr(keys, "CHUNK", 20)
+    monkeypatch.setattr(large, "prepare", lambda *_: pytest.fail("executors"))
+    run(
+        sites["hq"],
+        "CREATE TABLE public.t (k text, n numeric, b boolean, y bytea, s varchar(9),"
+        " i int[], PRIMARY KEY (k, n))",
+        r"""INSERT INTO public.t SELECT
+          (ARRAY['', '"', '\', '{a,b}', E'\n\\.\n', 'NULL', 'é %s'])[i % 7 + 1], i,
+          NULLIF(i % 3, 0) = 1, decode(lpad(to_hex(i), 4, '0'), 'hex'),
+          (ARRAY[NULL, '', '"', E'a\r\nb', ',', '\N'])[i % 6 + 1], ARRAY[[i, NULL]]
+        FROM generate_series(1, 90) i""",
+    )
+    log(sites["hq"], "t")
+    snapshots.create(sites["jfk"], "t", master="hq", updatable=True)
+    refresh(sites["jfk"], "t")
+    return sites
+
+
+def change(hq: Site) -> None:
+    run(
+        hq,
+        r"UPDATE public.t SET b = NOT b, y = y || '\x22'::bytea, i = NULL"
+        " WHERE n <= 30",
+        "UPDATE public.t SET s = NULLIF('', s) WHERE n BETWEEN 31 AND 60",
+        "DELETE FROM public.t WHERE n > 80",
+        "INSERT INTO public.t SELECT k, n + 100, NULL, '', '', '{}' FROM public.t"
+        " WHERE n <= 10",
+    )
+
+
+@pytest.mark.parametrize("method", ["f", "c"])
+def test_all_values_arrive(pair: Directory, method: str) -> None:
+    hq, jfk = pair["hq"], pair["jfk"]
+    change(hq)
+    done = refresh(jfk, "t", method=method, allow_mass_delete=True)["t"]
+    assert (done.inserted, done.deleted, done.held_back) == (10, 10, 0)
+    assert rows(jfk, ALL) == rows(hq, ALL)
+    assert refresh(jfk, "t", method=method)["t"].updated == 0
+
+
+def test_key_that_the_sites_spell_differently_is_one_row(pair: Directory) -> None:
+    hq, jfk = pair["hq"], pair["jfk"]
+    run(jfk, "UPDATE public.t SET b = NULL WHERE n <= 25")
+    run(jfk, "INSERT INTO public.t (k, n, s) VALUES ('new', 1.50, 'mine')")
+    run(hq, "INSERT INTO public.t (k, n, s) VALUES ('new', 1.5, 'theirs')")
+    run(hq, "UPDATE public.t SET s = 'both' WHERE n <= 25")
+    run(hq, "DELETE FROM public.t WHERE n BETWEEN 26 AND 28")
+    done = refresh(jfk, "t", push_deferred_rpc=False)["t"]
+    # The changes of the site are pending: each of these rows is held back, once.
+    assert (done.held_back, done.deleted) == (26, 3)
+
+
+def test_wide_rows_are_left_to_executors(sites: Directory) -> None:
+    run(
+        sites["hq"],
+        "CREATE TABLE public.wide (id int PRIMARY KEY, v text)",
+        "ALTER TABLE public.wide ALTER v SET STORAGE EXTERNAL",
+        "INSERT INTO public.wide SELECT i, repeat('x', 10000)"
+        " FROM generate_series(1, 100) i",
+    )
+    wide = QualifiedName("public", "wide")
+    with sites["hq"].connect() as connection:
+        assert rows_within(connection, wide, 2**20) is None
+    run(sites["hq"], "ANALYZE public.wide")
+    with sites["hq"].connect() as connection:
+        # 10 kB and what lies around it.
+        assert rows_within(connection, wide, 2**20) in range(50, 105)
