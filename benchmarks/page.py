@@ -96,7 +96,7 @@ def _scale_out(results: Sequence[Result]) -> list[str]:
     words = (
         "The same refresh gave the same rows on a Spark standalone cluster of two"
         f" workers of one core each and on `local[*]`. It {pays}. Windows of up to"
-        " 50,000 rows are compared as they are read, wherever Spark is.\n"
+        " 250,000 rows are compared as they are read, wherever Spark is.\n"
     )
     return ["## A cluster of two workers\n", words]
 

@@ -34,7 +34,7 @@ BENCHMARKS: dict[str, tuple[Callable[[int], list[Result]], int]] = {
     "push": (push.run, 100_000),
     "push-size": (push_size.run, 1_000_000),
     "refresh": (refresh.run, 1_000_000),
-    "scale-out": (scale_out.run, 500_000),
+    "scale-out": (scale_out.run, 1_000_000),
     "streams": (streams.run, 500),
     "sync": (sync.run, 500),
     "table-size": (table_size.run, 1_000_000),

@@ -10,6 +10,7 @@ from typing import Any
 
 from psycopg import sql
 from sqlalchemy import (
+    ColumnElement,
     Connection,
     Row,
     Text,
@@ -182,16 +183,36 @@ def reaches_back_to(connection: Connection, log: Row[Any], since: str) -> bool:
     table = QualifiedName(log.table_schema, log.table_name)
     if not triggers.are_there(connection, table, log.log_table):
         return False
+    reaching = select(_reaches(since)).where(snapshot_log.c.id == log.id)
+    return bool(connection.scalar(reaching))
+
+
+def reaching_back_to(
+    connection: Connection, tables: Sequence[QualifiedName], since: str
+) -> dict[QualifiedName, str]:
+    """The logs of these tables that hold every change since a position, by table."""
+    at = tuple_(snapshot_log.c.table_schema, snapshot_log.c.table_name)
+    wanted = [(table.schema, table.name) for table in tables]
+    found = connection.execute(
+        select(
+            snapshot_log.c.table_schema,
+            snapshot_log.c.table_name,
+            snapshot_log.c.log_table,
+        ).where(at.in_(wanted), _reaches(since))
+    )
+    logs = {QualifiedName(row[0], row[1]): str(row[2]) for row in found}
+    return {
+        table: log
+        for table, log in logs.items()
+        if triggers.are_there(connection, table, log)
+    }
+
+
+def _reaches(since: str) -> ColumnElement[bool]:
     old = cast(literal(since), PgSnapshot())
-    return bool(
-        connection.scalar(
-            select(
-                and_(
-                    position.visible(snapshot_log.c.created_xid, old),
-                    func.pg_snapshot_xmin(old) >= snapshot_log.c.horizon,
-                )
-            ).where(snapshot_log.c.id == log.id)
-        )
+    return and_(
+        position.visible(snapshot_log.c.created_xid, old),
+        func.pg_snapshot_xmin(old) >= snapshot_log.c.horizon,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -179,6 +180,42 @@ class Table:
             sa.column(c.name, c.sql_type) for c in self.columns
         ]
         return sa.table(self.name, *columns, schema=self.schema)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Glance:
+    """As much of a table as tells whether it is still what it was."""
+
+    columns: frozenset[str]
+    #: Row-level security applies to what this user reads.
+    hides_rows: bool
+    #: The names of its foreign keys to the tables asked for.
+    references: frozenset[str]
+
+
+def glance(
+    connection: Connection,
+    tables: Sequence[QualifiedName],
+    parents: Sequence[QualifiedName],
+) -> dict[QualifiedName, Glance]:
+    """Look at several tables at once; who is not there is not in it."""
+    rows = connection.execute(
+        text(load("glance")),
+        {
+            "schemas": [name.schema for name in tables],
+            "names": [name.name for name in tables],
+            "parent_schemas": [name.schema for name in parents],
+            "parent_names": [name.name for name in parents],
+        },
+    )
+    return {
+        QualifiedName(row.schema, row.name): Glance(
+            columns=frozenset(row.columns),
+            hides_rows=row.hides_rows,
+            references=frozenset(row.references),
+        )
+        for row in rows
+    }
 
 
 def describe(connection: Connection, table: QualifiedName) -> Table:

@@ -1,24 +1,29 @@
 """A refresh that finds nothing to do, which is what most of them find.
 
-It moves no position, so neither side has to remember that they met: nothing would
-be lost with it. The group shows the master as it is now all the same.
+It is found out in few statements, each of them for the whole group. Such a refresh
+moves no position, so neither side has to remember that they met: nothing would be
+lost with it. The group shows the master as it is now all the same.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection
 from datetime import timedelta
 
 import sqlalchemy as sa
 from sqlalchemy import Connection, cast, func, literal, select, text
 
-from deferred import covered
-from masters import registration
-from sites.types import PgSnapshot
-from snapshots import base_table, large, refresh_group, snapshot
-from snapshots.keys import Keys
+from deferred import covered, marker
+from masters import registration, snapshot_log
+from sites import position, ranges, table
+from sites.catalog import SCHEMA
+from sites.identity import Identity
+from sites.table import Glance
+from sites.types import PgSnapshot, Xid8
+from snapshots import refresh_group, snapshot
+from snapshots.snapshot import Snapshot
 from snapshots.task import Task
-from snapshots.window import FAST, Window
+from snapshots.window import FAST
 
 #: A master hears of a snapshot at least so often, whether anything changes or not.
 SILENCE = timedelta(days=1)
@@ -28,25 +33,31 @@ def is_idle(
     master: Connection,
     site: Connection,
     task: Task,
-    seen: Window,
-    ready: Sequence[Keys | large.Prepared],
-    mine: Sequence[Keys],
+    them: Identity,
+    known: Collection[str],
 ) -> bool:
     """Whether a turn may end here: nothing differs, and no position need move.
 
+    Where it says no, the turn looks closer, and says what is wrong if anything is.
+
     Parameters:
-        master, site: in the transactions whose moments were read.
-        ready, mine: the keys that changed at the master, and those of the site's log.
+        master: in the transaction whose moment the group will show.
+        site: its moment begins after the master's.
+        them: the master, as it was found to be just now.
+        known: snapshots that the master kept its log for all the time.
     """
-    if any(ready) or any(mine) or any(m.method != FAST for m in seen.members):
+    whose = task.group.master_id, task.group.incarnation
+    if not _is_settled(task, known) or (them.site_id, them.incarnation) != whose:
         return False
+    logs = snapshot_log.reaching_back_to(
+        master, [m.master for m in task.members], str(task.group.position)
+    )
     return (
-        task.group.last_error is None
-        and task.group.incarnation == seen.master.incarnation
-        and not any(m.changed_parts for m in seen.members)
-        and not base_table.missing_references(seen.members)
-        and _answered(site, task, seen)
-        and _needs_no_word(master, task, seen)
+        all(m.master in logs for m in task.members)
+        and _holds_nothing(master, task, [*logs.values()])
+        and _looks_as_before(master, site, task)
+        and not site.scalar(select(sa.or_(*map(_wants_a_look, task.members))))
+        and _is_answered(master, site, task)
     )
 
 
@@ -61,25 +72,67 @@ def note(task: Task) -> None:
         snapshot.note_refreshed(connection, task.group.name, FAST)
 
 
-def _answered(site: Connection, task: Task, seen: Window) -> bool:
+def _is_settled(task: Task, known: Collection[str]) -> bool:
+    """Whether the group has a moment, and nothing is wrong with it or else asked."""
+    return (
+        task.group.position is not None
+        and task.group.last_error is None
+        and "c" not in task.methods.values()
+        and all(m.loaded and m.key in known for m in task.members)
+    )
+
+
+def _holds_nothing(master: Connection, task: Task, logs: list[str]) -> bool:
+    """Whether the logs hold nothing new, nor let anything go if they knew how far."""
+    since = str(task.group.position)
+    old, now = cast(literal(since), PgSnapshot()), func.pg_current_snapshot()
+    reasons: list[sa.ColumnElement[bool]] = [
+        func.pg_snapshot_xmax(now) < func.pg_snapshot_xmax(old),
+        registration.silent(task.who.site_id, [m.key for m in task.members], SILENCE),
+    ]
+    for name in logs:
+        log = sa.table(name, sa.column("xid", Xid8()), schema=SCHEMA)
+        kept = sa.and_(
+            log.c.xid >= func.pg_snapshot_xmin(old),
+            log.c.xid < func.pg_snapshot_xmin(now),
+        )
+        reasons += [
+            select(log.c.xid).where(found).exists()
+            for found in (position.since(log.c.xid, since), kept)
+        ]
+    return not master.scalar(select(sa.or_(*reasons)))
+
+
+def _looks_as_before(master: Connection, site: Connection, task: Task) -> bool:
+    """Whether the tables are those of the last refresh, foreign keys included."""
+    whole = [m.master for m in task.members if m.condition is None]
+    there = table.glance(master, [m.master for m in task.members], whole)
+    bases = [m.base for m in task.members]
+    here = table.glance(site, bases, bases)
+    return all(
+        m.master in there
+        and m.base in here
+        and _fits(m, there[m.master])
+        and _fits(m, here[m.base])
+        and there[m.master].references <= here[m.base].references
+        and ranges.leaves(master, m.master).keys() == set(m.master_parts or ())
+        for m in task.members
+    )
+
+
+def _fits(member: Snapshot, seen: Glance) -> bool:
+    return not seen.hides_rows and seen.columns >= set(member.columns)
+
+
+def _wants_a_look(member: Snapshot) -> sa.ColumnElement[bool]:
+    view = sa.table(member.log_view, schema=SCHEMA)
+    return select(literal(1)).select_from(view).exists()
+
+
+def _is_answered(master: Connection, site: Connection, task: Task) -> bool:
     """Whether the queues are as far as the marker: purge asks them."""
     keys = [m.key for m in task.members if m.updatable]
-    at = seen.marker
-    return not keys or covered.covers(site, keys, at.batch_no, at.order_no)
-
-
-def _needs_no_word(master: Connection, task: Task, seen: Window) -> bool:
-    """Whether the log could let nothing go if it knew how far we are."""
-    assert seen.since is not None
-    old = cast(literal(seen.since), PgSnapshot())
-    now = func.pg_current_snapshot()
-    kept = [
-        select(log.c.kind)
-        .where(log.c.xid >= func.pg_snapshot_xmin(old))
-        .where(log.c.xid < func.pg_snapshot_xmin(now))
-        .exists()
-        for log in (member.log() for member in seen.members)
-    ]
-    keys = [m.key for m in task.members]
-    silent = registration.silent(task.who.site_id, keys, SILENCE)
-    return not master.scalar(select(sa.or_(silent, *kept)))
+    if not keys:
+        return True
+    at = marker.read(master, task.who.site_id)
+    return covered.covers(site, keys, at.batch_no, at.order_no)

@@ -6,11 +6,12 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 
+from sqlalchemy import Connection
 from sqlalchemy.exc import SQLAlchemyError
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt
 
 import deferred
-from deferred import PushReport, queue
+from deferred import queue
 from sites import identity
 from sites.activity import Progress
 from sites.errors import SnaptideError
@@ -71,8 +72,12 @@ def refresh(
     """
     started = time.monotonic()
     named = _split(what)
-    group = _group_of(site, named)
-    pushed = _push(site, group.master) if push_deferred_rpc else None
+    with site.connect() as connection:
+        identity.confirm(connection, site.name)
+        group = _group_of(connection, named)
+        has_queues = bool(queue.list_queues(connection, group.master))
+    pushes = push_deferred_rpc and has_queues
+    pushed = deferred.push(site, group.master) if pushes else None
     rules = Rules(
         keep_pending=keep_pending,
         allow_mass_delete=allow_mass_delete,
@@ -84,12 +89,12 @@ def refresh(
                 given = task.read(site, group.name, named, method, rules)
                 if not refresh_after_errors:
                     task.refuse_errors(given)
-                seen, reports = turn.run(given, progress)
+                position, reports = turn.run(given, progress)
     return RefreshReport(
         site=site.name,
         group=group.name,
         snapshots=reports,
-        position=seen.position,
+        position=position,
         seconds=time.monotonic() - started,
         pushed=pushed,
     )
@@ -111,28 +116,20 @@ def _split(what: str | Sequence[str]) -> list[str]:
     return [part.strip() for part in parts if part.strip()]
 
 
-def _group_of(site: Site, named: list[str]) -> RefreshGroup:
-    with site.connect() as connection:
-        identity.confirm(connection, site.name)
-        if len(named) == 1 and (found := refresh_group.find(connection, named[0])):
-            return found
-        if not named:
-            raise UnknownSnapshot("There is nothing to refresh.")
-        groups = {snapshot.read(connection, n).refresh_group for n in named}
-        if len(groups) > 1:
-            raise DifferentGroups(
-                f"{', '.join(named)} belong to the groups {', '.join(sorted(groups))}.",
-                groups=sorted(groups),
-            )
-        group = refresh_group.find(connection, groups.pop())
+def _group_of(connection: Connection, named: list[str]) -> RefreshGroup:
+    if len(named) == 1 and (found := refresh_group.find(connection, named[0])):
+        return found
+    if not named:
+        raise UnknownSnapshot("There is nothing to refresh.")
+    groups = {snapshot.read(connection, n).refresh_group for n in named}
+    if len(groups) > 1:
+        raise DifferentGroups(
+            f"{', '.join(named)} belong to the groups {', '.join(sorted(groups))}.",
+            groups=sorted(groups),
+        )
+    group = refresh_group.find(connection, groups.pop())
     assert group is not None
     return group
-
-
-def _push(site: Site, master: str) -> PushReport | None:
-    with site.connect() as connection:
-        has_queues = bool(queue.list_queues(connection, master))
-    return deferred.push(site, master) if has_queues else None
 
 
 def _again() -> Retrying:

@@ -32,17 +32,27 @@ from snapshots.reports import SnapshotReport
 from snapshots.side import Side, Sides
 from snapshots.stage import Stage
 from snapshots.task import Task
-from snapshots.window import LOAD, Member, Window
+from snapshots.window import FAST, LOAD, Member, Window
 
 
-def run(task: Task, told: Progress | None) -> tuple[Window, tuple[SnapshotReport, ...]]:
-    """Read, compare and merge once; commits at the site, then at the master."""
+def run(task: Task, told: Progress | None) -> tuple[str, tuple[SnapshotReport, ...]]:
+    """Read, compare and merge once; commits at the site, then at the master.
+
+    Returns:
+        The position that the group shows now, and what became of its snapshots.
+    """
     with task.site.connect() as site, task.master.connect() as master:
         # Neither side was restored to before their last contact.
-        agreement.confirm_for_refresh(site, master, task.who, task.group.master)
+        name = task.group.master
+        them = agreement.confirm_for_refresh(site, master, task.who, name)
         registered = enrolment.register_new(master, task)
         faults.point("refresh.after_register")
         _hold_moment(master, task)
+        if idle.is_idle(master, site, task, them, registered):
+            here = position.current(master)
+            idle.note(task)
+            return here, _unchanged(task)
+        site.rollback()
         seen = window.read(
             master,
             site,
@@ -63,9 +73,6 @@ def run(task: Task, told: Progress | None) -> tuple[Window, tuple[SnapshotReport
         site.execution_options(isolation_level="REPEATABLE READ")
         here = position.current(site)
         mine = [comparison.site_keys(sides.site, member) for member in known]
-        if idle.is_idle(master, site, task, seen, ready, mine):
-            idle.note(task)
-            return seen, _unchanged(seen)
         _meet(task, seen)
         # It is still the one that was read, and has not gone back since.
         master.scalar(select(1))
@@ -82,7 +89,7 @@ def run(task: Task, told: Progress | None) -> tuple[Window, tuple[SnapshotReport
     with task.master.begin() as connection:
         keys = [m.key for m in task.members]
         registration.advance(connection, task.who.site_id, keys, seen.position)
-    return seen, _reports(seen, compared, merged, loaded)
+    return seen.position, _reports(seen, compared, merged, loaded)
 
 
 def _hold_moment(master: Connection, task: Task) -> None:
@@ -177,10 +184,9 @@ def _link(task: Task, seen: Window) -> None:
                     step(connection, reference)
 
 
-def _unchanged(seen: Window) -> tuple[SnapshotReport, ...]:
+def _unchanged(task: Task) -> tuple[SnapshotReport, ...]:
     return tuple(
-        SnapshotReport(name=m.snapshot.key, method=m.method, window_keys=0)
-        for m in seen.members
+        SnapshotReport(name=m.key, method=FAST, window_keys=0) for m in task.members
     )
 
 

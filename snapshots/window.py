@@ -61,11 +61,6 @@ class Member:
         return tuple(self.parts[oid] for oid in sorted(new))
 
     @property
-    def changed_parts(self) -> bool:
-        """Whether other tables hold the master's rows now than at the last refresh."""
-        return self.parts.keys() != set(self.snapshot.master_parts or ())
-
-    @property
     def carried(self) -> tuple[str, ...]:
         """The columns whose values are compared and written."""
         return carried(self.snapshot, self.base)

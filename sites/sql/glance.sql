@@ -1,0 +1,19 @@
+-- As much of several tables as tells whether they are still what they were.
+WITH parent AS (
+    SELECT c.oid
+    FROM unnest(CAST(:parent_schemas AS text[]), CAST(:parent_names AS text[]))
+         AS wanted (schema, name)
+    JOIN pg_namespace n ON n.nspname = wanted.schema
+    JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = wanted.name
+)
+SELECT wanted.schema,
+       wanted.name,
+       row_security_active(c.oid) AS hides_rows,
+       ARRAY(SELECT a.attname::text FROM pg_attribute a
+             WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped) AS columns,
+       ARRAY(SELECT f.conname::text FROM pg_constraint f
+             WHERE f.conrelid = c.oid AND f.contype = 'f' AND f.conparentid = 0
+               AND f.confrelid IN (SELECT oid FROM parent)) AS "references"
+FROM unnest(CAST(:schemas AS text[]), CAST(:names AS text[])) AS wanted (schema, name)
+JOIN pg_namespace n ON n.nspname = wanted.schema
+JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = wanted.name
