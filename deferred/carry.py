@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from sqlalchemy import ColumnElement, TableClause, or_
+from sqlalchemy import ColumnElement, TableClause, Text, cast, func, or_
 
 from deferred import batch as batches
 from deferred import groups, procedure_call
@@ -97,7 +97,8 @@ def _reaching(
     """Calls that delete a row, or change values that others refer to."""
     numbers = [queue.columns.index(c) + 1 for c in columns if c in queue.columns]
     moved = [calls.c[f"o{n}"].is_distinct_from(calls.c[f"n{n}"]) for n in numbers]
-    return or_(calls.c.kind == "D", *((calls.c.kind == "U") & one for one in moved))
+    kind = func.upper(cast(calls.c.kind, Text))
+    return or_(kind == "D", *((kind == "U") & one for one in moved))
 
 
 def _one_by_one(line: Line, origin: Origin, group: Group, run: Run) -> bool:

@@ -15,6 +15,7 @@ from sqlalchemy import (
     and_,
     cast,
     func,
+    literal,
     or_,
     select,
 )
@@ -32,8 +33,11 @@ def changes(
     """The changes of a row that a queue still holds, sent and unsent."""
     calls = queue.sql()
     transaction = deferred_transaction.c
+    by = procedure_call.c
     made_by = (
-        select(procedure_call.c.name)
+        select(
+            sa.case((literal(queue.destination) == func.any(by.destinations), by.name))
+        )
         .where(
             procedure_call.c.xid == calls.c.xid,
             procedure_call.c.ran_here,

@@ -35,7 +35,7 @@ from sqlalchemy import (
     select,
 )
 
-from deferred import succession
+from deferred import procedure_call, succession
 from deferred.queue import Queue
 from sites import memory
 
@@ -119,7 +119,7 @@ def _calls(queue: Queue, transactions: sa.FromClause, after: int | None) -> CTE:
         select(
             transactions.c.order_no.label("tran"),
             call.c.call_no,
-            cast(call.c.kind, Text).label("kind"),
+            func.upper(cast(call.c.kind, Text)).label("kind"),
             call.c.moved,
             *queue.keys(call),
             *_images(queue, call),
@@ -127,25 +127,28 @@ def _calls(queue: Queue, transactions: sa.FromClause, after: int | None) -> CTE:
         .join_from(call, transactions, transactions.c.xid == call.c.xid)
         .where(call.c.xid == func.any(func.array(xids)))
         .where(*([] if after is None else [call.c.call_no > after]))
-        .where(*_in_step(call, transactions))
+        .where(*_in_step(queue, call, transactions))
         .cte("calls")
         .prefix_with("NOT MATERIALIZED")
     )
 
 
 def _in_step(
-    call: sa.TableClause, transactions: sa.FromClause
+    queue: Queue, call: sa.TableClause, transactions: sa.FromClause
 ) -> list[ColumnElement[bool]]:
     """Whether a call lies in a step, where transactions are given by their steps.
 
-    What a procedure changed at the site is left to the procedure.
+    What a procedure changed at the site is left to it where the destination runs it.
     """
     if "after" not in transactions.c:
         return []
     return [
         call.c.call_no > transactions.c.after,
         call.c.call_no <= transactions.c.order_no,
-        cast(call.c.kind, Text).in_(("I", "U", "D")),
+        sa.case(
+            (cast(call.c.kind, Text).in_(("I", "U", "D")), sa.true()),
+            else_=sa.not_(procedure_call.runs_there(call, queue.destination)),
+        ),
     ]
 
 

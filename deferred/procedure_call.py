@@ -13,7 +13,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy import ColumnElement, Connection, Select, Subquery, func, select
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Select,
+    Subquery,
+    TableClause,
+    func,
+    select,
+)
 
 from deferred.batch import Batch, within
 from deferred.catalog import delivery, procedure_call
@@ -104,6 +112,25 @@ def steps(
         partition_by=ends.c.xid, order_by=ends.c.order_no
     )
     return select(ends.c.xid, ends.c.order_no, before.label("after")).subquery()
+
+
+def runs_there(call: TableClause, destination: str) -> ColumnElement[bool]:
+    """Whether a destination runs the procedure that made a change here.
+
+    A change in small letters was made by the last procedure before it that ran here.
+
+    Parameters:
+        call: the queue that holds the change.
+    """
+    made_by = procedure_call.alias("made_by")
+    return (
+        select(sa.literal(destination) == func.any(made_by.c.destinations))
+        .where(made_by.c.xid == call.c.xid, made_by.c.ran_here)
+        .where(made_by.c.call_no < call.c.call_no)
+        .order_by(made_by.c.call_no.desc())
+        .limit(1)
+        .scalar_subquery()
+    )
 
 
 def _of(

@@ -1,8 +1,8 @@
 -- Records what a statement changed in an updatable snapshot, or in a table of a
 -- replication group at one of its masters: old and new image, paired by key, and one row
 -- for the transaction that all its calls share.
--- What a procedure changes here that all destinations run too is kept in small letters,
--- and not sent.
+-- What a procedure changes here that destinations run too is kept in small letters, and
+-- not sent to those.
 -- Tables directly manipulated: the queue, the extra keys, deferred_transaction.
 CREATE OR REPLACE FUNCTION {function}() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
@@ -32,7 +32,7 @@ BEGIN
         IF EXISTS (
             SELECT FROM snaptide.procedure_call p
             WHERE p.xid = xact AND p.call_no::text = current_setting('snaptide.call', true)
-              AND p.ran_here AND {destinations}::text[] <@ p.destinations
+              AND p.ran_here AND {destinations}::text[] && p.destinations
         ) THEN
             ins := 'i'; upd := 'u'; del := 'd';
         END IF;

@@ -1,5 +1,5 @@
 WITH calls AS NOT MATERIALIZED
-(SELECT transactions.order_no AS tran, snaptide.def$_orders.call_no AS call_no, CAST(snaptide.def$_orders.kind AS TEXT) AS kind, snaptide.def$_orders.moved AS moved, coalesce(snaptide.def$_orders.o1, snaptide.def$_orders.n1) AS k1, snaptide.def$_orders.o1 AS o1, snaptide.def$_orders.o2 AS o2, snaptide.def$_orders.o3 AS o3, snaptide.def$_orders.o4 AS o4, snaptide.def$_orders.n1 AS n1, snaptide.def$_orders.n2 AS n2, snaptide.def$_orders.n3 AS n3, snaptide.def$_orders.n4 AS n4
+(SELECT transactions.order_no AS tran, snaptide.def$_orders.call_no AS call_no, upper(CAST(snaptide.def$_orders.kind AS TEXT)) AS kind, snaptide.def$_orders.moved AS moved, coalesce(snaptide.def$_orders.o1, snaptide.def$_orders.n1) AS k1, snaptide.def$_orders.o1 AS o1, snaptide.def$_orders.o2 AS o2, snaptide.def$_orders.o3 AS o3, snaptide.def$_orders.o4 AS o4, snaptide.def$_orders.n1 AS n1, snaptide.def$_orders.n2 AS n2, snaptide.def$_orders.n3 AS n3, snaptide.def$_orders.n4 AS n4
 FROM snaptide.def$_orders JOIN transactions ON transactions.xid = snaptide.def$_orders.xid
 WHERE snaptide.def$_orders.xid = any(array((SELECT transactions.xid
 FROM transactions)))),

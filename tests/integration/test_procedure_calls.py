@@ -1,5 +1,6 @@
 """Procedures that transactions call run at the destination, in order, exactly once."""
 
+from collections.abc import Callable
 from datetime import timedelta
 from decimal import Decimal
 
@@ -8,9 +9,10 @@ import sqlalchemy as sa
 from sqlalchemy import Connection
 
 import deferred
-from deferred import queue, routines
+from deferred import routines
 from sites import Directory, Site
-from tests.linked_table import as_refresh, link, queued, rows, run
+from tests.grouped import found_group, push_all
+from tests.linked_table import as_refresh, link, parked, queued, rows, run
 
 RAISE = """
 CREATE PROCEDURE public.raise_all(step int) LANGUAGE sql
@@ -109,29 +111,6 @@ def test_changes_of_a_procedure_are_logged_there_and_not_sent_back(
     assert quantities(hq) == [15, 25]
 
 
-def test_what_a_procedure_changes_for_others_is_sent(
-    orders: Directory,
-) -> None:
-    """Only its own destinations run it: what it changes for another one travels."""
-    jfk = orders["jfk"]
-    with jfk.begin() as connection:
-        change(connection, "UPDATE snaptide.queue SET destination = 'elsewhere'")
-        change(
-            connection,
-            "INSERT INTO snaptide.destination (name, window_end)"
-            " VALUES ('elsewhere', pg_current_snapshot())",
-        )
-        queue.replace_functions(connection)
-        deferred.call(connection, "raise_all", [5], destinations=["hq"], here=True)
-    assert run(
-        jfk, "SELECT operation, destination FROM snaptide.defcall ORDER BY 1"
-    ) == [
-        ("P", "hq"),
-        ("U", "elsewhere"),
-        ("U", "elsewhere"),
-    ]
-
-
 VALUES = [
     ("integer", "7", 7),
     ("bigint", "9000000000", 9_000_000_000),
@@ -203,3 +182,43 @@ def test_a_purge_forgets_calls_that_are_answered(orders: Directory) -> None:
         jfk, "SELECT purged_batch, batch_no FROM snaptide.destination"
     )[0]
     assert purged == answered
+
+
+def test_each_master_gets_a_change_once(
+    make_sites: Callable[..., Directory],
+) -> None:
+    """One runs the procedure too; the other one is sent what it changed here."""
+    sites = make_sites("a", "b", "c")
+    found_group(sites, "a", "b", "c")
+    run(sites["a"], "INSERT INTO orders VALUES (1, 'n1', 10), (2, 'n2', 20)")
+    push_all(sites)
+    for site in sites.values():
+        run(site, RAISE)
+    deferred.allow_procedure(sites["b"], "raise_all")
+    with sites["a"].begin() as connection:
+        deferred.call(connection, "raise_all", [5], destinations=["b"], here=True)
+        change(connection, "UPDATE public.orders SET qty = qty * 2 WHERE id = 1")
+    assert push_all(sites) == 2
+    for site in sites.values():
+        assert quantities(site) == [30, 25]
+        assert parked(site) == []
+
+
+def test_a_procedure_goes_on_as_row_changes(
+    make_sites: Callable[..., Directory],
+) -> None:
+    """The master behind the one that runs it is sent what it changed there."""
+    sites = make_sites("a", "b", "c")
+    found_group(sites, "a", "b", "c", via={"c": "b"})
+    run(sites["a"], "INSERT INTO orders VALUES (1, 'n1', 10), (2, 'n2', 20)")
+    push_all(sites)
+    for name in ("a", "b"):
+        run(sites[name], RAISE)
+    deferred.allow_procedure(sites["b"], "raise_all")
+    with sites["a"].begin() as connection:
+        change(connection, "UPDATE public.orders SET qty = 0 WHERE id = 1")
+        deferred.call(connection, "raise_all", [5], here=True)
+    assert push_all(sites) == 2
+    for site in sites.values():
+        assert quantities(site) == [5, 25]
+        assert parked(site) == []
