@@ -23,10 +23,10 @@ _UPGRADE_LOCK = 0x534E4150
 
 
 class SchemaInUse(SnaptideError):
-    """The site still has snapshot logs or snapshots."""
+    """The site still has snapshot logs, snapshots or replication groups."""
 
     code = "SNP-401"
-    hint = "Drop its snapshots and snapshot logs first; their queues would be lost."
+    hint = "Drop them first, and take it out of its groups; queues would be lost."
 
 
 def upgrade(site: Site, revision: str = "head") -> None:
@@ -67,7 +67,9 @@ def downgrade(site: Site, revision: str) -> None:
     with site.begin() as connection:
         _lock(connection)
         if revision == "base" and _in_use(connection):
-            raise SchemaInUse(f"Site {site.name} still has snapshot logs or snapshots.")
+            raise SchemaInUse(
+                f"Site {site.name} still has snapshot logs, snapshots or groups."
+            )
         command.downgrade(_config(connection), revision)
         if revision == "base":
             connection.execute(text("DROP SCHEMA snaptide CASCADE"))
@@ -97,7 +99,8 @@ def _lock(connection: Connection) -> None:
 
 def _in_use(connection: Connection) -> bool:
     """Whether there is anything to lose; older revisions lack the tables."""
-    catalogs = [sa.table(name, schema=SCHEMA) for name in ("snapshot_log", "snapshot")]
+    kinds = ("snapshot_log", "snapshot", "replication_group")
+    catalogs = [sa.table(name, schema=SCHEMA) for name in kinds]
     return any(
         sa.inspect(connection).has_table(catalog.name, schema=SCHEMA)
         and connection.scalar(sa.select(sa.exists().select_from(catalog)))

@@ -1,0 +1,81 @@
+"""`snaptide group`, from the first command to the last."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from sites import Directory
+from snaptide.cli import app
+from tests.fix_worker import WriteSettings
+from tests.linked_table import ORDERS, rows, run
+
+Call = Callable[..., Any]
+
+
+@pytest.fixture
+def three(make_sites: Callable[..., Directory]) -> Directory:
+    """Three sites that have the table, empty."""
+    sites = make_sites("hq", "lax", "bos")
+    for site in sites.values():
+        run(site, f"CREATE TABLE orders ({ORDERS})")
+    return sites
+
+
+@pytest.fixture
+def call(three: Directory, write_settings: WriteSettings) -> Call:
+    """Run a command of the group; what it reports."""
+    config = str(write_settings(three))
+
+    def run_it(*words: str, code: int = 0) -> Any:
+        asked = ["--config", config, "group", *words, "--json"]
+        result = CliRunner().invoke(app, asked)
+        assert result.exit_code == code, result.output
+        return json.loads(result.stdout or "null")
+
+    return run_it
+
+
+def test_life_of_a_group(three: Directory, call: Call, tmp_path: Path) -> None:
+    call("create", "hq", "sales")
+    call("add-table", "hq", "sales", "orders")
+    run(three["hq"], "INSERT INTO orders (id) VALUES (1)")
+    call("add-master", "hq", "sales", "lax", code=1)
+    joined = call("add-master", "hq", "sales", "lax", "--copy")
+    assert (joined["copied_from"], joined["rows"]) == ("hq", 1)
+    call("add-master", "hq", "sales", "bos", "--copy", "--from", "lax", "--via", "lax")
+    drawing = tmp_path / "sales.svg"
+    call("paths", "hq", "sales", "--chain", "hq,lax,nowhere", code=1)
+    ways = call("paths", "hq", "sales", "--chain", "lax,bos,hq", "--svg", str(drawing))
+    assert {"source": "lax", "local": "bos", "target": "hq"} in ways
+    assert "<title>lax to bos: changes of lax</title>" in drawing.read_text()
+    assert call("error-mode", "hq", "sales", "skip-row")["error_action"] == "skip_row"
+    assert call("quiet", "hq", "sales", "lax")["senders"] == ["bos"]
+    assert call("unquiet", "hq", "sales", "lax")["quiet"] is False
+    run(three["lax"], "UPDATE orders SET qty = 1")
+    suspended = call("suspend", "hq", "sales", "--by", "ann")
+    assert (suspended["status"], suspended["pushed"]) == ("quiesced", 2)
+    call("execute-ddl", "hq", "sales", "ALTER TABLE orders ADD gate text")
+    [listed] = call("list", "bos")
+    assert (listed["status"], listed["status_by"]) == ("quiesced", "ann")
+    call("resume", "hq", "sales")
+    shown = call("show", "lax", "sales")
+    assert [one["master"] for one in shown["masters"]] == ["bos", "hq", "lax"]
+    assert [len(rows(site)[0]) for site in three.values()] == [6, 6, 6]
+    call("remove-master", "hq", "sales", "bos")
+    call("remove-table", "hq", "sales", "orders")
+    assert call("drop", "hq", "sales") == {"site": "hq", "dropped": "sales"}
+    assert [call("list", name) for name in three] == [[], [], []]
+
+
+def test_show_ends_with_three_where_a_master_has_a_problem(
+    three: Directory, call: Call
+) -> None:
+    call("create", "hq", "sales")
+    call("add-master", "hq", "sales", "lax")
+    run(three["lax"], "UPDATE snaptide.replication_group SET version = 1")
+    told = call("show", "hq", "sales", code=3)
+    assert told["masters"][1]["problem"] == "knows version 1 of the group, not 2"
