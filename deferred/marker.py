@@ -38,7 +38,7 @@ IDLE_TIMEOUT = "30s"
 
 def read(connection: Connection, origin_id: uuid.UUID) -> Marker:
     """The marker as it stands at the destination; zeros before the first push."""
-    return _read(connection, origin_id, lock=False)
+    return _read(connection, origin_id, lock=False) or Marker()
 
 
 def lock(connection: Connection, origin_id: uuid.UUID, origin: str) -> Marker:
@@ -47,11 +47,13 @@ def lock(connection: Connection, origin_id: uuid.UUID, origin: str) -> Marker:
     From then on this transaction waits for no lock longer than `LOCK_TIMEOUT`, and
     for its own program no longer than `IDLE_TIMEOUT`.
     """
-    make(connection, origin_id, origin)
     found = _read(connection, origin_id, lock=True)
+    if found is None:
+        make(connection, origin_id, origin)
+        found = _read(connection, origin_id, lock=True)
     # Not before: another pusher may take his time.
     _limit(connection)
-    return found
+    return found or Marker()
 
 
 def make(connection: Connection, origin_id: uuid.UUID, origin: str) -> None:
@@ -120,9 +122,9 @@ def _of(origin_id: uuid.UUID) -> sa.ColumnElement[bool]:
     return sa.and_(push_marker.c.origin_id == origin_id, push_marker.c.stream == 0)
 
 
-def _read(connection: Connection, origin_id: uuid.UUID, *, lock: bool) -> Marker:
+def _read(connection: Connection, origin_id: uuid.UUID, *, lock: bool) -> Marker | None:
     wanted = select(
         push_marker.c.batch_no, push_marker.c.batch_id, push_marker.c.order_no
     ).where(_of(origin_id))
     row = connection.execute(wanted.with_for_update() if lock else wanted).one_or_none()
-    return Marker() if row is None else Marker(**row._mapping)
+    return None if row is None else Marker(**row._mapping)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from sqlalchemy import Connection, func, select, text
 
-from masters import rules, unchecked
+from masters import rules, table_rules, unchecked
 from masters.detect import Made, Parties
 from masters.errors import InvalidNetChange
 from masters.newest import newest
@@ -86,11 +86,11 @@ def apply(
     known = [_rules(connection, one, resolving=resolving) for one, _ in touched]
     parties = _parties(connection, unit, [one for one, _ in touched], known)
     settlements = []
-    for (staged, count), table_rules in zip(touched, known, strict=True):
+    for (staged, count), its_rules in zip(touched, known, strict=True):
         if staged.table.oid in known_as.unchecked:
             unchecked.take(connection, staged, unit.number, count)
             continue
-        settlement = _settled(connection, unit, staged, count, table_rules, parties)
+        settlement = _settled(connection, unit, staged, count, its_rules, parties)
         settlements.append(settlement)
         resolved += settlement.resolved
         unresolved.update(settlement.unresolved)
@@ -110,7 +110,11 @@ def apply(
 
 
 def _rules(connection: Connection, staged: Staged, *, resolving: bool) -> TableRules:
-    known = rules.load(connection, staged.table.qualified)
+    """The rules as they are now, read again only where any has changed."""
+    now = table_rules.version(connection)
+    known = staged.keep(
+        ("rules", now), lambda: rules.load(connection, staged.table.qualified)
+    )
     return known if resolving else replace(known, rules=())
 
 

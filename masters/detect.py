@@ -14,6 +14,7 @@ from masters import collector
 from masters.conflict import Conflict, Kind
 from masters.images import Compared, chunks, image
 from masters.table_rules import EVERYTHING, Comparison
+from sites.prepared import Prepared
 from sites.staged import Staged
 
 
@@ -73,32 +74,48 @@ def lock(connection: Connection, staged: Staged, unit: int) -> None:
     connection.execute(select(sa.func.count()).select_from(locked))
 
 
-def agree(connection: Connection, compared: Compared, count: Mapping[str, int]) -> bool:
+def agree(
+    connection: Connection,
+    staged: Staged,
+    unit: int,
+    groups: Groups,
+    comparison: Comparison,
+    count: Mapping[str, int],
+) -> bool:
     """Lock these rows too, and say whether `detect` would find nothing.
 
-    As nearly always; then they are read once.
+    As nearly always; then they are read once. Not to be asked where a rule wants to
+    know when rows were deleted.
 
     Parameters:
-        compared: as `with_rows` makes it, where no rule asks when rows were deleted.
         count: how many staged rows there are of each kind.
     """
-    there = compared.staged.kind(*_OF_ROWS)
-    locked = _locked(
-        compared.staged,
-        compared.unit,
-        compared.current,
-        there.label("there"),
-        compared.wrong.label("wrong"),
+    agreement = staged.keep(
+        ("agreement", tuple(groups), comparison),
+        lambda: Prepared(connection, _agreement(staged, groups, comparison)),
     )
-    every = sa.func.count()
-    present, wrong = connection.execute(
-        select(every.filter(locked.c.there), every.filter(locked.c.wrong))
-    ).one()
+    present, wrong = agreement.run(connection, unit_no=unit).one()
     return not wrong and present == sum(count.get(kind, 0) for kind in _OF_ROWS)
 
 
+def _agreement(
+    staged: Staged, groups: Groups, comparison: Comparison
+) -> sa.Select[*tuple[Any, ...]]:
+    """How many rows are there that have to be, and how many disagree."""
+    unit = sa.bindparam("unit_no", 0, sa.BigInteger)
+    compared = with_rows(staged, unit, groups, comparison)
+    there = staged.kind(*_OF_ROWS).label("there")
+    wrong = compared.wrong.label("wrong")
+    locked = _locked(staged, unit, compared.current, there, wrong)
+    every = sa.func.count()
+    return select(every.filter(locked.c.there), every.filter(locked.c.wrong))
+
+
 def _locked(
-    staged: Staged, unit: int, target: sa.FromClause, *told: ColumnElement[Any]
+    staged: Staged,
+    unit: int | ColumnElement[int],
+    target: sa.FromClause,
+    *told: ColumnElement[Any],
 ) -> sa.Subquery:
     keys = [target.c[name] for name in staged.identity]
     return (
@@ -170,7 +187,7 @@ Groups = Sequence[tuple[str | None, tuple[str, ...]]]
 
 def with_rows(
     staged: Staged,
-    unit: int,
+    unit: int | ColumnElement[int],
     groups: Groups,
     compared: Comparison = EVERYTHING,
     *,

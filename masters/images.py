@@ -25,7 +25,7 @@ class Compared:
     """Changes of a transaction in one table beside the rows they are held against."""
 
     staged: Staged
-    unit: int
+    unit: int | ColumnElement[int]
     #: the source of the changes, joined with `current`
     joined: sa.FromClause
     #: the master's table, or an alias of it
@@ -93,7 +93,9 @@ class Compared:
         )
 
 
-def chosen(staged: Staged, unit: int, call_nos: Sequence[int]) -> ColumnElement[bool]:
+def chosen(
+    staged: Staged, unit: int | ColumnElement[int], call_nos: Sequence[int]
+) -> ColumnElement[bool]:
     """The rows of a unit with these call numbers."""
     numbers = sa.literal(list(call_nos), sa.ARRAY(BigInteger))
     return sa.and_(

@@ -118,25 +118,30 @@ class Settlement:
     def _agreed(self) -> bool:
         """Lock the rows; whether none of them is in conflict, as far as that tells."""
         if self.deletes is None:
-            return detect.agree(self.connection, self._compared(None), self.count)
+            return detect.agree(
+                self.connection,
+                self.staged,
+                self.unit,
+                self._groups,
+                self.rules.comparison,
+                self.count,
+            )
         detect.lock(self.connection, self.staged, self.unit)
         return False
-
-    def _compared(self, among: sa.ColumnElement[bool] | None) -> Compared:
-        return detect.with_rows(
-            self.staged,
-            self.unit,
-            self._groups,
-            self.rules.comparison,
-            among=among,
-            deleted_at=None if self.deletes is None else self.deletes.latest(),
-        )
 
     def _settle_rows(
         self, among: sa.ColumnElement[bool] | None, *, again: bool
     ) -> None:
         """Conflicts with the row of the same key, again for keys that changed."""
-        groups, compared = self._groups, self._compared(among)
+        groups = self._groups
+        compared = detect.with_rows(
+            self.staged,
+            self.unit,
+            groups,
+            self.rules.comparison,
+            among=among,
+            deleted_at=None if self.deletes is None else self.deletes.latest(),
+        )
         read = self._resolver.reads(
             {(Kind.UPDATE, name): columns for name, columns in groups}
             | {(Kind.DELETE, None): self.staged.columns}

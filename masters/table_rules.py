@@ -108,6 +108,12 @@ _SAME_TABLE = and_(
 )
 
 
+def version(connection: Connection) -> int:
+    """The number of the last change of any rule of this master, 0 before the first."""
+    number: int = connection.execute(select(_LAST_VERSION)).scalar_one()
+    return number
+
+
 def load(connection: Connection, table: QualifiedName) -> TableRules:
     """The rules of a table as the catalog holds them."""
     found = connection.execute(

@@ -7,14 +7,16 @@ values.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
 import sqlalchemy as sa
 from sqlalchemy import ColumnElement, FromClause, TableClause, and_, case, func
 
 from sites.table import Table
+
+Kept = TypeVar("Kept")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,6 +31,17 @@ class Staged:
     identity: tuple[str, ...]
     #: the source has old values; an update then writes only what it changed
     has_old: bool = True
+    #: what was made for it once and is used again, by what it is
+    kept: dict[Hashable, Any] = field(
+        default_factory=dict, init=False, compare=False, repr=False
+    )
+
+    def keep(self, what: Hashable, made: Callable[[], Kept]) -> Kept:
+        """What is kept under a name; made when it is asked for first."""
+        if what not in self.kept:
+            self.kept[what] = made()
+        found: Kept = self.kept[what]
+        return found
 
     def new(self, column: str, source: FromClause | None = None) -> ColumnElement[Any]:
         """The new value of a column, in the source table or an alias of it."""

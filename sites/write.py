@@ -10,7 +10,7 @@ merge at a snapshot.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -22,6 +22,7 @@ from sqlalchemy.sql.dml import Delete, Insert, Update
 from sites import faults
 from sites.errors import NoFreeValue, RowCountMismatch
 from sites.names import QualifiedName
+from sites.prepared import Prepared
 from sites.staged import Staged, selected, updated
 from sites.table import Table, Unique
 from sites.unique_values import movable, park, passing, pin
@@ -153,20 +154,20 @@ def write(
     early = _below(paired, anew)
     for staged, count in reversed(paired):
         if staged.table.qualified in early:
-            _expect(connection, delete(staged, rows, "D"), staged, count, "D")
+            _expect(connection, delete, staged, count, rows, "D")
         if staged.table.qualified in anew:
-            _expect(connection, delete(staged, rows, "R"), staged, count, "R")
+            _expect(connection, delete, staged, count, rows, "R")
     for staged, count in paired:
         kinds = ("I", "R") if staged.table.qualified in anew else ("I",)
-        _expect(connection, insert(staged, rows, *kinds), staged, count, *kinds)
+        _expect(connection, insert, staged, count, rows, *kinds)
     faults.point("write.after_insert")
     for staged, count in paired:
         kinds = ("U",) if staged.table.qualified in anew else ("U", "R")
-        _expect(connection, update(staged, rows, *kinds), staged, count, *kinds)
+        _expect(connection, update, staged, count, rows, *kinds)
     faults.point("write.after_update")
     for staged, count in reversed(paired):
         if staged.table.qualified not in early:
-            _expect(connection, delete(staged, rows, "D"), staged, count, "D")
+            _expect(connection, delete, staged, count, rows, "D")
 
 
 def _pass_all_on(
@@ -219,21 +220,47 @@ def _below(
 
 def _expect(
     connection: Connection,
-    statement: Insert | Update | Delete,
+    build: Callable[..., Insert | Update | Delete],
     staged: Staged,
     count: Mapping[str, int],
+    rows: Mapping[str, Any],
     *kinds: str,
 ) -> None:
     expected = sum(count.get(kind, 0) for kind in kinds)
     if not expected:
         return
-    touched = connection.execute(statement).rowcount
-    if touched != expected:
+    touched = _prepared(connection, build, staged, rows, *kinds).run(
+        connection, **{_room(name): value for name, value in rows.items()}
+    )
+    if touched.rowcount != expected:
         raise RowCountMismatch(
-            f"{type(statement).__name__} on {staged.table.qualified} touched {touched}"
-            f" rows where {expected} were compared.",
+            f"{build.__name__.capitalize()} on {staged.table.qualified} touched"
+            f" {touched.rowcount} rows where {expected} were compared.",
             table=str(staged.table.qualified),
         )
+
+
+def _prepared(
+    connection: Connection,
+    build: Callable[..., Insert | Update | Delete],
+    staged: Staged,
+    rows: Mapping[str, Any],
+    *kinds: str,
+) -> Prepared:
+    """A statement about rows that are selected by values of these columns."""
+
+    def made() -> Prepared:
+        values = {
+            name: sa.bindparam(_room(name), 0, staged.source.c[name].type)
+            for name in rows
+        }
+        return Prepared(connection, build(staged, values, *kinds))
+
+    return staged.keep((build.__name__, kinds, tuple(rows)), made)
+
+
+def _room(column: str) -> str:
+    return f"its_{column}"
 
 
 class _InsertOverriding(postgresql.Insert):
