@@ -170,6 +170,7 @@ def _deliver_each(
                 transaction,
                 line.staged,
                 run.options.error_action,
+                run.writing(transaction.calls),
             )
         except TransactionRefused:
             commit()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from sqlalchemy import Connection
@@ -105,10 +105,14 @@ def deliver(
     transaction: Waiting,
     staged: Sequence[Staged],
     on_error: ErrorAction = ErrorAction.QUEUE,
+    told: Callable[[int], None] | None = None,
 ) -> Delivered:
     """Apply one transaction at the destination, or park it, exactly once.
 
     Runs in the caller's transaction, which must be committed as a whole.
+
+    Parameters:
+        told: from time to time how many of its changes are written.
 
     Raises:
         TransactionRefused: it would have to be parked, and is not to be.
@@ -120,7 +124,7 @@ def deliver(
         return Delivered(fresh=False)
     faults.point("push.before_apply")
     sources = forwarding.sources(transaction, origin.name, origin.groups.values())
-    steps = _steps(connection, origin, transaction, staged, sources)
+    steps = _steps(connection, origin, transaction, staged, sources, told)
     answer = _answer(connection, origin, steps)
     if isinstance(answer, Outcome):
         delivered = Delivered(resolved=answer.resolved)
@@ -148,6 +152,7 @@ def _steps(
     transaction: Waiting,
     staged: Sequence[Staged],
     sources: Mapping[str, str],
+    told: Callable[[int], None] | None,
 ) -> Steps:
     """A transaction as it lies in the work tables: a unit for each of its steps."""
     made = made_by(transaction)
@@ -163,6 +168,7 @@ def _steps(
                 master=origin.master,
                 made=lambda _: made,
                 facts=facts,
+                told=told,
             )
             for number in (*(one.call_no for one in calls), transaction.order_no)
         ],

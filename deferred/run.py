@@ -68,10 +68,17 @@ class Run:
         Their number is known when they are there: all it is now is no higher than
         that of the calls. None where that takes no time, or nobody wants to know.
         """
+        return self._of_many(calls, "changes sent")
+
+    def writing(self, calls: int) -> Callable[[int], None] | None:
+        """The same of changes that are written there."""
+        return self._of_many(calls, "changes written")
+
+    def _of_many(self, calls: int, unit: str) -> Callable[[int], None] | None:
         if self.progress is None or calls < MANY:
             return None
         tell = self.progress
-        return lambda changes: tell(min(changes, calls), calls, "changes sent")
+        return lambda changes: tell(min(changes, calls), calls, unit)
 
     def left(self) -> int | None:
         """How many transactions may still be delivered; None is any number."""

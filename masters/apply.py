@@ -36,6 +36,8 @@ class Unit:
     several: bool = False
     #: what queues here keep of the transaction, where it goes on to other masters
     facts: Mapping[str, object] = field(default_factory=dict)
+    #: told from time to time how many rows are written
+    told: Callable[[int], None] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,7 +102,8 @@ def apply(
     faults.point("push.after_settle")
     if not unresolved:
         with users_search_path(connection):
-            write.write(connection, unit.staged, counts, {"unit": unit.number})
+            rows = {"unit": unit.number}
+            write.write(connection, unit.staged, counts, rows, unit.told)
             if last:
                 connection.execute(text("SET CONSTRAINTS ALL IMMEDIATE"))
         for settlement in settlements:

@@ -10,11 +10,12 @@ merge at a snapshot.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy import Connection
+from sqlalchemy import Connection, func
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.dml import Delete, Insert, Update
@@ -26,6 +27,11 @@ from sites.prepared import Prepared
 from sites.staged import Staged, selected, updated
 from sites.table import Table, Unique
 from sites.unique_values import movable, park, passing, pin
+
+#: So many rows are written by one statement where somebody wants to know how far it is.
+SLICE = 100_000
+
+Build = Callable[..., Insert | Update | Delete]
 
 
 def parents_first(tables: Sequence[Table]) -> list[QualifiedName]:
@@ -131,18 +137,22 @@ def write(
     changes: Sequence[Staged],
     counts: Sequence[Mapping[str, int]],
     rows: Mapping[str, Any],
+    told: Callable[[int], None] | None = None,
 ) -> None:
     """Write changes to all their tables; each statement must meet its rows exactly.
 
     Parameters:
         counts: for each of `changes`, how many rows there are of each kind.
         rows: equalities that select the changes in each source.
+        told: how many rows are written, from time to time; then many are written
+            `SLICE` at a time, and triggers for statements see as many.
 
     Raises:
         RowCountMismatch: a statement touched more or fewer rows than it should.
         NoFreeValue: a unique value passes from row to row, and nothing can stand in
             for it meanwhile.
     """
+    step = _Step(connection=connection, rows=rows, told=told)
     order = parents_first([staged.table for staged in changes])
     paired = sorted(
         zip(changes, counts, strict=True),
@@ -154,20 +164,20 @@ def write(
     early = _below(paired, anew)
     for staged, count in reversed(paired):
         if staged.table.qualified in early:
-            _expect(connection, delete, staged, count, rows, "D")
+            step.take(delete, staged, count, "D")
         if staged.table.qualified in anew:
-            _expect(connection, delete, staged, count, rows, "R")
+            step.take(delete, staged, count, "R")
     for staged, count in paired:
         kinds = ("I", "R") if staged.table.qualified in anew else ("I",)
-        _expect(connection, insert, staged, count, rows, *kinds)
+        step.take(insert, staged, count, *kinds)
     faults.point("write.after_insert")
     for staged, count in paired:
         kinds = ("U",) if staged.table.qualified in anew else ("U", "R")
-        _expect(connection, update, staged, count, rows, *kinds)
+        step.take(update, staged, count, *kinds)
     faults.point("write.after_update")
     for staged, count in reversed(paired):
         if staged.table.qualified not in early:
-            _expect(connection, delete, staged, count, rows, "D")
+            step.take(delete, staged, count, "D")
 
 
 def _pass_all_on(
@@ -218,31 +228,67 @@ def _below(
     return below
 
 
-def _expect(
-    connection: Connection,
-    build: Callable[..., Insert | Update | Delete],
-    staged: Staged,
-    count: Mapping[str, int],
-    rows: Mapping[str, Any],
-    *kinds: str,
-) -> None:
-    expected = sum(count.get(kind, 0) for kind in kinds)
-    if not expected:
-        return
-    touched = _prepared(connection, build, staged, rows, *kinds).run(
-        connection, **{_room(name): value for name, value in rows.items()}
-    )
-    if touched.rowcount != expected:
-        raise RowCountMismatch(
-            f"{build.__name__.capitalize()} on {staged.table.qualified} touched"
-            f" {touched.rowcount} rows where {expected} were compared.",
-            table=str(staged.table.qualified),
+@dataclass(slots=True, kw_only=True)
+class _Step:
+    """One statement after another, each of which must meet its rows exactly."""
+
+    connection: Connection
+    rows: Mapping[str, Any]
+    told: Callable[[int], None] | None
+    done: int = 0
+
+    def take(
+        self, build: Build, staged: Staged, count: Mapping[str, int], *kinds: str
+    ) -> None:
+        expected = sum(count.get(kind, 0) for kind in kinds)
+        if not expected:
+            return
+        touched = sum(
+            self._run(build, staged, part, *kinds)
+            for part in self._parts(staged, expected, *kinds)
         )
+        if touched != expected:
+            raise RowCountMismatch(
+                f"{build.__name__.capitalize()} on {staged.table.qualified} touched"
+                f" {touched} rows where {expected} were compared.",
+                table=str(staged.table.qualified),
+            )
+
+    def _parts(
+        self, staged: Staged, expected: int, *kinds: str
+    ) -> Iterator[Mapping[str, Any]]:
+        """What selects the rows that are written together."""
+        # What refers to rows of its own table may do so to one of a later part.
+        whole = staged.table.qualified in {f.parent for f in staged.table.foreign_keys}
+        if self.told is None or expected <= SLICE or whole:
+            yield self.rows
+            return
+        number = staged.source.c.call_no
+        ends = sa.select(func.min(number), func.max(number))
+        mine = ends.where(selected(staged.source, self.rows), staged.kind(*kinds))
+        first, last = self.connection.execute(mine).one()
+        width = -(-(last - first + 1) * SLICE // expected)
+        for start in range(first, last + 1, width):
+            yield {**self.rows, "call_no": range(start, start + width)}
+
+    def _run(
+        self, build: Build, staged: Staged, rows: Mapping[str, Any], *kinds: str
+    ) -> int:
+        if "call_no" in rows:
+            touched = self.connection.execute(build(staged, rows, *kinds)).rowcount
+        else:
+            prepared = _prepared(self.connection, build, staged, rows, *kinds)
+            values = {_room(name): value for name, value in rows.items()}
+            touched = prepared.run(self.connection, **values).rowcount
+        self.done += touched
+        if self.told is not None:
+            self.told(self.done)
+        return touched
 
 
 def _prepared(
     connection: Connection,
-    build: Callable[..., Insert | Update | Delete],
+    build: Build,
     staged: Staged,
     rows: Mapping[str, Any],
     *kinds: str,

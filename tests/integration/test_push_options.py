@@ -242,8 +242,30 @@ def test_progress_of_a_large_transaction_is_told_while_it_is_sent(
         (0, 13, "calls"),
         (5, 13, "changes sent"),
         (10, 13, "changes sent"),
+        (12, 13, "changes written"),
         (13, 13, "calls"),
     ]
+
+
+def test_progress_of_a_large_transaction_is_told_while_it_is_written(
+    orders: Directory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each statement writes some rows at a time, and all of them in the end."""
+    monkeypatch.setattr("deferred.run.MANY", 10)
+    monkeypatch.setattr("sites.write.SLICE", 2)
+    told: list[tuple[int, int | None, str]] = []
+    run(
+        orders["jfk"],
+        "INSERT INTO orders (id) SELECT generate_series(101, 106)",
+        "UPDATE orders SET qty = 7 WHERE id BETWEEN 2 AND 5",
+        "DELETE FROM orders WHERE id = 1",
+    )
+    deferred.push(orders["jfk"], progress=lambda *step: told.append(step))
+    written = [done for done, total, unit in told if unit == "changes written"]
+    assert written == sorted(written)
+    assert written[-1] == 11
+    assert {2, 4, 6, 8, 10} <= set(written)
+    assert rows(orders["hq"]) == rows(orders["jfk"])
 
 
 def test_progress_counts_what_is_left_in_batch_and_queue(
