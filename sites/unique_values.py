@@ -27,6 +27,10 @@ _ENOUGH = 16
 _PRIVATE, _PRIVATE_SIZE = 0xF0000, 0xFFFE
 
 
+#: Between the free integers of two sessions.
+_APART = 1_000_000
+
+
 def movable(staged: Staged) -> list[Unique]:
     """Unique keys whose values these changes can move from one row to another.
 
@@ -110,11 +114,13 @@ def passing(
         )
     )
     keys = [target.c[name] for name in staged.identity]
+    takers, wanted = _takers(staged, unique, taker)
     return (
         sa.select(
             *(key.label(f"k{number}") for number, key in enumerate(keys, 1)),
             func.row_number().over().label("place"),
         )
+        .select_from(target, giver, takers)
         .where(selected(giver, rows), selected(taker, rows))
         .where(staged.same_row(target, giver))
         .where(
@@ -124,12 +130,33 @@ def passing(
             )
         )
         .where(staged.kind("I", "U", "R", source=taker))
-        .where(
-            *(unique.same(target.c[c], staged.new(c, taker)) for c in unique.columns)
-        )
+        .where(*(unique.same(target.c[c], wanted[c]) for c in unique.columns))
         .where(sa.not_(staged.same_row(target, taker)))
         .group_by(*keys)
     )
+
+
+def _takers(
+    staged: Staged, unique: Unique, taker: FromClause
+) -> tuple[FromClause, Mapping[str, ColumnElement[Any]]]:
+    """The changes that take a value, and what each column of it will hold.
+
+    Of several columns one may be left alone by the change, and be another one's by
+    now in the target: then that one's value stays.
+    """
+    new = {c: staged.new(c, taker) for c in unique.columns}
+    if not staged.has_old or len(unique.columns) == 1:
+        return taker, new
+    theirs = staged.table.sql().alias("theirs")
+    kept = {
+        c: and_(
+            staged.kind("U", source=taker),
+            staged.table.column(c).unchanged(staged.old(c, taker), new[c]),
+        )
+        for c in unique.columns
+    }
+    wanted = {c: sa.case((kept[c], theirs.c[c]), else_=new[c]) for c in unique.columns}
+    return taker.outerjoin(theirs, staged.same_row(theirs, taker)), wanted
 
 
 def parking_column(table: Table, unique: Unique, identity: Sequence[str]) -> Column:
@@ -172,8 +199,12 @@ def _free_value(
     if base in _INTEGERS:
         lowest = sa.select(
             func.least(func.min(others.c[column.name]), sa.literal_column("0"))
-        )
-        return lowest.scalar_subquery() - place
+        ).scalar_subquery()
+        if base == "smallint":
+            return lowest - place
+        # Another push that parks here now has numbers of its own, where there is room.
+        own = func.mod(func.pg_backend_pid(), 1000) * _APART
+        return lowest - place - sa.case((lowest > -_APART * 1000, own), else_=0)
     if base == "uuid":
         return func.gen_random_uuid()
     length = _length(column)

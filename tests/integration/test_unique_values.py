@@ -3,8 +3,9 @@
 import pytest
 
 import deferred
+import masters
 from sites import Directory
-from tests.linked_table import link, parked, rows, run, run_everywhere
+from tests.linked_table import as_refresh, link, parked, rows, run, run_everywhere
 
 NND = "UNIQUE NULLS NOT DISTINCT"
 
@@ -55,6 +56,26 @@ def test_swap_in_a_key_of_two_columns(sites: Directory, fixed: str) -> None:
         "UPDATE t SET n = 30 - n WHERE id < 3",
     )
     assert_arrived(sites)
+
+
+def test_value_of_two_columns_passes_on_that_the_master_completed(
+    sites: Directory,
+) -> None:
+    """The master changed the column that the taker leaves alone."""
+    columns = "id int PRIMARY KEY, a int, b int, UNIQUE (a, b)"
+    link(sites, "t", columns)
+    masters.set_column_group(sites["hq"], "t", "first", ["a"])
+    masters.set_column_group(sites["hq"], "t", "second", ["b"])
+    run_everywhere(sites, "INSERT INTO t VALUES (1,1,1), (2,2,2), (3,4,4), (4,3,3)")
+    as_refresh(sites["hq"], "UPDATE t SET b = b - 1 WHERE id = 2")
+    as_refresh(sites["hq"], "UPDATE t SET b = b - 1 WHERE id = 3")
+    run(
+        sites["jfk"],
+        "UPDATE t SET a = CASE id WHEN 1 THEN 5 WHEN 2 THEN 1 WHEN 3 THEN 3 ELSE 6 END",
+    )
+    deferred.push(sites["jfk"])
+    assert parked(sites["hq"]) == []
+    assert rows(sites["hq"], "t") == [(1, 5, 1), (2, 1, 1), (3, 3, 3), (4, 6, 3)]
 
 
 @pytest.mark.parametrize("kind", ["varchar(1)", "smallint"])
