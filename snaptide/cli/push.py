@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import Annotated, Any
 
 import typer
 
 import deferred
 from deferred.backlog import set_disabled
-from deferred.options import MOST_STREAMS, ErrorAction
+from deferred.options import MOST_STREAMS, ErrorAction, Options
 from snaptide.cli.arguments import Json, SiteName, complete_site
 from snaptide.cli.failures import ExitCode
 from snaptide.cli.output import facts, show, table
@@ -94,22 +95,7 @@ def push(
     if enable is not None:
         _switch(program, site, destination, enabled=enable)
         return
-    options: dict[str, Any] = {
-        "stop_on_error": stop_on_error,
-        "transaction_count": transaction_count,
-        "execution_seconds": execution_seconds,
-        "delay_seconds": delay_seconds,
-        "batch_size": batch_size,
-        **_given(
-            group_max_calls=group_max_calls,
-            group_max_bytes=group_max_bytes,
-            bulk_threshold=bulk_threshold,
-            retry_threshold=retry_threshold,
-            error_action=None if error_action is None else error_action.value,
-            one_by_one=one_by_one,
-            parallelism=parallelism,
-        ),
-    }
+    options = _given(ctx)
     if enqueue:
         hand_over(program, "push", site, destination, **options)
         return
@@ -125,9 +111,13 @@ def push(
         raise typer.Exit(ExitCode.ATTENTION)
 
 
-def _given(**options: object) -> dict[str, object]:
-    """What was said; the rest is as snaptide.toml has it."""
-    return {name: value for name, value in options.items() if value is not None}
+def _given(ctx: typer.Context) -> dict[str, Any]:
+    """What was said of a push's options; the rest is as snaptide.toml has it.
+
+    Command line, settings and `Options` call each of them the same.
+    """
+    said = {one.name: ctx.params[one.name] for one in fields(Options)}
+    return {name: value for name, value in said.items() if value not in (None, ())}
 
 
 def _switch(

@@ -1,0 +1,24 @@
+"""What a push can be told has one name, wherever it is said."""
+
+from dataclasses import fields
+from typing import Any
+
+import typer.main
+
+from deferred.options import Options
+from snaptide.cli import app
+from snaptide.settings import PushSettings
+
+NAMES = {one.name for one in fields(Options)}
+
+
+def test_settings_are_options_with_the_same_defaults() -> None:
+    settings = PushSettings().model_dump()
+    assert settings.keys() <= NAMES
+    chosen: Any = Options()
+    assert settings == {name: getattr(chosen, name) for name in settings}
+
+
+def test_the_command_line_has_every_option() -> None:
+    push = typer.main.get_command(app).commands["push"]  # type: ignore[attr-defined]
+    assert {one.name for one in push.params} >= NAMES
