@@ -11,7 +11,7 @@ import uuid
 from dataclasses import dataclass
 
 import sqlalchemy as sa
-from sqlalchemy import Connection, func, select
+from sqlalchemy import ColumnElement, Connection, func, select
 from sqlalchemy.dialects.postgresql import insert
 
 from deferred.catalog import push_marker
@@ -65,18 +65,34 @@ def make(connection: Connection, origin_id: uuid.UUID, origin: str) -> None:
     )
 
 
-def share(connection: Connection, origin_id: uuid.UUID) -> None:
+def share(connection: Connection, origin_id: uuid.UUID) -> bool:
     """Keep others from `lock` until this transaction ends; `advance` is possible.
 
     For one of several that are at work ahead of their turn, before it touches
     anything else. Time limits are as with `lock`.
+
+    Returns:
+        False where somebody waits in `claim`, to whom the marker should be left.
     """
+    if not connection.scalar(
+        select(func.pg_try_advisory_xact_lock_shared(*_turn(origin_id)))
+    ):
+        return False
     connection.execute(
         select(push_marker.c.order_no)
         .where(_of(origin_id))
         .with_for_update(read=True, key_share=True)
     )
     _limit(connection)
+    return True
+
+
+def claim(connection: Connection, origin_id: uuid.UUID) -> None:
+    """Have those who `share` the marker let go of it soon, before it is locked.
+
+    Without that there is always one who shares it, until a push is over.
+    """
+    connection.execute(select(func.pg_advisory_xact_lock(*_turn(origin_id))))
 
 
 def move(connection: Connection, origin_id: uuid.UUID, to: Marker) -> None:
@@ -116,6 +132,10 @@ def _moved(origin_id: uuid.UUID, to: Marker) -> sa.Update:
             applied_at=func.clock_timestamp(),
         )
     )
+
+
+def _turn(origin_id: uuid.UUID) -> tuple[ColumnElement[int], ColumnElement[int]]:
+    return func.hashtext("snaptide.marker"), func.hashtext(str(origin_id))
 
 
 def _of(origin_id: uuid.UUID) -> sa.ColumnElement[bool]:

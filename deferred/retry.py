@@ -66,6 +66,7 @@ def retry(
     """
     row = error_queue.get(connection, error_id)
     # Before anything else, as push does: the two then never wait in a circle.
+    marker.claim(connection, row.origin_id)
     marker.lock(connection, row.origin_id, row.origin)
     row = error_queue.get(connection, error_id)
     _refuse_before_its_turn(connection, row)

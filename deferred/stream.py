@@ -97,7 +97,10 @@ class Stream:
             self._ship(load)
         if not turns.reached(piece.place, piece.waits_for):
             return False
-        marker.share(self.line.target, self.origin.id)
+        if not marker.share(self.line.target, self.origin.id):
+            turns.halt(piece.place)
+            self._undo()
+            return False
         faults.point("stream.before_apply")
         delivered = self._apply(piece)
         if delivered is None:

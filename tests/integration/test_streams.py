@@ -2,7 +2,7 @@
 
 import importlib
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict
 from threading import Barrier, Lock
@@ -14,6 +14,7 @@ from deferred import marker
 from deferred.batch import next_batch
 from deferred.dependence import last_shared
 from deferred.options import Options
+from deferred.retry import RetryReport
 from deferred.shipping import lay
 from masters import rules
 from sites import Directory, Site, faults
@@ -190,6 +191,38 @@ def test_retry_comes_between_two_rounds(orders: Directory) -> None:
     assert [row[2] for row in rows(orders["hq"])] == [1] * 6
 
 
+def test_retry_does_not_wait_until_a_parallel_push_is_over(
+    orders: Directory, moments: Moments
+) -> None:
+    """Streams leave the marker to who waits for it, and go on behind him."""
+    hq = orders["hq"]
+    as_refresh(hq, "UPDATE orders SET qty = 9 WHERE id = 1")
+    run_each(orders["jfk"], *counting(1))
+    deferred.push(orders["jfk"])
+    [error] = parked(hq)
+    as_refresh(hq, "UPDATE orders SET qty = 0 WHERE id = 1")
+    run_each(orders["jfk"], *counting(*[2, 3, 4, 5, 6] * 8))
+    stood: list[int] = []
+
+    def settle() -> None:
+        settled.append(pool.submit(deferred.retry_errors, hq, [error[0]]))
+        while not settled[0].done() and not _waiting(hq, "wait_event = 'advisory'"):
+            pass
+
+    def look() -> None:
+        stood.extend(run(hq, "SELECT order_no FROM snaptide.push_marker")[0])
+
+    with ThreadPoolExecutor(1) as pool:
+        settled: list[Future[list[RetryReport]]] = []
+        moments.at("stream.after_apply", settle)
+        moments.at("retry.before_commit", look)
+        deferred.push(orders["jfk"], parallelism=2, group_max_calls=1)
+        [report] = settled[0].result(SECONDS)
+    assert report.applied
+    assert stood < list(run(hq, "SELECT order_no FROM snaptide.push_marker")[0])
+    assert [row[2] for row in rows(hq)] == [1, 8, 8, 8, 8, 8]
+
+
 def test_two_pushes_over_the_same_rows_never_lock_each_other_out(
     make_sites: Callable[..., Directory], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -266,12 +299,12 @@ def test_too_many_streams_are_refused() -> None:
         Options(parallelism=17)
 
 
-def _waiting(site: Site) -> list[tuple[object, ...]]:
+def _waiting(site: Site, how: str = "true") -> list[tuple[object, ...]]:
     """The sessions that wait for others."""
     return run(
         site,
         "SELECT pid FROM pg_stat_activity"
-        " WHERE datname = current_database() AND wait_event_type = 'Lock'",
+        f" WHERE datname = current_database() AND wait_event_type = 'Lock' AND {how}",
     )
 
 
