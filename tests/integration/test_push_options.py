@@ -3,6 +3,7 @@
 import threading
 import time
 from datetime import timedelta
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ import deferred
 from deferred import batch as batches
 from deferred.errors import NoSuchError, RetryFailed
 from sites import Directory
+from tests.fix_moments import Moments
 from tests.linked_table import application, as_refresh, link, parked, queued, rows, run
 
 ONE_BY_ONE = 1
@@ -111,13 +113,17 @@ def test_retry_that_fails_leaves_the_callers_transaction_usable(
 
 
 def test_execution_seconds_ends_between_two_transactions(
-    orders: Directory, monkeypatch: pytest.MonkeyPatch
+    orders: Directory, moments: Moments, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """The first takes an hour, as the push sees it."""
+    hours = [0]
+    clock = SimpleNamespace(monotonic=lambda: time.monotonic() + 3600 * hours[0])
+    monkeypatch.setattr("deferred.run.time", clock)
+    moments.at("push.after_apply", lambda: hours.append(hours.pop() + 1))
     for statement in _updates(1, 2, 3):
         run(orders["jfk"], statement)
-    monkeypatch.setenv("SNAPTIDE_FAULT", "push.after_apply:sleep=1")
     report = deferred.push(
-        orders["jfk"], execution_seconds=0.9, group_max_calls=ONE_BY_ONE
+        orders["jfk"], execution_seconds=3000, group_max_calls=ONE_BY_ONE
     )
     assert report.transactions == 1
     assert _changed(orders) == [1]
