@@ -125,7 +125,7 @@ def _statement(
     types: Sequence[str | None],
 ) -> str:
     """The statement that runs a procedure of the database, for the driver."""
-    named = sql.Identifier(procedure.schema, procedure.name)
+    named = names.identifier(procedure)
     driver = raw(connection)
     values = sql.SQL(", ").join(
         sql.SQL("CAST({} AS {})").format(

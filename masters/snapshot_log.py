@@ -310,7 +310,7 @@ def _refuse_unpairable(table: Table, keys: Sequence[str]) -> None:
 
 
 def _add_rowid(connection: Connection, table: Table) -> None:
-    where = sql.Identifier(table.schema, table.name)
+    where = names.identifier(table.qualified)
     column = sql.Identifier(ROWID)
     raw(connection).execute(
         sql.SQL(

@@ -13,7 +13,7 @@ from typing import Any
 from psycopg import sql
 from sqlalchemy import Connection, RowMapping, text
 
-from sites.names import QualifiedName
+from sites.names import QualifiedName, identifier
 from sites.sql import load
 from sites.table import ForeignKey, Table
 from sites.transport import raw
@@ -97,7 +97,7 @@ def create_table(
     raw(connection).execute(
         sql.SQL("CREATE {} {} ({})").format(
             sql.SQL("UNLOGGED TABLE" if unlogged else "TABLE"),
-            _name(name),
+            identifier(name),
             _columns(columns),
         )
     )
@@ -133,7 +133,7 @@ def add_key(
     """Add a primary key or unique constraint, checked at once."""
     raw(connection).execute(
         sql.SQL("ALTER TABLE {} ADD {} ({})").format(
-            _name(table),
+            identifier(table),
             sql.SQL("PRIMARY KEY" if primary else "UNIQUE"),
             _names(columns),
         )
@@ -144,7 +144,7 @@ def create_index(connection: Connection, table: QualifiedName, index: Index) -> 
     """Build an index like one of the master's."""
     keys = [_index_key(index, position) for position in range(index.key_columns)]
     statement = sql.SQL("CREATE INDEX ON {} USING {} ({})").format(
-        _name(table), sql.Identifier(index.method), sql.SQL(", ").join(keys)
+        identifier(table), sql.Identifier(index.method), sql.SQL(", ").join(keys)
     )
     if len(index.columns) > index.key_columns:
         statement += sql.SQL(" INCLUDE ({})").format(
@@ -165,10 +165,10 @@ def add_foreign_key(
             "ALTER TABLE {} ADD CONSTRAINT {} FOREIGN KEY ({}) REFERENCES {} ({})"
             " ON DELETE {} ON UPDATE {} DEFERRABLE INITIALLY IMMEDIATE NOT VALID"
         ).format(
-            _name(child),
+            identifier(child),
             sql.Identifier(key.name),
             _names(key.columns),
-            _name(parent),
+            identifier(parent),
             _names(key.parent_columns),
             sql.SQL(_ACTIONS[key.on_delete]),
             sql.SQL(_ACTIONS[key.on_update]),
@@ -182,7 +182,7 @@ def validate_constraint(
     """Check a constraint against the rows that are there."""
     raw(connection).execute(
         sql.SQL("ALTER TABLE {} VALIDATE CONSTRAINT {}").format(
-            _name(table), sql.Identifier(name)
+            identifier(table), sql.Identifier(name)
         )
     )
 
@@ -196,7 +196,7 @@ def create_checked_view(
 ) -> None:
     """Create the view that users write through: no row that fails the condition."""
     statement = sql.SQL("CREATE VIEW {} AS SELECT {} FROM {}").format(
-        _name(view), _names(columns), _name(table)
+        identifier(view), _names(columns), identifier(table)
     )
     if condition is not None:
         statement += sql.SQL(" WHERE ({})").format(sql.SQL(condition))
@@ -206,25 +206,25 @@ def create_checked_view(
 def create_view(connection: Connection, view: QualifiedName, query: str) -> None:
     """Create a view over a query that SQLAlchemy rendered."""
     raw(connection).execute(
-        sql.SQL("CREATE VIEW {} AS {}").format(_name(view), sql.SQL(query))
+        sql.SQL("CREATE VIEW {} AS {}").format(identifier(view), sql.SQL(query))
     )
 
 
 def drop_table(connection: Connection, name: QualifiedName) -> None:
     """Drop a table, with foreign keys and views that refer to it."""
     raw(connection).execute(
-        sql.SQL("DROP TABLE IF EXISTS {} CASCADE").format(_name(name))
+        sql.SQL("DROP TABLE IF EXISTS {} CASCADE").format(identifier(name))
     )
 
 
 def drop_view(connection: Connection, name: QualifiedName) -> None:
     """Drop a view, unless other views depend on it."""
-    raw(connection).execute(sql.SQL("DROP VIEW IF EXISTS {}").format(_name(name)))
+    raw(connection).execute(sql.SQL("DROP VIEW IF EXISTS {}").format(identifier(name)))
 
 
 def truncate(connection: Connection, name: QualifiedName) -> None:
     """Empty a table that nothing refers to."""
-    raw(connection).execute(sql.SQL("TRUNCATE TABLE {}").format(_name(name)))
+    raw(connection).execute(sql.SQL("TRUNCATE TABLE {}").format(identifier(name)))
 
 
 _ACTIONS = {
@@ -238,10 +238,6 @@ _ACTIONS = {
 
 def _tuples(row: RowMapping) -> dict[str, Any]:
     return {k: tuple(v) if isinstance(v, list) else v for k, v in row.items()}
-
-
-def _name(name: QualifiedName) -> sql.Identifier:
-    return sql.Identifier(name.schema, name.name)
 
 
 def _names(names: Sequence[str]) -> sql.Composed:

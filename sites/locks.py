@@ -11,7 +11,7 @@ from sqlalchemy import Connection, func, select
 from sqlalchemy.exc import OperationalError
 from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_random
 
-from sites.names import QualifiedName
+from sites.names import QualifiedName, identifier
 from sites.transport import raw
 
 #: How long users may have to wait behind us while we wait for one of them.
@@ -28,9 +28,7 @@ def briefly(connection: Connection) -> None:
 def against_writers(connection: Connection, table: QualifiedName) -> None:
     """Wait for those who write to a table, and keep others out until the commit."""
     raw(connection).execute(
-        sql.SQL("LOCK TABLE {} IN SHARE ROW EXCLUSIVE MODE").format(
-            sql.Identifier(table.schema, table.name)
-        )
+        sql.SQL("LOCK TABLE {} IN SHARE ROW EXCLUSIVE MODE").format(identifier(table))
     )
 
 

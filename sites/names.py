@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 
+from psycopg import sql
+
 from sites.errors import BadName
 
 #: PostgreSQL cuts names beyond 63 bytes silently; three are kept for suffixes.
@@ -56,6 +58,11 @@ def derived(prefix: str, table: QualifiedName) -> str:
     digest = hashlib.sha256(f"{table.schema}\0{table.name}".encode()).hexdigest()[:10]
     room = LIMIT - len(digest) - 1
     return f"{name.encode()[:room].decode(errors='ignore')}#{digest}"
+
+
+def identifier(name: QualifiedName) -> sql.Identifier:
+    """Both parts of a name, for SQL that is composed."""
+    return sql.Identifier(name.schema, name.name)
 
 
 def quoted(name: str) -> str:

@@ -34,7 +34,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import CHAR, OID, REAL, REGCLASS
 
-from sites.names import QualifiedName, quoted
+from sites.names import QualifiedName, identifier, quoted
 from sites.transport import raw
 from sites.types import NativeType
 
@@ -111,7 +111,7 @@ def ctid_ranges(
             least one. By default, one for each 64 MB.
     """
     lock = sql.SQL("LOCK TABLE {} IN ACCESS SHARE MODE")
-    raw(connection).execute(lock.format(sql.Identifier(table.schema, table.name)))
+    raw(connection).execute(lock.format(identifier(table)))
     found = connection.execute(_leaves(table)).all()
     total = sum(leaf.bytes for leaf in found)
     size = PART_BYTES if parts is None else max(total // max(parts, 1), 1)

@@ -14,7 +14,7 @@ from sqlalchemy import Connection, text
 from sqlalchemy.exc import DBAPIError
 
 from sites.catalog import SCHEMA
-from sites.names import QualifiedName
+from sites.names import QualifiedName, identifier
 from sites.transport import raw
 
 #: Carries calls away at their origin, and applies them at their destination.
@@ -84,6 +84,6 @@ def statements(table: QualifiedName, to: Mapping[str, str]) -> Iterator[sql.Comp
         )
         yield sql.SQL("GRANT {} ON {} TO {}").format(
             sql.SQL(rights),
-            sql.Identifier(table.schema, table.name),
+            identifier(table),
             sql.Identifier(role),
         )

@@ -16,7 +16,7 @@ from psycopg import sql
 from sqlalchemy import Connection, text
 
 from sites.catalog import SCHEMA
-from sites.names import QualifiedName
+from sites.names import QualifiedName, identifier
 from sites.sql import load
 from sites.table import Column, Table
 from sites.transport import raw
@@ -192,7 +192,7 @@ def install_guard(
         " FOR EACH STATEMENT EXECUTE FUNCTION {function}()"
     ).format(
         events=sql.SQL(" OR ").join(sql.SQL(event) for event in events),
-        table=sql.Identifier(table.schema, table.name),
+        table=identifier(table.qualified),
         function=sql.Identifier(SCHEMA, function),
     )
     raw(connection).execute(statement)
@@ -264,7 +264,7 @@ def _create_trigger(
         name=sql.Identifier(name),
         event=sql.SQL(event),
         images=sql.SQL(images),
-        table=sql.Identifier(table.schema, table.name),
+        table=identifier(table),
         function=sql.Identifier(SCHEMA, function),
     )
     raw(connection).execute(statement)
@@ -278,7 +278,7 @@ def _create_row_trigger(
     name = _trigger_name(function, "replica")
     parts = {
         "name": sql.Identifier(name),
-        "table": sql.Identifier(table.schema, table.name),
+        "table": identifier(table),
         "function": sql.Identifier(SCHEMA, function),
     }
     create = sql.SQL(
@@ -298,7 +298,7 @@ def _trigger_name(function: str, event: str) -> str:
 def _enable_always(connection: Connection, table: QualifiedName, trigger: str) -> None:
     raw(connection).execute(
         sql.SQL("ALTER TABLE {} ENABLE ALWAYS TRIGGER {}").format(
-            sql.Identifier(table.schema, table.name), sql.Identifier(trigger)
+            identifier(table), sql.Identifier(trigger)
         )
     )
 

@@ -8,7 +8,7 @@ from psycopg import sql
 from sqlalchemy import Connection, Select
 from sqlalchemy.sql.selectable import CompoundSelect
 
-from sites.names import QualifiedName
+from sites.names import QualifiedName, identifier
 from sites.transport import literal_text, raw
 
 
@@ -20,7 +20,7 @@ def replace(
     """Create a view, or give it another query with the same columns."""
     raw(connection).execute(
         sql.SQL("CREATE OR REPLACE VIEW {} AS {}").format(
-            sql.Identifier(name.schema, name.name),
+            identifier(name),
             sql.SQL(literal_text(query)),  # type: ignore[arg-type]
         )
     )

@@ -15,7 +15,7 @@ from psycopg import sql
 from sqlalchemy import Boolean, ColumnElement, Connection, literal_column, true
 
 from sites.errors import SnaptideError
-from sites.names import QualifiedName
+from sites.names import QualifiedName, identifier
 from sites.transport import raw
 
 _NOT_IMMUTABLE = "42P17"
@@ -83,7 +83,7 @@ def _judge(
     driver.execute("SET LOCAL lock_timeout = '10s'")
     driver.execute(
         sql.SQL("CREATE TEMP TABLE {} (LIKE {})").format(
-            sql.Identifier(table.name), sql.Identifier(table.schema, table.name)
+            sql.Identifier(table.name), identifier(table)
         )
     )
     # The line break ends a comment that the condition may end in. What is whole

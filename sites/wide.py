@@ -18,7 +18,7 @@ from sqlalchemy import Connection, text
 from sqlalchemy.dialects import postgresql
 
 from sites import names
-from sites.names import QualifiedName
+from sites.names import QualifiedName, identifier
 from sites.sql import load
 from sites.table import Table
 from sites.transport import raw
@@ -91,7 +91,7 @@ def drop(connection: Connection, name: QualifiedName) -> None:
     """Drop a table that `create` made, if it is there."""
     kind = connection.scalar(
         text("SELECT relkind FROM pg_class WHERE oid = to_regclass(:name)"),
-        {"name": _identifier(name).as_string(raw(connection))},
+        {"name": identifier(name).as_string(raw(connection))},
     )
     if kind == "r":
         _drop(connection, "TABLE", name)
@@ -116,10 +116,10 @@ def _parts(
         for column in images
     ]
     return {
-        "table": _identifier(name),
-        "store": _identifier(store),
-        "function": _identifier(store),
-        "kind": _identifier(_kind(store)),
+        "table": identifier(name),
+        "store": identifier(store),
+        "function": identifier(store),
+        "kind": identifier(_kind(store)),
         "typed": _comma(typed),
         "plain": _comma(plain),
         "new_plain": _comma(sql.SQL("NEW.{}").format(one) for one in plain),
@@ -134,16 +134,12 @@ def _kind(store: QualifiedName) -> QualifiedName:
 
 
 def _drop(connection: Connection, kind: str, name: QualifiedName) -> None:
-    statement = sql.SQL("DROP {} {}").format(sql.SQL(kind), _identifier(name))
+    statement = sql.SQL("DROP {} {}").format(sql.SQL(kind), identifier(name))
     raw(connection).execute(statement)
 
 
 def _most(size: int) -> int:
     return -(-size // _ALIGNED) * _ALIGNED if size > 0 else _STAYS
-
-
-def _identifier(name: QualifiedName) -> sql.Identifier:
-    return sql.Identifier(name.schema, name.name)
 
 
 def _comma(parts: Iterable[sql.Composable]) -> sql.Composed:
