@@ -89,10 +89,7 @@ def create(
 
 def drop(connection: Connection, name: QualifiedName) -> None:
     """Drop a table that `create` made, if it is there."""
-    kind = connection.scalar(
-        text("SELECT relkind FROM pg_class WHERE oid = to_regclass(:name)"),
-        {"name": identifier(name).as_string(raw(connection))},
-    )
+    kind = _relkind(connection, name)
     if kind == "r":
         _drop(connection, "TABLE", name)
     elif kind == "v":
@@ -101,6 +98,19 @@ def drop(connection: Connection, name: QualifiedName) -> None:
         _drop(connection, "TABLE", store)
         _drop(connection, "TYPE", _kind(store))
         _drop(connection, "FUNCTION", store)
+
+
+def is_wide(connection: Connection, name: QualifiedName) -> bool:
+    """Whether the rows of a table that `create` made may be larger than a page."""
+    return _relkind(connection, name) == "v"
+
+
+def _relkind(connection: Connection, name: QualifiedName) -> str | None:
+    found: str | None = connection.scalar(
+        text("SELECT relkind FROM pg_class WHERE oid = to_regclass(:name)"),
+        {"name": identifier(name).as_string(raw(connection))},
+    )
+    return found
 
 
 def _parts(

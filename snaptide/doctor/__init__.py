@@ -16,6 +16,7 @@ from snaptide.doctor import (
     columns,
     definitions,
     leftovers,
+    pages,
     peers,
     registrations,
     server,
@@ -72,6 +73,7 @@ def _examine(connection: Connection, site: Site) -> list[Finding]:
         *columns.check(connection, site.name),
         *registrations.check(connection, site),
         *definitions.check(connection, site),
+        *pages.check(connection, site.name),
         *leftovers.check(connection, site.name),
         *bloat.check(connection, site.name),
     ]

@@ -6,7 +6,8 @@ import pytest
 
 import deferred
 from deferred import queue
-from sites import Directory, Site
+from sites import Directory, Site, wide
+from snaptide.doctor import pages
 from tests.linked_table import link, parked, rows, run, run_everywhere
 
 NAMES = [f"c{n}" for n in range(200)]
@@ -66,6 +67,19 @@ def test_wide_rows_are_changed_synchronously(sites: Directory) -> None:
         connection.exec_driver_sql(f"UPDATE public.orders SET {_set('at once')}")
     assert [row[1] for row in rows(hq)] == ["at once c0".ljust(22, ".")] * 3
     assert rows(hq) == rows(jfk)
+
+
+@pytest.mark.parametrize("older", [True, False])
+def test_queue_of_an_older_version_is_found(
+    sites: Directory, monkeypatch: pytest.MonkeyPatch, older: bool
+) -> None:
+    if older:
+        monkeypatch.setattr(wide, "PAGE_BYTES", 1_000_000)
+    _, jfk = _link(sites)
+    monkeypatch.undo()
+    with jfk.connect() as connection:
+        found = [one.subject for one in pages.check(connection, "jfk")]
+    assert found == (["orders"] if older else [])
 
 
 def test_nothing_is_left_of_a_wide_queue(sites: Directory) -> None:

@@ -1,0 +1,39 @@
+"""Queues of a version before wide rows: two images of a row have to fit a page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sqlalchemy import Connection
+
+from deferred.queue import Queue, list_queues
+from sites import QualifiedName, wide
+from sites.catalog import SCHEMA
+from sites.errors import UnknownTable
+from sites.table import describe
+from snaptide.doctor.finding import Finding, Severity
+
+
+def check(connection: Connection, site: str) -> Iterator[Finding]:
+    """Findings about updates that would fail for the length of their rows."""
+    # A queue with several destinations is one table.
+    for queue in {one.snapshot: one for one in list_queues(connection)}.values():
+        if _may_overflow(connection, queue):
+            yield Finding(
+                site=site,
+                severity=Severity.WARNING,
+                subject=queue.snapshot,
+                what="Its queue was made by an older version: an UPDATE fails where "
+                "the old and the new row together fill more than a page.",
+                todo=f"Push, then drop snapshot {queue.snapshot} and create it again.",
+            )
+
+
+def _may_overflow(connection: Connection, queue: Queue) -> bool:
+    try:
+        base = describe(connection, queue.base)
+    except UnknownTable:
+        return False
+    there = [name for name in queue.columns if name in base.names]
+    stored = QualifiedName(SCHEMA, queue.queue_table)
+    return wide.overflows(base, there) and not wide.is_wide(connection, stored)
