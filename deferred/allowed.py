@@ -84,6 +84,11 @@ def list_procedures(site: Site) -> list[AllowedProcedure]:
         return [_described(connection, row) for row in rows]
 
 
+def is_allowed(connection: Connection, procedure: QualifiedName) -> bool:
+    """Whether calls from other sites may run a procedure."""
+    return bool(connection.scalar(select(sa.exists().where(_is(procedure)))))
+
+
 def _is(procedure: QualifiedName) -> sa.ColumnElement[bool]:
     return sa.and_(
         allowed_procedure.c.schema_name == procedure.schema,

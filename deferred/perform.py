@@ -18,7 +18,7 @@ from psycopg import sql
 from sqlalchemy import Connection, Text, func, literal, select
 from sqlalchemy.exc import DBAPIError
 
-from deferred import guard, routines, sqlstate
+from deferred import allowed, guard, routines, sqlstate
 from deferred.errors import ProcedureFailed, ProcedureNotAllowed, UnknownProcedure
 from deferred.procedure_call import Argument, ProcedureCall
 from deferred.routines import Procedure
@@ -29,12 +29,9 @@ from sites.transport import raw
 from sites.triggered import USERS_SEARCH_PATH
 from sites.values import from_text, unsized
 
-#: What kinds of procedures have a name here, and whether calls may run them.
-_FOUND = sa.text(
-    "SELECT array_agg(DISTINCT p.prokind::text) AS kinds, EXISTS ("
-    " SELECT FROM snaptide.allowed_procedure"
-    " WHERE schema_name = :schema AND procedure_name = :name) AS allowed"
-    " FROM pg_catalog.pg_proc p"
+#: What kinds of procedures have a name here.
+_KINDS = sa.text(
+    "SELECT DISTINCT p.prokind FROM pg_catalog.pg_proc p"
     " JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace"
     " WHERE n.nspname = :schema AND p.proname = :name AND p.prokind IN ('p', 'f')"
 )
@@ -91,16 +88,16 @@ def _prepared(
         values = _values(connection, call.arguments, types)
         return partial(_run_routine, connection, routine, values)
     procedure = names.parse(call.name)
-    named = {"schema": procedure.schema, "name": procedure.name}
-    found = connection.execute(_FOUND, named).one()
-    if not (anything or found.allowed):
+    if not (anything or allowed.is_allowed(connection, procedure)):
         raise ProcedureNotAllowed(
             f"Nothing named {call.name} may run here.", procedure=call.name
         )
-    if len(found.kinds or ()) != 1:
-        what = "both a procedure and a function" if found.kinds else "no procedure"
+    named = {"schema": procedure.schema, "name": procedure.name}
+    kinds = connection.scalars(_KINDS, named).all()
+    if len(kinds) != 1:
+        what = "both a procedure and a function" if kinds else "no procedure"
         raise UnknownProcedure(f"{procedure} is {what} here.", procedure=str(procedure))
-    statement = _statement(connection, procedure, found.kinds[0], types)
+    statement = _statement(connection, procedure, kinds[0], types)
     return partial(_run_statement, connection, statement, call.arguments)
 
 
