@@ -136,8 +136,17 @@ def _decide(
         for name in branches:
             connections[name].invalidate()
         raise
-    for branch in branches.values():
-        branch.commit()
+    failed: list[BaseException] = []
+    for name, branch in branches.items():
+        try:
+            faults.point("group.before_branch")
+            branch.commit()
+        except BaseException as error:
+            # Closed, it would be rolled back; and the next ones have to follow.
+            connections[name].invalidate()
+            failed.append(error)
+    if failed:
+        raise failed[0]
 
 
 def _prepared(connection: Connection, prefix: str) -> list[str]:

@@ -43,3 +43,31 @@ def test_command_that_is_cut_off_is_finished_by_the_next(
     run(two["hq"], "INSERT INTO orders (id) VALUES (1)")
     assert push_all(two) == 1
     assert_masters_equal(two, "hq", "lax")
+
+
+@pytest.mark.parametrize("lost", [1, 2])
+def test_lost_master_undoes_nothing_at_the_others(
+    make_sites: Callable[..., Directory], monkeypatch: pytest.MonkeyPatch, lost: int
+) -> None:
+    """After the decision all follow who can, whoever is lost among them."""
+    sites = make_sites("hq", "lax", "bos", "jfk")
+    found_group(sites, "hq", "lax", "bos", "jfk")
+    faults._hits.clear()
+    monkeypatch.setenv("SNAPTIDE_FAULT", f"group.before_branch:error:{lost}")
+    with pytest.raises(InjectedFault):
+        groups.set_paths(sites["hq"], GROUP, groups.full_mesh)
+    monkeypatch.delenv("SNAPTIDE_FAULT")
+    assert len(prepared(sites)) == 1
+    report = groups.show_group(sites["hq"], GROUP)
+    assert [one.version for one in report.masters].count(report.version) == 3
+    groups.set_paths(sites["hq"], GROUP, groups.full_mesh)
+    assert prepared(sites) == []
+    run(sites["hq"], "INSERT INTO orders (id) VALUES (1)")
+    assert push_all(sites) == 3
+    assert_masters_equal(sites, "hq", "lax", "bos", "jfk")
+
+
+def prepared(sites: Directory) -> list[str]:
+    """What is prepared at any of the sites."""
+    asked = "SELECT gid FROM pg_prepared_xacts WHERE database = current_database()"
+    return [gid for site in sites.values() for (gid,) in run(site, asked)]
