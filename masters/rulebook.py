@@ -109,7 +109,13 @@ def parse(connection: Connection, book: Rulebook) -> list[TableRules]:
 
 
 def note(connection: Connection, what: str) -> None:
-    """Keep the rules as they are now as a version. Writes rules_version."""
+    """Keep the rules as they are now as a version. Writes rules_version.
+
+    Waits for others who change rules: a later number is then committed later, and who
+    has seen it has seen all before it.
+    """
+    alone = "LOCK TABLE snaptide.rules_version IN SHARE ROW EXCLUSIVE MODE"
+    connection.execute(sa.text(alone))
     connection.execute(
         sa.insert(rules_version).values(what=what, rules=read(connection))
     )

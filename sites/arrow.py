@@ -38,7 +38,8 @@ _SNAPSHOT = re.compile(r"[0-9A-F]{8}-[0-9A-F]{8}-[0-9]+")
 #: Of a piece of CSV.
 _PIECE_ROWS = 10_000
 
-#: A stage is ours alone: whoever holds a lock on it will not let go soon.
+#: A stage is ours alone: whoever holds a lock on it will not let go soon. And who
+#: waits for a lock on what we read may wait for us, without a server that sees it.
 _LOCK_TIMEOUT = "10s"
 
 
@@ -143,6 +144,7 @@ def _reading(uri: str, snapshot: str | None) -> Iterator[dbapi.Cursor]:
         cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
         if snapshot is not None:
             cursor.execute(f"SET TRANSACTION SNAPSHOT '{snapshot}'")
+        cursor.execute(f"SET LOCAL lock_timeout = '{_LOCK_TIMEOUT}'")
         yield cursor
 
 

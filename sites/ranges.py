@@ -129,7 +129,7 @@ def rows_within(connection: Connection, table: QualifiedName, size: int) -> int 
         func.sum(func.pg_table_size(found.c.oid)), func.sum(counted)
     ).join_from(found, _CLASS, _CLASS.c.oid == found.c.oid)
     taken, rows = connection.execute(totals).one()
-    return int(rows / float(taken) * size) if rows else None
+    return int(rows / float(taken) * size) if rows and taken else None
 
 
 def _divide(leaf: Row[Any], size: int) -> Sequence[Range]:

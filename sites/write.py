@@ -31,6 +31,13 @@ from sites.unique_values import movable, park, passing, pin
 #: So many rows are written by one statement where somebody wants to know how far it is.
 SLICE = 100_000
 
+#: Whether users have triggers for whole statements on a table.
+_STATEMENT_TRIGGERS = sa.text(
+    "SELECT EXISTS (SELECT FROM pg_trigger t JOIN pg_proc p ON p.oid = t.tgfoid"
+    " JOIN pg_namespace n ON n.oid = p.pronamespace WHERE t.tgrelid = :oid"
+    " AND NOT t.tgisinternal AND t.tgtype & 1 = 0 AND n.nspname <> 'snaptide')"
+)
+
 Build = Callable[..., Insert | Update | Delete]
 
 
@@ -145,7 +152,7 @@ def write(
         counts: for each of `changes`, how many rows there are of each kind.
         rows: equalities that select the changes in each source.
         told: how many rows are written, from time to time; then many are written
-            `SLICE` at a time, and triggers for statements see as many.
+            `SLICE` at a time, unless a user's triggers for statements would see it.
 
     Raises:
         RowCountMismatch: a statement touched more or fewer rows than it should.
@@ -258,18 +265,28 @@ class _Step:
         self, staged: Staged, expected: int, *kinds: str
     ) -> Iterator[Mapping[str, Any]]:
         """What selects the rows that are written together."""
-        # What refers to rows of its own table may do so to one of a later part.
-        whole = staged.table.qualified in {f.parent for f in staged.table.foreign_keys}
-        if self.told is None or expected <= SLICE or whole:
+        if self.told is None or expected <= SLICE or self._whole(staged.table):
             yield self.rows
             return
         number = staged.source.c.call_no
         ends = sa.select(func.min(number), func.max(number))
         mine = ends.where(selected(staged.source, self.rows), staged.kind(*kinds))
         first, last = self.connection.execute(mine).one()
+        if first is None:
+            return
         width = -(-(last - first + 1) * SLICE // expected)
         for start in range(first, last + 1, width):
             yield {**self.rows, "call_no": range(start, start + width)}
+
+    def _whole(self, table: Table) -> bool:
+        """Whether one statement has to write all: somebody may look at it as one.
+
+        What refers to rows of its own table may do so to one of a later part; and what
+        a user's trigger for statements finds must not depend on who watches.
+        """
+        if table.qualified in {foreign.parent for foreign in table.foreign_keys}:
+            return True
+        return bool(self.connection.scalar(_STATEMENT_TRIGGERS, {"oid": table.oid}))
 
     def _run(
         self, build: Build, staged: Staged, rows: Mapping[str, Any], *kinds: str

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from itertools import chain
 
 import psycopg
@@ -283,3 +285,31 @@ def test_a_range_is_read_without_the_rest(site: Site) -> None:
         text = query.compile(connection, compile_kwargs={"literal_binds": True})
         plan = connection.exec_driver_sql(f"EXPLAIN {text}").scalars().all()
     assert "Tid Range Scan" in "\n".join(plan)
+
+
+def test_a_reader_does_not_wait_for_ever_behind_who_waits_for_us(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """We hold a weak lock, a user waits for a strong one, the reader waits for him."""
+    monkeypatch.setattr(arrow, "_LOCK_TIMEOUT", "100ms")
+    with site.connect() as ours, site.connect() as user:
+        ours.execute(sa.text("CREATE TABLE public.held (id int)"))
+        ours.commit()
+        ours.execute(sa.text("LOCK TABLE public.held IN ACCESS SHARE MODE"))
+        waiting = "LOCK TABLE public.held IN ACCESS EXCLUSIVE MODE"
+        with ThreadPoolExecutor(1) as pool:
+            locked = pool.submit(user.execute, sa.text(waiting))
+            _wait_until_one_waits(ours)
+            with pytest.raises(arrow.ArrowTransportFailed, match="lock timeout"):
+                arrow.read_table(site.libpq_uri(), "SELECT id FROM public.held")
+            ours.rollback()
+            locked.result(timeout=90)
+        user.rollback()
+
+
+def _wait_until_one_waits(connection: sa.Connection) -> None:
+    until = time.monotonic() + 90
+    query = "SELECT count(*) FROM pg_locks WHERE NOT granted"
+    while not connection.scalar(sa.text(query)):
+        assert time.monotonic() < until
+        time.sleep(0.05)

@@ -274,6 +274,23 @@ def test_progress_of_a_large_transaction_is_told_while_it_is_written(
     assert rows(orders["hq"]) == rows(orders["jfk"])
 
 
+def test_a_trigger_for_statements_sees_one_whoever_watches(
+    orders: Directory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sites.write.SLICE", 2)
+    run(
+        orders["hq"],
+        "CREATE TABLE seen (n bigint)",
+        "CREATE FUNCTION look() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
+        " INSERT INTO seen SELECT count(*) FROM added; RETURN NULL; END $$",
+        "CREATE TRIGGER look AFTER INSERT ON orders REFERENCING NEW TABLE AS added"
+        " FOR EACH STATEMENT EXECUTE FUNCTION look()",
+    )
+    run(orders["jfk"], "INSERT INTO orders (id) SELECT generate_series(101, 106)")
+    deferred.push(orders["jfk"], progress=lambda *_: None)
+    assert rows(orders["hq"], "seen") == [(6,)]
+
+
 def test_progress_counts_what_is_left_in_batch_and_queue(
     orders: Directory, monkeypatch: pytest.MonkeyPatch
 ) -> None:

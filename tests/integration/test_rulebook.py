@@ -1,5 +1,7 @@
 """Rules from a file: all at once, or not at all; each change is a version."""
 
+import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -63,6 +65,22 @@ def test_each_change_is_a_version(hq: Site) -> None:
     assert rules.list_rules(hq)[0].version == 3
     [(kept,)] = run(hq, "SELECT rules FROM snaptide.rules_version WHERE id = 3")
     assert kept == rulebook.export(hq)
+
+
+def test_a_later_version_is_committed_later(hq: Site) -> None:
+    """Who has seen a version may take it that nothing before it is still to come."""
+    with ThreadPoolExecutor(1) as pool, hq.begin() as first:
+        rulebook.note(first, "first")
+        second = pool.submit(rules.set_column_group, hq, "orders", "g", ["qty"])
+        until = time.monotonic() + 90
+        while not run(hq, "SELECT 1 FROM pg_locks WHERE NOT granted"):
+            assert not second.done()
+            assert time.monotonic() < until
+            time.sleep(0.05)
+        first.commit()
+        second.result(timeout=90)
+    [*_, (what,)] = run(hq, "SELECT what FROM snaptide.rules_version ORDER BY id")
+    assert what != "first"
 
 
 @pytest.mark.parametrize(
