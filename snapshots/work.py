@@ -40,6 +40,21 @@ class Work:
         """What identifies the row, in the order of the snapshot's identity."""
         return [self.staged.new(name) for name in self.staged.identity]
 
+    def is_exact(self, name: str) -> bool:
+        """Whether equal values of a column are printed alike."""
+        return self.member.base.column(name).exact
+
+    @property
+    def looked_at(self) -> list[str]:
+        """The columns of the work table that conditions are about."""
+        table = self.staged.table
+        names = {*self.staged.identity}
+        names.update(*(unique.columns for unique in table.uniques))
+        names.update(*(key.columns for key in table.foreign_keys))
+        carried = numbered("n", self.staged.columns)
+        places = zip(carried, self.staged.columns, strict=True)
+        return ["kind", "held", "no", *(n for n, name in places if name in names)]
+
     @property
     def free(self) -> sa.ColumnElement[bool]:
         """The row is not held back."""
@@ -104,11 +119,11 @@ def take(connection: Connection, work: Work, difference: pa.Table | Stage) -> No
         if rows:
             pieces = arrow.csv(difference)
             transport.copy_csv(connection, work.table, columns, pieces)
-    if rows:
+    if rows and not all(map(work.is_exact, work.staged.identity)):
         _pair_equal_keys(connection, work)
     if rows >= _LARGE:
         ddl.index_temporary(connection, work.table.name, "no")
-        transport.analyze(connection, work.table)
+        transport.analyze(connection, work.table, work.looked_at)
 
 
 def _from_stage(connection: Connection, work: Work, staged: Stage) -> int:
