@@ -222,6 +222,13 @@ def drop_view(connection: Connection, name: QualifiedName) -> None:
     raw(connection).execute(sql.SQL("DROP VIEW IF EXISTS {}").format(identifier(name)))
 
 
+def lock(connection: Connection, name: QualifiedName) -> None:
+    """Have a table alone until the transaction is over."""
+    raw(connection).execute(
+        sql.SQL("LOCK TABLE {} IN ACCESS EXCLUSIVE MODE").format(identifier(name))
+    )
+
+
 def truncate(connection: Connection, name: QualifiedName) -> None:
     """Empty a table that nothing refers to."""
     raw(connection).execute(sql.SQL("TRUNCATE TABLE {}").format(identifier(name)))

@@ -23,15 +23,17 @@ def commit(
 ) -> dict[str, Merged]:
     definitions = _definitions(task, seen)
     methods = {m.snapshot.key: m.method for m in seen.members}
+    new = [m for m in seen.members if m.method == LOAD]
     with task.site.begin() as connection:
+        for member in new:
+            first_load.claim(connection, member)
         merge.prepare(connection, task.group)
         merged = _write(connection, task, seen, compared)
         for found in compared:
             merge.clear(connection, found.member, seen, here)
-        for member in seen.members:
-            if member.method == LOAD:
-                definition = definitions[member.snapshot.key]
-                first_load.finish(connection, member, definition, task.master.name)
+        for member in new:
+            definition = definitions[member.snapshot.key]
+            first_load.finish(connection, member, definition, task.master.name)
         merge.settle(connection, task.group, seen, methods, merged)
         faults.point("refresh.before_merge_commit")
     return merged

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, func, select
 
 from sites import ddl, ranges, roles
 from sites.activity import Progress
@@ -18,6 +18,9 @@ from snapshots.window import Member
 #: A table is loaded by one load at a time, which is known by the table's name: what
 #: a load that died has left is found by the next.
 _LOADS = uuid.UUID("6f0c5d0e-5a0b-4b5e-9a43-6a6f61642424")
+
+#: For a table that nobody but the server's own processes can hold.
+LOCK_TIMEOUT = "60s"
 
 
 def copy(
@@ -75,6 +78,17 @@ def _refuse_another(connection: Connection, member: Member) -> None:
             "site does not own it.",
             snapshot=member.snapshot.key,
         )
+
+
+def claim(connection: Connection, member: Member) -> None:
+    """Have the loaded table alone, before a merge begins that waits for nobody.
+
+    The server may be about to count its rows (autovacuum), and gives way only to
+    who has waited for deadlock_timeout. No user can see the table yet.
+    """
+    timeout = func.set_config("lock_timeout", LOCK_TIMEOUT, True)
+    connection.execute(select(timeout))
+    ddl.lock(connection, member.snapshot.base)
 
 
 def finish(

@@ -1,0 +1,56 @@
+"""A first load, and the server's own look at the table that it has just filled."""
+
+import threading
+
+import pytest
+
+import snapshots
+from sites import Directory
+from tests.fix_moments import Moments
+from tests.fix_sites import log, rows, run
+from tests.stories import refresh, user
+
+pytestmark = pytest.mark.usefixtures("spark")
+
+WAITS = (
+    "SELECT FROM pg_locks WHERE NOT granted"
+    " AND relation = 'public.\"snap$_t\"'::regclass"
+    # Longer than a merge waits for users.
+    " AND waitstart < clock_timestamp() - interval '300 ms'"
+)
+
+
+def test_autovacuum_at_the_loaded_table_is_waited_for(
+    sites: Directory, moments: Moments
+) -> None:
+    hq, jfk = sites["hq"], sites["jfk"]
+    run(
+        hq,
+        "CREATE TABLE public.t (id int PRIMARY KEY)",
+        "INSERT INTO public.t SELECT generate_series(1, 9)",
+    )
+    log(hq, "t")
+    snapshots.create(jfk, "t", master="hq")
+    locked, ended = threading.Event(), threading.Event()
+
+    def count_rows() -> None:
+        with user(jfk) as session:
+            # As VACUUM and ANALYZE hold it.
+            table = 'public."snap$_t"'
+            session.execute(f"LOCK TABLE {table} IN SHARE UPDATE EXCLUSIVE MODE")
+            locked.set()
+            while not rows(jfk, WAITS) and not ended.wait(0.01):
+                pass
+
+    server = threading.Thread(target=count_rows)
+
+    def begin() -> None:
+        server.start()
+        assert locked.wait(90)
+
+    moments.at("refresh.after_stage", begin)
+    try:
+        assert refresh(jfk, "t")["t"].inserted == 9
+    finally:
+        ended.set()
+        server.join()
