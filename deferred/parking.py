@@ -25,7 +25,7 @@ from sqlalchemy import (
 
 from deferred import footprint, image
 from deferred.catalog import error_call, error_procedure, error_transaction
-from deferred.procedure_call import stored
+from deferred.procedure_call import stored_again
 from deferred.steps import Steps
 from sites.staged import Staged, selected
 from sites.values import unnested
@@ -83,7 +83,7 @@ def park(
             "error_id": error_id,
             "call_no": call.call_no,
             "name": call.name,
-            "arguments": stored(call.arguments),
+            "arguments": stored_again(call),
             "error": conflicts.get(call.call_no),
         }
         connection.execute(sa.insert(error_procedure).values(values))

@@ -50,6 +50,8 @@ def at_destination(connection: Connection, call: ProcedureCall) -> None:
         ProcedureFailed: it did not end well; the caller rolls back.
         sqlalchemy.exc.DBAPIError: for reasons that pass by themselves.
     """
+    if call.malformed is not None:
+        raise _failed(call, f"These are no arguments: {call.malformed[:200]}")
     faults.point("push.before_call")
     with _reported(call):
         run = _prepared(connection, call, anything=False)

@@ -66,6 +66,7 @@ def upgrade() -> None:
         schema="snaptide",
     )
     _run("procedure_calls.sql")
+    _run("defer_call.sql")
 
 
 def downgrade() -> None:

@@ -122,6 +122,57 @@ def test_what_a_call_says_to_be_a_type_is_looked_up(orders: Directory) -> None:
     assert quantities(hq) == [10, 20]
 
 
+FORGE = text("SELECT snaptide.defer_call('divide', NULL, CAST(:given AS jsonb), false)")
+FORGED_BY_HAND = text(
+    "UPDATE snaptide.procedure_call SET arguments = CAST(:given AS jsonb)"
+    " WHERE call_no = (SELECT max(call_no) FROM snaptide.procedure_call)"
+)
+#: What is no array of objects with exactly the texts type and value.
+NO_ARGUMENTS = [
+    "[1]",
+    "null",
+    '"abc"',
+    '{"type": null, "value": null}',
+    '[{"type": "text"}]',
+    '[{"type": "text", "value": 1}]',
+    '[{"type": "text", "value": "a", "more": null}]',
+    f"[{', '.join(['{}'] * 2000)}]".replace("{}", '{"type": null, "value": null}'),
+]
+
+
+def test_what_is_no_argument_is_not_queued(orders: Directory) -> None:
+    for forged in (*NO_ARGUMENTS, None):
+        with orders["jfk"].begin() as connection:
+            with pytest.raises(DBAPIError, match="needs an array") as caught:
+                connection.execute(FORGE, {"given": forged})
+            assert getattr(caught.value.orig, "sqlstate", None) == "22023"
+            connection.rollback()
+    assert deferred.push(orders["jfk"]).transactions == 0
+
+
+def test_what_was_queued_malformed_is_parked(orders: Directory) -> None:
+    """What follows it goes on; nothing of it ever runs, and it is shown as it was."""
+    hq, jfk = orders["hq"], orders["jfk"]
+    for forged in NO_ARGUMENTS:
+        call(jfk, "divide", 1)
+        with jfk.begin() as connection:
+            connection.execute(FORGED_BY_HAND, {"given": forged})
+    run(jfk, "UPDATE orders SET qty = 11 WHERE id = 1")
+    assert deferred.push(jfk).errors == len(NO_ARGUMENTS)
+    assert (queued(jfk), quantities(hq)) == (0, [11, 20])
+    first, *_ = deferred.list_errors(hq)
+    [procedure] = deferred.show_error(hq, first.id).procedures
+    assert (procedure.arguments, first.error_code) == ((), "SNP-317")
+    assert "no arguments: [1]" in first.error_message
+    assert not any(one.applied for one in deferred.retry_errors(hq))
+    assert run(
+        hq, "SELECT arguments FROM snaptide.error_procedure ORDER BY error_id LIMIT 2"
+    ) == [
+        ([1],),
+        (None,),
+    ]
+
+
 def test_one_with_procedures_waits_for_all_that_is_parked(orders: Directory) -> None:
     """Nobody knows what it would look at; rows that are as expected go on."""
     hq, jfk = orders["hq"], orders["jfk"]

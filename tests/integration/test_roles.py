@@ -273,6 +273,10 @@ def test_calling_procedures(
     deferred.allow_procedure(world["hq"], "restock")
     with pytest.raises(DBAPIError, match="permission denied"), clerk.begin() as session:
         deferred.call(session, "restock", here=True)
+    for forged in ("[1]", "null", '"abc"', '[{"type": "text"}]'):
+        statement = f"SELECT snaptide.defer_call('restock', NULL, '{forged}', false)"
+        with pytest.raises(errors.InvalidParameterValue):
+            write(caller, statement)
     with caller.begin() as session:
         deferred.call(session, "restock", here=True)
         with pytest.raises(DBAPIError, match="permission denied"):

@@ -1,0 +1,44 @@
+-- Queues the call of a procedure in the current transaction, in its place among the
+-- row changes, which triggers number.
+-- Parameters: name, what destinations know it by; wanted, where it is to run, NULL for
+-- all destinations of this site; arguments, as snaptide.argument makes them;
+-- ran_here, whether the site runs it too.
+-- Returns: the number of the call, NULL where wanted holds no destination, a doubled or
+-- an unknown one; and the destinations that there are.
+-- Tables directly manipulated: procedure_call, deferred_transaction.
+CREATE OR REPLACE FUNCTION snaptide.defer_call(
+    name text, wanted text[], arguments jsonb, ran_here boolean,
+    OUT call_no bigint, OUT known text[])
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    xact xid8 := pg_current_xact_id();
+BEGIN
+    IF current_setting('snaptide.coordinated', true) = 'site' THEN
+        RAISE EXCEPTION 'A coordinated transaction cannot defer the call of a procedure'
+            USING HINT = 'Call it in a transaction of its own.',
+                  ERRCODE = 'object_not_in_prerequisite_state';
+    END IF;
+    IF current_setting('snaptide.call', true) <> '' THEN
+        RAISE EXCEPTION 'A procedure that was called here cannot defer a call itself'
+            USING HINT = 'Destinations run it too, and would make the call again.',
+                  ERRCODE = 'object_not_in_prerequisite_state';
+    END IF;
+    known := ARRAY(SELECT d.name FROM snaptide.destination d ORDER BY d.name);
+    wanted := COALESCE(wanted, known);
+    IF wanted = '{}' OR NOT wanted <@ known
+       OR cardinality(wanted) > (SELECT count(DISTINCT w) FROM unnest(wanted) w) THEN
+        RETURN;
+    END IF;
+    call_no := nextval('snaptide.order_no');
+    INSERT INTO snaptide.procedure_call
+    VALUES (call_no, xact, name, wanted, arguments, ran_here);
+    INSERT INTO snaptide.deferred_transaction AS t (xid, origin_user)
+    VALUES (xact, session_user) ON CONFLICT (xid)
+    DO UPDATE SET order_no = NULL
+    WHERE t.order_no IS NOT NULL AND t.start_time = now();
+END
+$$;
+
+-- Others than the owner are let in by `snaptide site init --grants`.
+REVOKE EXECUTE ON FUNCTION snaptide.defer_call(text, text[], jsonb, boolean) FROM PUBLIC;
