@@ -138,16 +138,18 @@ def _in_step(
 ) -> list[ColumnElement[bool]]:
     """Whether a call lies in a step, where transactions are given by their steps.
 
-    What a procedure changed at the site is left to it where the destination runs it.
+    What a procedure changed at the site is left to it where the destination runs it;
+    a change of which nothing is known is sent.
     """
     if "after" not in transactions.c:
         return []
+    runs = procedure_call.runs_there(call, queue.destination)
     return [
         call.c.call_no > transactions.c.after,
         call.c.call_no <= transactions.c.order_no,
         sa.case(
             (cast(call.c.kind, Text).in_(("I", "U", "D")), sa.true()),
-            else_=sa.not_(procedure_call.runs_there(call, queue.destination)),
+            else_=sa.not_(func.coalesce(runs, sa.false())),
         ),
     ]
 

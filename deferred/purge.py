@@ -10,7 +10,7 @@ from operator import attrgetter
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy import Connection, and_, func, not_, select
+from sqlalchemy import Connection, TableClause, and_, func, not_, select
 
 from deferred import ledger
 from deferred.catalog import (
@@ -66,12 +66,14 @@ def purge(
     with site.begin() as connection:
         identity.read(connection)
         calls = folded = 0
-        for queues in _by_table(list_queues(connection)):
+        tables = _by_table(list_queues(connection))
+        for queues in tables:
             if queues[0].extra_table is not None:
                 folded += _fold(connection, queues[0], fold_after)
             faults.point("queue_purge.after_fold")
             calls += _purge_calls(connection, queues, retention)
-        calls += _purge_procedures(connection, retention)
+        left = [queues[0].sql() for queues in tables]
+        calls += _purge_procedures(connection, left, retention)
         ledger.purge(connection)
         faults.point("queue_purge.before_commit")
         report = QueuePurgeReport(
@@ -84,8 +86,14 @@ def purge(
     return report
 
 
-def _purge_procedures(connection: Connection, retention: timedelta) -> int:
-    """Remove calls of procedures that all their destinations have answered long ago."""
+def _purge_procedures(
+    connection: Connection, queues: Sequence[TableClause], retention: timedelta
+) -> int:
+    """Remove calls of procedures that all their destinations have answered long ago.
+
+    Not before the row changes of their transactions are: to other destinations too,
+    the calls say which of these are to be sent.
+    """
     call = procedure_call
     to = func.unnest(call.c.destinations).label("name")
     each = select(call.c.call_no, call.c.xid, to).subquery()
@@ -97,7 +105,8 @@ def _purge_procedures(connection: Connection, retention: timedelta) -> int:
         )
         .where(not_(func.coalesce(_answered_before(retention), sa.false())))
     )
-    done = call.c.call_no.not_in(needed)
+    changes = (sa.exists().where(one.c.xid == call.c.xid) for one in queues)
+    done = and_(call.c.call_no.not_in(needed), *map(not_, changes))
     for name in connection.scalars(select(to).where(done).distinct()).all():
         gone = select(call.c.xid).where(
             done, sa.literal(name) == func.any(call.c.destinations)

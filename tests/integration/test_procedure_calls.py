@@ -204,6 +204,47 @@ def test_each_master_gets_a_change_once(
         assert parked(site) == []
 
 
+def answered_by_one_of_two(make_sites: Callable[..., Directory]) -> Directory:
+    """Masters b and c run a procedure each, what b's one made at a is for c too."""
+    sites = make_sites("a", "b", "c")
+    found_group(sites, "a", "b", "c")
+    run(sites["a"], "INSERT INTO orders VALUES (1, 'n1', 10), (2, 'n2', 20)")
+    push_all(sites)
+    for site in sites.values():
+        run(site, RAISE)
+        deferred.allow_procedure(site, "raise_all")
+    with sites["a"].begin() as connection:
+        deferred.call(connection, "raise_all", [5], destinations=["b"], here=True)
+        deferred.call(connection, "raise_all", [0], destinations=["c"])
+    deferred.push(sites["a"], "b")
+    return sites
+
+
+def test_a_purge_keeps_what_says_who_makes_a_change(
+    make_sites: Callable[..., Directory],
+) -> None:
+    """One master has long answered, when another gets what it changed here."""
+    sites = answered_by_one_of_two(make_sites)
+    deferred.purge(sites["a"], retention=timedelta(0))
+    called = "SELECT count(*) FROM snaptide.procedure_call"
+    assert run(sites["a"], called) == [(2,)]
+    assert push_all(sites) == 1
+    for site in sites.values():
+        assert quantities(site) == [15, 25]
+    deferred.purge(sites["a"], retention=timedelta(0))
+    assert run(sites["a"], called) == [(0,)]
+
+
+def test_a_change_of_which_nothing_is_known_is_sent(
+    make_sites: Callable[..., Directory],
+) -> None:
+    """What was purged by a version that knew no better is not lost."""
+    sites = answered_by_one_of_two(make_sites)
+    run(sites["a"], "DELETE FROM snaptide.procedure_call WHERE destinations = '{b}'")
+    push_all(sites)
+    assert quantities(sites["c"]) == [15, 25]
+
+
 def test_a_procedure_goes_on_as_row_changes(
     make_sites: Callable[..., Directory],
 ) -> None:
