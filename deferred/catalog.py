@@ -80,6 +80,8 @@ route = Table(
     ),
     Column("destination", Text, primary_key=True),
     Column("source", Text, primary_key=True, server_default=text("''")),
+    # Only transactions after this position; by default all.
+    Column("since", PgSnapshot, nullable=False, server_default=text("'1:1:'")),
 )
 
 #: One row a transaction with calls, a user's or one that a push applied here and that

@@ -7,13 +7,14 @@ that it goes to have answered.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import sqlalchemy as sa
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, func, select
+from sqlalchemy.dialects.postgresql import insert
 
 from deferred import queue
-from deferred.catalog import destination, route
+from deferred.catalog import delivery, destination, route
 from deferred.catalog import queue as queue_catalog
 from deferred.queue import Queue
 from sites import QualifiedName, ddl, names, triggers, wide
@@ -49,13 +50,7 @@ def arrange(
     made = number is None
     if number is None:
         number = _create(connection, group, table, columns)
-    connection.execute(sa.delete(route).where(route.c.queue_id == number))
-    ways = [
-        {"queue_id": number, "destination": to, "source": source}
-        for to, sources in routes.items()
-        for source in sources
-    ]
-    connection.execute(sa.insert(route), ways)
+    _set_routes(connection, number, routes)
     mine = queue_catalog.c.id == number
     connection.execute(
         sa.update(queue_catalog).where(mine).values(error_action=error_action)
@@ -84,9 +79,10 @@ def remove(connection: Connection, table: QualifiedName) -> None:
     number = _number(connection, table)
     if number is None:
         return
-    _note_forgotten(connection, found(connection, table))
+    ways = found(connection, table)
     name = names.derived("def$_", table)
     connection.execute(sa.delete(queue_catalog).where(queue_catalog.c.id == number))
+    _note_forgotten(connection, {way.destination for way in ways})
     queue.show_calls(connection)
     triggers.remove(connection, name)
     wide.drop(connection, QualifiedName(SCHEMA, name))
@@ -120,11 +116,49 @@ def _create(
     return number
 
 
-def _note_forgotten(connection: Connection, ways: Sequence[Queue]) -> None:
-    """What was delivered cannot be pushed again, to a destination that is restored."""
+def _set_routes(connection: Connection, number: int, routes: Routes) -> None:
+    """Have new ways begin now, and those that are no more end.
+
+    What is kept in the queue has been sent before a way began: to a new master as
+    rows, to others by another way.
+    """
+    mine = route.c.queue_id == number
+    ways = [(to, source) for to, sources in routes.items() for source in sources]
+    stay = sa.tuple_(route.c.destination, route.c.source).in_(ways)
+    ended = connection.scalars(
+        sa.delete(route).where(mine, sa.not_(stay)).returning(route.c.destination)
+    )
+    _note_forgotten(connection, set(ended))
+    for to, source in ways:
+        connection.execute(
+            insert(route)
+            .values(
+                queue_id=number,
+                destination=to,
+                source=source,
+                since=func.pg_current_snapshot(),
+            )
+            .on_conflict_do_nothing()
+        )
+
+
+def _note_forgotten(connection: Connection, destinations: Collection[str]) -> None:
+    """What was delivered by ways that have ended cannot be pushed again.
+
+    A destination that is restored would miss it. What was not delivered is not to be.
+    """
+    for name in sorted(destinations):
+        left = sa.union_all(*queue.call_numbers(connection, name)).subquery()
+        connection.execute(
+            sa.delete(delivery).where(
+                delivery.c.destination == name,
+                delivery.c.batch.is_(None),
+                delivery.c.xid.not_in(select(left.c.xid)),
+            )
+        )
     connection.execute(
         sa.update(destination)
-        .where(destination.c.name.in_([way.destination for way in ways]))
+        .where(destination.c.name.in_(destinations))
         .values(
             purged_batch=destination.c.batch_no, purged_order=destination.c.batch_end
         )

@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy import ColumnElement, Connection, and_, func, select
+from sqlalchemy import ColumnElement, Connection, and_, cast, func, select
+from sqlalchemy.dialects.postgresql import aggregate_order_by
 
 from deferred import captured, views
 from deferred.catalog import (
@@ -31,7 +32,7 @@ from deferred.described import described
 from deferred.errors import QueueNotEmpty
 from masters.errors import UnknownColumn
 from masters.snapshot_log import ROWID
-from sites import QualifiedName, locks, names, triggers, wide
+from sites import QualifiedName, locks, names, position, triggers, wide
 from sites.catalog import SCHEMA
 from sites.errors import UnknownTable
 from sites.table import Column, Table
@@ -64,6 +65,8 @@ class Queue:
     error_action: str = "queue"
     #: the masters whose changes go to this destination; '' is this one
     sources: tuple[str, ...] = ("",)
+    #: of each of them, the position from which on they go there
+    since: tuple[str, ...] = (position.START,)
 
     @property
     def base(self) -> QualifiedName:
@@ -98,15 +101,24 @@ class Queue:
     def goes_there(self, xid: ColumnElement[Any]) -> ColumnElement[bool]:
         """Whether the calls of a transaction go to this destination.
 
-        In a group it depends on the master at which the transaction began.
+        In a group it depends on the master at which the transaction began, and on
+        whether its changes went there already then.
         """
         if self.replication_group is None:
             return sa.true()
         began = deferred_transaction.c.sources[self.replication_group].astext
-        return sa.exists().where(
-            deferred_transaction.c.xid == xid,
-            func.coalesce(began, "").in_(self.sources),
-        )
+        ways = [
+            and_(
+                func.coalesce(began, "").in_(
+                    s
+                    for s, at in zip(self.sources, self.since, strict=True)
+                    if at == since
+                ),
+                position.after(xid, since),
+            )
+            for since in dict.fromkeys(self.since)
+        ]
+        return sa.exists().where(deferred_transaction.c.xid == xid, sa.or_(*ways))
 
     def keys(self, calls: sa.FromClause) -> list[ColumnElement[Any]]:
         """The identity of a call's row, labelled k1, k2, ..."""
@@ -251,7 +263,8 @@ def list_queues(connection: Connection, destination: str | None = None) -> list[
         select(
             *stored,
             route.c.destination,
-            func.array_agg(route.c.source).label("sources"),
+            _in_order(route.c.source).label("sources"),
+            _in_order(cast(route.c.since, sa.Text)).label("since"),
         )
         .join(route, route.c.queue_id == queue_catalog.c.id)
         .group_by(queue_catalog.c.id, route.c.destination)
@@ -386,8 +399,12 @@ def know_destination(connection: Connection, name: str) -> None:
         )
 
 
+def _in_order(value: ColumnElement[Any]) -> ColumnElement[Any]:
+    return func.array_agg(aggregate_order_by(value, route.c.source))
+
+
 def _from_row(row: sa.Row[*tuple[Any, ...]]) -> Queue:
     values = dict(row._mapping)
-    for name in ("columns", "identity_columns", "sources"):
+    for name in ("columns", "identity_columns", "sources", "since"):
         values[name] = tuple(values[name])
     return Queue(**values)

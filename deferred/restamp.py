@@ -30,14 +30,13 @@ from deferred.catalog import (
     delivery,
     destination,
     procedure_call,
+    route,
 )
-from deferred.queue import Queue, list_queues
+from deferred.queue import Queue, list_queues, show_calls
 from sites import position
 from sites.catalog import SCHEMA
-from sites.types import Xid8
-
-#: No cluster gives so many ids; each repair has two stretches of this length.
-STRETCH = 2**48
+from sites.position import STRETCH
+from sites.types import PgSnapshot, Xid8
 
 
 def lock(connection: Connection) -> None:
@@ -54,7 +53,7 @@ def lock(connection: Connection) -> None:
 def restamp(connection: Connection, generation: int) -> int:
     """Give all that is queued ids that can never come again; says how many.
 
-    Writes the queues, extra keys, deferred_transaction, delivery and destination.
+    Writes the queues, extra keys, deferred_transaction, delivery, destination, route.
     Needs `lock`, so that it sees all writers.
 
     Parameters:
@@ -73,6 +72,7 @@ def restamp(connection: Connection, generation: int) -> int:
         # Seen by everybody, whatever is numbered from now on.
         extra = sa.table(queue.extra_table, sa.column("xid", Xid8()), schema=SCHEMA)
         connection.execute(update(extra).values(xid=position.xid8(3)))
+    _move_routes(connection, shift)
     for name in connection.scalars(select(destination.c.name)).all():
         connection.execute(deliveries(connection, name))
     connection.execute(
@@ -82,7 +82,21 @@ def restamp(connection: Connection, generation: int) -> int:
             incarnation=None,
         )
     )
+    show_calls(connection)
     return moved
+
+
+def _move_routes(connection: Connection, shift: int) -> None:
+    """Have ways begin where they began: what was sent before is not sent now."""
+    begin = cast(route.c.since, Text)
+    for since in connection.scalars(select(begin).distinct()).all():
+        if int(since.split(":")[1]) < STRETCH:
+            moved = position.moved(since, shift)
+            connection.execute(
+                update(route)
+                .where(begin == since)
+                .values(since=cast(literal(moved), PgSnapshot()))
+            )
 
 
 def _part(connection: Connection, queues: list[Queue], shift: int) -> None:

@@ -19,11 +19,19 @@ from sqlalchemy import (
     cast,
     func,
     literal,
+    not_,
     or_,
     select,
 )
 
 from sites.types import PgSnapshot, Xid8
+
+#: No cluster gives so many ids. A repair moves what was numbered by a former one
+#: beyond them, and each has two stretches of this length.
+STRETCH = 2**48
+
+#: The position before everything.
+START = "1:1:"
 
 
 def current(connection: Connection) -> str:
@@ -50,6 +58,27 @@ def since(xid: ColumnElement[Any], position: str) -> ColumnElement[bool]:
         or_(xid >= func.pg_snapshot_xmax(old), xid == any_(func.array(running))),
         xid < func.pg_snapshot_xmax(func.pg_current_snapshot()),
     )
+
+
+def after(xid: ColumnElement[Any], position: str) -> ColumnElement[bool]:
+    """Whether a transaction came after a position, also where a repair has moved them.
+
+    What this cluster numbers came after everything that was moved.
+    """
+    ours = xid < xid8(STRETCH)
+    later = not_(
+        func.pg_visible_in_snapshot(xid, cast(literal(position), PgSnapshot()))
+    )
+    if int(position.split(":")[1]) >= STRETCH:
+        return or_(ours, later)
+    return and_(ours, later)
+
+
+def moved(position: str, by: int) -> str:
+    """A position as a repair moves it together with the ids that it speaks of."""
+    low, high, running = position.split(":")
+    ids = ",".join(str(int(one) + by) for one in running.split(",") if one)
+    return f"{int(low) + by}:{int(high) + by}:{ids}"
 
 
 def visible(
