@@ -4,21 +4,27 @@ from __future__ import annotations
 
 import re
 
+#: What may stand before a statement.
+_NOTHING = r"(?:\s|;|--[^\n]*\n|/\*(?:[^*]|\*(?!/))*\*/)*"
 #: Back to a savepoint.
 BACK = re.compile(
-    r"\s*rollback\s+(?:(?:work|transaction)\s+)?to\s+(?:savepoint\s+)?"
+    _NOTHING + r"rollback\s+(?:(?:work|transaction)\s+)?to\s+(?:savepoint\s+)?"
     r"(?P<name>\"(?:[^\"]|\"\")+\"|[^\s;\"]+)\s*;?\s*$",
     re.IGNORECASE,
 )
 _CONTROL = re.compile(
-    r"\s*(?:begin|start\s+transaction|commit|end|rollback|abort|prepare\s+transaction)\b",
+    _NOTHING + r"(?:begin|start\s+transaction|commit|end|rollback|abort"
+    r"|prepare\s+transaction)\b",
     re.IGNORECASE,
 )
 _CONSTRAINTS = re.compile(r"\s*set\s+constraints\b", re.IGNORECASE)
 
 
 def ends_transaction(statement: str) -> bool:
-    """Whether a statement would end the transaction, or begin another one."""
+    """Whether a statement would end the transaction, or begin another one.
+
+    Only the first one is looked at, where there are several.
+    """
     return _CONTROL.match(statement) is not None and BACK.match(statement) is None
 
 

@@ -173,6 +173,17 @@ class ProcedureEndsTransaction(SnaptideError):
     hint = "Leave commit and rollback to the caller; begin_nested() makes savepoints."
 
 
+class ProcedureEndedTransaction(SnaptideError):
+    """A procedure has ended the transaction that it was called in, or part of it."""
+
+    code = "SNP-324"
+    hint = (
+        "What it committed stands, and the transaction stays queued: it would be "
+        "applied again. Leave commit and rollback to the caller, set right what stands "
+        "at the destination, and push then."
+    )
+
+
 class NoDestination(SnaptideError):
     """A call of a procedure goes to no site, or to one that nothing is queued for."""
 

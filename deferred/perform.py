@@ -19,7 +19,12 @@ from sqlalchemy import Connection, Text, func, literal, select
 from sqlalchemy.exc import DBAPIError
 
 from deferred import allowed, guard, routines, sqlstate
-from deferred.errors import ProcedureFailed, ProcedureNotAllowed, UnknownProcedure
+from deferred.errors import (
+    ProcedureEndedTransaction,
+    ProcedureFailed,
+    ProcedureNotAllowed,
+    UnknownProcedure,
+)
 from deferred.procedure_call import Argument, ProcedureCall
 from deferred.routines import Procedure
 from sites import QualifiedName, faults, names
@@ -38,7 +43,8 @@ _KINDS = sa.text(
 
 #: How a procedure finds names without a schema, and that it is at work: what it changes
 #: in a snapshot of the destination's own, the next refresh settles.
-_AT_WORK = {"search_path": USERS_SEARCH_PATH, "snaptide.writing": "call"}
+_MARK = ("snaptide.writing", "call")
+_AT_WORK = dict([("search_path", USERS_SEARCH_PATH), _MARK])
 _DONE = {"search_path": SETTINGS["search_path"], "snaptide.writing": ""}
 
 
@@ -48,6 +54,7 @@ def at_destination(connection: Connection, call: ProcedureCall) -> None:
     Raises:
         ProcedureNotAllowed: nothing of that name is registered or allowed here.
         ProcedureFailed: it did not end well; the caller rolls back.
+        ProcedureEndedTransaction: there is nothing left to be rolled back.
         sqlalchemy.exc.DBAPIError: for reasons that pass by themselves.
     """
     if call.malformed is not None:
@@ -56,7 +63,8 @@ def at_destination(connection: Connection, call: ProcedureCall) -> None:
     with _reported(call):
         run = _prepared(connection, call, anything=False)
         _set(connection, _AT_WORK)
-        run()
+        with guard.noticed(connection, *_MARK):
+            run()
         _set(connection, _DONE)
     faults.point("push.after_call")
 
@@ -68,11 +76,14 @@ def here(connection: Connection, call: ProcedureCall) -> None:
 
     Raises:
         UnknownProcedure: there is nothing of that name.
+        ProcedureEndedTransaction: part of the transaction is committed or undone.
         Exception: whatever the procedure raises.
     """
     run = _prepared(connection, call, anything=True)
-    _set(connection, {"snaptide.call": str(call.call_no)})
-    run()
+    mark = ("snaptide.call", str(call.call_no))
+    _set(connection, dict([mark]))
+    with guard.noticed(connection, *mark):
+        run()
     _set(connection, {"snaptide.call": ""})
 
 
@@ -196,6 +207,10 @@ def _reported(call: ProcedureCall) -> Iterator[None]:
     except ProcedureNotAllowed as error:
         raise ProcedureNotAllowed(
             f"Call {call.call_no}: {error.message}", call_no=call.call_no
+        ) from error
+    except ProcedureEndedTransaction as error:
+        raise ProcedureEndedTransaction(
+            f"Call {call.call_no}, {call.name}: {error.message}", call_no=call.call_no
         ) from error
     except SnaptideError as error:
         raise _failed(call, error.message) from error

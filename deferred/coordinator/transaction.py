@@ -87,8 +87,8 @@ class Transaction:
             self.driver.execute(_FORGET, [self.xid or "0"])
         if ends_transaction(statement):
             raise TransactionControl(
-                f"{statement.split(maxsplit=1)[0].upper()} cannot be a statement of a"
-                " coordinated transaction."
+                f"{' '.join(statement.split())} cannot be a statement of a coordinated"
+                " transaction."
             )
 
     def execute(self, cursor: psycopg.Cursor[Any], statement: str, values: Any) -> bool:

@@ -1,17 +1,21 @@
 """What becomes of a transaction whose procedure cannot run, or must not."""
 
+from collections.abc import Callable
+
 import pytest
 from sqlalchemy import Connection, text
 from sqlalchemy.exc import DBAPIError
 
 import deferred
-from deferred import Edit, routines
+from deferred import Edit, perform, routines
 from deferred.errors import (
     BadEdit,
     NoDestination,
+    ProcedureEndedTransaction,
     ProcedureEndsTransaction,
     UnknownProcedure,
 )
+from deferred.procedure_call import ProcedureCall
 from masters import rules
 from sites import Directory, Site
 from tests.linked_table import as_refresh, link, parked, queued, rows, run
@@ -229,6 +233,91 @@ def test_a_routine_cannot_end_the_transaction(orders: Directory) -> None:
         connection.exec_driver_sql("UPDATE public.orders SET qty = 1 WHERE id = 1")
     assert quantities(jfk) == [1, 20]
     assert deferred.push(jfk).calls == 1
+
+
+HIDDEN = ["/* x */ COMMIT", "-- c\nCOMMIT", ";commit", "/**/;-- \n ROLLBACK"]
+
+
+def test_a_comment_hides_no_commit(orders: Directory) -> None:
+    hq, jfk = orders["hq"], orders["jfk"]
+
+    @deferred.procedure("greedy")
+    def greedy(connection: Connection, how: str) -> None:
+        connection.exec_driver_sql(how)
+
+    for how in HIDDEN:
+        call(jfk, "greedy", how)
+    deferred.push(jfk)
+    assert [one.error_code for one in deferred.list_errors(hq)][:1] == ["SNP-317"]
+    assert len(parked(hq)) == len(HIDDEN)
+
+
+def by_text(connection: Connection) -> None:
+    connection.exec_driver_sql("SELECT 1; COMMIT")
+
+
+def by_driver(connection: Connection) -> None:
+    connection.connection.commit()
+
+
+def by_transaction(connection: Connection) -> None:
+    transaction = connection.get_transaction()
+    assert transaction is not None
+    transaction.commit()
+
+
+def and_fails(connection: Connection) -> None:
+    connection.connection.commit()
+    raise RuntimeError("after that")
+
+
+def to_savepoint(connection: Connection) -> None:
+    connection.exec_driver_sql("ROLLBACK TO SAVEPOINT sa_savepoint_1")
+
+
+@pytest.mark.parametrize(
+    "past", [by_text, by_driver, by_transaction, and_fails, to_savepoint]
+)
+def test_a_transaction_that_was_ended_is_not_answered(
+    orders: Directory, past: Callable[[Connection], None]
+) -> None:
+    """Nothing is parked, what follows waits, and a mended routine goes on."""
+    hq, jfk = orders["hq"], orders["jfk"]
+    ways = [past]
+
+    @deferred.procedure("sly")
+    def sly(connection: Connection) -> None:
+        for way in ways:
+            way(connection)
+
+    call(jfk, "sly", first="UPDATE public.orders SET name = 'm1' WHERE id = 1")
+    run(jfk, "UPDATE orders SET qty = 11 WHERE id = 2")
+    with pytest.raises(ProcedureEndedTransaction, match="sly"):
+        deferred.push(jfk)
+    assert parked(hq) == []
+    assert (queued(jfk), quantities(hq)) == (2, [10, 20])
+    ways.clear()
+    deferred.push(jfk)
+    assert (queued(jfk), quantities(hq)[1]) == (0, 11)
+
+
+def test_one_that_calls_here_cannot_end_it_either(orders: Directory) -> None:
+    """At a destination that is a site itself, in the middle of its own routine."""
+    hq, jfk = orders["hq"], orders["jfk"]
+
+    @deferred.procedure("inner")
+    def inner(connection: Connection) -> None:
+        connection.exec_driver_sql("SELECT 1")
+
+    @deferred.procedure("outer")
+    def outer(connection: Connection) -> None:
+        perform.here(connection, ProcedureCall(call_no=1, name="inner", arguments=()))
+        connection.commit()
+
+    call(jfk, "outer")
+    deferred.push(jfk)
+    [error] = deferred.list_errors(hq)
+    assert "tried to end" in error.error_message
 
 
 def test_what_a_routine_raises_is_told(orders: Directory) -> None:

@@ -376,7 +376,9 @@ def test_nobody_commits_past_the_coordinator(linked: Directory) -> None:
     assert_same(linked)
 
 
-@pytest.mark.parametrize("statement", ["COMMIT", " rollback ", "Begin", "END;"])
+@pytest.mark.parametrize(
+    "statement", ["COMMIT", " rollback ", "Begin", "END;", "/* it */; -- is\n COMMIT"]
+)
 def test_no_statement_ends_the_transaction(linked: Directory, statement: str) -> None:
     with deferred.synchronous(linked["jfk"]) as connection:
         connection.execute(text("UPDATE orders SET qty = 9 WHERE id = 2"))
