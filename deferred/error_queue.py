@@ -201,6 +201,15 @@ def numbers(connection: Connection, origin_id: uuid.UUID) -> tuple[int, ...]:
     return tuple(connection.scalars(wanted))
 
 
+def of_table(connection: Connection, table: QualifiedName) -> int:
+    """How many parked transactions change a table."""
+    call = error_call.c
+    counted = select(func.count(call.error_id.distinct())).where(
+        call.target_schema == table.schema, call.target_table == table.name
+    )
+    return connection.scalar(counted) or 0
+
+
 def with_procedures(connection: Connection, origin_id: uuid.UUID) -> tuple[int, ...]:
     """The numbers of those that call procedures: nobody knows what they touch."""
     wanted = (

@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 
 from sqlalchemy import Connection, select
 
-from deferred import group_queue
+from deferred import error_queue, group_queue
 from deferred.queue import undelivered_calls
 from groups import group as groups
 from groups.arrange import arrange, leave
 from groups.catalog import replication_group
-from groups.errors import GroupBusy, NotDefinitionSite
+from groups.errors import GroupBusy, GroupChanging, NotDefinitionSite
 from groups.everywhere import Decision, at_all, end_prepared, exclusively
 from groups.group import Group, TargetType
 from sites import QualifiedName, Site, identity, locks
@@ -50,7 +50,7 @@ def change(
         decision = Decision(group=before.id, version=before.version + 1)
         for attempt in locks.patiently():
             with attempt, at_all(home, order, decision) as connections:
-                _lock(connections[home.name], name)
+                _lock(connections[home.name], before)
                 after = new(before, connections)
                 _arrange(connections, before, after)
     return after or before
@@ -110,6 +110,33 @@ def refuse_busy(
                     )
 
 
+def refuse_parked(
+    connections: Connections,
+    tables: Sequence[QualifiedName],
+    of: str | None = None,
+) -> None:
+    """Make sure that no error queue has changes of a group: a retry sends them on.
+
+    Parameters:
+        of: only in the error queue of this master.
+
+    Raises:
+        GroupBusy: says how many, and where.
+    """
+    for master, connection in connections.items():
+        if of not in (None, master):
+            continue
+        for table in tables:
+            parked = error_queue.of_table(connection, table)
+            if parked:
+                raise GroupBusy(
+                    f"{parked} transactions with changes of {table} wait in the error"
+                    f" queue of {master}.",
+                    master=master,
+                    transactions=parked,
+                )
+
+
 def compared(group: Group, connections: Connections) -> Connections:
     """The masters whose tables have to be the same; the others take what comes."""
     any_table = {
@@ -120,10 +147,18 @@ def compared(group: Group, connections: Connections) -> Connections:
     return {name: c for name, c in connections.items() if name not in any_table}
 
 
-def _lock(connection: Connection, name: str) -> None:
-    """Keep the row by which everybody knows what was decided."""
-    head = replication_group
-    connection.execute(select(head).where(head.c.name == name).with_for_update())
+def _lock(connection: Connection, before: Group) -> None:
+    """Keep the row by which everybody knows what was decided.
+
+    Raises:
+        GroupChanging: it is not what was read before.
+    """
+    head = replication_group.c
+    version = connection.scalar(
+        select(head.version).where(head.id == before.id).with_for_update()
+    )
+    if version != before.version:
+        raise GroupChanging(f"Group {before.name} is being changed.", group=before.name)
 
 
 def _arrange(connections: Connections, before: Group, after: Group | None) -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import uuid
-from dataclasses import replace
 from datetime import UTC, datetime
 
+from sqlalchemy import Connection
+
+from deferred import queue
 from groups import group as groups
 from groups import paths, shape
-from groups.arrange import arrange
+from groups.arrange import arrange, leave
 from groups.change import (
     Connections,
     administered,
@@ -16,6 +18,7 @@ from groups.change import (
     compared,
     lock_writers,
     refuse_busy,
+    refuse_parked,
 )
 from groups.errors import (
     CannotReplicate,
@@ -140,10 +143,10 @@ def add_master(
 
     def with_master(group: Group, connections: Connections) -> Group:
         there = connections[master]
-        if groups.find(there, name) is not None:
-            raise GroupExists(f"{master} has another group {name}.", group=name)
-        if via is not None:
-            group.master(via)
+        after = groups.with_master(
+            group, Master(name=master, target_type=target_type), via
+        )
+        forget_former(there, master, group)
         for table in group.tables:
             refuse_other_group(master, groups.group_of(there, table), str(table))
             if target_type is TargetType.UNPROTECTED_READ_ONLY:
@@ -161,13 +164,7 @@ def add_master(
             refuse_busy(connections, group.tables)
             for table in group.tables:
                 shape.refuse_other_rows(compared(group, connections), table)
-        new = Master(name=master, target_type=target_type)
-        after = changed(group, masters=(*group.masters, new))
-        ways = paths.joined(
-            group.paths, group.names, master, via, read_only=after.read_only
-        )
-        paths.check(after.names, ways, after.read_only)
-        return replace(after, paths=ways)
+        return after
 
     if master in _names(home, name):
         raise MasterExists(f"{master} is a master of {name} already.", master=master)
@@ -198,7 +195,13 @@ def remove_master(home: Site, name: str, master: str, *, force: bool = False) ->
         lock_writers(connections, group.tables)
         if not force:
             sends_on = any(p.local == master != p.source for p in group.paths)
-            refuse_busy(connections, group.tables, None if sends_on else master)
+            of = None if sends_on else master
+            refuse_busy(connections, group.tables, of)
+            refuse_parked(connections, group.tables, of)
+        if not group.master(master).joined:
+            # Pushes to it were paused while its rows were to be copied.
+            for connection in connections.values():
+                queue.pause_destination(connection, master, paused=False)
         return changed(
             group,
             masters=tuple(one for one in group.masters if one.name != master),
@@ -223,12 +226,27 @@ def drop_group(home: Site, name: str, *, force: bool = False) -> None:
         lock_writers(connections, group.tables)
         if not force:
             refuse_busy(connections, group.tables)
+            refuse_parked(connections, group.tables)
 
     change(home, name, nothing, here_first=True)
 
 
 def _names(home: Site, name: str) -> tuple[str, ...]:
     return administered(home, name).names
+
+
+def forget_former(there: Connection, master: str, group: Group) -> None:
+    """Have a new master forget what it has left of the group from an earlier time.
+
+    Raises:
+        GroupExists: it has another group of that name.
+    """
+    found = groups.find(there, group.name)
+    if found is None:
+        return
+    if found.id != group.id:
+        raise GroupExists(f"{master} has another group {group.name}.", group=group.name)
+    leave(there, found)
 
 
 def refuse_other_group(master: str, other: str | None, table: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from groups import paths
-from groups.change import Connections, change, lock_writers, refuse_busy
+from groups.change import Connections, change, lock_writers, refuse_busy, refuse_parked
 from groups.group import Group, changed
 from groups.paths import Path
 from sites import Site
@@ -27,7 +27,7 @@ def set_paths(home: Site, name: str, shape: Shape) -> Group:
     Raises:
         NoSuchGroup, NotDefinitionSite.
         BadPaths: one is missing, doubled, or part of a circle; with a picture of it.
-        GroupBusy: says what is on its way.
+        GroupBusy: says what is on its way, or waits in an error queue.
     """
 
     def with_paths(group: Group, connections: Connections) -> Group:
@@ -37,6 +37,7 @@ def set_paths(home: Site, name: str, shape: Shape) -> Group:
         paths.check(group.names, chosen, group.read_only)
         lock_writers(connections, group.tables)
         refuse_busy(connections, group.tables)
+        refuse_parked(connections, group.tables)
         return changed(group, paths=chosen)
 
     return change(home, name, with_paths)

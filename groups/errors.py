@@ -75,7 +75,10 @@ class GroupBusy(GroupError):
     """Changes of the group are still on their way."""
 
     code = "SNP-509"
-    hint = "Push them first: snaptide push SITE MASTER, at each master that is named."
+    hint = (
+        "Push them first: snaptide push SITE MASTER, at each master that is named; "
+        "what is in an error queue, retry or delete: snaptide errors list MASTER"
+    )
 
 
 class GroupChanging(GroupError):

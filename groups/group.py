@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from sqlalchemy import Connection, Table, select
 
 from deferred.options import ErrorAction
-from groups import catalog
+from groups import catalog, paths
 from groups.errors import NoSuchGroup, NoSuchMaster
 from groups.paths import Path
 from sites import QualifiedName
@@ -206,6 +206,26 @@ def forget(connection: Connection, name: str) -> None:
     """Let this master know no such group."""
     head = catalog.replication_group
     connection.execute(sa.delete(head).where(head.c.name == name))
+
+
+def with_master(group: Group, new: Master, via: str | None) -> Group:
+    """The group with one master more, and the paths to and from it.
+
+    Parameters:
+        via: the one master that it exchanges changes with; None is each directly.
+
+    Raises:
+        NoSuchMaster: `via` is none.
+        BadPaths: `via` is read-only.
+    """
+    if via is not None:
+        group.master(via)
+    after = changed(group, masters=(*group.masters, new))
+    ways = paths.joined(
+        group.paths, group.names, new.name, via, read_only=after.read_only
+    )
+    paths.check(after.names, ways, after.read_only)
+    return replace(after, paths=ways)
 
 
 def changed(group: Group, **values: Any) -> Group:

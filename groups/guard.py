@@ -32,7 +32,7 @@ def install(connection: Connection, group: Group, here: str, table: Table) -> No
             f"It can be changed again after: snaptide group resume"
             f" {group.definition_site} {group.name}",
             triggers.NOTHING
-            if group.status is Status.QUIESCED
+            if group.status is Status.QUIESCED and group.master(here).joined
             else triggers.brought_by_masters(group.name),
         )
     elif not group.master(here).joined:

@@ -20,7 +20,7 @@ import deferred
 from deferred import queue
 from deferred.push import destinations
 from groups import group as groups
-from groups import paths, shape
+from groups import shape
 from groups.change import (
     Connections,
     administered,
@@ -28,8 +28,8 @@ from groups.change import (
     lock_writers,
     refuse_busy,
 )
-from groups.define import refuse_other_group, remove_master
-from groups.errors import GroupBusy, GroupExists, MasterExists, NotEmpty
+from groups.define import forget_former, refuse_other_group, remove_master
+from groups.errors import GroupBusy, MasterExists, NotEmpty
 from groups.group import Group, Master, changed
 from sites import QualifiedName, Site, faults, identity, transport
 from sites.activity import Progress
@@ -73,19 +73,22 @@ def join_master(
 
     Raises:
         NoSuchGroup, NotDefinitionSite, NoSuchMaster, MasterExists, UnknownTable.
+        BadPaths: `via` is read-only.
         NotEmpty, TablesDiffer, CannotReplicate: and nothing was changed.
         GroupBusy: users are quicker than the pushes; nothing was changed.
     """
     before = administered(home, name)
+    model = home.peer(source or home.name)
+    before.master(model.name)
     if master in before.names:
         if before.master(master).joined:
             raise MasterExists(
                 f"{master} is a master of {name} already.", master=master
             )
+        # In this order: who is a master still is emptied again, if this is cut off.
+        _empty(home.peer(master), name, model.name, before.tables)
+        faults.point("group_join.after_empty")
         remove_master(home, name, master, force=True)
-        _empty(home.peer(master), before.tables)
-    model = home.peer(source or home.name)
-    before.master(model.name)
     with ExitStack() as stack:
         view = _begun(home, model, name, master, via, stack)
         faults.point("group_join.after_begin")
@@ -108,28 +111,22 @@ def _begun(
 
     def with_master(group: Group, connections: Connections) -> Group:
         there = connections[master]
-        if groups.find(there, name) is not None:
-            raise GroupExists(f"{master} has another group {name}.", group=name)
+        after = groups.with_master(group, Master(name=master, joined=False), via)
+        forget_former(there, master, group)
         for table in group.tables:
             refuse_other_group(master, groups.group_of(there, table), str(table))
             shape.refuse_different(
                 {one: connections[one] for one in (home.name, master)}, table, home.name
             )
-            _refuse_rows(there, table, master)
         lock_writers(connections, group.tables)
+        for table in group.tables:
+            _refuse_rows(there, table, master)
         refuse_busy(connections, group.tables)
         for sender, connection in connections.items():
             if sender != master:
                 _pause(connection, master, paused=True)
         views.append(stack.enter_context(_one_moment(model)))
-        new = Master(name=master, joined=False)
-        return changed(
-            group,
-            masters=(*group.masters, new),
-            paths=paths.joined(
-                group.paths, group.names, master, via, read_only=group.read_only
-            ),
-        )
+        return after
 
     for attempt in range(ATTEMPTS):
         try:
@@ -164,13 +161,7 @@ def _copy(
     known = {name: describe(view, name) for name in tables}
     total = 0
     with to.begin() as target:
-        facts = {"sources": {group: model.name}}
-        target.execute(
-            select(
-                func.set_config("snaptide.origin", model.name, True),
-                func.set_config("snaptide.transaction", json.dumps(facts), True),
-            )
-        )
+        _bring(target, group, model.name)
         for name in parents_first(list(known.values())):
             total += _copy_table(view, known[name], target)
             if progress is not None:
@@ -213,9 +204,21 @@ def _push(home: Site, group: Group) -> None:
                 deferred.push(site, to)
 
 
-def _empty(site: Site, tables: Sequence[QualifiedName]) -> None:
+def _bring(connection: Connection, group: str, model: str) -> None:
+    """Change the group's tables in this transaction as a push of a master does."""
+    facts = {"sources": {group: model}}
+    connection.execute(
+        select(
+            func.set_config("snaptide.origin", model, True),
+            func.set_config("snaptide.transaction", json.dumps(facts), True),
+        )
+    )
+
+
+def _empty(site: Site, group: str, model: str, tables: Sequence[QualifiedName]) -> None:
     """Delete what an interrupted copy may have left."""
     with site.begin() as connection:
+        _bring(connection, group, model)
         known = {name: describe(connection, name) for name in tables}
         for name in reversed(parents_first(list(known.values()))):
             connection.execute(sa.delete(known[name].sql()))

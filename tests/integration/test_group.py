@@ -186,3 +186,38 @@ def test_show_says_what_waits_and_who_does_not_know(two: Directory) -> None:
         None,
         "knows version 1 of the group, not 3",
     ]
+
+
+def test_what_is_parked_is_on_its_way(two: Directory) -> None:
+    """A retry would send it by other paths than the rest of its transaction."""
+    found_group(two, "hq", "lax")
+    run(two["hq"], ROW)
+    push_all(two)
+    run(two["lax"], "UPDATE orders SET qty = 2")
+    run(two["hq"], "UPDATE orders SET qty = 3")
+    assert deferred.push(two["hq"], "lax").errors == 1
+    deferred.push(two["lax"], "hq")
+    for refused in (
+        lambda: groups.set_paths(two["hq"], GROUP, groups.chain),
+        lambda: groups.remove_master(two["hq"], GROUP, "lax"),
+        lambda: groups.drop_group(two["hq"], GROUP),
+    ):
+        with pytest.raises(GroupBusy, match=r"1 transactions .* error queue of"):
+            refused()
+    groups.drop_group(two["hq"], GROUP, force=True)
+
+
+def test_master_that_could_not_leave_joins_again(
+    two: Directory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it has left of the group does not stand in its way."""
+    found_group(two, "hq", "lax")
+    with monkeypatch.context() as cut:
+        cut.setattr("groups.change.leave", lambda *_: None)
+        groups.remove_master(two["hq"], GROUP, "lax")
+    run(two["lax"], ROW)
+    run(two["hq"], ROW)
+    groups.add_master(two["hq"], GROUP, "lax")
+    run(two["lax"], "UPDATE orders SET qty = 5")
+    assert push_all(two) == 1
+    assert_masters_equal(two, "hq", "lax")

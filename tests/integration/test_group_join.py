@@ -10,7 +10,7 @@ import deferred
 import groups
 from deferred.errors import DestinationDisabled
 from groups import join
-from groups.errors import NotEmpty
+from groups.errors import BadPaths, NoSuchMaster, NotEmpty
 from sites import Directory, faults
 from sites.faults import InjectedFault
 from tests.grouped import GROUP, assert_masters_equal, found_group, push_all
@@ -65,15 +65,21 @@ def test_users_write_while_rows_are_copied(
 
 @pytest.mark.parametrize(
     "point",
-    ["group_join.after_begin", "group_join.before_commit", "group_join.after_copy"],
+    [
+        "group_join.after_begin",
+        "group_join.before_commit",
+        "group_join.after_copy",
+        "group_join.after_copy,group_join.after_empty",
+    ],
 )
 def test_interrupted_it_starts_over(
     three: Directory, monkeypatch: pytest.MonkeyPatch, point: str
 ) -> None:
     faults._hits.clear()
-    monkeypatch.setenv("SNAPTIDE_FAULT", f"{point}:error")
-    with pytest.raises(InjectedFault):
-        groups.join_master(three["hq"], GROUP, "bos")
+    for one in point.split(","):
+        monkeypatch.setenv("SNAPTIDE_FAULT", f"{one}:error")
+        with pytest.raises(InjectedFault):
+            groups.join_master(three["hq"], GROUP, "bos")
     monkeypatch.delenv("SNAPTIDE_FAULT")
     told = groups.show_group(three["hq"], GROUP).masters
     [problem] = [one.problem for one in told if one.problem]
@@ -84,6 +90,42 @@ def test_interrupted_it_starts_over(
     push_all(three)
     rows = assert_masters_equal(three, "hq", "lax", "bos")
     assert {row[0]: row[2] for row in rows if row[2]} == {1: 1, 7: 7, 8: 8}
+
+
+def test_master_joins_a_group_that_is_suspended(three: Directory) -> None:
+    """Users are refused there as at the others, and the copy is not."""
+    groups.suspend(three["hq"], GROUP)
+    assert groups.join_master(three["hq"], GROUP, "bos").rows == 10
+    with pytest.raises(psycopg.Error, match="is quiesced"):
+        run(three["bos"], "INSERT INTO orders (id) VALUES (99)")
+    groups.resume(three["hq"], GROUP)
+    run(three["bos"], "INSERT INTO orders (id) VALUES (99)")
+    push_all(three)
+    assert_masters_equal(three, "hq", "lax", "bos")
+
+
+def test_neighbour_of_a_new_master_has_to_be_one(three: Directory) -> None:
+    with pytest.raises(NoSuchMaster, match="nosuch is no master"):
+        groups.join_master(three["hq"], GROUP, "bos", via="nosuch")
+    read_only = groups.TargetType.PROTECTED_READ_ONLY
+    groups.remove_master(three["hq"], GROUP, "lax", force=True)
+    groups.add_master(three["hq"], GROUP, "lax", target_type=read_only, same_rows=True)
+    with pytest.raises(BadPaths, match="lax is read-only"):
+        groups.join_master(three["hq"], GROUP, "bos", via="lax")
+    assert groups.show_group(three["hq"], GROUP).version == 5
+
+
+def test_removed_while_it_joins_it_leaves_no_pause(
+    three: Directory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    faults._hits.clear()
+    monkeypatch.setenv("SNAPTIDE_FAULT", "group_join.after_begin:error")
+    with pytest.raises(InjectedFault):
+        groups.join_master(three["hq"], GROUP, "bos")
+    monkeypatch.delenv("SNAPTIDE_FAULT")
+    groups.remove_master(three["hq"], GROUP, "bos")
+    paused = "SELECT name FROM snaptide.destination WHERE disabled"
+    assert [run(three[name], paused) for name in ("hq", "lax")] == [[], []]
 
 
 def test_master_with_rows_is_not_filled(three: Directory) -> None:
