@@ -34,8 +34,9 @@ class AllowedProcedure:
 def allow_procedure(site: Site, name: str) -> AllowedProcedure:
     """Let calls from other sites run a procedure or function of a site's database.
 
-    Whatever its arguments; it runs with the rights of the role that pushes, or of its
-    owner where it is SECURITY DEFINER.
+    Whatever its arguments, and with it all that share its name, later ones too. It
+    runs with the rights of the role that pushes, or of its owner where it is SECURITY
+    DEFINER.
 
     Parameters:
         name: `procedure` or `schema.procedure`, as names of tables are written.
