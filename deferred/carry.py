@@ -5,6 +5,7 @@ The group of one transaction is the last resort: it is applied or parked by itse
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from sqlalchemy import ColumnElement, TableClause, Text, cast, func, or_
@@ -103,11 +104,11 @@ def _reaching(
 
 def _one_by_one(line: Line, origin: Origin, group: Group, run: Run) -> bool:
     """Deliver each transaction of a group by itself, in order."""
-    ahead = _waiting(line, group)
+    ahead = batches.waiting(line.origin, line.batch, group.after, group.end)
     line.origin.rollback()  # nothing was written there
     after = group.after
     while ahead:
-        some = _shipment(ahead)
+        some = _calling(line, after, _shipment(ahead))
         ship(
             line,
             after,
@@ -126,16 +127,6 @@ def _one_by_one(line: Line, origin: Origin, group: Group, run: Run) -> bool:
     return True
 
 
-def _waiting(line: Line, group: Group) -> list[Waiting]:
-    """The transactions of a group, with the procedures that they call."""
-    part = line.origin, line.batch, group.after, group.end
-    called = procedure_call.by_transaction(*part)
-    return [
-        replace(one, procedures=called.get(one.order_no, ()))
-        for one in batches.waiting(*part)
-    ]
-
-
 def _shipment(ahead: list[Waiting]) -> list[Waiting]:
     """The next transactions that are shipped together: one at least."""
     calls = 0
@@ -144,6 +135,13 @@ def _shipment(ahead: list[Waiting]) -> list[Waiting]:
         if n and calls > SHIPPED:
             return ahead[:n]
     return ahead
+
+
+def _calling(line: Line, after: int, some: Sequence[Waiting]) -> list[Waiting]:
+    """The transactions of a shipment, with the procedures that they call."""
+    end = some[-1].order_no
+    called = procedure_call.by_transaction(line.origin, line.batch, after, end)
+    return [replace(one, procedures=called.get(one.order_no, ())) for one in some]
 
 
 def _deliver_each(

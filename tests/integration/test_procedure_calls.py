@@ -3,13 +3,15 @@
 from collections.abc import Callable
 from datetime import timedelta
 from decimal import Decimal
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
 import deferred
-from deferred import routines
+from deferred import carry, procedure_call, routines
+from deferred.procedure_call import ProcedureCall
 from sites import Directory, Site
 from tests.grouped import found_group, push_all
 from tests.linked_table import as_refresh, link, parked, queued, rows, run
@@ -182,6 +184,29 @@ def test_a_purge_forgets_calls_that_are_answered(orders: Directory) -> None:
         jfk, "SELECT purged_batch, batch_no FROM snaptide.destination"
     )[0]
     assert purged == answered
+
+
+def test_calls_are_read_with_what_is_shipped(
+    orders: Directory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not those of the whole batch, which may have large arguments."""
+    jfk = orders["jfk"]
+    read = procedure_call.by_transaction
+    held: list[int] = []
+
+    def counted(*part: Any) -> dict[int, tuple[ProcedureCall, ...]]:
+        found = read(*part)
+        held.append(sum(map(len, found.values())))
+        return found
+
+    monkeypatch.setattr(procedure_call, "by_transaction", counted)
+    monkeypatch.setattr(carry, "SHIPPED", 2)
+    for step in range(1, 6):
+        with jfk.begin() as connection:
+            deferred.call(connection, "raise_all", [step])
+    assert deferred.push(jfk, group_max_calls=0).transactions == 5
+    assert held == [2, 2, 1]
+    assert quantities(orders["hq"]) == [25, 35]
 
 
 def test_each_master_gets_a_change_once(
