@@ -80,9 +80,3 @@ def purge(
         deferred.purge(home, retention=kept.retention)
         masters.purge_snapshot_logs(home, deletes_kept=kept.deletes_kept)
         records.purge_resolutions(home, timedelta(days=record_days))
-
-
-@shared_task(name="deferred.tasks.recover", **RETRYING)
-def recover(site: str) -> None:
-    """Finish what coordinators left in doubt at a site, as its deciding sites say."""
-    deferred.recover(configured.site(site))

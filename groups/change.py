@@ -12,8 +12,9 @@ from groups import group as groups
 from groups.arrange import arrange, leave
 from groups.catalog import replication_group
 from groups.errors import GroupBusy, GroupChanging, NotDefinitionSite
-from groups.everywhere import Decision, at_all, end_prepared, exclusively
+from groups.everywhere import Decision, at_all, exclusively
 from groups.group import Group, TargetType
+from groups.unfinished import end_prepared, finish
 from sites import QualifiedName, Site, identity, locks
 
 #: What the masters that take part have open.
@@ -26,6 +27,7 @@ def change(
     new: Callable[[Group, Connections], Group | None],
     *,
     joining: Sequence[str] = (),
+    leaving: Sequence[str] = (),
     here_first: bool = False,
 ) -> Group:
     """Have all masters of a group do what it is from now on.
@@ -35,6 +37,7 @@ def change(
         new: makes of the group what it is to be, None where it is to be no more; it
             may look at all masters, and is called again where a table was locked.
         joining: sites that are to be masters.
+        leaving: masters that are to be none any more.
         here_first: without two-phase commit, commit at the definition site first, as
             fits what takes something away: what a crash leaves at the others is then
             too much, never too little.
@@ -42,12 +45,17 @@ def change(
     Raises:
         NoSuchGroup, NotDefinitionSite, SiteUnreachable, OtherSchema, GroupChanging.
     """
-    with exclusively(home, name):
+    for one in joining:
+        finish(home.peer(one))
+    id_ = administered(home, name).id
+    with exclusively(home, id_):
         before = administered(home, name)
         others = [*(m for m in before.names if m != home.name), *joining]
-        end_prepared(home, others, before.id, before.version)
+        end_prepared(home, others, id_)
         order = [home.name, *others] if here_first else [*others, home.name]
-        decision = Decision(group=before.id, version=before.version + 1)
+        decision = Decision(
+            group=id_, version=before.version + 1, home=home.name, leaving=leaving
+        )
         for attempt in locks.patiently():
             with attempt, at_all(home, order, decision) as connections:
                 _lock(connections[home.name], before)

@@ -27,6 +27,7 @@ from groups.errors import (
     NoSuchMaster,
 )
 from groups.group import Group, Master, Status, TargetType, changed
+from groups.unfinished import finish
 from sites import Site, identity, names
 
 
@@ -51,6 +52,7 @@ def create_group(home: Site, name: str) -> Group:
         tables=(),
         paths=(),
     )
+    finish(home)
     with home.begin() as connection:
         identity.confirm(connection, home.name)
         if groups.find(connection, name) is not None:
@@ -208,7 +210,7 @@ def remove_master(home: Site, name: str, master: str, *, force: bool = False) ->
             paths=paths.without(group.paths, master),
         )
 
-    return change(home, name, without_master, here_first=True)
+    return change(home, name, without_master, leaving=[master], here_first=True)
 
 
 def drop_group(home: Site, name: str, *, force: bool = False) -> None:
@@ -228,7 +230,7 @@ def drop_group(home: Site, name: str, *, force: bool = False) -> None:
             refuse_busy(connections, group.tables)
             refuse_parked(connections, group.tables)
 
-    change(home, name, nothing, here_first=True)
+    change(home, name, nothing, leaving=_names(home, name), here_first=True)
 
 
 def _names(home: Site, name: str) -> tuple[str, ...]:

@@ -2,9 +2,9 @@
 
 By two-phase commit, with the master definition site as the last resource: the others
 are prepared, its own commit decides, and theirs follow. A crash in between leaves
-prepared transactions at the others; the next command asks the definition site which
-version of the group it has, and ends them accordingly. Where a server allows no
-prepared transactions, they commit one after the other.
+prepared transactions at the others; the next command, or a worker there, asks the
+definition site what it has decided, and ends them accordingly (`groups.unfinished`).
+Where a server allows no prepared transactions, they commit one after the other.
 """
 
 from __future__ import annotations
@@ -17,10 +17,9 @@ from dataclasses import dataclass
 import sqlalchemy as sa
 from sqlalchemy import Connection, TwoPhaseTransaction, func, select
 
+from groups.branch import Branch
 from groups.errors import GroupChanging, OtherSchema
 from sites import Site, faults, identity, locks
-
-_PREFIX = "snaptide-group"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,24 +28,36 @@ class Decision:
 
     group: uuid.UUID
     version: int
+    #: the master definition site
+    home: str
+    #: masters that are none any more then
+    leaving: Sequence[str] = ()
 
     def branch(self, master: str) -> str:
         """The name of a master's part of it, as the server knows prepared ones."""
-        return f"{_PREFIX}:{self.group}:{self.version}:{master}"
+        return Branch(
+            group=self.group,
+            version=self.version,
+            leaves=master in self.leaving,
+            home=self.home,
+        ).gid
 
 
 @contextmanager
-def exclusively(home: Site, name: str) -> Iterator[None]:
+def exclusively(home: Site, group: uuid.UUID) -> Iterator[None]:
     """Be the only one who changes a group while the block runs.
+
+    Parameters:
+        home: the master definition site.
 
     Raises:
         GroupChanging: somebody else does.
     """
-    key = (func.hashtext("snaptide.group"), func.hashtext(name))
+    key = (func.hashtext("snaptide.group"), func.hashtext(str(group)))
     with home.connect() as plain:
         connection = plain.execution_options(isolation_level="AUTOCOMMIT")
         if not connection.scalar(select(func.pg_try_advisory_lock(*key))):
-            raise GroupChanging(f"Group {name} is being changed.", group=name)
+            raise GroupChanging("The group is being changed.", group=str(group))
         try:
             yield
         finally:
@@ -96,26 +107,6 @@ def at_all(
                 faults.point("group.after_commit")
 
 
-def end_prepared(
-    home: Site, masters: Sequence[str], group: uuid.UUID, version: int | None
-) -> None:
-    """End what a crash has left prepared at masters. Call it `exclusively`.
-
-    Parameters:
-        version: that the master definition site has of the group; None where it has
-            dropped it.
-    """
-    for master in masters:
-        with home.peer(master).connect() as connection:
-            for gid in _prepared(connection, f"{_PREFIX}:{group}:"):
-                wanted = int(gid.split(":")[2])
-                connection.rollback()
-                if version is None or wanted <= version:
-                    connection.commit_prepared(gid, recover=True)
-                else:
-                    connection.rollback_prepared(gid, recover=True)
-
-
 def can_prepare(connection: Connection) -> bool:
     """Whether a server allows prepared transactions."""
     setting = sa.text("SELECT current_setting('max_prepared_transactions')::int > 0")
@@ -127,7 +118,7 @@ def _decide(
     home: str,
     branches: Mapping[str, TwoPhaseTransaction],
 ) -> None:
-    """Commit at home, then at the others; `end_prepared` ends who is lost."""
+    """Commit at home, then at the others; `unfinished` ends who is lost."""
     try:
         connections[home].commit()
         faults.point("group.after_decision")
@@ -147,18 +138,6 @@ def _decide(
             failed.append(error)
     if failed:
         raise failed[0]
-
-
-def _prepared(connection: Connection, prefix: str) -> list[str]:
-    return list(
-        connection.scalars(
-            sa.text(
-                "SELECT gid FROM pg_prepared_xacts WHERE starts_with(gid, :prefix)"
-                " AND database = current_database()"
-            ),
-            {"prefix": prefix},
-        )
-    )
 
 
 def _refuse_other_schema(connections: Mapping[str, Connection]) -> None:

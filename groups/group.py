@@ -133,6 +133,13 @@ def find(connection: Connection, name: str) -> Group | None:
     )
 
 
+def find_by_id(connection: Connection, id_: uuid.UUID) -> Group | None:
+    """A group as this master knows it, whatever its name is."""
+    head = catalog.replication_group.c
+    name = connection.scalar(select(head.name).where(head.id == id_))
+    return None if name is None else find(connection, name)
+
+
 def get(connection: Connection, site: str, name: str) -> Group:
     """A group as this master knows it.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -11,8 +12,9 @@ from deferred.queue import undelivered_calls
 from groups import group as groups
 from groups.group import Group
 from groups.paths import Path
+from groups.unfinished import finish
 from sites import QualifiedName, Site, identity
-from sites.errors import SnaptideError
+from sites.errors import SiteUnreachable, SnaptideError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +49,13 @@ class GroupReport:
 
 
 def list_groups(site: Site) -> list[Group]:
-    """The groups that a site is a master of, by name."""
+    """The groups that a site is a master of, by name.
+
+    What an interrupted command has left prepared there is ended, if its definition
+    site answers.
+    """
+    with suppress(SiteUnreachable):
+        finish(site)
     with site.begin() as connection:
         identity.read(connection)
         found = [groups.find(connection, name) for name in groups.names(connection)]
@@ -65,6 +73,8 @@ def masters_of_tables(site: Site) -> dict[QualifiedName, int]:
 
 def show_group(site: Site, name: str) -> GroupReport:
     """A group as one of its masters knows it, and how all of them stand.
+
+    What an interrupted command has left prepared at them is ended.
 
     Raises:
         NoSuchGroup: the site is no master of it.
@@ -91,6 +101,7 @@ def _master(site: Site, group: Group, name: str, target_type: str) -> MasterRepo
     version, waiting, problem = None, dict[str, int](), None
     arrived: list[Arrival] = []
     try:
+        finish(site.peer(name))
         with site.peer(name).begin() as connection:
             identity.confirm(connection, name)
             there = groups.get(connection, name, group.name)

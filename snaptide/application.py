@@ -22,7 +22,7 @@ from snaptide.settings import BrokerSettings, Settings
 
 PUSH = "deferred.tasks.push"
 PURGE = "deferred.tasks.purge"
-RECOVER = "deferred.tasks.recover"
+RECOVER = "groups.tasks.recover"
 REFRESH = "snapshots.tasks.refresh"
 
 
@@ -40,7 +40,9 @@ def celery_app(settings: Settings) -> Celery:
     if settings.broker is None:
         raise NoBroker("The settings have no [broker].")
     broker.use()
-    app = Celery("snaptide", include=["deferred.tasks", "snapshots.tasks"])
+    app = Celery(
+        "snaptide", include=["deferred.tasks", "groups.tasks", "snapshots.tasks"]
+    )
     app.conf.update(_conf(settings), **_broker(settings.broker))
     worker_ready.connect(_recover, weak=False, dispatch_uid="snaptide.recover")
     return app

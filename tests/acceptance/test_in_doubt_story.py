@@ -75,7 +75,7 @@ def test_beat_has_it_finished_while_a_worker_runs(
     worker = services.worker()
     # What it does as it starts is over: the next recovery is beat's.
     for _ in linked:
-        worker.wait_for_line("deferred.tasks.recover")
+        worker.wait_for_line("groups.tasks.recover")
     eventually(lambda: worker.printed().count(" succeeded in ") >= len(linked))
     abandon(linked, "after_prepare")
 

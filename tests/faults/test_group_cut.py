@@ -3,12 +3,15 @@
 from collections.abc import Callable
 
 import pytest
+import sqlalchemy as sa
 
 import groups
-from sites import Directory, faults
+from groups.branch import Branch
+from groups.unfinished import finish
+from sites import Directory, Site, faults
 from sites.faults import InjectedFault
 from tests.grouped import GROUP, assert_masters_equal, found_group, push_all
-from tests.linked_table import run
+from tests.linked_table import ORDERS, run
 
 
 @pytest.fixture
@@ -59,12 +62,73 @@ def test_lost_master_undoes_nothing_at_the_others(
     monkeypatch.delenv("SNAPTIDE_FAULT")
     assert len(prepared(sites)) == 1
     report = groups.show_group(sites["hq"], GROUP)
-    assert [one.version for one in report.masters].count(report.version) == 3
-    groups.set_paths(sites["hq"], GROUP, groups.full_mesh)
+    assert {one.version for one in report.masters} == {report.version}
     assert prepared(sites) == []
     run(sites["hq"], "INSERT INTO orders (id) VALUES (1)")
     assert push_all(sites) == 3
     assert_masters_equal(sites, "hq", "lax", "bos", "jfk")
+
+
+@pytest.mark.parametrize(
+    "cut_off",
+    [
+        lambda home: groups.drop_group(home, GROUP),
+        lambda home: groups.remove_master(home, GROUP, "lax"),
+    ],
+)
+def test_master_that_was_to_leave_is_not_left_alone(
+    make_sites: Callable[..., Directory],
+    monkeypatch: pytest.MonkeyPatch,
+    cut_off: Callable[[Site], object],
+) -> None:
+    """Nobody would come to it again: it asks the definition site by itself."""
+    sites = make_sites("hq", "lax")
+    found_group(sites, "hq", "lax")
+    with monkeypatch.context() as cut:
+        faults._hits.clear()
+        cut.setenv("SNAPTIDE_FAULT", "group.after_decision:error")
+        with pytest.raises(InjectedFault):
+            cut_off(sites["hq"])
+    assert len(prepared(sites)) == 1
+    assert groups.list_groups(sites["lax"]) == []
+    assert prepared(sites) == []
+    run(sites["lax"], "INSERT INTO orders (id) VALUES (1)", "DELETE FROM orders")
+
+
+def test_master_that_was_to_leave_joins_another_group(
+    make_sites: Callable[..., Directory], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sites = make_sites("hq", "lax")
+    found_group(sites, "hq", "lax")
+    with monkeypatch.context() as cut:
+        faults._hits.clear()
+        cut.setenv("SNAPTIDE_FAULT", "group.after_decision:error")
+        with pytest.raises(InjectedFault):
+            groups.drop_group(sites["hq"], GROUP)
+    found_group(sites, "hq", "lax")
+    run(sites["hq"], "INSERT INTO orders (id) VALUES (1)")
+    assert push_all(sites) == 1
+    assert_masters_equal(sites, "hq", "lax")
+
+
+def test_site_that_was_to_join_is_none_whatever_came_after(
+    make_sites: Callable[..., Directory],
+) -> None:
+    """The version that was not decided then has been reached since."""
+    sites = make_sites("hq", "lax", "bos")
+    before = found_group(sites, "hq", "lax")
+    gid = Branch(
+        group=before.id, version=before.version + 1, leaves=False, home="hq"
+    ).gid
+    with sites["bos"].connect() as connection:
+        branch = connection.begin_twophase(gid)
+        connection.execute(sa.text(f"CREATE TABLE public.orders ({ORDERS})"))
+        branch.prepare()
+        connection.invalidate()
+    groups.set_paths(sites["hq"], GROUP, groups.full_mesh)
+    finish(sites["bos"])
+    assert prepared(sites) == []
+    assert run(sites["bos"], "SELECT to_regclass('orders')") == [(None,)]
 
 
 def prepared(sites: Directory) -> list[str]:

@@ -1,0 +1,20 @@
+"""Tasks of workers; they can be repeated at any time."""
+
+from __future__ import annotations
+
+from celery import shared_task
+
+import deferred
+from deferred.tasks import RETRYING
+from groups.unfinished import finish
+from sites import configured
+
+
+@shared_task(name="groups.tasks.recover", **RETRYING)
+def recover(site: str) -> None:
+    """Finish what others left in doubt at a site, as its deciding sites say."""
+    home = configured.site(site)
+    try:
+        deferred.recover(home)
+    finally:
+        finish(home)

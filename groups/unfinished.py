@@ -1,0 +1,66 @@
+"""Ending what an interrupted change of a group has left prepared.
+
+The master definition site has decided by its own commit, or has not. It is asked, also
+by sites that were to join or to leave: nobody else would come to them again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from uuid import UUID
+
+from groups import group as groups
+from groups.branch import Branch, prepared
+from groups.errors import GroupChanging
+from groups.everywhere import exclusively
+from groups.group import Group
+from sites import Site, identity
+
+
+def end_prepared(home: Site, masters: Sequence[str], group: UUID) -> None:
+    """End what is prepared at masters of one group. Call it `exclusively`.
+
+    Parameters:
+        home: the master definition site.
+    """
+    with home.begin() as connection:
+        identity.confirm(connection, home.name)
+        known = groups.find_by_id(connection, group)
+    for master in masters:
+        with home.peer(master).connect() as connection:
+            for gid, branch in prepared(connection).items():
+                if branch.group != group:
+                    continue
+                connection.rollback()
+                if _decided(branch, master, known):
+                    connection.commit_prepared(gid, recover=True)
+                else:
+                    connection.rollback_prepared(gid, recover=True)
+
+
+def finish(site: Site) -> None:
+    """End what is prepared at a site, of whichever groups.
+
+    What somebody is at work on is left to him.
+
+    Raises:
+        SiteUnreachable: the site, or a definition site that has to be asked.
+    """
+    with site.begin() as connection:
+        left = {(one.home, one.group) for one in prepared(connection).values()}
+    for home, group in sorted(left):
+        with suppress(GroupChanging), exclusively(site.peer(home), group):
+            end_prepared(site.peer(home), [site.name], group)
+
+
+def _decided(branch: Branch, master: str, known: Group | None) -> bool:
+    """Whether the definition site has committed what a branch belongs to.
+
+    Parameters:
+        known: the group as it is there; None where it is no more.
+    """
+    member = known is not None and master in known.names
+    if branch.leaves:
+        return not member
+    return member and known is not None and branch.version <= known.version
