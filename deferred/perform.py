@@ -15,7 +15,7 @@ from typing import Any
 
 import sqlalchemy as sa
 from psycopg import sql
-from sqlalchemy import Connection, Text, func, literal, select
+from sqlalchemy import ColumnElement, Connection, Text, func, literal, select
 from sqlalchemy.exc import DBAPIError
 
 from deferred import allowed, guard, routines, sqlstate
@@ -40,6 +40,8 @@ _KINDS = sa.text(
     " JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace"
     " WHERE n.nspname = :schema AND p.proname = :name AND p.prokind IN ('p', 'f')"
 )
+
+_TYPE = sa.table("pg_type", sa.column("oid"), sa.column("typtype"), schema="pg_catalog")
 
 #: How a procedure finds names without a schema, and that it is at work: what it changes
 #: in a snapshot of the destination's own, the next refresh settles.
@@ -159,15 +161,10 @@ def _types(connection: Connection, arguments: Sequence[Argument]) -> list[str | 
     if not arguments:
         return []
     row = connection.execute(
-        select(
-            *(
-                func.format_type(func.to_regtype(one.type), sa.null()).label(f"t{n}")
-                for n, one in enumerate(arguments)
-            )
-        )
+        select(*(_known(one.type).label(f"t{n}") for n, one in enumerate(arguments)))
     ).one()
     for argument, known in zip(arguments, row, strict=True):
-        if argument.type and known in (None, "-"):
+        if argument.type and known is None:
             raise UnknownProcedure(
                 f"There is no type {argument.type} here.", type=argument.type
             )
@@ -175,6 +172,19 @@ def _types(connection: Connection, arguments: Sequence[Argument]) -> list[str | 
         unsized(known) if one.type else None
         for one, known in zip(arguments, row, strict=True)
     ]
+
+
+def _known(type_: str | None) -> ColumnElement[str | None]:
+    """A type as this database prints it, if it has such values; else NULL.
+
+    A pseudo-type has none; some of them fail like a server that is in trouble, and
+    that would be tried again for ever.
+    """
+    return (
+        select(func.format_type(_TYPE.c.oid, sa.null()))
+        .where(_TYPE.c.oid == func.to_regtype(type_), _TYPE.c.typtype != "p")
+        .scalar_subquery()
+    )
 
 
 def _values(

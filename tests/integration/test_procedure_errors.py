@@ -1,5 +1,6 @@
 """What becomes of a transaction whose procedure cannot run, or must not."""
 
+import json
 from collections.abc import Callable
 
 import pytest
@@ -131,6 +132,29 @@ FORGED_BY_HAND = text(
     "UPDATE snaptide.procedure_call SET arguments = CAST(:given AS jsonb)"
     " WHERE call_no = (SELECT max(call_no) FROM snaptide.procedure_call)"
 )
+
+
+def test_a_type_without_values_is_no_type(orders: Directory) -> None:
+    """Neither for a routine nor for a function of the database."""
+    hq, jfk = orders["hq"], orders["jfk"]
+
+    @deferred.procedure("look")
+    def look(connection: Connection, value: object) -> None:
+        raise AssertionError(value)
+
+    for name in ("look", "divide"):
+        for type_ in ("unknown", "void", "record", "-"):
+            given = json.dumps([{"type": type_, "value": "1"}])
+            call(jfk, name, 1)
+            with jfk.begin() as connection:
+                connection.execute(FORGED_BY_HAND, {"given": given})
+            deferred.push(jfk)
+            [error] = deferred.list_errors(hq)
+            assert f"There is no type {type_} here" in error.error_message
+            deferred.delete_errors(hq)
+    assert (queued(jfk), quantities(hq)) == (0, [10, 20])
+
+
 #: What is no array of objects with exactly the texts type and value.
 NO_ARGUMENTS = [
     "[1]",
