@@ -10,10 +10,12 @@ import sqlalchemy as sa
 from sqlalchemy import Connection
 
 import deferred
+import groups
 from deferred import carry, procedure_call, routines
+from deferred.errors import NoDestination
 from deferred.procedure_call import ProcedureCall
 from sites import Directory, Site
-from tests.grouped import found_group, push_all
+from tests.grouped import GROUP, found_group, push_all
 from tests.linked_table import as_refresh, link, parked, queued, rows, run
 
 RAISE = """
@@ -288,3 +290,23 @@ def test_a_procedure_goes_on_as_row_changes(
     for site in sites.values():
         assert quantities(site) == [5, 25]
         assert parked(site) == []
+
+
+def test_calls_go_only_where_changes_go(make_sites: Callable[..., Directory]) -> None:
+    """What one changes at a neighbour goes on: behind it, it must not run as well."""
+    sites = make_sites("a", "b", "c")
+    found_group(sites, "a", "b", "c")
+    groups.set_paths(sites["a"], GROUP, groups.chain)
+    for site in sites.values():
+        run(site, RAISE)
+    run(sites["a"], "INSERT INTO orders (id, qty) VALUES (1, 0)")
+    push_all(sites)
+    deferred.allow_procedure(sites["b"], "raise_all")
+    deferred.allow_procedure(sites["c"], "raise_all")
+    with sites["a"].begin() as connection:
+        with pytest.raises(NoDestination, match="destinations are: b"):
+            deferred.call(connection, "raise_all", [1], destinations=["b", "c"])
+        deferred.call(connection, "raise_all", [1], here=True)
+    push_all(sites)
+    assert [quantities(site) for site in sites.values()] == [[1]] * 3
+    assert [parked(site) for site in sites.values()] == [[]] * 3
