@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Row, select
+from sqlalchemy import Connection, Row, func, select
 from sqlalchemy.exc import DBAPIError
 
 from deferred import edit, error_queue, marker, sqlstate, unparking, work
@@ -72,6 +72,7 @@ def retry(
     _refuse_before_its_turn(connection, row)
     resolved = _apply(connection, _steps(connection, master, row, edits), error_id)
     error_queue.remove(connection, error_transaction.c.id == error_id)
+    _own_again(connection)
     faults.point("retry.before_commit")
     return RetryReport(error_id=error_id, applied=True, conflicts_resolved=resolved)
 
@@ -200,6 +201,16 @@ def _apply(connection: Connection, steps: Steps, error_id: int) -> int:
         raise RetryFailed(f"Error transaction {error_id}: {reasons}", error_id=error_id)
     savepoint.commit()
     return outcome.resolved
+
+
+def _own_again(connection: Connection) -> None:
+    """What the caller changes after it is his own, and is queued as such."""
+    connection.execute(
+        select(
+            func.set_config("snaptide.origin", "", True),
+            func.set_config("snaptide.transaction", "", True),
+        )
+    )
 
 
 def _staged(

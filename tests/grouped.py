@@ -7,6 +7,7 @@ import deferred
 import groups
 from deferred.arrivals import arrivals
 from deferred.push import destinations
+from deferred.queue import list_queues, undelivered_calls
 from groups.group import Group
 from sites import Site
 from tests.linked_table import ORDERS, rows, run
@@ -60,9 +61,17 @@ def arrived(site: Site) -> dict[str, tuple[str, int]]:
 def assert_masters_equal(
     sites: Mapping[str, Site], *masters: str
 ) -> list[tuple[Any, ...]]:
-    """Hold all masters against the first; its rows are returned."""
+    """Hold all masters against the first; its rows are returned.
+
+    Nothing may wait on the way, nor in an error queue: it could be what differs.
+    """
     first, *others = masters
     expected = rows(sites[first])
+    for name in masters:
+        assert deferred.list_errors(sites[name]) == [], name
+        with sites[name].begin() as connection:
+            for way in list_queues(connection):
+                assert undelivered_calls(connection, way) == 0, (name, way.destination)
     for name in others:
         assert rows(sites[name]) == expected, name
     return expected

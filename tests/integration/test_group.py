@@ -5,6 +5,7 @@ from datetime import timedelta
 
 import psycopg
 import pytest
+import sqlalchemy as sa
 
 import deferred
 import groups
@@ -219,5 +220,27 @@ def test_master_that_could_not_leave_joins_again(
     run(two["hq"], ROW)
     groups.add_master(two["hq"], GROUP, "lax")
     run(two["lax"], "UPDATE orders SET qty = 5")
+    assert push_all(two) == 1
+    assert_masters_equal(two, "hq", "lax")
+
+
+def test_change_after_a_retry_in_one_transaction_is_sent(two: Directory) -> None:
+    """It is the caller's own, not the parked transaction's."""
+    found_group(two, "hq", "lax")
+    run(two["hq"], ROW)
+    push_all(two)
+    run(two["lax"], "UPDATE orders SET qty = 2")
+    run(two["hq"], "UPDATE orders SET qty = 3")
+    assert deferred.push(two["hq"], "lax").errors == 1
+    deferred.push(two["lax"], "hq")
+    groups.remove_table(two["hq"], GROUP, "orders", force=True)
+    run(two["lax"], "UPDATE orders SET qty = 1")
+    groups.add_table(two["hq"], GROUP, "orders", same_rows=True)
+    [error] = deferred.list_errors(two["lax"])
+    with two["lax"].begin() as connection:
+        deferred.retry(connection, two["lax"], error.id)
+        connection.execute(sa.text("INSERT INTO public.orders (id) VALUES (2)"))
+    assert queued(two["lax"]) == 1
+    deferred.delete_errors(two["hq"])
     assert push_all(two) == 1
     assert_masters_equal(two, "hq", "lax")
