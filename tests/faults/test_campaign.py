@@ -11,7 +11,8 @@ from tests.campaign.kinds import ANY_TIME, Crash
 from tests.campaign.state import State
 
 #: Of a coordinated transaction, of what follows a restore, of a group that is refused,
-#: of a push with several streams: they have tests of their own.
+#: of a push with several streams, of a procedure that is called, of a replication
+#: group: they have tests of their own.
 ELSEWHERE = (
     "synchronous.",
     "recovery.",
@@ -19,7 +20,11 @@ ELSEWHERE = (
     "peers.",
     "repair.",
     "push.after_refusal",
+    "push.before_call",
+    "push.after_call",
     "stream.",
+    "group.",
+    "group_join.",
 )
 
 

@@ -60,8 +60,7 @@ def test_log_is_held_from_before_the_moment(restored: Directory) -> None:
     hq, jfk = restored["hq"], restored["jfk"]
     with _once_the_moment_is_taken(hq) as purged:
         report = refresh(jfk, "t")
-    [statement, purge] = purged
-    assert "pg_current_snapshot" in statement
+    [_, purge] = purged
     assert (purge.emptied, purge.busy) == (0, 1)
     assert report["t"].method == "fast"
     assert rows(jfk, "SELECT DISTINCT v FROM public.t") == [("new",)]
