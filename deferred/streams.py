@@ -87,11 +87,11 @@ def carry_all(
 
 def _pool(site: Site) -> Engine:
     """A pool that never makes a stream wait for another push's to end."""
-    if "streams" not in site.pools:
-        site.pools["streams"] = site.new_engine(
-            pool_pre_ping=True, pool_size=4, max_overflow=-1
-        )
-    return site.pools["streams"]
+
+    def make() -> Engine:
+        return site.new_engine(pool_pre_ping=True, pool_size=4, max_overflow=-1)
+
+    return site.pool("streams", make)
 
 
 def _laid(pair: Pair, batch: Batch, sender: str) -> Line:

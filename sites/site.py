@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
+from threading import RLock
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -96,6 +97,7 @@ class Site:
     name: str
     url: URL = field(repr=False)
     directory: Directory = field(repr=False, compare=False)
+    _making: RLock = field(default_factory=RLock, init=False, repr=False, compare=False)
 
     @cached_property
     def engine(self) -> Engine:
@@ -103,14 +105,26 @@ class Site:
         return self.new_engine(pool_pre_ping=True, pool_size=4, max_overflow=20)
 
     @cached_property
-    def pools(self) -> dict[str, Engine]:
-        """Other pools of connections to this site, by what they are for."""
+    def _pools(self) -> dict[str, Engine]:
         return {}
+
+    def pool(self, purpose: str, make: Callable[[], Engine]) -> Engine:
+        """Another pool of connections to this site; made at first use, by one thread.
+
+        Parameters:
+            purpose: what it is for.
+        """
+        with self._making:
+            if purpose not in self._pools:
+                self._pools[purpose] = make()
+            return self._pools[purpose]
 
     def close(self) -> None:
         """Close the idle connections of all pools."""
-        for engine in self.pools.values():
-            engine.dispose()
+        with self._making:
+            for engine in self._pools.values():
+                engine.dispose()
+            self._pools.clear()
         if "engine" in self.__dict__:
             self.engine.dispose()
 

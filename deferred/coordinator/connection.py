@@ -104,7 +104,8 @@ def coordinate(
 
 def _engine(site: Site) -> Engine:
     """A pool of the site's whose transactions are coordinated."""
-    if "coordinated" not in site.pools:
+
+    def make() -> Engine:
         engine = site.new_engine(
             prepare_threshold=line.ONLY_WHEN_ASKED, pool_size=8, max_overflow=56
         )
@@ -115,8 +116,9 @@ def _engine(site: Site) -> Engine:
         with site.connect(engine):
             pass
         _listen(engine, Knowledge(site), {})
-        site.pools["coordinated"] = engine
-    return site.pools["coordinated"]
+        return engine
+
+    return site.pool("coordinated", make)
 
 
 def _listen(engine: Engine, knowledge: Knowledge, limits: dict[str, float]) -> None:

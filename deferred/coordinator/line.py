@@ -61,18 +61,19 @@ def engine(master: Site) -> Engine:
 
     PREPARE TRANSACTION ends a transaction in a way that no driver knows of.
     """
-    found = master.pools.get("lines")
-    if found is None:
-        found = master.new_engine(
+
+    def make() -> Engine:
+        made = master.new_engine(
             isolation_level="AUTOCOMMIT",
             prepare_threshold=ONLY_WHEN_ASKED,
             pool_size=8,
             max_overflow=56,
         )
-        event.listen(found, "do_connect", _connect)
-        idle.try_after_idling(found)
-        master.pools["lines"] = found
-    return found
+        event.listen(made, "do_connect", _connect)
+        idle.try_after_idling(made)
+        return made
+
+    return master.pool("lines", make)
 
 
 def connect(master: Site, timeout: float) -> Connection:

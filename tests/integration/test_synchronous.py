@@ -2,12 +2,13 @@
 
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import psycopg
 import pytest
 from psycopg.errors import ObjectNotInPrerequisiteState
-from sqlalchemy import create_engine, text
+from sqlalchemy import Engine, create_engine, text
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
@@ -231,6 +232,33 @@ def test_a_commit_says_one_thing_to_the_site(linked: Directory) -> None:
 
     # The driver's commit and the pool's rollback find no transaction any more.
     assert driver.used == before + 3
+
+
+def test_threads_that_begin_at_once_share_their_pools(
+    linked: Directory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of two pools the one that was lost would never be closed."""
+    linked.close()
+    made: list[str] = []
+    new_engine = Site.new_engine
+
+    def noted(site: Site, **options: Any) -> Engine:
+        made.append(site.name)
+        return new_engine(site, **options)
+
+    monkeypatch.setattr(Site, "new_engine", noted)
+    start = threading.Barrier(8)
+
+    def work(_: int) -> None:
+        start.wait(timeout=90)
+        change(linked, "UPDATE orders SET qty = qty + 1 WHERE id = 1")
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(work, range(8)))
+
+    assert sorted(made) == ["hq", "jfk"]
+    assert quantities(linked["hq"])[1] == 9
+    assert_same(linked)
 
 
 @pytest.mark.parametrize("statement", ["DISCARD PLANS", "DEALLOCATE ALL"])
