@@ -12,7 +12,7 @@ import masters
 from benchmarks import push_by_hand
 from benchmarks.pairs import Against, Result, Side, alternate
 from benchmarks.setting import ROW, create_orders, directory, tidy
-from deferred import queue
+from deferred.queues import queue
 from sites import Directory, QualifiedName
 from sites.table import describe
 

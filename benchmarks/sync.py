@@ -14,7 +14,7 @@ from sqlalchemy import text
 import deferred
 from benchmarks.pairs import Result, compared
 from benchmarks.setting import create_orders, directory
-from deferred import queue
+from deferred.queues import queue
 from sites import Directory, Site, names
 from sites.table import describe
 

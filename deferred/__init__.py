@@ -1,13 +1,5 @@
 """How a change travels: queue, push, error queue, schedules."""
 
-from deferred.allowed import (
-    AllowedProcedure,
-    allow_procedure,
-    list_procedures,
-    revoke_procedure,
-)
-from deferred.backlog import Backlog, list_destinations
-from deferred.budget import set_budget, validate_destination
 from deferred.coordinator.connection import coordinate, synchronous
 from deferred.coordinator.in_doubt import (
     commit_in_doubt,
@@ -16,16 +8,24 @@ from deferred.coordinator.in_doubt import (
     rollback_in_doubt,
 )
 from deferred.coordinator.recovery import RecoveryReport, recover
-from deferred.defer_call import call
-from deferred.edit import Edit
-from deferred.error_queue import delete_errors, list_errors, show_error
-from deferred.everywhere import Pushes, push_all
-from deferred.history import History, history
-from deferred.life import Event, Standing
+from deferred.lives.history import History, history
+from deferred.lives.life import Event, Standing
+from deferred.parked.edit import Edit
+from deferred.parked.error_queue import delete_errors, list_errors, show_error
+from deferred.parked.retry import retry, retry_errors
+from deferred.procedures.allowed import (
+    AllowedProcedure,
+    allow_procedure,
+    list_procedures,
+    revoke_procedure,
+)
+from deferred.procedures.defer_call import call
+from deferred.procedures.routines import procedure
 from deferred.purge import purge
-from deferred.push import PushReport, push
-from deferred.retry import retry, retry_errors
-from deferred.routines import procedure
+from deferred.pushing.everywhere import Pushes, push_all
+from deferred.pushing.push import PushReport, push
+from deferred.queues.backlog import Backlog, list_destinations
+from deferred.queues.budget import set_budget, validate_destination
 from deferred.schedules import (
     Schedule,
     enable_schedule,

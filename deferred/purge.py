@@ -12,17 +12,12 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import Connection, TableClause, and_, func, not_, select
 
-from deferred import ledger
-from deferred.catalog import (
-    deferred_transaction,
-    delivery,
-    destination,
-    procedure_call,
-)
+from deferred.batches import ledger
+from deferred.catalog import deferred_transaction, delivery, destination, procedure_call
 from deferred.catalog import queue as queue_catalog
 from deferred.coordinator import staging
-from deferred.covered import beyond
-from deferred.queue import Queue, call_numbers, list_queues
+from deferred.queues.covered import beyond
+from deferred.queues.queue import Queue, call_numbers, list_queues
 from sites import Site, faults, identity
 from sites.catalog import SCHEMA
 
@@ -56,8 +51,8 @@ def purge(
     so that the next refresh still settles them.
 
     As a destination, the site forgets what batches held that are older than any
-    backup that is restored (`deferred.ledger.RETENTION`), and drops work tables of
-    coordinated transactions that nobody uses.
+    backup that is restored (`deferred.batches.ledger.RETENTION`), and drops work
+    tables of coordinated transactions that nobody uses.
 
     Parameters:
         retention: how long delivered calls stay, so that a destination that is

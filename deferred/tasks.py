@@ -10,9 +10,10 @@ from sqlalchemy.exc import OperationalError
 
 import deferred
 import masters
-from deferred import backlog, schedules
+from deferred import schedules
 from deferred.errors import DestinationDisabled, PushInterrupted
-from deferred.push import destinations
+from deferred.pushing.push import destinations
+from deferred.queues import backlog
 from masters import records
 from masters.records import RECORD_DAYS
 from sites import activity, configured

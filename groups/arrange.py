@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from sqlalchemy import Connection
 
-from deferred import group_queue
-from deferred.arrivals import forget
+from deferred.batches.arrivals import forget
+from deferred.queues import group_queue
 from groups import group as groups
 from groups import guard
 from groups.group import Group, TargetType

@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 from sqlalchemy import Connection, select
 
-from deferred import error_queue, group_queue
-from deferred.queue import undelivered_calls
+from deferred.parked import error_queue
+from deferred.queues import group_queue
+from deferred.queues.queue import undelivered_calls
 from groups import group as groups
 from groups.arrange import arrange, leave
 from groups.catalog import replication_group

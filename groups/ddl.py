@@ -5,7 +5,7 @@ from __future__ import annotations
 from psycopg.errors import Error
 from sqlalchemy import Connection
 
-from deferred import group_queue
+from deferred.queues import group_queue
 from groups import shape
 from groups.change import Connections, change, compared
 from groups.errors import CannotPrepare, DdlRefused, NotQuiesced

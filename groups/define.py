@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 from sqlalchemy import Connection
 
-from deferred import queue
+from deferred.queues import queue
 from groups import group as groups
 from groups import paths, shape
 from groups.arrange import arrange, leave

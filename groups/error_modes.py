@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from deferred.backlog import set_disabled
 from deferred.options import ErrorAction
+from deferred.queues.backlog import set_disabled
 from groups.change import Connections, administered, change
 from groups.group import Group, changed
 from sites import Site

@@ -17,8 +17,8 @@ import sqlalchemy as sa
 from sqlalchemy import Connection, func, select
 
 import deferred
-from deferred import queue
-from deferred.push import destinations
+from deferred.pushing.push import destinations
+from deferred.queues import queue
 from groups import group as groups
 from groups import shape
 from groups.change import (

@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 from sqlalchemy import func, select
 
 import deferred
-from deferred import group_queue
-from deferred.queue import undelivered_calls
+from deferred.queues import group_queue
+from deferred.queues.queue import undelivered_calls
 from groups.change import (
     Connections,
     administered,

@@ -6,9 +6,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 
-from deferred import group_queue
-from deferred.arrivals import Arrival, arrivals
-from deferred.queue import undelivered_calls
+from deferred.batches.arrivals import Arrival, arrivals
+from deferred.queues import group_queue
+from deferred.queues.queue import undelivered_calls
 from groups import group as groups
 from groups.group import Group
 from groups.paths import Path

@@ -11,7 +11,7 @@ from psycopg import errors as pg
 from sqlalchemy import Connection, select
 from sqlalchemy.dialects import postgresql
 
-from deferred import covered, queue
+from deferred.queues import covered, queue
 from masters.snapshot_log import ROWID
 from sites import ddl, roles, transport, triggers
 from sites.catalog import SCHEMA

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from sqlalchemy import Connection, delete
 
-from deferred import queue
 from deferred.coordinator import staging
+from deferred.queues import queue
 from masters import registration
 from sites import faults, identity, locks
 from sites.errors import SiteUnreachable

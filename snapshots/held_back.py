@@ -25,7 +25,7 @@ from sqlalchemy import (
     select,
 )
 
-from deferred import covered, queue
+from deferred.queues import covered, queue
 from sites import position, unique_values
 from sites.names import QualifiedName
 from sites.table import ForeignKey, Unique

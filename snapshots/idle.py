@@ -13,7 +13,8 @@ from datetime import timedelta
 import sqlalchemy as sa
 from sqlalchemy import Connection, cast, func, literal, select, text
 
-from deferred import covered, marker
+from deferred.batches import marker
+from deferred.queues import covered
 from masters import registration, snapshot_log
 from sites import position, ranges, table
 from sites.catalog import SCHEMA

@@ -6,7 +6,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, select
 
-from deferred import queue
+from deferred.queues import queue
 from sites import identity, names
 from sites.names import QualifiedName
 from sites.site import Site

@@ -24,7 +24,8 @@ from sqlalchemy import (
     update,
 )
 
-from deferred import agreement, covered
+from deferred.batches import agreement
+from deferred.queues import covered
 from sites import position
 from sites.triggered import users_search_path
 from sites.types import PgSnapshot

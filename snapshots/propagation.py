@@ -11,8 +11,8 @@ from psycopg import sql
 from sqlalchemy import Connection
 
 import deferred
-from deferred import queue
 from deferred.coordinator.refusal import notifying_triggers
+from deferred.queues import queue
 from sites import identity, locks
 from sites.site import OLDEST_VERSION, Site
 from snapshots import refresh_group, snapshot

@@ -11,7 +11,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt
 
 import deferred
-from deferred import queue
+from deferred.queues import queue
 from sites import identity
 from sites.activity import Progress
 from sites.errors import SnaptideError

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from deferred import error_queue
+from deferred.parked import error_queue
 from sites import identity, names
 from sites.identity import Identity
 from sites.site import Site

@@ -8,7 +8,7 @@ from contextlib import suppress
 from psycopg.errors import LockNotAvailable, UndefinedTable
 from sqlalchemy import Connection, func, select
 
-from deferred import agreement
+from deferred.batches import agreement
 from masters import registration
 from masters.snapshot_log import find_logs
 from sites import faults, peers, position, ring

@@ -17,8 +17,8 @@ import sqlalchemy as sa
 from sqlalchemy import Connection, Row, Select, TableClause, func, literal, select
 from sqlalchemy.sql.selectable import FromClause
 
-from deferred import marker
-from deferred.marker import Marker
+from deferred.batches import marker
+from deferred.batches.marker import Marker
 from masters.snapshot_log import find_log, reaches_back_to
 from sites import identity, position, ranges
 from sites.catalog import SCHEMA

@@ -17,7 +17,7 @@ import psycopg
 from celery import Celery
 from sqlalchemy.exc import SQLAlchemyError
 
-from deferred.backlog import waiting_destinations
+from deferred.queues.backlog import waiting_destinations
 from sites import Site
 from sites.configured import configured
 from sites.errors import SnaptideError

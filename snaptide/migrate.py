@@ -11,7 +11,7 @@ from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, text
 
-from deferred import queue
+from deferred.queues import queue
 from masters import snapshot_log
 from sites import faults, identity, locks
 from sites.catalog import SCHEMA

@@ -14,12 +14,13 @@ from dataclasses import dataclass
 from sqlalchemy import Connection
 from sqlalchemy.exc import OperationalError
 
-import deferred.restamp
+import deferred.batches.restamp
 import masters.restamp
-from deferred import agreement, copied
+from deferred.batches import agreement
+from deferred.batches.pusher import only_pusher
 from deferred.errors import CannotTell, PastRetention
-from deferred.push import destinations
-from deferred.pusher import only_pusher
+from deferred.pushing.push import destinations
+from deferred.queues import copied
 from sites import Site, faults, identity, peers
 from sites.errors import SiteUnreachable, UnknownSite
 from sites.identity import Identity
@@ -73,7 +74,7 @@ def repair(site: Site, *, restored: bool = False) -> RepairReport:
         if before.name != site.name:
             return _make_its_own(site, before, reasons)
         with _alone(site) as connection:
-            moved = deferred.restamp.restamp(connection, before.generation + 1)
+            moved = deferred.batches.restamp.restamp(connection, before.generation + 1)
             removed = masters.restamp.restamp(connection)
             identity.renew(connection, site.name)
             faults.point("repair.before_commit")
@@ -120,7 +121,7 @@ def _make_its_own(
     """Let a copy keep what only it has, and be a new site."""
     with _original(site, before) as original:
         with _alone(site) as connection:
-            moved = deferred.restamp.restamp(connection, before.generation + 1)
+            moved = deferred.batches.restamp.restamp(connection, before.generation + 1)
         for name in destinations(site):
             _ask(site, before, name)
         with _alone(site) as connection:
@@ -188,7 +189,7 @@ def _alone(site: Site) -> Iterator[Connection]:
         connection = plain.execution_options(isolation_level="REPEATABLE READ")
         with connection.begin():
             try:
-                deferred.restamp.lock(connection)
+                deferred.batches.restamp.lock(connection)
             except OperationalError as error:
                 raise CannotRepair(
                     f"A user's transaction is open at {site.name}: try again when it "

@@ -33,9 +33,9 @@ from pydantic_settings import (
 from sqlalchemy import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
-from deferred import notification
-from deferred import routines as procedures
 from deferred.options import MOST_STREAMS, Options
+from deferred.parked import notification
+from deferred.procedures import routines as procedures
 from masters.resolution import routines
 from sites import Directory
 from sites.configured import Configuration, configure

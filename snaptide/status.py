@@ -12,8 +12,8 @@ import sqlalchemy as sa
 from sqlalchemy import Connection, Row, func, select
 
 from deferred import schedules
-from deferred.backlog import Backlog, backlogs
 from deferred.catalog import error_transaction
+from deferred.queues.backlog import Backlog, backlogs
 from deferred.schedules import Schedule
 from sites import Site
 from sites.activity import running

@@ -5,9 +5,9 @@ from typing import Any
 
 import deferred
 import groups
-from deferred.arrivals import arrivals
-from deferred.push import destinations
-from deferred.queue import list_queues, undelivered_calls
+from deferred.batches.arrivals import arrivals
+from deferred.pushing.push import destinations
+from deferred.queues.queue import list_queues, undelivered_calls
 from groups.group import Group
 from sites import Site
 from tests.linked_table import ORDERS, rows, run

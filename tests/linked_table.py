@@ -11,8 +11,8 @@ import psycopg
 from psycopg import sql
 
 import masters
-from deferred import queue
-from deferred.queue import Queue
+from deferred.queues import queue
+from deferred.queues.queue import Queue
 from sites import Site, names
 from sites.table import describe
 from sites.transport import raw

@@ -12,7 +12,7 @@ import time
 
 from sqlalchemy import Connection, func, select
 
-from deferred import agreement
+from deferred.batches import agreement
 from deferred.coordinator import line
 from deferred.coordinator.knowledge import Contact, Knowledge
 from sites import Site, identity, peers

@@ -15,7 +15,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from deferred.coordinator.exchange import Bound, Template
-from deferred.queue import Queue
+from deferred.queues.queue import Queue
 from sites import triggers, write
 from sites.staged import Staged
 from sites.table import Table

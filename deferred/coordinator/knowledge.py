@@ -13,7 +13,7 @@ from sqlalchemy import Connection
 from deferred.coordinator import fast, last, line
 from deferred.coordinator.fast import Statement
 from deferred.coordinator.last import LastStatement
-from deferred.queue import Queue, list_queues
+from deferred.queues.queue import Queue, list_queues
 from sites import Site
 from sites.identity import Identity
 from sites.table import describe

@@ -14,7 +14,7 @@ from sqlalchemy.sql.dml import UpdateBase
 
 from deferred.catalog import decision, deferred_transaction
 from deferred.coordinator.exchange import Template
-from deferred.queue import Queue
+from deferred.queues.queue import Queue
 from sites import triggers
 from sites.catalog import SCHEMA
 from sites.types import Xid8

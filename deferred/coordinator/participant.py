@@ -14,12 +14,13 @@ from psycopg.pq import TransactionStatus
 from psycopg.pq.abc import PGresult
 from sqlalchemy import Connection
 
-from deferred import calls, net_change, work
-from deferred.calls import Call
+from deferred.batches import net_change, work
 from deferred.coordinator import line, printing, staging
 from deferred.coordinator.exchange import Bound, exchange
 from deferred.coordinator.fast import Image, Statement
-from deferred.queue import Queue
+from deferred.parked import calls
+from deferred.parked.calls import Call
+from deferred.queues.queue import Queue
 from masters.apply import Outcome, Unit, apply
 from masters.detect import Made
 from sites import Site, transport

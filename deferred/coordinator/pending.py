@@ -7,7 +7,7 @@ from sqlalchemy import Connection, and_, exists, select
 
 from deferred.catalog import deferred_transaction, delivery
 from deferred.errors import PendingCalls
-from deferred.queue import Queue
+from deferred.queues.queue import Queue
 from sites.types import Xid8
 
 

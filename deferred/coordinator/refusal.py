@@ -9,8 +9,8 @@ import psycopg
 from sqlalchemy import Connection, text
 from sqlalchemy.exc import DBAPIError
 
-from deferred.calls import Call
 from deferred.errors import CommitFailed, RefusedByMaster, SynchronousConflict
+from deferred.parked.calls import Call
 from masters.apply import Outcome
 from sites import Site
 from sites.errors import SiteUnreachable, SnaptideError

@@ -15,9 +15,9 @@ import sqlalchemy as sa
 from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
 
-from deferred import work
-from deferred.described import described
-from deferred.queue import Queue
+from deferred.batches import work
+from deferred.queues.described import described
+from deferred.queues.queue import Queue
 from sites import QualifiedName, Site, locks, roles, wide
 from sites.catalog import SCHEMA
 from sites.staged import Staged

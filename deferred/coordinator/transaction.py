@@ -20,7 +20,7 @@ from deferred.coordinator.last import LastStatement
 from deferred.coordinator.participant import Participant, Terms
 from deferred.coordinator.savepoints import Savepoints
 from deferred.errors import CommitFailed, TransactionControl
-from deferred.queue import Queue
+from deferred.queues.queue import Queue
 from sites import faults
 
 _CAPTURED = """

@@ -7,7 +7,7 @@ from pathlib import Path
 import sqlalchemy as sa
 from alembic import op
 
-from deferred.captured import replace_captured_calls
+from deferred.queues.captured import replace_captured_calls
 from sites.types import Xid8
 
 revision = "0010"

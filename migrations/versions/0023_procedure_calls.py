@@ -8,7 +8,7 @@ import sqlalchemy as sa
 from alembic import op
 from sqlalchemy.dialects import postgresql
 
-from deferred import views
+from deferred.queues import views
 from sites.types import Xid8
 
 revision = "0023"

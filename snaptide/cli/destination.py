@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 import deferred
-from deferred.backlog import Backlog
 from deferred.interval import check_interval, seconds_of
+from deferred.queues.backlog import Backlog
 from snaptide.cli.arguments import Json, SiteName, complete_site
 from snaptide.cli.failures import ExitCode
 from snaptide.cli.output import duration, facts, show, size, table

@@ -13,7 +13,7 @@ from rich.text import Text
 from rich.tree import Tree
 
 import deferred
-from deferred.error_queue import ErrorCall, ErrorProcedure, ErrorTransaction
+from deferred.parked.error_queue import ErrorCall, ErrorProcedure, ErrorTransaction
 from snaptide.cli.arguments import Json, SiteName, complete_site
 from snaptide.cli.failures import ExitCode
 from snaptide.cli.output import cell, facts, show, table

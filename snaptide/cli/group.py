@@ -9,7 +9,7 @@ import typer
 from rich.table import Table
 
 import groups
-from deferred.arrivals import Arrival
+from deferred.batches.arrivals import Arrival
 from groups import Group, GroupReport, TargetType
 from snaptide.cli.arguments import Json, SiteName, complete_site
 from snaptide.cli.failures import ExitCode

@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 
 import deferred
-from deferred import AllowedProcedure, routines
+from deferred import AllowedProcedure
+from deferred.procedures import routines
 from snaptide.cli.arguments import Json, SiteName
 from snaptide.cli.output import facts, show, table
 from snaptide.cli.program import Program

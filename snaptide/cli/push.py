@@ -8,8 +8,8 @@ from typing import Annotated, Any
 import typer
 
 import deferred
-from deferred.backlog import set_disabled
 from deferred.options import MOST_STREAMS, ErrorAction, Options
+from deferred.queues.backlog import set_disabled
 from snaptide.cli.arguments import Json, SiteName, complete_site
 from snaptide.cli.failures import ExitCode
 from snaptide.cli.output import facts, show, table

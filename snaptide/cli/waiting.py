@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from rich.tree import Tree
 
-from deferred.waiting import Edge
+from deferred.parked.waiting import Edge
 
 
 def trees(number: int, edges: Sequence[Edge]) -> Iterator[Tree]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from sqlalchemy import Connection, Row, select
 
-from deferred.queue import Queue, list_queues
+from deferred.queues.queue import Queue, list_queues
 from masters.catalog import snapshot_log
 from sites import QualifiedName, ring
 from sites.catalog import SCHEMA

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from sqlalchemy import Connection
 
-from deferred.queue import Queue, list_queues
+from deferred.queues.queue import Queue, list_queues
 from sites import QualifiedName, wide
 from sites.catalog import SCHEMA
 from sites.errors import UnknownTable

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from sqlalchemy import Connection, select
 
-from deferred import agreement
+from deferred.batches import agreement
 from sites import Site, identity, peers
 from sites.catalog import peer
 from sites.errors import SnaptideError

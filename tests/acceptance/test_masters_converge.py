@@ -16,7 +16,7 @@ import deferred
 import groups
 import masters
 import snapshots
-from deferred.push import destinations
+from deferred.pushing.push import destinations
 from groups.define_paths import Shape
 from masters import rules
 from sites import Directory, Site, faults

@@ -15,7 +15,7 @@ from tests.fix_proxy import Proxy
 from tests.fix_worker import eventually
 from tests.linked_table import application, as_refresh, link, parked, queued, rows, run
 
-marker = importlib.import_module("deferred.marker")
+marker = importlib.import_module("deferred.batches.marker")
 
 
 @pytest.fixture

@@ -118,7 +118,7 @@ def test_pushers_that_do_not_know_of_each_other(
     """Without the lock that keeps them apart, the marker alone makes it once."""
     hq, jfk = counters["hq"], counters["jfk"]
     # By its module's name: the package shows the function of the same name.
-    pushing = sys.modules["deferred.push"]
+    pushing = sys.modules["deferred.pushing.push"]
     monkeypatch.setattr(pushing, "only_pusher", lambda *_: nullcontext(True))
     for point in (
         "push.after_cut",

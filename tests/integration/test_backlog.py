@@ -4,7 +4,7 @@ from collections.abc import Callable
 from datetime import timedelta
 
 import deferred
-from deferred import backlog, queue
+from deferred.queues import backlog, queue
 from sites import Directory, Site
 from tests.linked_table import link, run
 

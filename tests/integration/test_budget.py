@@ -6,9 +6,10 @@ from datetime import timedelta
 import pytest
 
 import deferred
-from deferred import backlog, tasks
-from deferred.backlog import Backlog
+from deferred import tasks
 from deferred.errors import DestinationInvalid, NoSuchDestination
+from deferred.queues import backlog
+from deferred.queues.backlog import Backlog
 from sites import Directory, Site, configured
 from sites.errors import SiteUnreachable
 from tests.linked_table import link, queued, rows, run

@@ -3,7 +3,7 @@
 import pytest
 
 import deferred
-from deferred import agreement
+from deferred.batches import agreement
 from sites import Directory, identity, peers
 from sites.errors import SiteRestored
 from sites.identity import Identity

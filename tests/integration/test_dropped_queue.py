@@ -6,8 +6,8 @@ import pytest
 
 import deferred
 import deferred.errors
-from deferred import queue
-from deferred.backlog import waiting_destinations
+from deferred.queues import queue
+from deferred.queues.backlog import waiting_destinations
 from sites import Directory, Site
 from tests.fix_moments import Moments
 from tests.linked_table import link, rows, run

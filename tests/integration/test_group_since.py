@@ -8,7 +8,7 @@ import pytest
 
 import deferred
 import groups
-from deferred.restamp import lock, restamp
+from deferred.batches.restamp import lock, restamp
 from sites import Directory, Site, faults
 from sites.faults import InjectedFault
 from tests.grouped import GROUP, assert_masters_equal, found_group, push_all

@@ -4,9 +4,9 @@ import pytest
 import sqlalchemy as sa
 
 import deferred
+from deferred.batches.net_change import net_changes
 from deferred.catalog import deferred_transaction
-from deferred.net_change import net_changes
-from deferred.queue import Queue, list_queues
+from deferred.queues.queue import Queue, list_queues
 from sites import Directory, Site
 from tests.linked_table import as_refresh, link, parked, rows, run
 

@@ -9,8 +9,8 @@ import sqlalchemy as sa
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from deferred.net_change import expect_many, net_changes
-from deferred.queue import Queue
+from deferred.batches.net_change import expect_many, net_changes
+from deferred.queues.queue import Queue
 from sites import Directory, Site
 from sites.transport import copy_rows
 from sites.types import Xid8

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import pytest
 
 import deferred
-from deferred import notification
-from deferred.notification import Hook, UnresolvedConflict
+from deferred.parked import notification
+from deferred.parked.notification import Hook, UnresolvedConflict
 from sites import Directory, Site
 from tests.linked_table import as_refresh, link, run
 from tests.pushing import end_push, start_push
@@ -62,7 +62,7 @@ def test_hook_is_called_for_each_conflict_after_the_commit(
 ) -> None:
     seen = []
     told = listen(lambda one: seen.append(deferred.show_error(orders["hq"], 1)))
-    with caplog.at_level(logging.WARNING, "deferred.notification"):
+    with caplog.at_level(logging.WARNING, "deferred.parked.notification"):
         report = deferred.push(orders["jfk"])
     assert (report.transactions, report.errors) == (2, 1)
     assert [one.id for one in seen] == [1, 1]

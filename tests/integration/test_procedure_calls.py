@@ -11,9 +11,11 @@ from sqlalchemy import Connection
 
 import deferred
 import groups
-from deferred import carry, procedure_call, routines
+from deferred.batches import procedure_call
+from deferred.batches.procedure_call import ProcedureCall
 from deferred.errors import NoDestination
-from deferred.procedure_call import ProcedureCall
+from deferred.procedures import routines
+from deferred.pushing import carry
 from sites import Directory, Site
 from tests.grouped import GROUP, found_group, push_all
 from tests.linked_table import as_refresh, link, parked, queued, rows, run

@@ -8,7 +8,8 @@ from sqlalchemy import Connection, text
 from sqlalchemy.exc import DBAPIError
 
 import deferred
-from deferred import Edit, perform, routines
+from deferred import Edit
+from deferred.batches.procedure_call import ProcedureCall
 from deferred.errors import (
     BadEdit,
     NoDestination,
@@ -16,7 +17,7 @@ from deferred.errors import (
     ProcedureEndsTransaction,
     UnknownProcedure,
 )
-from deferred.procedure_call import ProcedureCall
+from deferred.procedures import perform, routines
 from masters import rules
 from sites import Directory, Site
 from tests.linked_table import as_refresh, link, parked, queued, rows, run

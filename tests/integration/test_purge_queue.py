@@ -5,8 +5,8 @@ from datetime import timedelta
 import pytest
 
 import deferred
-from deferred import covered, queue
 from deferred.errors import PositionMismatch, QueueNotEmpty
+from deferred.queues import covered, queue
 from sites import Directory, Site
 from tests.linked_table import as_refresh, link, queued, run
 

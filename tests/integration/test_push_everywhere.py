@@ -8,8 +8,8 @@ import pytest
 
 import deferred
 from deferred import tasks
-from deferred.backlog import set_disabled
 from deferred.errors import DestinationDisabled
+from deferred.queues.backlog import set_disabled
 from sites import Directory, configured
 from sites.activity import Progress
 from sites.errors import SiteUnreachable

@@ -74,7 +74,9 @@ def test_others_do_not_wait_for_a_user_through_a_push(linked: Directory) -> None
 def test_a_push_ends_when_a_user_keeps_a_row(
     linked: Directory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(importlib.import_module("deferred.push"), "PAUSES", (0.1,))
+    monkeypatch.setattr(
+        importlib.import_module("deferred.pushing.push"), "PAUSES", (0.1,)
+    )
     with user_at(linked["hq"]) as user:
         user.execute("UPDATE orders SET name = 'mine' WHERE id = 5")
         with pytest.raises(PushInterrupted) as caught:

@@ -3,7 +3,7 @@
 import pytest
 
 import deferred
-from deferred import batch
+from deferred.batches import batch
 from sites import Directory
 from tests.linked_table import link, queued, rows, run
 

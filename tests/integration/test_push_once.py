@@ -7,10 +7,11 @@ import pytest
 from sqlalchemy.exc import OperationalError
 
 import deferred
-from deferred import PushReport, marker
-from deferred.batch import next_batch, waiting
-from deferred.delivery import Origin, deliver
+from deferred import PushReport
+from deferred.batches import marker
+from deferred.batches.batch import next_batch, waiting
 from deferred.errors import PositionMismatch
+from deferred.pushing.delivery import Origin, deliver
 from sites import Directory, identity
 from tests.linked_table import (
     application,

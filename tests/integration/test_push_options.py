@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import deferred
-from deferred import batch as batches
+from deferred.batches import batch as batches
 from deferred.errors import NoSuchError, RetryFailed
 from sites import Directory
 from tests.fix_moments import Moments
@@ -118,7 +118,7 @@ def test_execution_seconds_ends_between_two_transactions(
     """The first takes an hour, as the push sees it."""
     hours = [0]
     clock = SimpleNamespace(monotonic=lambda: time.monotonic() + 3600 * hours[0])
-    monkeypatch.setattr("deferred.run.time", clock)
+    monkeypatch.setattr("deferred.pushing.run.time", clock)
     moments.at("push.after_apply", lambda: hours.append(hours.pop() + 1))
     for statement in _updates(1, 2, 3):
         run(orders["jfk"], statement)
@@ -231,7 +231,7 @@ def test_progress_is_told(orders: Directory) -> None:
 def test_progress_of_a_large_transaction_is_told_while_it_is_sent(
     orders: Directory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("deferred.run.MANY", 10)
+    monkeypatch.setattr("deferred.pushing.run.MANY", 10)
     monkeypatch.setattr("sites.transport.COUNTED", 5)
     told: list[tuple[int, int | None, str]] = []
     run(
@@ -257,7 +257,7 @@ def test_progress_of_a_large_transaction_is_told_while_it_is_written(
     orders: Directory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each statement writes some rows at a time, and all of them in the end."""
-    monkeypatch.setattr("deferred.run.MANY", 10)
+    monkeypatch.setattr("deferred.pushing.run.MANY", 10)
     monkeypatch.setattr("sites.write.SLICE", 2)
     told: list[tuple[int, int | None, str]] = []
     run(

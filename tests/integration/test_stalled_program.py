@@ -11,7 +11,7 @@ from sites.site import SETTINGS
 from tests.fix_moments import Moments
 from tests.linked_table import application, as_refresh, link, parked, queued, rows, run
 
-marker = importlib.import_module("deferred.marker")
+marker = importlib.import_module("deferred.batches.marker")
 
 
 @pytest.mark.parametrize("point", ["push.after_apply", "push.before_commit"])

@@ -10,12 +10,12 @@ from threading import Barrier, Lock
 import pytest
 
 import deferred
-from deferred import marker
-from deferred.batch import next_batch
-from deferred.dependence import last_shared
+from deferred.batches import marker
+from deferred.batches.batch import next_batch
+from deferred.batches.shipping import lay
 from deferred.options import Options
-from deferred.retry import RetryReport
-from deferred.shipping import lay
+from deferred.parked.retry import RetryReport
+from deferred.pushing.dependence import last_shared
 from masters import rules
 from sites import Directory, Site, faults
 from tests.fix_moments import Moments
@@ -147,7 +147,9 @@ def test_what_another_pusher_has_delivered_is_passed_over(
     def lost(*_: object) -> Iterator[bool]:
         yield True
 
-    monkeypatch.setattr(importlib.import_module("deferred.push"), "only_pusher", lost)
+    monkeypatch.setattr(
+        importlib.import_module("deferred.pushing.push"), "only_pusher", lost
+    )
     run_each(
         orders["jfk"],
         *counting(1, 2),
@@ -244,7 +246,7 @@ def test_two_pushes_over_the_same_rows_never_lock_each_other_out(
     run_each(sites["lga"], *counting(*reversed(ids)))
     monkeypatch.setattr(marker, "LOCK_TIMEOUT", f"{SECONDS}s")
     # A deadlock, which the server ends, is not tried again.
-    monkeypatch.setattr(importlib.import_module("deferred.push"), "PAUSES", ())
+    monkeypatch.setattr(importlib.import_module("deferred.pushing.push"), "PAUSES", ())
     user = application(sites["hq"])
     user.execute("SELECT FROM orders WHERE id = 100 FOR UPDATE")
     with ThreadPoolExecutor(2) as pool:

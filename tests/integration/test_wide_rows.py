@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 import deferred
-from deferred import queue
+from deferred.queues import queue
 from sites import Directory, Site, wide
 from snaptide.doctor import pages
 from tests.linked_table import link, parked, rows, run, run_everywhere

@@ -56,7 +56,7 @@ def stage(
 ) -> Iterator[Stage]:
     """Two servers of the oracle's own, with proxies before them."""
     # The users who hold rows wait until the push is over: it need not be patient.
-    push = sys.modules["deferred.push"]
+    push = sys.modules["deferred.pushing.push"]
     monkeypatch.setattr(push, "PAUSES", (0.01, 0.02))
     with ExitStack() as stack:
         master, branch = (stack.enter_context(_Server(pg_version)) for _ in range(2))

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import sqlalchemy as sa
 
-from deferred.queue import Queue
+from deferred.queues.queue import Queue
 from sites.staged import Staged
 from sites.table import Column, ForeignKey, Table, Unique
 from sites.types import NativeType

@@ -6,7 +6,7 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.sql import ClauseElement
 
-from deferred.net_change import net_changes
+from deferred.batches.net_change import net_changes
 from masters import detect
 from sites import unique_values, write
 from sites.types import Xid8

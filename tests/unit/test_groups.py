@@ -2,7 +2,7 @@
 
 import pytest
 
-from deferred.groups import Group, Member, plan, split
+from deferred.batches.groups import Group, Member, plan, split
 from deferred.options import ErrorAction, Options
 
 

@@ -1,0 +1,1 @@
+"""Batches: what is cut from queues, compiled and shipped, and how far it came."""

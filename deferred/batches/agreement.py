@@ -1,0 +1,322 @@
+"""Bringing a site's queue and its destination together after one was restored.
+
+The destination is right about what it has applied: its marker, its ledger and the
+rows that were applied are of one database, and go back together. So the site asks
+it, transaction by transaction. What was answered is delivered; all else that the
+site still has is pushed again, in order, in new batches behind the marker
+(docs/explanation/identity.md).
+"""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Row,
+    and_,
+    func,
+    or_,
+    select,
+    tuple_,
+    update,
+)
+from tenacity import (
+    Retrying,
+    retry_if_exception_type,
+    stop_after_delay,
+    wait_random,
+)
+
+from deferred.batches import ledger, marker
+from deferred.batches.marker import Marker
+from deferred.batches.pusher import only_pusher
+from deferred.catalog import deferred_transaction, delivery, destination
+from deferred.catalog import queue as queue_catalog
+from deferred.errors import CannotTell, PastRetention, PushRunning
+from deferred.queues.queue import Queue, call_numbers, list_queues
+from sites import faults, identity, peers, transport
+from sites.catalog import SCHEMA
+from sites.identity import Identity
+from sites.types import Xid8
+
+#: How long a refresh waits for a push that is about to agree.
+PATIENCE_SECONDS = 60
+
+
+def confirm(
+    origin: Connection, target: Connection, me: Identity, name: str
+) -> Identity:
+    """Make sure that a destination is the one that this site knows, or agree with it.
+
+    The caller is the only pusher. Both connections must be outside a transaction.
+
+    Raises:
+        SiteChanged: the destination's database is not the one it was.
+        SiteRestored, SiteReplaced: one of the two is older than the other remembers.
+        CannotTell, PastRetention: the two cannot be brought together by themselves.
+    """
+    them = identity.confirm(target, name)
+    target.rollback()
+    pair = peers.compare(origin, target, me, them)
+    pair.confirm()
+    if not is_agreed(origin, them):
+        agree(origin, target, me.site_id, name, them.incarnation)
+    if not pair.acquainted:
+        peers.meet(origin, target, me, them)
+    return them
+
+
+def confirm_for_refresh(
+    origin: Connection, target: Connection, me: Identity, name: str
+) -> Identity:
+    """As `confirm`, for who is no pusher: becomes one if there is something to agree.
+
+    Raises:
+        PushRunning: and the two have to agree first, which the push has not done.
+        As `confirm` does.
+    """
+    them = identity.confirm(target, name)
+    target.rollback()
+    for attempt in _patiently():
+        with attempt:
+            if not is_agreed(origin, them):
+                with only_pusher(origin, name) as alone:
+                    if not alone:
+                        raise PushRunning(
+                            f"A push to {name} is running.", destination=name
+                        )
+                    return confirm(origin, target, me, name)
+    pair = peers.compare(origin, target, me, them)
+    pair.confirm()
+    if not pair.acquainted:
+        peers.meet(origin, target, me, them)
+    return them
+
+
+def _patiently() -> Retrying:
+    """A push that runs agrees before all else: soon there is nothing left to do."""
+    return Retrying(
+        retry=retry_if_exception_type(PushRunning),
+        stop=stop_after_delay(PATIENCE_SECONDS),
+        wait=wait_random(0.05, 0.2),
+        reraise=True,
+    )
+
+
+def is_agreed(origin: Connection, them: Identity) -> bool:
+    """Whether this site's batches are those of the destination as it is now."""
+    with origin.begin():
+        return _incarnations(origin, them.name) <= {them.incarnation}
+
+
+def holds(connection: Connection, name: str, incarnation: uuid.UUID) -> bool:
+    """Whether nothing was agreed meanwhile with a destination that is another now."""
+    return _incarnations(connection, name) <= {None, incarnation}
+
+
+def _incarnations(connection: Connection, name: str) -> set[uuid.UUID | None]:
+    """The incarnation that batches to a destination are of; none without any."""
+    return set(
+        connection.scalars(
+            select(destination.c.incarnation).where(destination.c.name == name)
+        )
+    )
+
+
+def agree(
+    origin: Connection,
+    target: Connection,
+    origin_id: uuid.UUID,
+    name: str,
+    incarnation: uuid.UUID,
+) -> None:
+    """Take over from a destination what it has answered; reopen all else, in order.
+
+    Writes delivery, destination, covered marks and extra keys; commits.
+
+    Raises:
+        CannotTell, PastRetention: and nothing is written.
+    """
+    with target.begin(), origin.begin():
+        at = marker.read(target, origin_id)
+        floor = ledger.reaches_back_to(target, origin_id, at)
+        row = origin.execute(
+            select(destination).where(destination.c.name == name).with_for_update()
+        ).one()
+        queues = list_queues(origin, name)
+        _refuse_gap(origin, row, at, floor)
+        known = _take_ledger(origin, target, origin_id, at)
+        _settle(origin, row, at, floor, known)
+        _move_back(origin, queues, at)
+        origin.execute(
+            update(destination)
+            .where(destination.c.name == name)
+            .values(
+                incarnation=incarnation,
+                batch_no=at.batch_no,
+                batch_id=at.batch_id,
+                batch_end=at.order_no,
+                previous_id=None,
+                previous_end=0,
+            )
+        )
+        faults.point("agreement.before_commit")
+
+
+def check(
+    origin: Connection, target: Connection, origin_id: uuid.UUID, name: str
+) -> None:
+    """Make sure that the two can agree; writes nothing.
+
+    Raises:
+        CannotTell, PastRetention.
+    """
+    with target.begin(), origin.begin():
+        at = marker.read(target, origin_id)
+        floor = ledger.reaches_back_to(target, origin_id, at)
+        row = origin.execute(
+            select(destination).where(destination.c.name == name)
+        ).one_or_none()
+        if row is not None:
+            _refuse_gap(origin, row, at, floor)
+
+
+def accept_gap(connection: Connection, name: str) -> None:
+    """Go on without what neither this site nor a restored destination has any more."""
+    connection.execute(
+        update(destination)
+        .where(destination.c.name == name)
+        .values(purged_batch=0, purged_order=0)
+    )
+
+
+def _refuse_gap(origin: Connection, row: Row[Any], at: Marker, floor: int) -> None:
+    if (at.batch_no, at.order_no) < (row.purged_batch, row.purged_order):
+        raise PastRetention(
+            f"{row.name} was restored to batch {at.batch_no} of this site. Changes of "
+            f"later batches, up to {row.purged_batch}, are no longer kept here.",
+            destination=row.name,
+            batch=at.batch_no,
+        )
+    if floor <= row.batch_no + 1 or at.batch_no <= row.batch_no:
+        return
+    waiting = select(func.count()).where(
+        delivery.c.destination == row.name, delivery.c.batch.is_(None)
+    )
+    if origin.scalar(waiting):
+        raise CannotTell(
+            f"This site was restored to batch {row.batch_no}; {row.name} stands at "
+            f"{at.batch_no} and remembers what they held from {floor} on.",
+            destination=row.name,
+            batch=row.batch_no,
+        )
+
+
+def _take_ledger(
+    origin: Connection, target: Connection, origin_id: uuid.UUID, at: Marker
+) -> sa.TableClause:
+    """Copy into a table of this transaction what the destination has answered."""
+    known = sa.Table(
+        "snaptide_answered",
+        sa.MetaData(),
+        sa.Column("number", sa.BigInteger, nullable=False),
+        sa.Column("order_no", sa.BigInteger, nullable=False),
+        sa.Column("started", sa.DateTime(timezone=True), nullable=False),
+        prefixes=["TEMPORARY"],
+        postgresql_on_commit="DROP",
+    )
+    known.create(origin, checkfirst=False)
+    names = ("number", "order_no", "started")
+    table = sa.table(known.name, *(known.c[n]._copy() for n in names))
+    transport.copy(target, ledger.answered(origin_id, at), origin, table, names)
+    transport.analyze(origin, table)
+    return table
+
+
+def _settle(
+    origin: Connection,
+    row: Row[Any],
+    at: Marker,
+    floor: int,
+    known: sa.TableClause,
+) -> None:
+    """Give each delivery the answer that the destination has, or none."""
+    mine = delivery.c.destination == row.name
+    answered = _answered(row, at, floor, known)
+    left = sa.union_all(*call_numbers(origin, row.name)).subquery()
+    kept = delivery.c.xid.in_(select(left.c.xid))
+    # Whose calls are gone has nothing left to push.
+    origin.execute(sa.delete(delivery).where(mine, sa.not_(answered), sa.not_(kept)))
+    origin.execute(
+        update(delivery)
+        .where(mine, sa.not_(answered))
+        .values(batch=None, delivered_at=None)
+    )
+    origin.execute(
+        update(delivery)
+        .where(mine, _same(known))
+        .values(
+            batch=known.c.number,
+            delivered_at=func.coalesce(delivery.c.delivered_at, func.clock_timestamp()),
+        )
+    )
+    origin.execute(
+        update(delivery)
+        .where(mine, answered, delivery.c.delivered_at.is_(None))
+        .values(delivered_at=func.clock_timestamp())
+    )
+
+
+def _answered(
+    row: Row[Any], at: Marker, floor: int, known: sa.TableClause
+) -> ColumnElement[bool]:
+    """Whether the destination has answered: by its ledger, before it by number."""
+    older = and_(
+        delivery.c.batch < floor,
+        delivery.c.batch <= row.batch_no,
+        tuple_(delivery.c.batch, delivery.c.order_no)
+        <= tuple_(sa.literal(at.batch_no), sa.literal(at.order_no)),
+    )
+    listed = sa.exists().where(_same(known))
+    return or_(func.coalesce(older, sa.false()), listed)
+
+
+def _same(known: sa.TableClause) -> ColumnElement[bool]:
+    return and_(
+        known.c.order_no == delivery.c.order_no,
+        known.c.started == deferred_transaction.c.start_time,
+        deferred_transaction.c.xid == delivery.c.xid,
+    )
+
+
+def _move_back(origin: Connection, queues: list[Queue], at: Marker) -> None:
+    """Let no refresh take for covered what lies behind the marker now."""
+    place = tuple_(sa.literal(at.batch_no), sa.literal(at.order_no))
+    covered = tuple_(queue_catalog.c.covered_batch, queue_catalog.c.covered_order)
+    for queue in queues:
+        origin.execute(
+            update(queue_catalog)
+            .where(queue_catalog.c.id == queue.id, covered > place)
+            .values(covered_batch=at.batch_no, covered_order=at.order_no)
+        )
+        if queue.extra_table is None:
+            continue
+        extra = sa.table(
+            queue.extra_table,
+            sa.column("batch_no", sa.BigInteger),
+            sa.column("order_no", sa.BigInteger),
+            sa.column("master_xid", Xid8()),
+            schema=SCHEMA,
+        )
+        # Numbered by a master that may be another now.
+        origin.execute(update(extra).values(master_xid=None))
+        # Folded from calls whose images are gone: nothing is on its way for them.
+        origin.execute(
+            update(extra)
+            .where(tuple_(extra.c.batch_no, extra.c.order_no) > place)
+            .values(batch_no=None, order_no=None)
+        )

@@ -1,0 +1,109 @@
+"""Counting what comes to a master of a group: by where it began, and who brought it.
+
+Counted in the transaction that moves the marker, so that the numbers are those of
+what was answered. In a group whose paths are right each master gets every change of
+every other one once, from one neighbour, and none of its own.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+import sqlalchemy as sa
+from sqlalchemy import Connection, func, select
+from sqlalchemy.dialects.postgresql import insert
+
+from deferred.batches.batch import within
+from deferred.batches.shipping import Line
+from deferred.catalog import arrival, deferred_transaction, delivery
+
+#: How many transactions, by replication group and the master at which they began.
+Arrived = Mapping[tuple[str, str], int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arrival:
+    """Changes of one master that another one has brought."""
+
+    source: str
+    sender: str
+    transactions: int
+    last_at: datetime
+
+
+def count(connection: Connection, sender: str, arrived: Arrived) -> None:
+    """Note that transactions of groups have arrived. Writes arrival."""
+    if not arrived:
+        return
+    new = insert(arrival).values(
+        [
+            {
+                "replication_group": group,
+                "source": source,
+                "sender": sender,
+                "transactions": transactions,
+            }
+            for (group, source), transactions in sorted(arrived.items())
+        ]
+    )
+    connection.execute(
+        new.on_conflict_do_update(
+            index_elements=["replication_group", "source", "sender"],
+            set_={
+                "transactions": arrival.c.transactions + new.excluded.transactions,
+                "last_at": func.clock_timestamp(),
+            },
+        )
+    )
+
+
+def of_part(line: Line, sender: str, after: int, end: int) -> Arrived:
+    """What is in a part of a batch.
+
+    Parameters:
+        after, end: the transactions beyond the first order number, up to the second.
+    """
+    found: Counter[tuple[str, str]] = Counter()
+    for group in set(line.groups.values()):
+        calls = [
+            select(delivery.c.xid)
+            .join_from(delivery, table, table.c.xid == delivery.c.xid)
+            .where(within(line.batch, after, end), queue.goes_there(delivery.c.xid))
+            for queue in line.queues
+            if queue.replication_group == group
+            for table in [queue.sql()]
+        ]
+        every = sa.union_all(*calls).subquery()
+        xids = select(every.c.xid).distinct().subquery()
+        began = deferred_transaction.c.sources[group].astext
+        source = func.coalesce(began, sender).label("source")
+        rows = line.origin.execute(
+            select(source, func.count().label("transactions"))
+            .join_from(
+                xids, deferred_transaction, deferred_transaction.c.xid == xids.c.xid
+            )
+            .group_by(source)
+        )
+        for row in rows:
+            found[group, row.source] += row.transactions
+    if line.groups:
+        line.origin.rollback()  # nothing was written there
+    return found
+
+
+def arrivals(connection: Connection, group: str) -> list[Arrival]:
+    """What has come to this master of a group, by where it began."""
+    rows = connection.execute(
+        select(*(arrival.c[name] for name in Arrival.__slots__))
+        .where(arrival.c.replication_group == group)
+        .order_by("source", "sender")
+    )
+    return [Arrival(**row._mapping) for row in rows]
+
+
+def forget(connection: Connection, group: str) -> None:
+    """Forget what has come of a group, which this site leaves."""
+    connection.execute(sa.delete(arrival).where(arrival.c.replication_group == group))

@@ -1,0 +1,321 @@
+"""Batches: a queue cut into pieces that never change once they are cut.
+
+A window holds what one database snapshot shows and the one before it did not;
+its transactions get their order once, and batches are cut from it in that
+order. A new window is opened only when the old one is used up, so a
+transaction that commits late is in a later window, never behind
+(docs/explanation/positions.md).
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+import sqlalchemy as sa
+from sqlalchemy import ColumnElement, Connection, Row, cast, func, literal, select
+
+from deferred.batches.marker import Marker
+from deferred.catalog import deferred_transaction, delivery, destination
+from deferred.errors import NoSuchDestination, PositionMismatch
+from deferred.queues.queue import call_numbers
+from sites import position
+from sites.types import PgSnapshot
+
+if TYPE_CHECKING:
+    from deferred.batches.procedure_call import ProcedureCall
+
+#: A batch is closed when it has this many calls; one transaction always fits.
+BATCH_CALLS = 50_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batch:
+    """A piece of the queue to one destination."""
+
+    destination: str
+    number: int
+    id: uuid.UUID
+    #: order number of its last transaction
+    end: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waiting:
+    """A transaction of a batch, in its place."""
+
+    #: its id where it was made
+    xid: str
+    order_no: int
+    calls: int
+    origin_user: str
+    #: when it was made
+    start_time: datetime
+    #: procedures that it calls, in order
+    procedures: tuple[ProcedureCall, ...] = ()
+    #: where it was made; None is the site of this queue
+    origin: str | None = None
+    #: by replication group, the master at which it began; here, where none is named
+    sources: Mapping[str, str] | None = None
+
+
+def next_batch(
+    connection: Connection, name: str, marker: Marker, calls: int = BATCH_CALLS
+) -> Batch | None:
+    """The batch to push, given where the destination stands; None when all is pushed.
+
+    Writes delivery and destination; call it in a REPEATABLE READ transaction.
+
+    Parameters:
+        calls: where a new one is closed.
+
+    Raises:
+        NoSuchDestination: nothing here is queued for it.
+        PositionMismatch: the destination stands at no batch of ours.
+    """
+    row = connection.execute(
+        select(destination).where(destination.c.name == name).with_for_update()
+    ).one_or_none()
+    if row is None:
+        raise NoSuchDestination(
+            f"Nothing is queued here for {name!r}.", destination=name
+        )
+    if not _done(row, marker):
+        return Batch(
+            destination=name, number=row.batch_no, id=row.batch_id, end=row.batch_end
+        )
+    _note_missed(connection, name, marker)
+    return _cut(connection, row, calls) or _open_window(connection, row, calls)
+
+
+def waiting(
+    connection: Connection, batch: Batch, after: int, end: int
+) -> list[Waiting]:
+    """Transactions of a batch, in order.
+
+    Parameters:
+        after, end: only those with an order number beyond the first of these, up to
+            the second.
+    """
+    made = deferred_transaction.c
+    rows = connection.execute(
+        select(
+            func.coalesce(made.origin_transaction, cast(delivery.c.xid, sa.Text)).label(
+                "xid"
+            ),
+            delivery.c.order_no,
+            delivery.c.calls,
+            made.origin_user,
+            func.coalesce(made.made_at, made.start_time).label("start_time"),
+            made.origin,
+            made.sources,
+        )
+        .join(deferred_transaction, made.xid == delivery.c.xid)
+        .where(within(batch, after, end))
+        .order_by(delivery.c.order_no)
+    )
+    return [Waiting(**row._mapping) for row in rows]
+
+
+def purged(batch: Batch) -> PositionMismatch:
+    """The error for a batch that the destination asks for and that is gone."""
+    return PositionMismatch(
+        f"{batch.destination} asks for batch {batch.number} again: it is purged.",
+        destination=batch.destination,
+        batch=batch.number,
+    )
+
+
+def within(batch: Batch, after: int, end: int) -> ColumnElement[bool]:
+    """The deliveries of a part of a batch."""
+    return sa.and_(
+        delivery.c.destination == batch.destination,
+        delivery.c.batch == batch.number,
+        delivery.c.order_no > after,
+        delivery.c.order_no <= end,
+    )
+
+
+def note_delivered(connection: Connection, name: str, marker: Marker) -> int:
+    """Mark what the destination has answered; a hint, the marker is the truth."""
+    result = connection.execute(
+        sa.update(delivery)
+        .where(
+            delivery.c.destination == name,
+            delivery.c.delivered_at.is_(None),
+            sa.or_(
+                delivery.c.batch < marker.batch_no,
+                sa.and_(
+                    delivery.c.batch == marker.batch_no,
+                    delivery.c.order_no <= marker.order_no,
+                ),
+            ),
+        )
+        .values(delivered_at=func.clock_timestamp())
+    )
+    return result.rowcount
+
+
+def _note_missed(connection: Connection, name: str, marker: Marker) -> None:
+    """Mark what a pusher delivered that died before it could do so itself."""
+    last = select(delivery.c.delivered_at).where(
+        delivery.c.destination == name,
+        delivery.c.batch == marker.batch_no,
+        delivery.c.order_no == marker.order_no,
+    )
+    found = connection.execute(last).one_or_none()
+    if found is not None and found.delivered_at is None:
+        note_delivered(connection, name, marker)
+
+
+def _done(row: Row[Any], marker: Marker) -> bool:
+    """Whether the destination has answered our newest batch to its end.
+
+    Raises:
+        PositionMismatch: it stands neither in that batch nor right before it.
+    """
+    at = (marker.batch_no, marker.batch_id)
+    if at == (row.batch_no, row.batch_id):
+        return bool(marker.order_no >= row.batch_end)
+    before = (row.batch_no - 1, row.previous_id)
+    if at == before and marker.order_no >= row.previous_end:
+        return False
+    raise PositionMismatch(
+        f"{row.name} stands at batch {marker.batch_no} of this site, place"
+        f" {marker.order_no}; this site's newest batch is {row.batch_no}.",
+        destination=row.name,
+        marker=marker.batch_no,
+        batch=row.batch_no,
+    )
+
+
+def _cut(connection: Connection, row: Row[Any], most: int) -> Batch | None:
+    """Cut a batch from the transactions of the window that are in none yet."""
+    # Each has a call at least: no more of them can be in a batch.
+    next_ones = (
+        select(delivery.c.xid, delivery.c.order_no, delivery.c.calls)
+        .where(delivery.c.destination == row.name, delivery.c.batch.is_(None))
+        .order_by(delivery.c.order_no)
+        .limit(most)
+        .subquery()
+    )
+    before = _calls_before(next_ones.c.calls, next_ones.c.order_no)
+    ahead = select(next_ones.c.xid, before.label("before")).subquery()
+    taken = connection.execute(
+        sa.update(delivery)
+        .where(
+            delivery.c.destination == row.name,
+            delivery.c.xid.in_(select(ahead.c.xid).where(ahead.c.before < most)),
+        )
+        .values(batch=row.batch_no + 1)
+    ).rowcount
+    return _begun(connection, row) if taken else None
+
+
+def _calls_before(
+    calls: ColumnElement[int], order_no: ColumnElement[int]
+) -> ColumnElement[int]:
+    """How many calls the transactions before one have."""
+    return func.sum(calls).over(order_by=order_no) - calls
+
+
+def _begun(connection: Connection, row: Row[Any]) -> Batch:
+    """Go on to the next batch, whose transactions have its number already."""
+    number, id_ = row.batch_no + 1, uuid.uuid4()
+    end = connection.execute(
+        select(func.max(delivery.c.order_no)).where(
+            delivery.c.destination == row.name, delivery.c.batch == number
+        )
+    ).scalar_one()
+    connection.execute(
+        sa.update(destination)
+        .where(destination.c.name == row.name)
+        .values(
+            batch_no=number,
+            batch_id=id_,
+            batch_end=end,
+            previous_id=row.batch_id,
+            previous_end=row.batch_end,
+        )
+    )
+    return Batch(destination=row.name, number=number, id=id_, end=end)
+
+
+def _open_window(connection: Connection, row: Row[Any], most: int) -> Batch | None:
+    """Take what committed since the last window, and cut the first batch of it."""
+    now = position.current(connection)
+    taken = connection.execute(_first_cut(connection, row, most)).rowcount
+    if taken or _anything_since(connection, row):
+        connection.execute(
+            sa.update(destination)
+            .where(destination.c.name == row.name)
+            .values(window_end=cast(literal(now), PgSnapshot()))
+        )
+    return _begun(connection, row) if taken else None
+
+
+def _anything_since(connection: Connection, row: Row[Any]) -> bool:
+    """Whether transactions were queued, though none for this destination.
+
+    They are for others, or their queue was dropped; they wait for nothing here.
+    """
+    new = sa.exists().where(position.since(deferred_transaction.c.xid, row.window_end))
+    return bool(connection.scalar(select(new)))
+
+
+def deliveries(connection: Connection, name: str) -> sa.Insert:
+    """Let transactions that are in no window yet be delivered to a destination."""
+    known = sa.exists().where(
+        delivery.c.destination == name, delivery.c.xid == deferred_transaction.c.xid
+    )
+    return _insert(_rows(connection, name).where(sa.not_(known)))
+
+
+def _first_cut(connection: Connection, row: Row[Any], most: int) -> sa.Insert:
+    """The transactions of a new window; those of its first batch have its number."""
+    new = _rows(connection, row.name, row.window_end).subquery()
+    before = _calls_before(new.c.calls, new.c.order_no)
+    number = sa.case((before < most, row.batch_no + 1))
+    return _insert(select(*new.c, number), "batch")
+
+
+def _insert(rows: sa.Select[Any], *more: str) -> sa.Insert:
+    columns = ["destination", "xid", "order_no", "calls", *more]
+    return sa.insert(delivery).from_select(columns, rows)
+
+
+def _rows(
+    connection: Connection, name: str, since: str | None = None
+) -> sa.Select[Any]:
+    """Transactions with calls to a destination, as its deliveries.
+
+    Parameters:
+        since: a position; only what committed since then.
+    """
+    recent = call_numbers(connection, name)
+    if since is not None:
+        recent = [
+            one.where(position.since(one.selected_columns.xid, since)) for one in recent
+        ]
+    calls = sa.union_all(*recent).subquery()
+    counted = (
+        select(
+            calls.c.xid,
+            func.max(calls.c.call_no).label("last"),
+            func.count().label("calls"),
+        )
+        .group_by(calls.c.xid)
+        .subquery()
+    )
+    tran = deferred_transaction
+    return select(
+        literal(name).label("destination"),
+        tran.c.xid,
+        func.greatest(tran.c.order_no, counted.c.last, type_=sa.BigInteger).label(
+            "order_no"
+        ),
+        counted.c.calls,
+    ).join(counted, counted.c.xid == tran.c.xid)

@@ -1,0 +1,113 @@
+"""The ledger of a destination: which transactions each batch of an origin held.
+
+With the marker it says what was applied, also to an origin that was restored and
+does not know it any more. A row is written before the batch's first transaction
+is applied; what stands behind the marker was not.
+"""
+
+from __future__ import annotations
+
+import uuid
+from datetime import timedelta
+
+import sqlalchemy as sa
+from sqlalchemy import Connection, Select, Text, and_, cast, func, literal, or_, select
+from sqlalchemy.dialects.postgresql import aggregate_order_by, insert
+
+from deferred.batches.batch import Batch
+from deferred.batches.marker import Marker
+from deferred.catalog import deferred_transaction, delivery, push_batch, push_marker
+
+#: How long a destination can tell a restored origin what it has applied. Longer
+#: than backups are kept that anyone restores.
+RETENTION = timedelta(days=30)
+
+
+def note(
+    origin: Connection, target: Connection, origin_id: uuid.UUID, batch: Batch
+) -> None:
+    """Note at the destination what a batch holds, before it is applied."""
+    number = delivery.c.order_no
+    # As text, which both ends print and read alike: there may be many of them.
+    orders, started = origin.execute(
+        select(
+            cast(func.array_agg(aggregate_order_by(number, number)), Text),
+            cast(
+                func.array_agg(
+                    aggregate_order_by(deferred_transaction.c.start_time, number)
+                ),
+                Text,
+            ),
+        )
+        .join(deferred_transaction, deferred_transaction.c.xid == delivery.c.xid)
+        .where(
+            delivery.c.destination == batch.destination,
+            delivery.c.batch == batch.number,
+        )
+    ).one()
+    values = {
+        "id": batch.id,
+        "orders": cast(literal(orders, Text), push_batch.c.orders.type),
+        "started": cast(literal(started, Text), push_batch.c.started.type),
+    }
+    statement = insert(push_batch).values(
+        origin_id=origin_id, number=batch.number, **values
+    )
+    # One of that number and another id was shipped, but nothing of it applied.
+    target.execute(
+        statement.on_conflict_do_update(
+            index_elements=[push_batch.c.origin_id, push_batch.c.number],
+            set_=values,
+            where=push_batch.c.id != batch.id,
+        )
+    )
+
+
+def reaches_back_to(target: Connection, origin_id: uuid.UUID, at: Marker) -> int:
+    """The oldest batch from which on the ledger is complete, up to the marker."""
+    oldest = select(func.min(push_batch.c.number)).where(
+        push_batch.c.origin_id == origin_id, push_batch.c.number <= at.batch_no
+    )
+    return target.scalar(oldest) or at.batch_no + 1
+
+
+def answered(origin_id: uuid.UUID, at: Marker) -> Select[tuple[object, ...]]:
+    """Transactions that the destination has answered: batch, order number, start.
+
+    All of them: neither clocks nor numbers of another life can tell which matter.
+    """
+    each = (
+        func.unnest(push_batch.c.orders, push_batch.c.started)
+        .table_valued(
+            sa.column("order_no", sa.BigInteger),
+            sa.column("started", sa.DateTime(timezone=True)),
+        )
+        .render_derived()
+    )
+    return (
+        select(push_batch.c.number, each.c.order_no, each.c.started)
+        .select_from(push_batch.join(each, sa.true()))
+        .where(
+            push_batch.c.origin_id == origin_id,
+            or_(
+                push_batch.c.number < at.batch_no,
+                and_(
+                    push_batch.c.number == at.batch_no, each.c.order_no <= at.order_no
+                ),
+            ),
+        )
+    )
+
+
+def purge(connection: Connection, retention: timedelta = RETENTION) -> int:
+    """Forget old batches at a destination; the marker's own stays."""
+    current = sa.exists().where(
+        push_marker.c.origin_id == push_batch.c.origin_id,
+        push_marker.c.batch_no <= push_batch.c.number,
+    )
+    old = push_batch.c.shipped_at < func.clock_timestamp() - sa.cast(
+        retention, sa.Interval
+    )
+    return connection.execute(
+        sa.delete(push_batch).where(old, sa.not_(current))
+    ).rowcount

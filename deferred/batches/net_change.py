@@ -1,0 +1,331 @@
+"""The net change of a transaction: one change a row, whatever the steps were.
+
+Call numbers do not order the steps of a row inside a transaction: nested
+triggers are captured first, and a statement is a set. The images do: each
+step's old image is another's new image. Counted as multisets, with "no row" as
+an image too, the start is the old image left over when the new images are
+taken away, and the end the new image left over when the old ones are. Where
+none is left over, the row ended as it began; whether as absent or as one of its
+images, the numbers suggest, and the master's row is allowed to be either.
+
+Hence, for one key: insert and delete leave nothing (but the key must be absent
+at the master, or be the inserted row), insert and update an insert, updates one
+update, update and delete a delete with the first old image, delete and insert a
+replacement.
+One well-known manual calls update and delete "no operation"; that would leave
+the row behind.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import (
+    CTE,
+    ColumnElement,
+    Connection,
+    Select,
+    Subquery,
+    Text,
+    and_,
+    case,
+    cast,
+    func,
+    select,
+)
+
+from deferred.batches import procedure_call, succession
+from deferred.queues.queue import Queue
+from sites import memory
+
+#: Kinds of net change; 'N' nothing, with the row that came and went; 'X' invalid.
+#: Of several transactions also 'A', the key was and is absent, and 'S', the row is
+#: as it was.
+KINDS = ("I", "U", "D", "R", "N", "X", *succession.KINDS)
+
+
+def columns_of(queue: Queue) -> list[str]:
+    """The columns of a net change, in the order of `net_changes`.
+
+    unit selects the changes that are applied together; tran is the order number of
+    the first transaction that changed the row, and of an invalid change the one that
+    does not follow; several says that there were more.
+    """
+    images = [f"{side}{n}" for side in ("o", "n") for n in _numbers(queue)]
+    return ["unit", "tran", "several", "call_no", "kind", *images]
+
+
+def net_changes(
+    queue: Queue,
+    transactions: sa.FromClause,
+    group: int | None = None,
+    *,
+    after: int | None = None,
+) -> Select[Any]:
+    """The net changes of transactions in one queue, as rows to be shipped.
+
+    Parameters:
+        transactions: has `xid` and `order_no`; with `after` too, its rows are steps
+            (`procedure_call.steps`), each a unit of its own.
+        group: the unit of all of them together; without it each transaction is a
+            unit by itself, named by its order number.
+        after: only calls with a higher number than this one.
+
+    Returns:
+        The columns that `columns_of` names.
+    """
+    calls = _calls(queue, transactions, after)
+    shipped = columns_of(queue)[1:]
+    if group is not None:
+        several = _succeeding(queue, _counted(queue, calls))
+        unit = sa.literal(group, sa.BigInteger).label("unit")
+        return select(unit, *(several.c[name] for name in shipped))
+    repeated = _repeated(calls, ["tran", *key_names(queue)])
+    plain = select(
+        *(_named(calls, name) for name in ("tran", "several", "call_no", "kind")),
+        *_images(queue, calls),
+    ).where(~select(repeated.c.call_no).where(_same(calls, repeated)).exists())
+    rest = _folded(queue, _counted(queue, calls, repeated))
+    both = sa.union_all(
+        plain, select(*(_named(rest, name) for name in shipped))
+    ).subquery()
+    return select(both.c.tran.label("unit"), *(both.c[name] for name in shipped))
+
+
+def expect_many(connection: Connection) -> None:
+    """Have the rest of the transaction join as if calls were many.
+
+    Nobody has analysed rows that were just written. Taken for a few, each step of one
+    fold would be compared with each other.
+    """
+    hashed = func.set_config("enable_nestloop", "off", True)
+    connection.execute(select(hashed, memory.enough()))
+
+
+def key_names(queue: Queue) -> list[str]:
+    """What the identity of a call's row is called: k1, k2, ..."""
+    return [f"k{n}" for n in range(1, len(queue.identity_columns) + 1)]
+
+
+def _calls(queue: Queue, transactions: sa.FromClause, after: int | None) -> CTE:
+    """The calls of the transactions, read anew wherever they are asked for.
+
+    Found by the index on xid, however long the queue is.
+    """
+    call = queue.sql()
+    xids = select(transactions.c.xid).scalar_subquery()
+    return (
+        select(
+            transactions.c.order_no.label("tran"),
+            call.c.call_no,
+            func.upper(cast(call.c.kind, Text)).label("kind"),
+            call.c.moved,
+            *queue.keys(call),
+            *_images(queue, call),
+        )
+        .join_from(call, transactions, transactions.c.xid == call.c.xid)
+        .where(call.c.xid == func.any(func.array(xids)))
+        .where(*([] if after is None else [call.c.call_no > after]))
+        .where(*_in_step(queue, call, transactions))
+        .cte("calls")
+        .prefix_with("NOT MATERIALIZED")
+    )
+
+
+def _in_step(
+    queue: Queue, call: sa.TableClause, transactions: sa.FromClause
+) -> list[ColumnElement[bool]]:
+    """Whether a call lies in a step, where transactions are given by their steps.
+
+    What a procedure changed at the site is left to it where the destination runs it;
+    a change of which nothing is known is sent.
+    """
+    if "after" not in transactions.c:
+        return []
+    runs = procedure_call.runs_there(call, queue.destination)
+    return [
+        call.c.call_no > transactions.c.after,
+        call.c.call_no <= transactions.c.order_no,
+        sa.case(
+            (cast(call.c.kind, Text).in_(("I", "U", "D")), sa.true()),
+            else_=sa.not_(func.coalesce(runs, sa.false())),
+        ),
+    ]
+
+
+def _repeated(calls: CTE, by: list[str]) -> CTE:
+    """Calls about rows that took more than one step.
+
+    Rows are told apart by sorting, as their types see it, and joined by number alone:
+    keys of some types cannot be hashed, and each would be held against each.
+    """
+    times = func.count().over(partition_by=[calls.c[name] for name in by])
+    counted = select(calls.c.call_no, times.label("times")).subquery()
+    return select(counted.c.call_no).where(counted.c.times > 1).cte("repeated")
+
+
+def _counted(queue: Queue, calls: CTE, among: CTE | None = None) -> CTE:
+    """Calls, with how many there are of the row in the transaction.
+
+    Parameters:
+        among: only these.
+    """
+    keys = [calls.c[name] for name in key_names(queue)]
+    within: dict[str, Any] = {"partition_by": [*keys, calls.c.tran]}
+    counted = select(
+        *calls.c,
+        func.count().over(**within).label("steps"),
+        func.min(calls.c.call_no).over(**within).label("first_no"),
+    )
+    if among is not None:
+        counted = counted.join_from(calls, among, _same(calls, among))
+    return counted.cte("many")
+
+
+def _same(left: sa.FromClause, right: sa.FromClause) -> ColumnElement[bool]:
+    return left.c.call_no == right.c.call_no
+
+
+def _succeeding(queue: Queue, many: CTE) -> Subquery:
+    """What transactions after one another made of their rows."""
+    keys = key_names(queue)
+    named = ["tran", "call_no", "kind", *keys]
+    single = select(*(many.c[name] for name in named), *_images(queue, many)).where(
+        many.c.steps == 1
+    )
+    folded = _folded(queue, many)
+    images = [f"{side}{n}" for side in ("o", "n") for n in _numbers(queue)]
+    both = sa.union_all(single, select(*(folded.c[name] for name in (*named, *images))))
+    return succession.folded(
+        both.cte("nets"),
+        keys=keys,
+        columns=len(queue.columns),
+        partial=queue.partial,
+    )
+
+
+def _folded(queue: Queue, calls: CTE) -> Subquery:
+    """Rows that took more than one step, each reduced to its start and end."""
+    rows, ends = _rows(queue, calls), _ends(queue, calls)
+    start, end = calls.alias("start_call"), calls.alias("end_call")
+    # What came and went is shown by its insert.
+    end_no = func.coalesce(
+        ends.c.end_no, case((ends.c.left_over.is_(None), rows.c.first_insert))
+    )
+    kind = _kind(queue, rows, ends, start, end)
+    found = (
+        select(
+            rows.c.tran,
+            func.coalesce(ends.c.end_no, rows.c.first_no).label("call_no"),
+            kind.label("kind"),
+            *(start.c[f"o{n}"] for n in _numbers(queue)),
+            *(end.c[f"n{n}"] for n in _numbers(queue)),
+            *(rows.c[name] for name in key_names(queue)),
+        )
+        .select_from(rows.outerjoin(ends, rows.c.first_no == ends.c.first_no))
+        .outerjoin(start, start.c.call_no == ends.c.start_no)
+        .outerjoin(end, end.c.call_no == end_no)
+        .subquery()
+    )
+    shown = [name for name in columns_of(queue) if name not in ("unit", "several")]
+    return (
+        select(
+            *(_shown(queue, found, name) for name in shown),
+            *(found.c[name] for name in key_names(queue)),
+        )
+        .where(found.c.kind.is_not(None))
+        .subquery()
+    )
+
+
+def _rows(queue: Queue, calls: CTE) -> Subquery:
+    """One row a key and transaction that took several steps."""
+    keys = [calls.c[name] for name in ("first_no", "tran", *key_names(queue))]
+    return (
+        select(
+            *keys,
+            func.min(calls.c.call_no).filter(calls.c.kind == "I").label("first_insert"),
+            func.bool_or(and_(calls.c.kind == "D", sa.not_(calls.c.moved))).label(
+                "dropped"
+            ),
+        )
+        .where(calls.c.steps > 1)
+        .group_by(*keys)
+        .subquery()
+    )
+
+
+def _ends(queue: Queue, calls: CTE) -> Subquery:
+    """Start and end of each such row: the images that are left over."""
+    old = succession.image(calls, [f"o{n}" for n in _numbers(queue)], "I")
+    new = succession.image(calls, [f"n{n}" for n in _numbers(queue)], "D")
+    row = calls.c.first_no
+    steps = sa.union_all(
+        select(
+            row, calls.c.call_no, sa.literal(1).label("weight"), old.label("image")
+        ).where(calls.c.steps > 1),
+        select(
+            row, calls.c.call_no, sa.literal(-1).label("weight"), new.label("image")
+        ).where(calls.c.steps > 1),
+    ).subquery()
+    left = (
+        select(
+            steps.c.first_no,
+            func.sum(steps.c.weight).label("weight"),
+            func.min(steps.c.call_no).filter(steps.c.weight > 0).label("start_no"),
+            func.min(steps.c.call_no).filter(steps.c.weight < 0).label("end_no"),
+        )
+        .group_by(steps.c.first_no, steps.c.image)
+        .having(func.sum(steps.c.weight) != 0)
+        .subquery()
+    )
+    return (
+        select(
+            left.c.first_no,
+            func.max(left.c.start_no).filter(left.c.weight > 0).label("start_no"),
+            func.max(left.c.end_no).filter(left.c.weight < 0).label("end_no"),
+            func.sum(func.abs(left.c.weight)).label("left_over"),
+        )
+        .group_by(left.c.first_no)
+        .subquery()
+    )
+
+
+def _kind(
+    queue: Queue, rows: Subquery, ends: Subquery, start: Any, end: Any
+) -> ColumnElement[Any]:
+    replaced = sa.false() if queue.partial else rows.c.dropped
+    return case(
+        (ends.c.left_over > 2, "X"),
+        (and_(ends.c.left_over.is_(None), rows.c.first_insert == rows.c.first_no), "N"),
+        (ends.c.left_over.is_(None), sa.null()),
+        (start.c.kind == "I", "I"),
+        (end.c.kind == "D", "D"),
+        (replaced, "R"),
+        else_="U",
+    )
+
+
+def _shown(queue: Queue, found: Subquery, name: str) -> ColumnElement[Any]:
+    """A column of a folded row; an invalid one still names its key."""
+    for n, column in enumerate(queue.identity_columns, 1):
+        if name == f"n{queue.columns.index(column) + 1}":
+            kept = case((found.c.kind == "X", found.c[f"k{n}"]))
+            return func.coalesce(found.c[name], kept).label(name)
+    return found.c[name]
+
+
+def _named(source: sa.FromClause, name: str) -> ColumnElement[Any]:
+    """A column, where the source has it; what is one transaction's is not several's."""
+    if name == "several" and name not in source.c:
+        return sa.false().label(name)
+    return source.c[name]
+
+
+def _images(queue: Queue, calls: Any) -> list[ColumnElement[Any]]:
+    return [calls.c[f"{side}{n}"] for side in ("o", "n") for n in _numbers(queue)]
+
+
+def _numbers(queue: Queue) -> range:
+    return range(1, len(queue.columns) + 1)

@@ -1,0 +1,173 @@
+"""Calls of procedures in a site's queue, between the row changes of their transactions.
+
+They are numbered as the row changes are, so a transaction that has some falls into
+steps: what changed before the first call, the call, what changed between it and the
+next one, and so on.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Select,
+    Subquery,
+    TableClause,
+    func,
+    select,
+)
+
+from deferred.batches.batch import Batch, within
+from deferred.catalog import delivery, procedure_call
+
+#: More arguments no call has: one SELECT makes them, and reads them at the destination.
+MOST = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Argument:
+    """One argument, as the database at the origin printed it."""
+
+    #: by its full name; None where the origin did not say (a bare NULL)
+    type: str | None
+    value: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcedureCall:
+    """A procedure that is to run at a destination, between row changes."""
+
+    call_no: int
+    #: of a registered routine, or of a procedure of the destination's database
+    name: str
+    arguments: tuple[Argument, ...]
+    #: what was queued in place of arguments, as JSON; such a call cannot run
+    malformed: str | None = None
+
+
+def read(row: sa.Row[Any]) -> ProcedureCall:
+    """A call as a row with call_no, name and arguments holds it."""
+    readable = _readable(row.arguments)
+    return ProcedureCall(
+        call_no=row.call_no,
+        name=row.name,
+        arguments=tuple(Argument(**one) for one in row.arguments) if readable else (),
+        malformed=None if readable else json.dumps(row.arguments),
+    )
+
+
+def stored(arguments: Sequence[Argument]) -> list[dict[str, str | None]]:
+    """Arguments as a catalog holds them."""
+    return [{"type": one.type, "value": one.value} for one in arguments]
+
+
+def stored_again(call: ProcedureCall) -> Any:
+    """What the catalog held for the arguments of a call that was read."""
+    return (
+        stored(call.arguments) if call.malformed is None else json.loads(call.malformed)
+    )
+
+
+def _readable(arguments: object) -> bool:
+    """Whether these are arguments: others can write to the catalog of an origin."""
+    return (
+        isinstance(arguments, list)
+        and len(arguments) <= MOST
+        and all(
+            isinstance(one, dict)
+            and one.keys() == {"type", "value"}
+            and all(isinstance(part, str | None) for part in one.values())
+            for one in arguments
+        )
+    )
+
+
+def orders(connection: Connection, batch: Batch) -> set[int]:
+    """The transactions of a batch that call procedures, by order number."""
+    return set(connection.scalars(_of(batch, -1, batch.end, delivery.c.order_no)))
+
+
+def by_transaction(
+    connection: Connection, batch: Batch, after: int, end: int
+) -> dict[int, tuple[ProcedureCall, ...]]:
+    """The calls of procedures in a part of a batch: order number -> calls, in order.
+
+    Parameters:
+        after, end: the transactions beyond the first order number, up to the second.
+    """
+    found: defaultdict[int, tuple[ProcedureCall, ...]] = defaultdict(tuple)
+    columns = (procedure_call.c.call_no, procedure_call.c.name)
+    wanted = _of(
+        batch, after, end, delivery.c.order_no, *columns, procedure_call.c.arguments
+    )
+    for row in connection.execute(wanted.order_by(procedure_call.c.call_no)):
+        found[row.order_no] += (read(row),)
+    return found
+
+
+def steps(
+    batch: Batch,
+    after: int,
+    end: int,
+    among: Callable[[ColumnElement[Any]], ColumnElement[bool]],
+) -> Subquery:
+    """The steps of transactions: xid, and the call numbers that lie in each.
+
+    Those beyond `after`, up to `order_no`: the number of the procedure's call that
+    ends the step, and at last the transaction's own place in the order.
+
+    Parameters:
+        among: given a transaction's id, whether it is one of those.
+    """
+    ends = sa.union_all(
+        _of(
+            batch,
+            after,
+            end,
+            delivery.c.xid,
+            procedure_call.c.call_no.label("order_no"),
+        ),
+        select(delivery.c.xid, delivery.c.order_no).where(within(batch, after, end)),
+    ).subquery()
+    ends = select(ends).where(among(ends.c.xid)).subquery()
+    before = func.lag(ends.c.order_no, 1, sa.literal(-1, sa.BigInteger)).over(
+        partition_by=ends.c.xid, order_by=ends.c.order_no
+    )
+    return select(ends.c.xid, ends.c.order_no, before.label("after")).subquery()
+
+
+def runs_there(call: TableClause, destination: str) -> ColumnElement[bool]:
+    """Whether a destination runs the procedure that made a change here.
+
+    A change in small letters was made by the last procedure before it that ran here.
+
+    Parameters:
+        call: the queue that holds the change.
+    """
+    made_by = procedure_call.alias("made_by")
+    return (
+        select(sa.literal(destination) == func.any(made_by.c.destinations))
+        .where(made_by.c.xid == call.c.xid, made_by.c.ran_here)
+        .where(made_by.c.call_no < call.c.call_no)
+        .order_by(made_by.c.call_no.desc())
+        .limit(1)
+        .scalar_subquery()
+    )
+
+
+def _of(
+    batch: Batch, after: int, end: int, *columns: ColumnElement[Any]
+) -> Select[*tuple[Any, ...]]:
+    return (
+        select(*columns)
+        .join_from(delivery, procedure_call, procedure_call.c.xid == delivery.c.xid)
+        .where(within(batch, after, end))
+        .where(sa.literal(batch.destination) == func.any(procedure_call.c.destinations))
+    )

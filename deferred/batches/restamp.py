@@ -1,0 +1,134 @@
+"""The queue of a site whose database is another now than when it was written.
+
+After a dump and a restore into a new cluster, transaction ids begin anew: those in
+the queue mean nothing, and users are given them a second time. A repair moves them
+out of the way, to where no cluster ever comes, and opens one window over all that
+is in none yet (docs/explanation/identity.md).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import (
+    BigInteger,
+    ColumnElement,
+    Connection,
+    Text,
+    cast,
+    func,
+    literal,
+    select,
+    update,
+)
+from sqlalchemy.dialects.postgresql import insert
+
+from deferred.batches.batch import deliveries
+from deferred.catalog import (
+    deferred_transaction,
+    delivery,
+    destination,
+    procedure_call,
+    route,
+)
+from deferred.queues.queue import Queue, list_queues, show_calls
+from sites import position
+from sites.catalog import SCHEMA
+from sites.position import STRETCH
+from sites.types import PgSnapshot, Xid8
+
+
+def lock(connection: Connection) -> None:
+    """Let writers finish, and wait: none may commit under an id that is moved away.
+
+    To be called before anything else in a REPEATABLE READ transaction.
+    """
+    connection.execute(sa.text("SET LOCAL lock_timeout = '2s'"))
+    connection.execute(
+        sa.text("LOCK TABLE snaptide.deferred_transaction IN SHARE ROW EXCLUSIVE MODE")
+    )
+
+
+def restamp(connection: Connection, generation: int) -> int:
+    """Give all that is queued ids that can never come again; says how many.
+
+    Writes the queues, extra keys, deferred_transaction, delivery, destination, route.
+    Needs `lock`, so that it sees all writers.
+
+    Parameters:
+        generation: the number of this repair.
+    """
+    queues = list_queues(connection)
+    _part(connection, queues, (2 * generation + 1) * STRETCH)
+    shift = 2 * generation * STRETCH
+    moved = _move(connection, deferred_transaction, shift)
+    _move(connection, delivery, shift)
+    _move(connection, procedure_call, shift)
+    for queue in queues:
+        _move(connection, queue.sql(), shift)
+        if queue.extra_table is None:
+            continue
+        # Seen by everybody, whatever is numbered from now on.
+        extra = sa.table(queue.extra_table, sa.column("xid", Xid8()), schema=SCHEMA)
+        connection.execute(update(extra).values(xid=position.xid8(3)))
+    _move_routes(connection, shift)
+    for name in connection.scalars(select(destination.c.name)).all():
+        connection.execute(deliveries(connection, name))
+    connection.execute(
+        update(destination).values(
+            window_end=func.pg_current_snapshot(),
+            # Ask the destination before anything is pushed.
+            incarnation=None,
+        )
+    )
+    show_calls(connection)
+    return moved
+
+
+def _move_routes(connection: Connection, shift: int) -> None:
+    """Have ways begin where they began: what was sent before is not sent now."""
+    begin = cast(route.c.since, Text)
+    for since in connection.scalars(select(begin).distinct()).all():
+        if int(since.split(":")[1]) < STRETCH:
+            moved = position.moved(since, shift)
+            connection.execute(
+                update(route)
+                .where(begin == since)
+                .values(since=cast(literal(moved), PgSnapshot()))
+            )
+
+
+def _part(connection: Connection, queues: list[Queue], shift: int) -> None:
+    """Part transactions that were given the id of an older one.
+
+    Their calls came later than the older one's place in the order.
+    """
+    for calls in (procedure_call, *(queue.sql() for queue in queues)):
+        older = sa.exists().where(
+            deferred_transaction.c.xid == calls.c.xid,
+            deferred_transaction.c.order_no >= calls.c.call_no,
+        )
+        stray = sa.and_(calls.c.xid < position.xid8(STRETCH), sa.not_(older))
+        found = select(_moved(calls.c.xid, shift), func.session_user()).where(stray)
+        connection.execute(
+            insert(deferred_transaction)
+            .from_select(["xid", "origin_user"], found.distinct())
+            .on_conflict_do_nothing()
+        )
+        connection.execute(
+            update(calls).where(stray).values(xid=_moved(calls.c.xid, shift))
+        )
+
+
+def _move(connection: Connection, table: Any, shift: int) -> int:
+    return connection.execute(
+        update(table)
+        .where(table.c.xid < position.xid8(STRETCH))
+        .values(xid=_moved(table.c.xid, shift))
+    ).rowcount
+
+
+def _moved(xid: ColumnElement[Any], shift: int) -> ColumnElement[Any]:
+    number = cast(cast(xid, Text), BigInteger) + literal(shift, BigInteger)
+    return cast(cast(number, Text), Xid8())

@@ -1,0 +1,162 @@
+"""Shipping: net changes go from the origin's queues into work tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from sqlalchemy import Connection, Select, select
+
+from deferred.batches import forwarding, net_change, procedure_call, work
+from deferred.batches.batch import Batch, within
+from deferred.catalog import delivery
+from deferred.options import ErrorAction
+from deferred.queues import unsent
+from deferred.queues.queue import Queue, list_queues
+from masters import table_rules
+from masters.table_rules import Comparison
+from sites import QualifiedName, transport
+from sites.staged import Staged
+
+#: The planner takes a fresh table for a small one; with more rows it is told.
+ANALYZED = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """What a batch travels through: two connections and the work tables between."""
+
+    origin: Connection
+    target: Connection
+    batch: Batch
+    queues: Sequence[Queue]
+    #: of each queue, in the same order
+    staged: Sequence[Staged]
+    #: what of each is compared, and so sent
+    comparisons: Sequence[Comparison]
+    #: tables from which the destination sends on to other masters what this site brings
+    going_on: frozenset[QualifiedName] = frozenset()
+
+    @property
+    def error_actions(self) -> dict[QualifiedName, ErrorAction]:
+        """By table, what becomes of transactions that cannot be applied."""
+        return {
+            queue.target: ErrorAction(queue.error_action)
+            for queue in self.queues
+            if queue.error_action != ErrorAction.QUEUE
+        }
+
+    @property
+    def groups(self) -> dict[QualifiedName, str]:
+        """By table, the replication groups that this site is a master of."""
+        return {
+            queue.target: queue.replication_group
+            for queue in self.queues
+            if queue.replication_group is not None
+        }
+
+
+def lay(origin: Connection, target: Connection, batch: Batch, sender: str) -> Line:
+    """Prepare work tables for a batch. Creates them; commits nothing.
+
+    Parameters:
+        sender: the name of the origin.
+
+    Raises:
+        UnknownTable, UnknownColumn: a master table, or a column of it, is gone.
+    """
+    queues = list_queues(origin, batch.destination)
+    staged = [
+        work.stage(target, q.id, q.target, q.columns, q.identity_columns)
+        for q in queues
+    ]
+    return Line(
+        origin=origin,
+        target=target,
+        batch=batch,
+        queues=queues,
+        staged=staged,
+        comparisons=[table_rules.load(target, q.target).comparison for q in queues],
+        going_on=forwarding.tables(target, queues, sender),
+    )
+
+
+def ship(
+    line: Line,
+    after: int,
+    end: int,
+    *,
+    together: bool,
+    bulk: int,
+    only: Sequence[int] | None = None,
+    in_steps: bool = False,
+    told: Callable[[int], None] | None = None,
+) -> None:
+    """Fill the work tables with the net changes of a part of the batch.
+
+    Parameters:
+        after, end: the transactions beyond the first order number, up to the second.
+        together: as one change, with `end` for its unit; else each by itself.
+        bulk: from so many rows on a table's changes go by COPY.
+        only: the order numbers among them that are wanted; all when not given.
+        in_steps: some call procedures, so that each step is a unit.
+        told: from time to time, how many changes have gone.
+    """
+    work.clear(line.target, line.staged)
+    net_change.expect_many(line.origin)
+    chosen = select(delivery.c.xid, delivery.c.order_no).where(
+        within(line.batch, after, end)
+    )
+    if only is not None:
+        chosen = chosen.where(delivery.c.order_no.in_(only))
+    lines = zip(line.queues, line.staged, line.comparisons, strict=True)
+    gone = 0
+    for queue, staged, comparison in lines:
+        there = chosen.where(queue.goes_there(delivery.c.xid))
+        transactions = (
+            procedure_call.steps(line.batch, after, end, queue.goes_there)
+            if in_steps
+            else there.subquery()
+        )
+        changes = net_change.net_changes(queue, transactions, end if together else None)
+        gone += _fill(
+            line,
+            staged,
+            unsent.without(changes, staged, comparison),
+            bulk,
+            partial(_tell, told, gone) if told else None,
+        )
+    line.origin.rollback()  # nothing was written there
+
+
+def _tell(told: Callable[[int], None], before: int, rows: int) -> None:
+    told(before + rows)
+
+
+def _looked_at(staged: Staged) -> list[str]:
+    """The columns by which rows are found; of all others nothing need be known."""
+    numbers = [staged.columns.index(name) + 1 for name in staged.identity]
+    keys = [f"{side}{n}" for side in ("o", "n") for n in numbers]
+    return ["unit", "several", "kind", *keys]
+
+
+def _fill(
+    line: Line,
+    staged: Staged,
+    changes: Select[tuple[object, ...]],
+    bulk: int,
+    told: Callable[[int], None] | None,
+) -> int:
+    rows = transport.copy(
+        line.origin,
+        changes,
+        line.target,
+        staged.source,
+        work.columns_of(staged),
+        few=bulk,
+        told=told,
+    )
+    if rows > ANALYZED:
+        transport.analyze(line.target, staged.source, _looked_at(staged))
+    return rows

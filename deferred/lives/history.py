@@ -1,0 +1,239 @@
+"""The life of a row over all sites: who changed it and when, conflicts, what it is now.
+
+Ingres keeps it in shadow and archive tables; here the queue of each site, the error
+queue and the record of resolutions at masters tell it, as long as they are kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any, TypeVar
+
+from sqlalchemy import Connection, Row, Text, cast, literal, select
+from sqlalchemy.exc import DBAPIError
+
+from deferred import sqlstate
+from deferred.errors import BadKey, NothingKnown
+from deferred.lives import history_of_master as at_master
+from deferred.lives import history_of_queue as in_queue
+from deferred.lives.life import Event, Key, Standing, Wanted
+from deferred.queues.queue import Queue, list_queues
+from masters.snapshot_log import find_log
+from sites import Site, identity, names
+from sites.errors import SiteUnreachable
+from sites.table import Column, describe
+from sites.values import from_text
+
+_Answer = TypeVar("_Answer")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class History:
+    """What the sites still know of a row."""
+
+    table: str
+    key_columns: tuple[str, ...]
+    #: the key that was asked for, and those that the row had before and after
+    keys: tuple[Key, ...]
+    #: in the order of time, by the clocks of the sites that tell them
+    events: tuple[Event, ...]
+    #: the row at masters and in updatable snapshots
+    now: tuple[Standing, ...]
+    #: sites that could not be asked
+    away: tuple[str, ...] = ()
+
+
+def history(
+    sites: Iterable[Site],
+    table: str,
+    key: Sequence[str] | Mapping[str, str],
+    *,
+    master: str | None = None,
+) -> History:
+    """Tell the life of a row over all sites: changes, conflicts, and what it is now.
+
+    A row whose key was changed is followed, as far as queues show it. How far back
+    that goes is a matter of how long sites keep delivered calls, and masters records.
+
+    Parameters:
+        sites: all that may know of it; those that do not answer are left out.
+        table: of the master, `name` or `schema.name`.
+        key: values of its primary key as text, in its order or by column.
+        master: only what goes to this one, where tables of several have the name.
+
+    Raises:
+        NothingKnown: no site that answers has such a master table, or a queue for it.
+        BadKey: it does not fit the primary key.
+    """
+    search = _Search(name=table, master=master, sites=list(sites))
+    places = search.places()
+    if not places:
+        raise NothingKnown(f"No site that answers knows a table {table}.", table=table)
+    columns = next((p.columns for p in places if p.log is not None), places[0].columns)
+    first = _key(search, places[0].site, columns, key)
+    wanted = search.followed(places, columns, first)
+    events, now = search.told(places, wanted)
+    return History(
+        table=str(wanted.table),
+        key_columns=tuple(column.name for column in columns),
+        keys=tuple(sorted(wanted.keys)),
+        events=tuple(sorted(events, key=_when)),
+        now=tuple(now),
+        away=tuple(search.away),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Place:
+    """A site that knows of the table: as its master, or by queues for it."""
+
+    site: Site
+    #: of the primary key
+    columns: tuple[Column, ...]
+    #: its snapshot log, at the master
+    log: Row[Any] | None
+    queues: Sequence[Queue]
+
+
+@dataclass(slots=True, kw_only=True)
+class _Search:
+    """Asks the sites, and leaves out those that do not answer."""
+
+    name: str
+    master: str | None
+    sites: Sequence[Site]
+    away: list[str] = field(default_factory=list)
+
+    def places(self) -> list[_Place]:
+        """The sites that know of the table."""
+        found = [
+            self.ask(site, partial(_look, site, self.name, self.master))
+            for site in self.sites
+        ]
+        return [place for place in found if place is not None]
+
+    def followed(
+        self, places: Sequence[_Place], columns: tuple[Column, ...], first: Key
+    ) -> Wanted:
+        """The row, with all keys that it had."""
+        keys = {first}
+        while True:
+            wanted = Wanted(
+                table=names.parse(self.name), columns=columns, keys=tuple(keys)
+            )
+            for place in places:
+                found = self.ask(place.site, partial(_keys, place, wanted))
+                keys |= found or set()
+            if len(keys) == len(wanted.keys):
+                return wanted
+
+    def told(
+        self, places: Sequence[_Place], wanted: Wanted
+    ) -> tuple[list[Event], list[Standing]]:
+        """What happened to the row, and what it is now."""
+        events, now = list[Event](), list[Standing]()
+        for place in places:
+            found = self.ask(place.site, partial(_told, place, wanted))
+            if found is not None:
+                events += found[0]
+                now += found[1]
+        return events, now
+
+    def ask(self, site: Site, what: Callable[[Connection], _Answer]) -> _Answer | None:
+        """Ask a site; None where it does not answer, now or before."""
+        if site.name in self.away:
+            return None
+        try:
+            with site.begin() as connection:
+                identity.read(connection)
+                return what(connection)
+        except SiteUnreachable:
+            self.away.append(site.name)
+            return None
+
+
+def _look(
+    site: Site, name: str, master: str | None, connection: Connection
+) -> _Place | None:
+    """What a site has to do with a table; None where it is nothing."""
+    table = names.parse(name)
+    log = find_log(connection, table) if master in (None, site.name) else None
+    queues = [
+        queue for queue in list_queues(connection, master) if queue.target == table
+    ]
+    if log is not None:
+        own = describe(connection, table)
+        key = own.key or tuple(log.identity_columns)
+    elif queues:
+        own = describe(connection, queues[0].base)
+        key = own.key or queues[0].identity_columns
+    else:
+        return None
+    columns = tuple(map(own.column, key))
+    return _Place(site=site, columns=columns, log=log, queues=queues)
+
+
+def _key(
+    search: _Search,
+    site: Site,
+    columns: Sequence[Column],
+    key: Sequence[str] | Mapping[str, str],
+) -> Key:
+    """The key that was asked for, as the database prints it.
+
+    Raises:
+        BadKey.
+    """
+    wanted = [column.name for column in columns]
+    given = key if isinstance(key, Mapping) else dict(zip(wanted, key, strict=False))
+    if sorted(given) != sorted(wanted) or len(key) != len(wanted):
+        raise BadKey(
+            f"The key of {search.name} is: {', '.join(wanted)}.", columns=wanted
+        )
+    values = [
+        cast(from_text(literal(given[one.name], Text), one.recorded), Text)
+        for one in columns
+    ]
+    try:
+        with site.begin() as connection:
+            return tuple(connection.execute(select(*values)).one())
+    except DBAPIError as error:
+        if not sqlstate.caused_by_data(error):
+            raise
+        raise BadKey(sqlstate.message(error), columns=wanted) from error
+
+
+def _keys(place: _Place, wanted: Wanted, connection: Connection) -> set[Key]:
+    return {
+        key
+        for queue in place.queues
+        for key in in_queue.other_keys(connection, queue, wanted)
+    }
+
+
+def _told(
+    place: _Place, wanted: Wanted, connection: Connection
+) -> tuple[list[Event], list[Standing]]:
+    site, here = place.site.name, (connection, place.site.name)
+    events, now = list[Event](), list[Standing]()
+    if place.log is not None:
+        events += at_master.settled(*here, wanted)
+        events += at_master.parked(*here, wanted)
+        events += at_master.logged(*here, place.log, wanted)
+        table = describe(connection, wanted.table)
+        now += in_queue.standing(*here, str(wanted.table), table, wanted)
+    for queue in place.queues:
+        events += in_queue.changes(connection, site, queue, wanted)
+        base = describe(connection, queue.base)
+        now += in_queue.standing(*here, queue.snapshot, base, wanted)
+    return events, now
+
+
+_LAST = datetime.max.replace(tzinfo=UTC)
+
+
+def _when(event: Event) -> tuple[datetime, str, int]:
+    return event.at or _LAST, event.site, event.number or 0

@@ -1,0 +1,172 @@
+"""What the queue of a site tells of a row."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Row,
+    Select,
+    Text,
+    and_,
+    cast,
+    func,
+    literal,
+    or_,
+    select,
+)
+
+from deferred.catalog import deferred_transaction, delivery, procedure_call
+from deferred.lives.life import Event, Key, Standing, Wanted, operation
+from deferred.parked import image
+from deferred.queues.queue import Queue, delivery_of
+from sites.table import Table, describe
+
+
+def changes(
+    connection: Connection, site: str, queue: Queue, wanted: Wanted
+) -> list[Event]:
+    """The changes of a row that a queue still holds, sent and unsent."""
+    calls = queue.sql()
+    transaction = deferred_transaction.c
+    by = procedure_call.c
+    made_by = (
+        select(
+            sa.case((literal(queue.destination) == func.any(by.destinations), by.name))
+        )
+        .where(
+            procedure_call.c.xid == calls.c.xid,
+            procedure_call.c.ran_here,
+            procedure_call.c.call_no < calls.c.call_no,
+        )
+        .order_by(procedure_call.c.call_no.desc())
+        .limit(1)
+        .scalar_subquery()
+    )
+    rows = connection.execute(
+        _calls(queue, calls)
+        .add_columns(
+            transaction.origin_user,
+            func.coalesce(transaction.made_at, transaction.start_time).label("made_at"),
+            transaction.origin,
+            transaction.origin_transaction,
+            delivery.c.delivered_at,
+            made_by.label("procedure"),
+        )
+        .join(deferred_transaction, transaction.xid == calls.c.xid)
+        .outerjoin(delivery, delivery_of(queue, calls))
+        .where(_is(queue, calls, wanted), queue.goes_there(calls.c.xid))
+    )
+    return [_event(site, queue, row) for row in rows]
+
+
+def other_keys(connection: Connection, queue: Queue, wanted: Wanted) -> Iterator[Key]:
+    """Keys that a row had before and after its key was changed, as a queue shows it.
+
+    A changed key is queued as a delete and an insert. They belong together where no
+    other pair of the transaction could: all other values are the same, or there is
+    only one.
+    """
+    calls = queue.sql()
+    base = describe(connection, queue.base)
+    for row in connection.execute(
+        _calls(queue, calls).where(_is(queue, calls, wanted))
+    ).all():
+        for one in (row.old, row.new):
+            key = wanted.key_in(one)
+            if key is not None:
+                yield key
+        if row.moved and row.kind in "IDid":
+            other = _other_half(connection, queue, base, row, wanted)
+            if other is not None:
+                yield other
+
+
+def standing(
+    connection: Connection, site: str, name: str, table: Table, wanted: Wanted
+) -> list[Standing]:
+    """The row as it is now, under each of its keys; None where it is nowhere."""
+    rows = table.sql()
+    images = image.as_json(table.names, [rows.c[one] for one in table.names])
+    found = connection.scalars(
+        select(images).where(wanted.found(lambda one: rows.c[one]))
+    ).all()
+    return [Standing(site=site, name=name, row=row) for row in found or [None]]
+
+
+def _calls(queue: Queue, calls: sa.TableClause) -> Select[*tuple[Any, ...]]:
+    kind = cast(calls.c.kind, Text)
+    numbers = range(1, len(queue.columns) + 1)
+    old, new = (
+        image.as_json(queue.columns, [calls.c[f"{side}{n}"] for n in numbers])
+        for side in "on"
+    )
+    return select(
+        calls.c.call_no,
+        cast(calls.c.xid, Text).label("xid"),
+        kind.label("kind"),
+        calls.c.moved,
+        sa.case((kind.not_in(("I", "i")), old)).label("old"),
+        sa.case((kind.not_in(("D", "d")), new)).label("new"),
+    ).select_from(calls)
+
+
+def _is(queue: Queue, calls: sa.TableClause, wanted: Wanted) -> ColumnElement[bool]:
+    """Whether a call is about the row, in its old or its new image."""
+    return or_(*(wanted.found(_values(queue, calls, side)) for side in "on"))
+
+
+def _values(queue: Queue, calls: sa.FromClause, side: str) -> Any:
+    return lambda name: calls.c[f"{side}{queue.columns.index(name) + 1}"]
+
+
+def _other_half(
+    connection: Connection, queue: Queue, base: Table, row: Row[Any], wanted: Wanted
+) -> Key | None:
+    """The key on the other side of a change of key; None where that is not certain."""
+    mine, theirs = queue.sql().alias("mine"), queue.sql().alias("theirs")
+    here, there = ("n", "o") if row.kind in "Ii" else ("o", "n")
+    opposite = {"I": "D", "D": "I", "i": "d", "d": "i"}[row.kind]
+    key = [column.name for column in wanted.columns]
+    same = [
+        base.column(name).same_as(
+            _values(queue, mine, here)(name), _values(queue, theirs, there)(name)
+        )
+        for name in queue.columns
+        if name not in key
+    ]
+    values = [cast(_values(queue, theirs, there)(name), Text) for name in key]
+    pairs = (
+        select(*values)
+        .join_from(mine, theirs, theirs.c.xid == mine.c.xid)
+        .where(mine.c.call_no == row.call_no, theirs.c.moved)
+        .where(cast(theirs.c.kind, Text) == opposite)
+        .limit(2)
+    )
+    for narrowed in (pairs.where(and_(sa.true(), *same)), pairs):
+        found = connection.execute(narrowed).all()
+        if len(found) == 1:
+            return tuple(found[0])
+    return None
+
+
+def _event(site: str, queue: Queue, row: Row[Any]) -> Event:
+    return Event(
+        at=row.made_at,
+        site=site,
+        kind="change",
+        operation=operation(row.kind),
+        origin=row.origin or site,
+        transaction=row.origin_transaction or row.xid,
+        user=row.origin_user,
+        old=row.old,
+        new=row.new,
+        destination=queue.destination,
+        delivered_at=row.delivered_at,
+        procedure=row.procedure if row.kind.islower() else None,
+        number=row.call_no,
+    )

@@ -1,0 +1,115 @@
+"""What the life of a row is told in: events, and how its keys are found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import ColumnElement, Text, and_, literal, or_, type_coerce
+
+from deferred.parked.image import Image
+from sites import QualifiedName
+from sites.table import Column
+from sites.values import from_text
+
+#: Values of the primary key, as the database prints them.
+Key = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """A row that is looked for."""
+
+    table: QualifiedName
+    #: of its primary key
+    columns: tuple[Column, ...]
+    #: all that the row had
+    keys: Collection[Key]
+
+    def found(self, value: Callable[[str], ColumnElement[Any]]) -> ColumnElement[bool]:
+        """Whether it is the row.
+
+        Parameters:
+            value: of a column of the key.
+        """
+        return or_(
+            sa.false(),
+            *(
+                and_(
+                    *(
+                        type_coerce(value(column.name), column.recorded_type)
+                        == from_text(literal(one, Text), column.recorded)
+                        for column, one in zip(self.columns, key, strict=True)
+                    )
+                )
+                for key in self.keys
+            ),
+        )
+
+    def found_in(self, image: ColumnElement[Any]) -> ColumnElement[bool]:
+        """Whether it is the row of an image, which holds values as text."""
+        by_type = {column.name: column.recorded for column in self.columns}
+        return self.found(lambda name: from_text(image.op("->>")(name), by_type[name]))
+
+    def key_in(self, image: Image | None) -> Key | None:
+        """The key in an image that was read; None where it has none."""
+        values = [(image or {}).get(column.name) for column in self.columns]
+        return None if None in values else tuple(str(value) for value in values)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """Something that happened to the row, or was tried."""
+
+    #: by the clock of the site that tells it; None where nobody noted the time
+    at: datetime | None
+    #: whose database tells it
+    site: str
+    #: change, at a site; settled or parked, at a master; logged, in its snapshot log
+    kind: str
+    #: insert, update, delete, replace; what did not follow is invalid
+    operation: str
+    #: the site whose transaction it is
+    origin: str
+    transaction: str
+    user: str | None = None
+    #: the row before, as its site had it, and after
+    old: Image | None = None
+    new: Image | None = None
+    #: the master's row when there was a conflict, and what came of it
+    current: Image | None = None
+    result: Image | None = None
+    #: where a change goes, and since when that has answered it
+    destination: str | None = None
+    delivered_at: datetime | None = None
+    #: that made the change at the site; its destinations run it too
+    procedure: str | None = None
+    #: what was in conflict, the rule that settled it, and how
+    conflict: str | None = None
+    method: str | None = None
+    decision: str | None = None
+    reason: str | None = None
+    #: of the call at a site, the error or the record at a master
+    number: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """The row as a site has it now."""
+
+    site: str
+    #: the master table, or the snapshot
+    name: str
+    #: None where there is none
+    row: Image | None
+
+
+OPERATIONS = {"I": "insert", "U": "update", "D": "delete", "R": "replace"}
+
+
+def operation(kind: str) -> str:
+    """A kind of call in words; those that procedures made are in small letters."""
+    return OPERATIONS.get(kind.upper(), "invalid" if kind == "X" else "nothing")

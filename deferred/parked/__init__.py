@@ -1,0 +1,1 @@
+"""The error queue at masters: parked transactions, and what becomes of them."""

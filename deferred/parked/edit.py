@@ -1,0 +1,144 @@
+"""Edits: values to be written instead of those that a site sent."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from sqlalchemy import Connection, and_, func, select
+
+from deferred.batches.procedure_call import Argument, ProcedureCall
+from deferred.catalog import error_call
+from deferred.errors import BadEdit
+from deferred.parked import calls
+from deferred.parked.calls import Call
+from deferred.parked.image import Image
+from sites import names
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Edit:
+    """A value to be written instead of the one that the site sent.
+
+    Parameters:
+        call: number of the call, or the table or procedure where only one call is
+            about it.
+        column: of the master table; of a procedure the number of an argument, from 1.
+        value: as text that the column's type reads; None is NULL.
+    """
+
+    call: int | str
+    column: str
+    value: str | None
+
+    @classmethod
+    def parse(cls, text: str) -> Edit:
+        """Read `TABLE.COLUMN=VALUE` or `CALL_NO.COLUMN=VALUE`.
+
+        A procedure's name stands for the table, an argument's number for the column.
+
+        Raises:
+            BadEdit: it is of neither form.
+        """
+        where, equals, value = text.partition("=")
+        table, dot, column = where.rpartition(".")
+        if not (equals and dot and table and column):
+            raise BadEdit(f"{text!r} is not an edit.", edit=text)
+        call: int | str = int(table) if table.isdigit() else table
+        return cls(call=call, column=column.strip('"'), value=value)
+
+
+def edited(connection: Connection, error_id: int, edits: Sequence[Edit]) -> list[Call]:
+    """The calls of a parked transaction that edits change, as they are to be applied.
+
+    Raises:
+        BadEdit: an edit names no call or several, or a column that has no new value.
+    """
+    found: dict[int, Call] = {}
+    for edit in edits:
+        number = _named(connection, error_id, edit)
+        if number not in found:
+            found[number] = calls.parked(connection, error_id, number)
+        found[number] = _changed(found[number], edit)
+    return list(found.values())
+
+
+def procedures(
+    calls: Sequence[ProcedureCall], edits: Sequence[Edit]
+) -> tuple[list[ProcedureCall], list[Edit]]:
+    """The procedures of a transaction with edited arguments, and the other edits.
+
+    An edit is about a procedure where it gives its number or name; its column is the
+    number of the argument, from 1.
+
+    Raises:
+        BadEdit: the procedure is called several times, or has no such argument.
+    """
+    found, left = list(calls), list[Edit]()
+    for edit in edits:
+        places = [
+            n for n, one in enumerate(found) if edit.call in (one.call_no, one.name)
+        ]
+        if len(places) > 1:
+            raise BadEdit(
+                f"{edit.call}.{edit.column} names {len(places)} calls.", edit=edit
+            )
+        if places:
+            found[places[0]] = _with_argument(found[places[0]], edit)
+        else:
+            left.append(edit)
+    return found, left
+
+
+def _with_argument(one: ProcedureCall, edit: Edit) -> ProcedureCall:
+    arguments = list(one.arguments)
+    place = int(edit.column) - 1 if edit.column.isdecimal() else -1
+    if not 0 <= place < len(arguments):
+        raise BadEdit(f"Call {one.call_no} has no argument {edit.column!r}.", edit=edit)
+    argument = arguments[place]
+    # What was a bare NULL has no type: as a text it is.
+    type_ = argument.type or (None if edit.value is None else "text")
+    arguments[place] = Argument(type=type_, value=edit.value)
+    return replace(one, arguments=tuple(arguments))
+
+
+def _named(connection: Connection, error_id: int, edit: Edit) -> int:
+    """The number of the one call that an edit is about."""
+    mine = error_call.c.error_id == error_id
+    if isinstance(edit.call, int):
+        wanted = and_(mine, error_call.c.call_no == edit.call)
+    else:
+        table = names.parse(edit.call)
+        wanted = and_(
+            mine,
+            error_call.c.target_schema == table.schema,
+            error_call.c.target_table == table.name,
+        )
+    number = error_call.c.call_no
+    count, first = connection.execute(
+        select(func.count(), func.min(number)).where(wanted)
+    ).one()
+    if count != 1:
+        what = f"{count} calls" if count else "no call"
+        raise BadEdit(f"{edit.call}.{edit.column} names {what}.", edit=edit)
+    return int(first)
+
+
+def _changed(one: Call, edit: Edit) -> Call:
+    """The call with a value of the editor's, starting from the row he looked at."""
+    if one.new is None or edit.column not in one.new:
+        raise BadEdit(
+            f"Call {one.call_no} has no new value of {edit.column!r}.", edit=edit
+        )
+    new: Mapping[str, str | None] = {**one.new, edit.column: edit.value}
+    started: Image | None = one.current
+    kind = one.kind
+    if kind == "U" and started is None:
+        kind = "I"
+    elif kind == "I" and started is not None and _same_key(one, new, started):
+        kind = "U"
+    return replace(one, kind=kind, old=started if kind == "U" else one.old, new=new)
+
+
+def _same_key(one: Call, new: Image, current: Image) -> bool:
+    return all(new.get(name) == current.get(name) for name in one.identity)

@@ -1,0 +1,294 @@
+"""The error queue at the master: whole transactions that could not be applied."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import ColumnElement, Connection, Row, and_, func, or_, select
+
+from deferred.batches import procedure_call
+from deferred.batches.procedure_call import Argument, ProcedureCall
+from deferred.catalog import (
+    error_call,
+    error_footprint,
+    error_procedure,
+    error_transaction,
+)
+from deferred.errors import NoSuchError
+from deferred.parked import waiting
+from deferred.parked.waiting import Edge
+from sites import QualifiedName, Site, identity
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ErrorCall:
+    """One call of a parked transaction."""
+
+    call_no: int
+    table: str
+    kind: str
+    identity_columns: tuple[str, ...]
+    old: Mapping[str, str | None] | None
+    new: Mapping[str, str | None] | None
+    #: the master's row when the transaction was parked
+    current: Mapping[str, str | None] | None
+    conflict: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ErrorProcedure:
+    """A procedure that a parked transaction calls."""
+
+    call_no: int
+    name: str
+    arguments: tuple[Argument, ...]
+    #: why the transaction was parked, if this call was the reason
+    error: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ErrorTransaction:
+    """A parked transaction as people look at it."""
+
+    id: int
+    origin: str
+    origin_transaction: str
+    origin_user: str
+    order_no: int
+    start_time: datetime | None
+    parked_at: datetime
+    reason: str
+    error_code: str
+    error_message: str
+    waits_for: tuple[int, ...]
+    #: how many calls it has; None in lists
+    call_count: int | None = None
+    #: those that were asked for; empty in lists
+    calls: tuple[ErrorCall, ...] = ()
+    #: procedures that it calls, between those; empty in lists
+    procedures: tuple[ErrorProcedure, ...] = ()
+    #: after which call the next page begins; None when this is the last one
+    next_after: int | None = None
+    #: who waits for whom around it; empty in lists
+    edges: tuple[Edge, ...] = ()
+
+
+def list_errors(site: Site, origin: str | None = None) -> list[ErrorTransaction]:
+    """Parked transactions of a master, in the order in which they were made."""
+    wanted = select(error_transaction).order_by("origin", "batch_no", "order_no")
+    if origin is not None:
+        wanted = wanted.where(error_transaction.c.origin == origin)
+    with site.begin() as connection:
+        identity.read(connection)
+        return [_transaction(row) for row in connection.execute(wanted)]
+
+
+def show_error(
+    site: Site, error_id: int, *, after: int = 0, limit: int | None = None
+) -> ErrorTransaction:
+    """One parked transaction with old, new and current image of each call.
+
+    Parameters:
+        after: only calls of a higher number, as it takes to turn a page.
+        limit: at most so many calls; None is all of them.
+
+    Raises:
+        NoSuchError: it was retried or deleted, or never was.
+    """
+    mine = error_call.c.error_id == error_id
+    wanted = select(error_call).where(mine, error_call.c.call_no > after)
+    with site.begin() as connection:
+        identity.read(connection)
+        row = get(connection, error_id)
+        count = _count(connection, error_id)
+        more = None if limit is None else limit + 1
+        found = connection.execute(wanted.order_by("call_no").limit(more)).all()
+        edges = waiting.around(connection, row.origin_id, error_id)
+        called = connection.execute(_procedures(error_id)).all()
+    calls = tuple(_call(call) for call in found[:limit])
+    more_follow = len(found) > len(calls)
+    return replace(
+        _transaction(row),
+        call_count=count,
+        calls=calls,
+        procedures=tuple(
+            _procedure(one)
+            for one in called
+            if one.call_no > after
+            and not (more_follow and one.call_no > calls[-1].call_no)
+        ),
+        next_after=calls[-1].call_no if more_follow else None,
+        edges=edges,
+    )
+
+
+def delete_errors(
+    site: Site, error_ids: Sequence[int] | None = None, *, origin: str | None = None
+) -> int:
+    """Give parked transactions up for good (Oracle: DELETE_ERROR).
+
+    The next refresh of the origin shows the master's rows instead.
+
+    Parameters:
+        error_ids: which ones; None means all.
+        origin: only those of this site.
+
+    Raises:
+        NoSuchError: an id is not there.
+    """
+    chosen: list[ColumnElement[bool]] = [sa.true()]
+    if error_ids is not None:
+        chosen.append(error_transaction.c.id.in_(error_ids))
+    if origin is not None:
+        chosen.append(error_transaction.c.origin == origin)
+    with site.begin() as connection:
+        identity.read(connection)
+        for error_id in error_ids or ():
+            get(connection, error_id)
+        return remove(connection, and_(*chosen))
+
+
+def remove(connection: Connection, which: ColumnElement[bool]) -> int:
+    """Remove parked transactions with all that they have.
+
+    Writes error_transaction, error_call, error_procedure and error_footprint.
+
+    Parameters:
+        which: a condition on `error_transaction`.
+
+    Returns:
+        How many there were.
+    """
+    gone = connection.scalars(
+        sa.delete(error_transaction).where(which).returning(error_transaction.c.id)
+    ).all()
+    for table in (error_call, error_procedure, error_footprint):
+        connection.execute(sa.delete(table).where(table.c.error_id.in_(gone)))
+    return len(gone)
+
+
+def get(connection: Connection, error_id: int) -> Row[Any]:
+    """The catalog row of a parked transaction.
+
+    Raises:
+        NoSuchError: there is none of that number.
+    """
+    row = connection.execute(
+        select(error_transaction).where(error_transaction.c.id == error_id)
+    ).one_or_none()
+    if row is None:
+        raise NoSuchError(
+            f"There is no error transaction {error_id}.", error_id=error_id
+        )
+    return row
+
+
+def procedures(connection: Connection, error_id: int) -> list[ProcedureCall]:
+    """The procedures that a parked transaction calls, in order."""
+    return [
+        procedure_call.read(row) for row in connection.execute(_procedures(error_id))
+    ]
+
+
+def numbers(connection: Connection, origin_id: uuid.UUID) -> tuple[int, ...]:
+    """The numbers of all parked transactions of an origin."""
+    of_origin = error_transaction.c.origin_id == origin_id
+    wanted = select(error_transaction.c.id).where(of_origin).order_by("id")
+    return tuple(connection.scalars(wanted))
+
+
+def of_table(connection: Connection, table: QualifiedName) -> int:
+    """How many parked transactions change a table."""
+    call = error_call.c
+    counted = select(func.count(call.error_id.distinct())).where(
+        call.target_schema == table.schema, call.target_table == table.name
+    )
+    return connection.scalar(counted) or 0
+
+
+def with_procedures(connection: Connection, origin_id: uuid.UUID) -> tuple[int, ...]:
+    """The numbers of those that call procedures: nobody knows what they touch."""
+    wanted = (
+        select(error_transaction.c.id)
+        .where(error_transaction.c.origin_id == origin_id, _calls_procedures())
+        .order_by("id")
+    )
+    return tuple(connection.scalars(wanted))
+
+
+def _calls_procedures() -> ColumnElement[bool]:
+    return sa.exists().where(error_procedure.c.error_id == error_transaction.c.id)
+
+
+def parked(
+    connection: Connection,
+    origin_id: uuid.UUID,
+    tables: Sequence[QualifiedName] | None = None,
+) -> int:
+    """How many parked transactions of an origin may touch some tables, or any."""
+    wanted = select(func.count()).where(error_transaction.c.origin_id == origin_id)
+    if tables is not None:
+        touching = select(error_call.c.error_id).where(
+            or_(
+                sa.false(),
+                *(
+                    and_(
+                        error_call.c.target_schema == table.schema,
+                        error_call.c.target_table == table.name,
+                    )
+                    for table in tables
+                ),
+            )
+        )
+        wanted = wanted.where(
+            or_(error_transaction.c.id.in_(touching), _calls_procedures())
+        )
+    return connection.scalar(wanted) or 0
+
+
+def _count(connection: Connection, error_id: int) -> int:
+    """How many calls a transaction has, of procedures too."""
+    each = (
+        select(func.count()).where(table.c.error_id == error_id).scalar_subquery()
+        for table in (error_call, error_procedure)
+    )
+    return connection.scalar(select(sum(each, start=sa.literal(0)))) or 0
+
+
+def _procedures(error_id: int) -> sa.Select[*tuple[Any, ...]]:
+    mine = error_procedure.c.error_id == error_id
+    return select(error_procedure).where(mine).order_by("call_no")
+
+
+def _procedure(row: Row[Any]) -> ErrorProcedure:
+    call = procedure_call.read(row)
+    return ErrorProcedure(
+        call_no=call.call_no, name=call.name, arguments=call.arguments, error=row.error
+    )
+
+
+def _transaction(row: Row[Any]) -> ErrorTransaction:
+    stored = {
+        name: row._mapping[name]
+        for name in ErrorTransaction.__slots__
+        if name in row._mapping
+    }
+    return ErrorTransaction(**{**stored, "waits_for": tuple(row.waits_for)})
+
+
+def _call(row: Row[Any]) -> ErrorCall:
+    return ErrorCall(
+        call_no=row.call_no,
+        table=str(QualifiedName(row.target_schema, row.target_table)),
+        kind=row.kind,
+        identity_columns=tuple(row.identity_columns),
+        old=row.old_values,
+        new=row.new_values,
+        current=row.current_values,
+        conflict=row.conflict,
+    )

@@ -1,0 +1,140 @@
+"""Parking a transaction: from the work tables into the error queue, in the database.
+
+No call comes to this process, so a transaction of millions of calls is parked in
+the memory of a small one.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import (
+    BigInteger,
+    ColumnElement,
+    Connection,
+    Text,
+    case,
+    literal,
+    select,
+)
+
+from deferred.batches import footprint
+from deferred.batches.procedure_call import stored_again
+from deferred.catalog import error_call, error_procedure, error_transaction
+from deferred.parked import image
+from deferred.procedures.steps import Steps
+from sites.staged import Staged, selected
+from sites.values import unnested
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parked:
+    """A transaction to be parked: who made it, and why it could not be applied."""
+
+    origin_id: uuid.UUID
+    origin: str
+    origin_transaction: str
+    origin_user: str
+    batch_no: int
+    order_no: int
+    start_time: datetime
+    #: conflict, error or dependant
+    reason: str
+    error_code: str
+    error_message: str
+    #: error transactions that have to be settled first
+    waits_for: tuple[int, ...] = ()
+    #: by replication group, the master at which it began
+    sources: Mapping[str, str] | None = None
+
+
+def park(
+    connection: Connection,
+    facts: Parked,
+    steps: Steps,
+    conflicts: Mapping[int, str],
+) -> int:
+    """Store a transaction with all its calls; for its origin it is delivered.
+
+    Writes error_transaction, error_call, error_procedure and error_footprint.
+
+    Parameters:
+        steps: its calls: row changes in work tables, and procedures.
+        conflicts: call number -> what no rule settled, or what a procedure raised.
+
+    Returns:
+        The number by which people name it.
+    """
+    values = {name: getattr(facts, name) for name in facts.__slots__}
+    values["waits_for"] = list(facts.waits_for)
+    error_id: int = connection.execute(
+        sa.insert(error_transaction).values(values).returning(error_transaction.c.id)
+    ).scalar_one()
+    columns = [column.name for column in error_call.columns]
+    for staged in steps.changed:
+        calls = _calls(staged, steps.rows, error_id, conflicts)
+        connection.execute(sa.insert(error_call).from_select(columns, calls))
+    for call in steps.calls:
+        values = {
+            "error_id": error_id,
+            "call_no": call.call_no,
+            "name": call.name,
+            "arguments": stored_again(call),
+            "error": conflicts.get(call.call_no),
+        }
+        connection.execute(sa.insert(error_procedure).values(values))
+    footprint.write(connection, error_id, facts.origin_id, steps.changed, steps.rows)
+    return error_id
+
+
+def _calls(
+    staged: Staged, rows: Mapping[str, Any], error_id: int, conflicts: Mapping[int, str]
+) -> sa.Select[*tuple[Any, ...]]:
+    """Calls of one table, in the order of the columns of `error_call`."""
+    source, target = staged.source, staged.table.sql()
+    reasons = unnested(
+        "unresolved",
+        {
+            "call_no": (BigInteger(), list(conflicts)),
+            "reason": (Text(), list(conflicts.values())),
+        },
+    )
+    values: list[ColumnElement[Any]] = [
+        literal(error_id),
+        source.c.call_no,
+        literal(staged.table.schema),
+        literal(staged.table.name),
+        source.c.kind,
+        literal(list(staged.identity), sa.ARRAY(Text)),
+        *_images(staged, target),
+        reasons.c.reason,
+    ]
+    return (
+        select(*values)
+        .select_from(
+            source.outerjoin(target, staged.same_row(target)).outerjoin(
+                reasons, reasons.c.call_no == source.c.call_no
+            )
+        )
+        .where(selected(source, rows))
+    )
+
+
+def _images(staged: Staged, target: sa.TableClause) -> list[ColumnElement[Any]]:
+    """Old and new image, and the row that the master has; NULL where there is none."""
+    names = staged.columns
+    old, new = (
+        image.as_json(names, [side(name) for name in names])
+        for side in (staged.old, staged.new)
+    )
+    current = image.as_json(names, [target.c[name] for name in names])
+    return [
+        case((sa.not_(staged.kind("I", "N")), old)),
+        case((sa.not_(staged.kind("D")), new)),
+        case((target.c[staged.identity[0]].is_not(None), current)),
+    ]

@@ -1,0 +1,238 @@
+"""Applying parked transactions after all, as they are or as edited."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection, Row, func, select
+from sqlalchemy.exc import DBAPIError
+
+from deferred import sqlstate
+from deferred.batches import marker, work
+from deferred.batches.procedure_call import ProcedureCall
+from deferred.catalog import error_transaction
+from deferred.errors import (
+    BadEdit,
+    ProcedureFailed,
+    ProcedureNotAllowed,
+    RetryFailed,
+    WaitsForError,
+)
+from deferred.parked import edit, error_queue, unparking
+from deferred.parked.calls import Call
+from deferred.parked.edit import Edit, edited
+from deferred.procedures.steps import Steps, apply
+from masters.apply import Unit
+from masters.detect import Made
+from masters.errors import InvalidNetChange
+from sites import Site, faults, identity
+from sites.errors import NoFreeValue, RowCountMismatch
+from sites.staged import Staged
+
+#: Why a transaction cannot be applied, besides conflicts and what the database says.
+_FAILURES = (
+    RowCountMismatch,
+    InvalidNetChange,
+    NoFreeValue,
+    ProcedureFailed,
+    ProcedureNotAllowed,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetryReport:
+    """What a retry did with one parked transaction."""
+
+    error_id: int
+    applied: bool
+    conflicts_resolved: int = 0
+    #: why it was not applied
+    reason: str = ""
+
+
+def retry(
+    connection: Connection, master: Site, error_id: int, edits: Sequence[Edit] = ()
+) -> RetryReport:
+    """Apply one parked transaction; the caller commits (Oracle: EXECUTE_ERROR).
+
+    Applied, it leaves the error queue with the caller's commit; otherwise the
+    database is as it was. An edited call starts from the row that was current
+    when it was parked, so only a change since then is a conflict.
+
+    Raises:
+        NoSuchError, BadEdit.
+        WaitsForError: it depends on one that is still parked.
+        RetryFailed: it still cannot be applied.
+    """
+    row = error_queue.get(connection, error_id)
+    # Before anything else, as push does: the two then never wait in a circle.
+    marker.claim(connection, row.origin_id)
+    marker.lock(connection, row.origin_id, row.origin)
+    row = error_queue.get(connection, error_id)
+    _refuse_before_its_turn(connection, row)
+    resolved = _apply(connection, _steps(connection, master, row, edits), error_id)
+    error_queue.remove(connection, error_transaction.c.id == error_id)
+    _own_again(connection)
+    faults.point("retry.before_commit")
+    return RetryReport(error_id=error_id, applied=True, conflicts_resolved=resolved)
+
+
+def retry_errors(
+    master: Site,
+    error_ids: Sequence[int] | None = None,
+    *,
+    origin: str | None = None,
+    edits: Sequence[Edit] = (),
+    with_dependants: bool = False,
+) -> list[RetryReport]:
+    """Retry parked transactions in the order in which they were made, each on its own.
+
+    Parameters:
+        error_ids: which ones; None means all.
+        origin: only those of this site.
+        edits: only with a single id.
+        with_dependants: also those that wait for the ones that are named.
+
+    Raises:
+        NoSuchError, BadEdit, SiteUnreachable.
+    """
+    if edits and (error_ids is None or len(error_ids) != 1):
+        raise BadEdit("Edits go with exactly one error transaction.")
+    chosen = _chosen(master, error_ids, origin, with_dependants=with_dependants)
+    reports = []
+    for error_id in chosen:
+        own = edits if error_ids and error_id == error_ids[0] else ()
+        reports.append(_retry_alone(master, error_id, own))
+    return reports
+
+
+def _steps(
+    connection: Connection, master: Site, row: Row[Any], edits: Sequence[Edit]
+) -> Steps:
+    """The transaction as it was parked, or as it is edited."""
+    procedures = error_queue.procedures(connection, row.id)
+    procedures, left = edit.procedures(procedures, edits)
+    instead = edited(connection, row.id, left)
+    staged = _staged(connection, row.id, instead, procedures)
+    made = Made(transaction=row.origin_transaction, changed_at=row.start_time)
+    facts = {
+        "origin": row.origin,
+        "transaction": row.origin_transaction,
+        "user": row.origin_user,
+        "made_at": row.start_time and row.start_time.isoformat(),
+        "sources": row.sources or {},
+    }
+    return Steps(
+        units=[
+            Unit(
+                number=number,
+                staged=staged,
+                counts=work.counts(connection, staged, number),
+                origin=row.origin,
+                master=master.name,
+                made=lambda _: made,
+                facts=facts,
+            )
+            for number in unparking.units(row.id, procedures)
+        ],
+        calls=procedures,
+    )
+
+
+def _retry_alone(master: Site, error_id: int, edits: Sequence[Edit]) -> RetryReport:
+    try:
+        with master.begin() as connection:
+            identity.confirm(connection, master.name)
+            return retry(connection, master, error_id, edits)
+    except (RetryFailed, WaitsForError) as error:
+        return RetryReport(error_id=error_id, applied=False, reason=error.message)
+
+
+def _chosen(
+    master: Site,
+    error_ids: Sequence[int] | None,
+    origin: str | None,
+    *,
+    with_dependants: bool,
+) -> list[int]:
+    errors = error_queue.list_errors(master, origin)
+    wanted = {e.id for e in errors} if error_ids is None else set(error_ids)
+    with master.begin() as connection:
+        for error_id in wanted:
+            error_queue.get(connection, error_id)
+    if with_dependants:
+        for error in errors:  # in order, so that chains are followed
+            if wanted & set(error.waits_for):
+                wanted.add(error.id)
+    return [error.id for error in errors if error.id in wanted]
+
+
+def _refuse_before_its_turn(connection: Connection, row: Row[Any]) -> None:
+    still = list(
+        connection.scalars(
+            select(error_transaction.c.id).where(
+                error_transaction.c.id.in_(row.waits_for)
+            )
+        )
+    )
+    if still:
+        raise WaitsForError(
+            f"Error transaction {row.id} waits for {', '.join(map(str, still))}.",
+            error_id=row.id,
+            waits_for=still,
+        )
+
+
+def _apply(connection: Connection, steps: Steps, error_id: int) -> int:
+    savepoint = connection.begin_nested()
+    try:
+        outcome = apply(connection, steps)
+    except DBAPIError as error:
+        if not (sqlstate.caused_by_data(error) or sqlstate.gave_way(error)):
+            raise
+        savepoint.rollback()
+        raise _failure(error, error_id) from error
+    except _FAILURES as error:
+        savepoint.rollback()
+        raise RetryFailed(f"Error transaction {error_id}: {error.message}") from error
+    if outcome.unresolved:
+        savepoint.rollback()
+        reasons = "; ".join(dict.fromkeys(outcome.unresolved.values()))
+        raise RetryFailed(f"Error transaction {error_id}: {reasons}", error_id=error_id)
+    savepoint.commit()
+    return outcome.resolved
+
+
+def _own_again(connection: Connection) -> None:
+    """What the caller changes after it is his own, and is queued as such."""
+    connection.execute(
+        select(
+            func.set_config("snaptide.origin", "", True),
+            func.set_config("snaptide.transaction", "", True),
+        )
+    )
+
+
+def _staged(
+    connection: Connection,
+    error_id: int,
+    instead: Sequence[Call],
+    procedures: Sequence[ProcedureCall],
+) -> list[Staged]:
+    try:
+        with connection.begin_nested():
+            return unparking.stage(connection, error_id, instead, procedures)
+    except DBAPIError as error:  # an edit that the column's type cannot read
+        if not sqlstate.caused_by_data(error):
+            raise
+        raise _failure(error, error_id) from error
+
+
+def _failure(error: DBAPIError, error_id: int) -> RetryFailed:
+    return RetryFailed(
+        f"Error transaction {error_id}: {sqlstate.message(error)}",
+        error_id=error_id,
+        sqlstate=sqlstate.of(error),
+    )

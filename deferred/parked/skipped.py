@@ -1,0 +1,46 @@
+"""Rows of a transaction that are left out, while the others are applied."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import sqlalchemy as sa
+from sqlalchemy import Connection
+
+from deferred.batches import work
+from deferred.procedures.steps import Steps
+
+
+def divided(
+    connection: Connection, steps: Steps, call_nos: Sequence[int]
+) -> tuple[Steps, Steps]:
+    """Part a transaction of one step: without some rows, and those rows.
+
+    Writes the work tables: the rows get the negative number of the transaction.
+    """
+    for staged in steps.units[0].staged:
+        source = staged.source
+        connection.execute(
+            sa.update(source)
+            .values(unit=-steps.number)
+            .where(source.c.unit == steps.number, source.c.call_no.in_(call_nos))
+        )
+    return _of(connection, steps, steps.number), _of(connection, steps, -steps.number)
+
+
+def together(connection: Connection, steps: Steps) -> None:
+    """Undo `divided`."""
+    for staged in steps.units[0].staged:
+        source = staged.source
+        connection.execute(
+            sa.update(source)
+            .values(unit=steps.number)
+            .where(source.c.unit == -steps.number)
+        )
+
+
+def _of(connection: Connection, steps: Steps, number: int) -> Steps:
+    unit = steps.units[0]
+    counts = work.counts(connection, unit.staged, number)
+    return Steps(units=[replace(unit, number=number, counts=counts)])

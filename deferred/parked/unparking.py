@@ -1,0 +1,152 @@
+"""Parked calls back into work tables, as a push would have shipped them."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import Connection, Row, Text, func, literal, select
+
+from deferred.batches import work
+from deferred.batches.procedure_call import ProcedureCall
+from deferred.catalog import error_call
+from deferred.parked import calls
+from deferred.parked.calls import Call
+from sites import QualifiedName, transport
+from sites.staged import Staged
+from sites.values import from_text
+
+
+def units(error_id: int, procedures: Sequence[ProcedureCall]) -> list[int]:
+    """What numbers the steps of a parked transaction have in work tables, in order."""
+    return [*range(-len(procedures), 0), error_id]
+
+
+def stage(
+    connection: Connection,
+    error_id: int,
+    instead: Sequence[Call] = (),
+    procedures: Sequence[ProcedureCall] = (),
+) -> list[Staged]:
+    """Put the row changes of a parked transaction into work tables, by its `units`.
+
+    Parameters:
+        instead: edited calls, staged in place of those of the same number.
+        procedures: that it calls; they part its row changes.
+
+    Raises:
+        UnknownTable, UnknownColumn: the master table changed meanwhile.
+        sqlalchemy.exc.DBAPIError: a column's type cannot read a value any more.
+    """
+    unit = _unit(error_id, procedures)
+    staged = []
+    for number, row in enumerate(_tables(connection, error_id)):
+        target = QualifiedName(row.target_schema, row.target_table)
+        one = work.stage(
+            connection, number, target, tuple(row.columns), tuple(row.identity_columns)
+        )
+        edited = [c for c in instead if _belongs(c, one)]
+        _insert(connection, error_id, one, unit, [c.call_no for c in edited])
+        transport.copy_rows(
+            connection,
+            one.source,
+            work.columns_of(one),
+            calls.stage(edited, one, _place(error_id, procedures)),
+        )
+        transport.analyze(connection, one.source)
+        staged.append(one)
+    return staged
+
+
+def _tables(connection: Connection, error_id: int) -> Sequence[Row[Any]]:
+    """The tables that calls are about, with the columns that each carries."""
+    return connection.execute(
+        select(
+            error_call.c.target_schema,
+            error_call.c.target_table,
+            error_call.c.identity_columns,
+            _columns().label("columns"),
+        )
+        .where(error_call.c.error_id == error_id)
+        .distinct()
+        .order_by("target_schema", "target_table", "identity_columns", "columns")
+    ).all()
+
+
+def _columns() -> sa.ColumnElement[list[str]]:
+    image = func.coalesce(error_call.c.new_values, error_call.c.old_values)
+    keys = select(func.json_object_keys(image)).correlate(error_call)
+    return func.array(keys.scalar_subquery(), type_=sa.ARRAY(Text))
+
+
+def _belongs(one: Call, staged: Staged) -> bool:
+    described = (staged.table.qualified, staged.columns, staged.identity)
+    return (one.target, one.columns, one.identity) == described
+
+
+def _place(error_id: int, procedures: Sequence[ProcedureCall]) -> Callable[[int], int]:
+    """Which unit a call belongs to, by its number."""
+    numbers = [one.call_no for one in procedures]
+    places = units(error_id, procedures)
+    return lambda call_no: places[bisect_left(numbers, call_no)]
+
+
+def _unit(error_id: int, procedures: Sequence[ProcedureCall]) -> sa.ColumnElement[int]:
+    """The same, of rows of `error_call`."""
+    last = literal(error_id, sa.BigInteger)
+    ends = [
+        (error_call.c.call_no < one.call_no, literal(unit, sa.BigInteger))
+        for one, unit in zip(procedures, units(error_id, procedures), strict=False)
+    ]
+    return sa.case(*ends, else_=last) if ends else last
+
+
+def _insert(
+    connection: Connection,
+    error_id: int,
+    staged: Staged,
+    unit: sa.ColumnElement[int],
+    but: Sequence[int],
+) -> None:
+    old, new = (
+        _record(error_call.c[f"{side}_values"], side, staged) for side in ("old", "new")
+    )
+    types = [staged.table.column(name).recorded for name in staged.columns]
+    values = [
+        from_text(image.c[name], type_)
+        for image in (old, new)
+        for name, type_ in zip(staged.columns, types, strict=True)
+    ]
+    calls = (
+        select(
+            unit,
+            unit,
+            sa.false(),
+            error_call.c.call_no,
+            error_call.c.kind,
+            *values,
+        )
+        .select_from(
+            error_call.outerjoin(old, sa.true()).outerjoin(new, sa.true()),
+        )
+        .where(
+            error_call.c.error_id == error_id,
+            error_call.c.target_schema == staged.table.schema,
+            error_call.c.target_table == staged.table.name,
+            error_call.c.identity_columns == list(staged.identity),
+            _columns() == literal(list(staged.columns), sa.ARRAY(Text)),
+            error_call.c.call_no.not_in(but),
+        )
+    )
+    connection.execute(
+        sa.insert(staged.source).from_select(work.columns_of(staged), calls)
+    )
+
+
+def _record(image: sa.ColumnElement[Any], name: str, staged: Staged) -> sa.FromClause:
+    """An image as a row of texts."""
+    columns = [sa.column(column, Text) for column in staged.columns]
+    record = func.json_to_record(image).table_valued(*columns, name=name)
+    return record.render_derived(with_types=True).lateral()

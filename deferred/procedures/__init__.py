@@ -1,0 +1,1 @@
+"""Procedural calls: queued with row changes, performed in their order."""

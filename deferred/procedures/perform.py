@@ -1,0 +1,243 @@
+"""Performing a call: the routine of that name, or the procedure of the database.
+
+The name comes from another site, and stands for nothing but what the operator of this
+one installed or allowed. Arguments are bound, names are quoted, and the types that the
+origin names are looked up in this database before they stand in a statement.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import sqlalchemy as sa
+from psycopg import sql
+from sqlalchemy import ColumnElement, Connection, Text, func, literal, select
+from sqlalchemy.exc import DBAPIError
+
+from deferred import sqlstate
+from deferred.batches.procedure_call import Argument, ProcedureCall
+from deferred.errors import (
+    ProcedureEndedTransaction,
+    ProcedureFailed,
+    ProcedureNotAllowed,
+    UnknownProcedure,
+)
+from deferred.procedures import allowed, guard, routines
+from deferred.procedures.routines import Procedure
+from sites import QualifiedName, faults, names
+from sites.errors import SnaptideError
+from sites.site import SETTINGS
+from sites.transport import raw
+from sites.triggered import USERS_SEARCH_PATH
+from sites.values import from_text, unsized
+
+#: What kinds of procedures have a name here.
+_KINDS = sa.text(
+    "SELECT DISTINCT p.prokind FROM pg_catalog.pg_proc p"
+    " JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace"
+    " WHERE n.nspname = :schema AND p.proname = :name AND p.prokind IN ('p', 'f')"
+)
+
+_TYPE = sa.table("pg_type", sa.column("oid"), sa.column("typtype"), schema="pg_catalog")
+
+#: How a procedure finds names without a schema, and that it is at work: what it changes
+#: in a snapshot of the destination's own, the next refresh settles.
+_MARK = ("snaptide.writing", "call")
+_AT_WORK = dict([("search_path", USERS_SEARCH_PATH), _MARK])
+_DONE = {"search_path": SETTINGS["search_path"], "snaptide.writing": ""}
+
+
+def at_destination(connection: Connection, call: ProcedureCall) -> None:
+    """Run what a call from another site names, if it may run here.
+
+    Raises:
+        ProcedureNotAllowed: nothing of that name is registered or allowed here.
+        ProcedureFailed: it did not end well; the caller rolls back.
+        ProcedureEndedTransaction: there is nothing left to be rolled back.
+        sqlalchemy.exc.DBAPIError: for reasons that pass by themselves.
+    """
+    if call.malformed is not None:
+        raise _failed(call, f"These are no arguments: {call.malformed[:200]}")
+    faults.point("push.before_call")
+    with _reported(call):
+        run = _prepared(connection, call, anything=False)
+        _set(connection, _AT_WORK)
+        with guard.noticed(connection, *_MARK):
+            run()
+        _set(connection, _DONE)
+    faults.point("push.after_call")
+
+
+def here(connection: Connection, call: ProcedureCall) -> None:
+    """Run at the site itself what a call names; destinations do too.
+
+    Its changes are kept in the queues, but not sent. Call it in a savepoint.
+
+    Raises:
+        UnknownProcedure: there is nothing of that name.
+        ProcedureEndedTransaction: part of the transaction is committed or undone.
+        Exception: whatever the procedure raises.
+    """
+    run = _prepared(connection, call, anything=True)
+    mark = ("snaptide.call", str(call.call_no))
+    _set(connection, dict([mark]))
+    with guard.noticed(connection, *mark):
+        run()
+    _set(connection, {"snaptide.call": ""})
+
+
+def _prepared(
+    connection: Connection, call: ProcedureCall, *, anything: bool
+) -> Callable[[], None]:
+    """What runs a call: a routine goes before a procedure of the database.
+
+    Parameters:
+        anything: also a procedure that is not on the list.
+    """
+    routine = routines.find(call.name)
+    types = _types(connection, call.arguments)
+    if routine is not None:
+        values = _values(connection, call.arguments, types)
+        return partial(_run_routine, connection, routine, values)
+    procedure = names.parse(call.name)
+    if not (anything or allowed.is_allowed(connection, procedure)):
+        raise ProcedureNotAllowed(
+            f"Nothing named {call.name} may run here.", procedure=call.name
+        )
+    named = {"schema": procedure.schema, "name": procedure.name}
+    kinds = connection.scalars(_KINDS, named).all()
+    if len(kinds) != 1:
+        what = "both a procedure and a function" if kinds else "no procedure"
+        raise UnknownProcedure(f"{procedure} is {what} here.", procedure=str(procedure))
+    statement = _statement(connection, procedure, kinds[0], types)
+    return partial(_run_statement, connection, statement, call.arguments)
+
+
+def _run_routine(
+    connection: Connection, routine: Procedure, values: Sequence[Any]
+) -> None:
+    with guard.kept_open(connection):
+        routine(connection, *values)
+
+
+def _run_statement(
+    connection: Connection, statement: str, arguments: Sequence[Argument]
+) -> None:
+    values = tuple(one.value for one in arguments)
+    connection.exec_driver_sql(statement, values).close()
+
+
+def _statement(
+    connection: Connection,
+    procedure: QualifiedName,
+    kind: str,
+    types: Sequence[str | None],
+) -> str:
+    """The statement that runs a procedure of the database, for the driver."""
+    named = names.identifier(procedure)
+    driver = raw(connection)
+    values = sql.SQL(", ").join(
+        sql.SQL("CAST({} AS {})").format(
+            sql.Placeholder(), sql.SQL(type_.replace("%", "%%"))
+        )
+        if type_
+        else sql.Placeholder()
+        for type_ in types
+    )
+    verb = "CALL" if kind == "p" else "SELECT"
+    called = named.as_string(driver).replace("%", "%%")
+    return f"{verb} {called}({values.as_string(driver)})"
+
+
+def _types(connection: Connection, arguments: Sequence[Argument]) -> list[str | None]:
+    """The types of arguments as this database prints them; None where there is none.
+
+    Raises:
+        UnknownProcedure: this database has no such type.
+    """
+    if not arguments:
+        return []
+    row = connection.execute(
+        select(*(_known(one.type).label(f"t{n}") for n, one in enumerate(arguments)))
+    ).one()
+    for argument, known in zip(arguments, row, strict=True):
+        if argument.type and known is None:
+            raise UnknownProcedure(
+                f"There is no type {argument.type} here.", type=argument.type
+            )
+    return [
+        unsized(known) if one.type else None
+        for one, known in zip(arguments, row, strict=True)
+    ]
+
+
+def _known(type_: str | None) -> ColumnElement[str | None]:
+    """A type as this database prints it, if it has such values; else NULL.
+
+    A pseudo-type has none; some of them fail like a server that is in trouble, and
+    that would be tried again for ever.
+    """
+    return (
+        select(func.format_type(_TYPE.c.oid, sa.null()))
+        .where(_TYPE.c.oid == func.to_regtype(type_), _TYPE.c.typtype != "p")
+        .scalar_subquery()
+    )
+
+
+def _values(
+    connection: Connection, arguments: Sequence[Argument], types: Sequence[str | None]
+) -> list[Any]:
+    """Arguments as Python has them, as rows of their types are loaded."""
+    if not arguments:
+        return []
+    wanted = [
+        from_text(literal(one.value, Text), type_) if type_ else sa.null()
+        for one, type_ in zip(arguments, types, strict=True)
+    ]
+    row = connection.execute(
+        select(*(one.label(f"a{n}") for n, one in enumerate(wanted)))
+    ).one()
+    return list(row)
+
+
+@contextmanager
+def _reported(call: ProcedureCall) -> Iterator[None]:
+    """Let all that goes wrong in a procedure be told as one error."""
+    try:
+        yield
+    except DBAPIError as error:
+        if sqlstate.passes(error):
+            raise
+        raise _failed(
+            call, f"{sqlstate.message(error)} ({sqlstate.of(error)})"
+        ) from error
+    except ProcedureNotAllowed as error:
+        raise ProcedureNotAllowed(
+            f"Call {call.call_no}: {error.message}", call_no=call.call_no
+        ) from error
+    except ProcedureEndedTransaction as error:
+        raise ProcedureEndedTransaction(
+            f"Call {call.call_no}, {call.name}: {error.message}", call_no=call.call_no
+        ) from error
+    except SnaptideError as error:
+        raise _failed(call, error.message) from error
+    except Exception as error:  # whatever the user's code raises
+        raised = "".join(traceback.format_exception_only(error)).strip()
+        raise _failed(call, raised) from error
+
+
+def _failed(call: ProcedureCall, reason: str) -> ProcedureFailed:
+    return ProcedureFailed(
+        f"Call {call.call_no}, {call.name}: {reason}", call_no=call.call_no
+    )
+
+
+def _set(connection: Connection, settings: Mapping[str, str]) -> None:
+    """Set something for the rest of the transaction; a rollback takes it back."""
+    connection.execute(
+        select(*(func.set_config(*one, True) for one in settings.items()))
+    )

@@ -1,0 +1,184 @@
+"""Carrying a batch over: group by group, and what fails in smaller pieces.
+
+The group of one transaction is the last resort: it is applied or parked by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from sqlalchemy import ColumnElement, TableClause, Text, cast, func, or_
+
+from deferred.batches import batch as batches
+from deferred.batches import groups, procedure_call
+from deferred.batches.batch import Waiting
+from deferred.batches.groups import Group
+from deferred.batches.shipping import Line, ship
+from deferred.errors import TransactionRefused
+from deferred.pushing.compiled import deliver_together
+from deferred.pushing.delivery import Delivered, Origin, deliver
+from deferred.pushing.run import Run
+from deferred.queues.queue import Queue
+from sites import faults, names, references
+
+#: Calls that are shipped at a time when transactions are applied one by one.
+SHIPPED = 1000
+
+#: How often a group waits for users who hold its rows before it is divided.
+PATIENCE = 2
+
+
+def planned(line: Line, after: int, run: Run) -> list[Group]:
+    """The groups of a batch beyond an order number, no more than the run may deliver.
+
+    Raises:
+        PositionMismatch: they were answered before and are purged since.
+    """
+    options = run.options
+    members = groups.members(
+        line.origin, line.batch, after, line.queues, options.group_max_bytes
+    )
+    if not members:
+        raise batches.purged(line.batch)
+    now = members[: run.left()]
+    if not (options.grouping or options.parallel):
+        return [Group(after=after, members=tuple(now))]
+    alone = _alone(line, options.one_by_one)
+    return list(groups.plan(now, after, options, alone))
+
+
+def carry(line: Line, origin: Origin, group: Group, run: Run) -> bool:
+    """Deliver a group, together or in pieces.
+
+    Returns:
+        False where the run is over, or another pusher has gone on.
+    """
+    options = run.options
+    if len(group) == 1 or not options.grouping:
+        return _one_by_one(line, origin, group, run)
+    # A user who keeps a row holds up only what comes after it.
+    answer = deliver_together(
+        line, origin, group, options.bulk_threshold, patient=run.held_up < PATIENCE
+    )
+    if isinstance(answer, Delivered):
+        run.count(answer, transactions=len(group), calls=group.calls)
+        return answer.fresh and not run.over()
+    if group.calls < options.retry_threshold:
+        return _one_by_one(line, origin, group, run)
+    return all(
+        carry(line, origin, piece, run)
+        for piece in groups.split(group, answer.transactions)
+    )
+
+
+def _alone(line: Line, excluded: tuple[str, ...]) -> set[int]:
+    """Transactions that cannot be compiled.
+
+    Those that call procedures; those of excluded tables, and of tables that go on to
+    other masters; and where foreign keys at the master act, those whose deletes may
+    reach rows that others of the group are about.
+    """
+    acting = references.acting(line.target, [one.table for one in line.staged])
+    named = {names.parse(name) for name in excluded} | line.going_on
+    found = procedure_call.orders(line.origin, line.batch)
+    for queue, staged in zip(line.queues, line.staged, strict=True):
+        calls = queue.sql()
+        if queue.target in named:
+            found |= groups.touching(line.origin, line.batch, calls)
+        elif columns := acting.get(staged.table.oid):
+            reaching = _reaching(queue, calls, columns)
+            found |= groups.touching(line.origin, line.batch, calls, reaching)
+    return found
+
+
+def _reaching(
+    queue: Queue, calls: TableClause, columns: tuple[str, ...]
+) -> ColumnElement[bool]:
+    """Calls that delete a row, or change values that others refer to."""
+    numbers = [queue.columns.index(c) + 1 for c in columns if c in queue.columns]
+    moved = [calls.c[f"o{n}"].is_distinct_from(calls.c[f"n{n}"]) for n in numbers]
+    kind = func.upper(cast(calls.c.kind, Text))
+    return or_(kind == "D", *((kind == "U") & one for one in moved))
+
+
+def _one_by_one(line: Line, origin: Origin, group: Group, run: Run) -> bool:
+    """Deliver each transaction of a group by itself, in order."""
+    ahead = batches.waiting(line.origin, line.batch, group.after, group.end)
+    line.origin.rollback()  # nothing was written there
+    after = group.after
+    while ahead:
+        some = _calling(line, after, _shipment(ahead))
+        ship(
+            line,
+            after,
+            some[-1].order_no,
+            together=False,
+            bulk=run.options.bulk_threshold,
+            in_steps=any(one.procedures for one in some),
+            told=run.shipping(sum(one.calls for one in some)),
+        )
+        faults.point("push.before_ship_commit")
+        line.target.commit()
+        faults.point("push.after_ship")
+        if not _deliver_each(line, origin, some, run):
+            return False
+        ahead, after = ahead[len(some) :], some[-1].order_no
+    return True
+
+
+def _shipment(ahead: list[Waiting]) -> list[Waiting]:
+    """The next transactions that are shipped together: one at least."""
+    calls = 0
+    for n, transaction in enumerate(ahead):
+        calls += transaction.calls
+        if n and calls > SHIPPED:
+            return ahead[:n]
+    return ahead
+
+
+def _calling(line: Line, after: int, some: Sequence[Waiting]) -> list[Waiting]:
+    """The transactions of a shipment, with the procedures that they call."""
+    end = some[-1].order_no
+    called = procedure_call.by_transaction(line.origin, line.batch, after, end)
+    return [replace(one, procedures=called.get(one.order_no, ())) for one in some]
+
+
+def _deliver_each(
+    line: Line, origin: Origin, transactions: list[Waiting], run: Run
+) -> bool:
+    # What goes on to other masters has to be a transaction of its own there.
+    size = 0 if line.going_on else run.options.batch_size
+    open_calls, open_work = 0, list[tuple[Waiting, Delivered]]()
+
+    def commit() -> None:
+        faults.point("push.before_commit")
+        line.target.commit()
+        faults.point("push.after_commit")
+        for transaction, delivered in open_work:
+            run.count(delivered, transactions=1, calls=transaction.calls)
+        open_work.clear()
+
+    for transaction in transactions:
+        try:
+            delivered = deliver(
+                line.target,
+                origin,
+                line.batch,
+                transaction,
+                line.staged,
+                run.options.error_action,
+                run.writing(transaction.calls),
+            )
+        except TransactionRefused:
+            commit()
+            raise
+        open_work.append((transaction, delivered))
+        open_calls += transaction.calls
+        if open_calls > size or delivered.error_id is not None:
+            commit()
+            open_calls = 0
+        if run.over(sum(delivered.fresh for _, delivered in open_work)):
+            break
+    commit()
+    return not run.over()

@@ -1,0 +1,148 @@
+"""Applying a group of transactions as one change, or saying why not (HVAR).
+
+What comes of it is what one transaction after the other would leave at the
+destination, in the error queue and in the record of resolutions. Where that is not
+certain the group is refused, nothing of it is kept, and it is looked at in smaller
+pieces (docs/explanation/compiled-push.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+
+from sqlalchemy.exc import DBAPIError
+
+from deferred import sqlstate
+from deferred.batches import arrivals, footprint, marker, work
+from deferred.batches import batch as batches
+from deferred.batches.groups import Group
+from deferred.batches.marker import Marker
+from deferred.batches.shipping import Line, ship
+from deferred.parked import error_queue
+from deferred.procedures.steps import Steps
+from deferred.pushing.delivery import Delivered, Origin, made_by, passed
+from masters.apply import Unit, apply
+from masters.detect import Made
+from sites import faults
+from sites.errors import NoFreeValue, RowCountMismatch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refused:
+    """A group that was not applied."""
+
+    #: order numbers of the transactions that it failed for, as far as known
+    transactions: Collection[int] = ()
+
+
+def deliver_together(
+    line: Line, origin: Origin, group: Group, bulk: int, *, patient: bool
+) -> Delivered | Refused:
+    """Apply a group at the destination, and move the marker to its end with it.
+
+    Owns the destination's transaction: one commit, or nothing.
+
+    Parameters:
+        bulk: from so many rows on a table's changes go by COPY.
+        patient: raise when a user holds a row; else refuse the group.
+
+    Raises:
+        sqlalchemy.exc.DBAPIError: for reasons that are not the data's.
+    """
+    target = line.target
+    ship(line, group.after, group.end, together=True, bulk=bulk)
+    faults.point("push.after_group_ship")
+    at = marker.lock(target, origin.id, origin.name)
+    to = Marker(batch_no=line.batch.number, batch_id=line.batch.id, order_no=group.end)
+    if passed(at, to) or _within(at, to, group.after):
+        target.rollback()
+        return Delivered(fresh=False)
+    faults.point("push.before_apply")
+    answer = attempt(line, origin, unit_of(line, origin, group), patient=patient)
+    if isinstance(answer, Refused):
+        target.rollback()
+        faults.point("push.after_refusal")
+        return answer
+    faults.point("push.after_apply")
+    arrived = arrivals.of_part(line, origin.name, group.after, group.end)
+    arrivals.count(target, origin.name, arrived)
+    marker.move(target, origin.id, to)
+    faults.point("push.before_commit")
+    target.commit()
+    faults.point("push.after_commit")
+    return answer
+
+
+def _within(at: Marker, to: Marker, after: int) -> bool:
+    """Whether another pusher has answered some of the group."""
+    return at.batch_id == to.batch_id and at.order_no > after
+
+
+def unit_of(line: Line, origin: Origin, group: Group) -> Unit:
+    """A group as it lies in the work tables, under its last order number."""
+    return Unit(
+        number=group.end,
+        staged=line.staged,
+        counts=work.counts(line.target, line.staged, group.end),
+        origin=origin.name,
+        master=origin.master,
+        made=_made(line, group),
+        several=True,
+        # None of them goes on from there: those are applied by themselves.
+        facts={"sources": dict.fromkeys(origin.groups.values(), origin.name)},
+    )
+
+
+def attempt(
+    line: Line, origin: Origin, unit: Unit, *, patient: bool
+) -> Delivered | Refused:
+    """Apply a unit; where it is refused the caller rolls back.
+
+    Raises:
+        sqlalchemy.exc.DBAPIError: as `deliver_together` does.
+    """
+    if any(count.get("X") for count in unit.counts):
+        return Refused(transactions=work.invalid(line.target, line.staged, unit.number))
+    related = _related(line, origin, unit)
+    if related:
+        return Refused(transactions=related)
+    try:
+        outcome = apply(line.target, unit, resolving=_may_resolve(line, origin))
+    except DBAPIError as error:
+        held = sqlstate.gave_way(error) and not patient
+        if not (held or sqlstate.caused_by_transaction(error)):
+            raise
+        return Refused()
+    except (RowCountMismatch, NoFreeValue):
+        return Refused()
+    if outcome.unresolved:
+        return Refused(transactions=outcome.refused)
+    return Delivered(resolved=outcome.resolved)
+
+
+def _related(line: Line, origin: Origin, unit: Unit) -> set[int]:
+    """Transactions that share something with a parked one, which decides by itself."""
+    if not error_queue.parked(line.target, origin.id):
+        return set()
+    alone = Steps(units=[unit])
+    return set(footprint.relations(line.target, origin.id, alone.changed, alone.rows))
+
+
+def _may_resolve(line: Line, origin: Origin) -> bool:
+    """Whether rules may settle conflicts: not where parked procedures may be why."""
+    return not error_queue.with_procedures(line.target, origin.id)
+
+
+def _made(line: Line, group: Group) -> Callable[[int], Made]:
+    """Who made which transaction; asked only when rows are in conflict."""
+    known: dict[int, Made] = {}
+
+    def made(order_no: int) -> Made:
+        if not known:
+            for one in batches.waiting(line.origin, line.batch, group.after, group.end):
+                known[one.order_no] = made_by(one)
+            line.origin.rollback()  # nothing was written there
+        return known[order_no]
+
+    return made

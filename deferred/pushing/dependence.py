@@ -1,0 +1,130 @@
+"""Which transactions of a batch share something, as the origin's queue shows it.
+
+Two share something when both hold a row or unique value, or one refers to a row that
+the other holds. What only the master knows, as the values of its own rows, is not
+looked at: who meets it is told by the master (`deferred.pushing.stream`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import sqlalchemy as sa
+from sqlalchemy import (
+    BigInteger,
+    ColumnElement,
+    Select,
+    Subquery,
+    Text,
+    case,
+    cast,
+    func,
+    literal,
+    or_,
+    select,
+)
+
+from deferred.batches.batch import within
+from deferred.batches.shipping import Line
+from deferred.catalog import delivery
+from deferred.queues.queue import Queue
+from sites.table import Table
+
+
+def last_shared(line: Line, after: int, most: int) -> dict[int, int]:
+    """For each transaction the last one before it that it shares something with.
+
+    Parameters:
+        after: order number of the transaction before the first one.
+        most: transactions with more calls than this are left out.
+
+    Returns:
+        Order number -> order number; transactions that share nothing are left out.
+    """
+    if not line.queues:
+        return {}
+    entries = _entries(line, after, most)
+    # Two references to one parent do not meet.
+    holder = case((entries.c.held, entries.c.order_no))
+    shared = case(
+        (entries.c.held, _last_before(entries, entries.c.order_no)),
+        else_=_last_before(entries, holder),
+    )
+    found = select(entries.c.order_no, shared.label("shared")).subquery()
+    rows = line.origin.execute(
+        select(found.c.order_no, func.max(found.c.shared))
+        .where(found.c.shared.is_not(None))
+        .group_by(found.c.order_no)
+    )
+    return {row[0]: row[1] for row in rows}
+
+
+def _last_before(entries: Subquery, number: ColumnElement[int]) -> ColumnElement[int]:
+    return func.max(number).over(
+        partition_by=entries.c.entry, order_by=entries.c.order_no, range_=(None, -1)
+    )
+
+
+def _entries(line: Line, after: int, most: int) -> Subquery:
+    """What each transaction holds and refers to, hashed: order_no, held, entry."""
+    transactions = (
+        select(delivery.c.xid, delivery.c.order_no)
+        .where(within(line.batch, after, line.batch.end), delivery.c.calls <= most)
+        .subquery()
+    )
+    each = [
+        _calls(queue, staged.table, transactions)
+        for queue, staged in zip(line.queues, line.staged, strict=True)
+    ]
+    return sa.union_all(*each).subquery()
+
+
+def _calls(
+    queue: Queue, table: Table, transactions: Subquery
+) -> Select[tuple[int, bool, int]]:
+    calls = queue.sql()
+    parts = sa.values(
+        sa.column("held", sa.Boolean), sa.column("entry", Text), name="parts"
+    )
+    part = parts.data(list(_parts(queue, table, calls))).lateral()
+    return (
+        select(
+            transactions.c.order_no,
+            part.c.held,
+            cast(func.hashtextextended(part.c.entry, 0), BigInteger).label("entry"),
+        )
+        .select_from(
+            calls.join(transactions, transactions.c.xid == calls.c.xid).join(
+                part, sa.true()
+            )
+        )
+        .where(part.c.entry.is_not(None))
+    )
+
+
+def _parts(
+    queue: Queue, table: Table, calls: sa.TableClause
+) -> Iterator[tuple[ColumnElement[bool], ColumnElement[str]]]:
+    """Rows, unique values and parents in the images of a call; NULL without one."""
+    held = [queue.identity_columns, *(unique.columns for unique in table.uniques)]
+    for columns in dict.fromkeys(tuple(sorted(each)) for each in held):
+        named = f"{table.qualified} {list(columns)}"
+        for entry in _values(queue, calls, named, columns):
+            yield sa.true(), entry
+    for key in table.foreign_keys:
+        pairs = sorted(zip(key.parent_columns, key.columns, strict=True))
+        named = f"{key.parent} {[parent for parent, _ in pairs]}"
+        for entry in _values(queue, calls, named, tuple(own for _, own in pairs)):
+            yield sa.false(), entry
+
+
+def _values(
+    queue: Queue, calls: sa.TableClause, named: str, columns: tuple[str, ...]
+) -> Iterator[ColumnElement[str]]:
+    """Values of these columns in the old and the new image, as text."""
+    if not set(columns) <= set(queue.columns):
+        return
+    for side in "on":
+        values = [calls.c[f"{side}{queue.columns.index(c) + 1}"] for c in columns]
+        text = cast(func.row(literal(named, Text), *values), Text)
+        yield case((or_(*(value.is_(None) for value in values)), None), else_=text)

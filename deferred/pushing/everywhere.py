@@ -1,0 +1,67 @@
+"""Pushing to several destinations at the same time: none waits for another."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+from deferred.pushing.push import PushReport, destinations, push
+from sites import Site
+from sites.activity import Progress
+from sites.errors import SnaptideError
+
+#: Destinations that are pushed to at the same time.
+MOST = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pushes:
+    """What pushes to several destinations did, each by itself."""
+
+    reports: tuple[PushReport, ...]
+    #: why others failed, in the order of their names
+    errors: tuple[SnaptideError, ...]
+
+    def raise_first(self) -> None:
+        """Raise the first of the errors, if there are any."""
+        if self.errors:
+            raise self.errors[0]
+
+
+def push_all(
+    site: Site,
+    names: Sequence[str] | None = None,
+    *,
+    shown: Callable[[str], AbstractContextManager[Progress | None]] | None = None,
+    **options: Any,
+) -> Pushes:
+    """Push to each destination; one that is away or slow keeps no other waiting.
+
+    Parameters:
+        site: the origin.
+        names: the destinations; all when not given.
+        shown: gives, for the time of the push to a destination, what is told how
+            far it has come.
+        **options: as `push` has them.
+
+    Raises:
+        SiteUnreachable, SiteChanged: the origin itself; nothing was pushed.
+    """
+
+    def one(name: str) -> PushReport | SnaptideError:
+        try:
+            with shown(name) if shown else nullcontext() as progress:
+                return push(site, name, progress=progress, **options)
+        except SnaptideError as error:
+            return error
+
+    chosen = destinations(site) if names is None else list(names)
+    with ThreadPoolExecutor(max_workers=MOST, thread_name_prefix="push") as pool:
+        ended = list(pool.map(one, chosen))
+    return Pushes(
+        reports=tuple(e for e in ended if isinstance(e, PushReport)),
+        errors=tuple(e for e in ended if isinstance(e, SnaptideError)),
+    )

@@ -1,0 +1,291 @@
+"""Push: carry the deferred transactions of a site to a destination, exactly once."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import Connection, func, select
+from sqlalchemy.exc import DBAPIError
+
+from deferred import sqlstate
+from deferred.batches import agreement, ledger, marker
+from deferred.batches import batch as batches
+from deferred.batches.batch import Batch
+from deferred.batches.pusher import only_pusher
+from deferred.batches.shipping import lay
+from deferred.catalog import destination
+from deferred.errors import (
+    DestinationDisabled,
+    DestinationQuiet,
+    NoSuchDestination,
+    PushInterrupted,
+)
+from deferred.options import ErrorAction, Options
+from deferred.parked import notification
+from deferred.pushing import carry, streams
+from deferred.pushing.delivery import Origin
+from deferred.pushing.run import Progress, Run
+from deferred.queues import budget
+from deferred.queues.backlog import calls_left
+from sites import Site, configured, faults, identity, peers
+from sites.errors import SnaptideError
+from sites.identity import Identity
+
+#: How often an idle pusher with delay_seconds looks for new work, in seconds.
+POLL = 0.2
+
+
+#: How long users keep a row to themselves before a push begins again, in seconds.
+PAUSES = (0.1, 0.2, 0.4, 0.8, 1.6, 3.2)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PushReport:
+    """What a push did."""
+
+    site: str
+    destination: str
+    #: transactions the destination answered, applied and parked
+    transactions: int = 0
+    calls: int = 0
+    #: transactions parked in the destination's error queue
+    errors: int = 0
+    error_ids: tuple[int, ...] = ()
+    conflicts_resolved: int = 0
+    seconds: float = 0.0
+    #: another pusher was at work, so this one did nothing
+    another_pusher: bool = False
+
+
+def push(
+    site: Site,
+    destination: str | None = None,
+    *,
+    progress: Progress | None = None,
+    **options: Any,
+) -> PushReport:
+    """Carry queued transactions to their destination (Oracle: DBMS_DEFER_SYS.EXECUTE).
+
+    Each is applied whole or not at all, once, in order; one that cannot be
+    applied is parked in the destination's error queue, and the rest goes on.
+    Transactions are put together in groups where that comes to the same.
+
+    Parameters:
+        site: the origin.
+        destination: a site that this one has queues for; may be left out when
+            there is only one.
+        progress: called with (calls done, calls in all, "calls"); the second is
+            what waited when it was counted, and grows when more has come.
+        **options: stop_on_error, transaction_count, ... as `Options` has them; what
+            is not given is as `snaptide.toml` says.
+
+    Raises:
+        SiteUnreachable: either end cannot be reached; the queue stays as it is.
+        NoSuchDestination, DestinationDisabled, DestinationInvalid, PositionMismatch.
+        SiteChanged, SiteRestored, SiteReplaced: one side has to be repaired first.
+        PastRetention, CannotTell: a restore went back too far.
+        PushInterrupted: the system failed on the way; the rest stays queued.
+        TransactionRefused: one could not be applied, and `error_action` is stop.
+    """
+    chosen = Options(**{**configured.push_options(), **options})
+    run = Run(options=chosen, progress=progress)
+    with site.connect() as origin:
+        me = identity.confirm(origin, site.name)
+        name = _destination(origin, destination)
+        origin.rollback()
+        with only_pusher(origin, name) as alone:
+            if alone:
+                try:
+                    _push(origin, site, me, name, run)
+                except SnaptideError as error:
+                    _note_failure(origin, name, error.message)
+                    if isinstance(error, DestinationQuiet):
+                        _keep_quiet(origin, name, error)
+                    raise
+                except DBAPIError as error:
+                    raise _interrupted(origin, name, error) from error
+                _note_success(origin, name, run.transactions)
+    return PushReport(
+        site=site.name,
+        destination=name,
+        transactions=run.transactions,
+        calls=run.calls,
+        errors=len(run.error_ids),
+        error_ids=tuple(run.error_ids),
+        conflicts_resolved=run.resolved,
+        seconds=time.monotonic() - run.began,
+        another_pusher=not alone,
+    )
+
+
+def destinations(site: Site) -> list[str]:
+    """The destinations that a site has queues for."""
+    with site.begin() as connection:
+        identity.read(connection)
+        return list(
+            connection.scalars(select(destination.c.name).order_by(destination.c.name))
+        )
+
+
+def _push(origin: Connection, site: Site, me: Identity, name: str, run: Run) -> None:
+    with site.peer(name).connect() as target:
+        them = agreement.confirm(origin, target, me, name)
+        run.meet = partial(peers.meet, origin, target, me, them)
+        who = Origin(id=me.site_id, name=site.name, master=name)
+        wanted = run.options.parallelism if run.options.parallel else 0
+        with streams.opened(site, site.peer(name), wanted) as pairs:
+            _push_all(Ends(origin=origin, target=target, pairs=pairs), who, run)
+        notification.announce(target, name, who.id)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ends:
+    """The connections of a push."""
+
+    origin: Connection
+    target: Connection
+    #: of its streams, where there are several
+    pairs: Sequence[streams.Pair]
+
+
+def _push_all(ends: Ends, who: Origin, run: Run) -> None:
+    """Push batch after batch, as long as there is one and the options allow it."""
+    idle_until = time.monotonic() + run.options.delay_seconds
+    while not run.over():
+        if _push_patiently(ends, who, run):
+            continue
+        if time.monotonic() >= idle_until:
+            return
+        time.sleep(POLL)
+
+
+def _push_patiently(ends: Ends, who: Origin, run: Run) -> bool:
+    """Push a batch, and go on with it when a user held a row for a while."""
+    pauses, done = iter(PAUSES), run.transactions
+    while True:
+        try:
+            return _push_batch(ends, who, run)
+        except DBAPIError as error:
+            if run.transactions > done:
+                pauses, done = iter(PAUSES), run.transactions
+            pause = next(pauses, None)
+            if pause is None or not sqlstate.gave_way(error):
+                raise
+        ends.target.rollback()
+        run.held_up += 1
+        time.sleep(pause)
+
+
+def _push_batch(ends: Ends, who: Origin, run: Run) -> bool:
+    """Push what is left of the current batch, or the next one; False without any."""
+    origin, target = ends.origin, ends.target
+    at = marker.read(target, who.id)
+    target.rollback()
+    batch = _next_batch(ends, who, at)
+    if batch is None:
+        return False
+    run.begin()
+    run.expect(lambda: calls_left(origin, who.master))
+    faults.point("push.after_cut")
+    line = lay(origin, target, batch, who.name)
+    who = replace(who, groups=line.groups, error_actions=line.error_actions)
+    after = at.order_no if at.batch_id == batch.id else -1
+    groups = carry.planned(line, after, run)
+    ledger.note(origin, target, who.id, batch)
+    faults.point("push.before_lay_commit")
+    target.commit()
+    origin.commit()
+    faults.point("push.after_plan")
+    streams.carry_all(line, ends.pairs, who, groups, at, run)
+    faults.point("push.before_mark")
+    with origin.begin():
+        batches.note_delivered(origin, who.master, marker.read(target, who.id))
+        faults.point("push.before_mark_commit")
+    target.rollback()
+    return True
+
+
+def _next_batch(ends: Ends, who: Origin, at: marker.Marker) -> Batch | None:
+    origin = ends.origin
+    origin.execution_options(isolation_level="REPEATABLE READ")
+    try:
+        # Of the usual size, each stream has a group of it at least.
+        calls = batches.BATCH_CALLS * max(len(ends.pairs) // 4, 1)
+        batch = batches.next_batch(origin, who.master, at, calls)
+        faults.point("push.before_cut_commit")
+        origin.commit()
+    finally:
+        if not origin.invalidated:
+            origin.rollback()
+            origin.execution_options(isolation_level="READ COMMITTED")
+    return batch
+
+
+def _destination(connection: Connection, name: str | None) -> str:
+    rows = connection.execute(select(destination.c.name, destination.c.disabled)).all()
+    known = {row.name: row.disabled for row in rows}
+    if name is None and len(known) == 1:
+        name = next(iter(known))
+    if name is None or name not in known:
+        others = ", ".join(sorted(known)) or "none"
+        asked = f"Nothing is queued here for {name!r}" if name else "Name a destination"
+        raise NoSuchDestination(f"{asked} (known: {others}).", destination=name)
+    if known[name]:
+        raise DestinationDisabled(
+            f"Propagation to {name} is disabled.", destination=name
+        )
+    budget.judge(connection, name)
+    return name
+
+
+def _interrupted(origin: Connection, name: str, error: DBAPIError) -> PushInterrupted:
+    reason = sqlstate.message(error)
+    _note_failure(origin, name, reason)
+    return PushInterrupted(
+        f"The push to {name} stopped: {reason}",
+        destination=name,
+        sqlstate=sqlstate.of(error),
+    )
+
+
+def _note_success(origin: Connection, name: str, transactions: int) -> None:
+    _note(
+        origin,
+        name,
+        last_push_at=func.now(),
+        last_txn_count=transactions,
+        last_error=None,
+        **budget.GOES_ON,
+    )
+
+
+def _note_failure(origin: Connection, name: str, reason: str) -> None:
+    if not origin.invalidated:
+        origin.rollback()
+        _note(
+            origin,
+            name,
+            last_error=reason,
+            last_error_at=func.now(),
+            **budget.pause(),
+        )
+
+
+def _keep_quiet(origin: Connection, name: str, error: DestinationQuiet) -> None:
+    """Push nothing more there, or anywhere, until somebody says so."""
+    all_of_them = error.facts["action"] == ErrorAction.QUIET_SERVER
+    mine = sa.true() if all_of_them else destination.c.name == name
+    with origin.begin():
+        origin.execute(sa.update(destination).where(mine).values(disabled=True))
+
+
+def _note(origin: Connection, name: str, **values: object) -> None:
+    with origin.begin():
+        origin.execute(
+            sa.update(destination).where(destination.c.name == name).values(values)
+        )

@@ -1,0 +1,100 @@
+"""One run of a push: what it has done so far, and when it has to stop."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from deferred.options import Options
+from deferred.pushing.delivery import Delivered
+
+#: Told how far a push has come: done, total (None if unknown), unit.
+Progress = Callable[[int, int | None, str], None]
+
+
+#: Calls that are shipped at a time, from which on it is told how that goes.
+MANY = 50_000
+
+
+@dataclass(slots=True, kw_only=True)
+class Run:
+    """What a push has done so far, and when it has to stop."""
+
+    options: Options
+    progress: Progress | None = None
+    began: float = field(default_factory=time.monotonic)
+    transactions: int = 0
+    calls: int = 0
+    #: those calls and the ones that waited when that was asked last
+    total: int = 0
+    resolved: int = 0
+    #: how often users held rows since something was delivered
+    held_up: int = 0
+    error_ids: list[int] = field(default_factory=list)
+    #: has both sides remember the contact; None once it has happened
+    meet: Callable[[], object] | None = None
+
+    def begin(self) -> None:
+        """Have both sides remember this contact, before the first batch."""
+        if self.meet is not None:
+            self.meet()
+            self.meet = None
+
+    def count(self, delivered: Delivered, *, transactions: int, calls: int) -> None:
+        """Note what was committed at the destination."""
+        self.held_up = 0
+        if delivered.fresh:
+            self.transactions += transactions
+            self.calls += calls
+            self.resolved += delivered.resolved
+            if delivered.error_id is not None:
+                self.error_ids.append(delivered.error_id)
+        self._tell()
+
+    def expect(self, waiting: Callable[[], int]) -> None:
+        """Learn what there is to do, before a batch, when more than was known is done.
+
+        Parameters:
+            waiting: counts the calls that wait; asked only when somebody is told.
+        """
+        if self.progress and self.calls >= self.total:
+            self.total = self.calls + waiting()
+            self._tell()
+
+    def shipping(self, calls: int) -> Callable[[int], None] | None:
+        """What is told of changes on their way to the destination.
+
+        Their number is known when they are there: all it is now is no higher than
+        that of the calls. None where that takes no time, or nobody wants to know.
+        """
+        return self._of_many(calls, "changes sent")
+
+    def writing(self, calls: int) -> Callable[[int], None] | None:
+        """The same of changes that are written there."""
+        return self._of_many(calls, "changes written")
+
+    def _of_many(self, calls: int, unit: str) -> Callable[[int], None] | None:
+        if self.progress is None or calls < MANY:
+            return None
+        tell = self.progress
+        return lambda changes: tell(min(changes, calls), calls, unit)
+
+    def left(self) -> int | None:
+        """How many transactions may still be delivered; None is any number."""
+        if not self.options.transaction_count:
+            return None
+        return max(self.options.transaction_count - self.transactions, 0)
+
+    def over(self, uncommitted: int = 0) -> bool:
+        """Whether to stop, given how many transactions wait for their commit."""
+        left, options = self.left(), self.options
+        return (
+            (options.stop_on_error and bool(self.error_ids))
+            or (left is not None and left <= uncommitted)
+            or 0 < options.execution_seconds <= time.monotonic() - self.began
+        )
+
+    def _tell(self) -> None:
+        if self.progress:
+            self.progress(self.calls, max(self.total, self.calls), "calls")

@@ -1,0 +1,175 @@
+"""One of several streams: applies groups ahead of their turn, commits them in turn.
+
+What it applies is kept only where nothing can tell it from a group that was applied
+in its turn: no conflict, no error, no relation to a parked transaction. Its rows are
+locked, its unique values and parents held, until all before it are committed; so
+nothing of what it found can have changed. Anything else is undone, and left to the
+push itself, in its turn (docs/explanation/streams.md).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from sqlalchemy.exc import DBAPIError
+
+from deferred.batches import arrivals, marker
+from deferred.batches.groups import Group
+from deferred.batches.marker import Marker
+from deferred.batches.shipping import Line, ship
+from deferred.pushing import compiled
+from deferred.pushing.compiled import Refused
+from deferred.pushing.delivery import Delivered, Origin
+from deferred.pushing.turns import Turns
+from masters.apply import Unit
+from sites import faults
+from sites.errors import SnaptideError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Piece:
+    """A group in its place among those of its batch."""
+
+    place: int
+    group: Group
+    #: the last place before it that it shares something with; -1 without any
+    waits_for: int
+    #: where the marker stands before it, and behind it
+    at: Marker
+    to: Marker
+
+
+@dataclass(slots=True, kw_only=True)
+class Stream:
+    """A line, and what is to go through it, in order."""
+
+    line: Line
+    origin: Origin
+    #: from so many rows on a table's changes go by COPY
+    bulk: int
+    #: pieces that are shipped together: a group, or single transactions
+    loads: deque[list[Piece]] = field(default_factory=deque)
+    calls: int = 0
+    _shipped: bool = False
+
+    def run(self, turns: Turns, done: Callable[[Piece, Delivered], bool]) -> None:
+        """Go on until a halt, or until nothing is left.
+
+        Parameters:
+            done: told of each piece in turn; False where the run is over.
+        """
+        while self.loads:
+            load = self.loads[0]
+            while load:
+                place = load[0].place
+                try:
+                    if place >= turns.done and not self._carry(load, turns, done):
+                        return
+                except (DBAPIError, SnaptideError):
+                    # The push itself will meet it too, if it is more than a moment's.
+                    turns.halt(place)
+                    self._undo()
+                    return
+                except BaseException:
+                    turns.halt(place)
+                    raise
+                load.pop(0)
+            self.loads.popleft()
+            self._shipped = False
+
+    @property
+    def broken(self) -> bool:
+        """Whether one of its connections is lost."""
+        return self.line.origin.invalidated or self.line.target.invalidated
+
+    def _carry(
+        self,
+        load: Sequence[Piece],
+        turns: Turns,
+        done: Callable[[Piece, Delivered], bool],
+    ) -> bool:
+        """Apply the first piece of a load, and commit it in its turn."""
+        piece = load[0]
+        if not turns.reached(piece.place, -1):
+            return False
+        if not self._shipped:
+            self._ship(load)
+        if not turns.reached(piece.place, piece.waits_for):
+            return False
+        if not marker.share(self.line.target, self.origin.id):
+            turns.halt(piece.place)
+            self._undo()
+            return False
+        faults.point("stream.before_apply")
+        delivered = self._apply(piece)
+        if delivered is None:
+            turns.halt(piece.place)
+            faults.point("stream.after_refusal")
+        faults.point("stream.after_apply")
+        if delivered is None or not turns.take(piece.place):
+            self._undo()
+            return False
+        return self._commit(piece, delivered, turns, done)
+
+    def _ship(self, load: Sequence[Piece]) -> None:
+        ship(
+            self.line,
+            load[0].group.after,
+            load[-1].group.end,
+            together=len(load[0].group) > 1,
+            bulk=self.bulk,
+            only=[one.group.end for one in load] if len(load) > 1 else None,
+        )
+        self.line.target.commit()
+        self._shipped = True
+        faults.point("stream.after_ship")
+
+    def _apply(self, piece: Piece) -> Delivered | None:
+        """Apply a piece; None where it has to wait for its turn."""
+        unit = compiled.unit_of(self.line, self.origin, piece.group)
+        if _unheld(unit):
+            return None
+        answer = compiled.attempt(self.line, self.origin, unit, patient=False)
+        return None if isinstance(answer, Refused) or answer.resolved else answer
+
+    def _commit(
+        self,
+        piece: Piece,
+        delivered: Delivered,
+        turns: Turns,
+        done: Callable[[Piece, Delivered], bool],
+    ) -> bool:
+        target = self.line.target
+        if not marker.advance(target, self.origin.id, piece.at, piece.to):
+            turns.halt(piece.place)  # another pusher has gone on
+            self._undo()
+            return False
+        group = piece.group
+        arrived = arrivals.of_part(self.line, self.origin.name, group.after, group.end)
+        arrivals.count(target, self.origin.name, arrived)
+        faults.point("stream.before_commit")
+        target.commit()
+        faults.point("stream.after_commit")
+        if not done(piece, delivered):
+            turns.halt(piece.place + 1)
+        turns.pass_on()
+        return True
+
+    def _undo(self) -> None:
+        for connection in (self.line.target, self.line.origin):
+            connection.rollback()
+
+
+def _unheld(unit: Unit) -> bool:
+    """Whether it asks for keys to be absent that nothing would keep others from.
+
+    Transactions of one key are found by its text (`deferred.pushing.dependence`); keys
+    of some types are equal though they read differently.
+    """
+    return any(
+        (count.get("A") or count.get("N"))
+        and not all(staged.table.column(name).exact for name in staged.identity)
+        for staged, count in zip(unit.staged, unit.counts, strict=True)
+    )

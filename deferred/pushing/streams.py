@@ -1,0 +1,203 @@
+"""Several streams to one destination: groups of a batch applied side by side.
+
+They commit in the order of the batch, each moving the one marker, so that the
+destination passes through the states that it would pass through with one stream.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+
+from sqlalchemy import Connection, Engine
+
+from deferred.batches import marker
+from deferred.batches.batch import Batch
+from deferred.batches.groups import Group
+from deferred.batches.marker import Marker
+from deferred.batches.shipping import Line, lay
+from deferred.pushing import carry, dependence
+from deferred.pushing.delivery import Delivered, Origin
+from deferred.pushing.run import Run
+from deferred.pushing.stream import Piece, Stream
+from deferred.pushing.turns import Turns
+from sites import Site
+
+Pair = tuple[Connection, Connection]
+
+#: A transaction with more calls is applied by itself: nobody looks what it shares.
+MOST_CALLS = 10_000
+
+
+@contextmanager
+def opened(home: Site, peer: Site, streams: int) -> Iterator[list[Pair]]:
+    """Connections to both ends for so many streams.
+
+    Raises:
+        SiteUnreachable: an end cannot be reached.
+    """
+    with ExitStack() as stack:
+        yield [
+            (
+                stack.enter_context(home.connect(_pool(home))),
+                stack.enter_context(peer.connect(_pool(peer))),
+            )
+            for _ in range(streams)
+        ]
+
+
+def carry_all(
+    line: Line,
+    pairs: Sequence[Pair],
+    origin: Origin,
+    groups: Sequence[Group],
+    at: Marker,
+    run: Run,
+) -> None:
+    """Deliver the groups of a batch, side by side where there are streams for it.
+
+    Parameters:
+        line: takes what no stream can, while all of them stand still.
+        pairs: connections of the streams.
+        at: the marker before the first group.
+    """
+    if len(pairs) < 2 or len(groups) < 2:
+        for group in groups:
+            if not carry.carry(line, origin, group, run):
+                return
+        return
+    marker.make(line.target, origin.id, origin.name)
+    line.target.commit()
+    pieces = _pieces(line, groups, at)
+    streams = [
+        Stream(
+            line=_laid(pair, line.batch, origin.name),
+            origin=origin,
+            bulk=run.options.bulk_threshold,
+        )
+        for pair in pairs
+    ]
+    line.origin.rollback()  # nothing was written there
+    _divide(pieces, streams)
+    with ThreadPoolExecutor(len(streams), thread_name_prefix="stream") as pool:
+        _Round(pieces=pieces, streams=streams, pool=pool, run=run).all(line, origin)
+
+
+def _pool(site: Site) -> Engine:
+    """A pool that never makes a stream wait for another push's to end."""
+
+    def make() -> Engine:
+        return site.new_engine(pool_pre_ping=True, pool_size=4, max_overflow=-1)
+
+    return site.pool("streams", make)
+
+
+def _laid(pair: Pair, batch: Batch, sender: str) -> Line:
+    line = lay(*pair, batch, sender)
+    line.target.commit()
+    line.origin.rollback()  # nothing was written there
+    return line
+
+
+def _pieces(line: Line, groups: Sequence[Group], at: Marker) -> list[Piece]:
+    shared = dependence.last_shared(line, groups[0].after, MOST_CALLS)
+    ends = [group.end for group in groups]
+    pieces = []
+    for place, group in enumerate(groups):
+        before = [shared.get(member.order_no, -1) for member in group.members]
+        outside = [one for one in before if groups[0].after < one <= group.after]
+        to = Marker(
+            batch_no=line.batch.number, batch_id=line.batch.id, order_no=group.end
+        )
+        pieces.append(
+            Piece(
+                place=place,
+                group=group,
+                waits_for=bisect_left(ends, max(outside)) if outside else -1,
+                at=at,
+                to=to,
+            )
+        )
+        at = to
+    return pieces
+
+
+def _by_itself(piece: Piece) -> bool:
+    """Whether no stream takes it: what it shares with others is not known."""
+    return piece.group.alone or piece.group.calls > MOST_CALLS
+
+
+def _divide(pieces: Sequence[Piece], streams: Sequence[Stream]) -> None:
+    """Give each stream its share: what shares something goes through one."""
+    of: dict[int, Stream] = {}
+    for piece in pieces:
+        if _by_itself(piece):
+            continue
+        stream = of.get(piece.waits_for) or min(streams, key=lambda s: s.calls)
+        of[piece.place] = stream
+        _load(stream, piece)
+
+
+def _load(stream: Stream, piece: Piece) -> None:
+    last = stream.loads[-1] if stream.loads else []
+    carried = sum(one.group.calls for one in last) + piece.group.calls
+    single = len(piece.group) == 1 and bool(last) and len(last[0].group) == 1
+    if single and carried <= carry.SHIPPED:
+        last.append(piece)
+    else:
+        stream.loads.append([piece])
+    stream.calls += piece.group.calls
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Round:
+    """Streams that go side by side, until one thing has to be done by itself."""
+
+    pieces: Sequence[Piece]
+    streams: Sequence[Stream]
+    pool: ThreadPoolExecutor
+    run: Run
+
+    def all(self, line: Line, origin: Origin) -> None:
+        """Deliver all pieces, as far as the run goes."""
+        turns = Turns()
+        while turns.done < len(self.pieces) and not self.run.over():
+            self._side_by_side(turns)
+            if turns.done == len(self.pieces) or self.run.over():
+                return
+            if not carry.carry(line, origin, self.pieces[turns.done].group, self.run):
+                return
+            turns.pass_on()
+
+    def _side_by_side(self, turns: Turns) -> None:
+        ahead = self.pieces[turns.done :]
+        lost = self._lost()
+        until = next(
+            (p.place for p in ahead if p.place in lost or _by_itself(p)),
+            len(self.pieces),
+        )
+        turns.open(until)
+        try:
+            at_work = [
+                self.pool.submit(stream.run, turns, self._count)
+                for stream in self.streams
+                if not stream.broken
+            ]
+            for one in at_work:
+                one.result()
+        except BaseException:
+            turns.halt(0)
+            raise
+
+    def _lost(self) -> set[int]:
+        """Places of what streams were to apply whose sessions are gone."""
+        broken = (stream for stream in self.streams if stream.broken)
+        return {p.place for stream in broken for load in stream.loads for p in load}
+
+    def _count(self, piece: Piece, delivered: Delivered) -> bool:
+        group = piece.group
+        self.run.count(delivered, transactions=len(group), calls=group.calls)
+        return not self.run.over()

@@ -1,0 +1,179 @@
+"""What a site still has to push: for those who ask for pushes, and for people.
+
+A hint. The truth about a transaction is the destination's marker.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import ColumnElement, Connection, Row, func, select
+
+from deferred.catalog import deferred_transaction, delivery, destination
+from deferred.errors import NoSuchDestination
+from deferred.queues.queue import call_numbers
+from sites import Site, identity, position
+from sites.catalog import SCHEMA
+
+#: A destination that fails is left alone by workers for at most so many seconds.
+LONGEST_PAUSE = 60
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Backlog:
+    """What waits at a site for one destination, as the view `defbacklog` counts it."""
+
+    destination: str
+    disabled: bool
+    #: transactions that the destination has not answered, as far as known
+    transactions: int
+    calls: int
+    #: of those calls, as the database stores them
+    bytes: int
+    #: when the oldest of them was begun
+    oldest: datetime | None
+    #: the budget: more than that marks the destination invalid; None is no limit
+    max_lag_age: timedelta | None
+    max_lag_bytes: int | None
+    #: nothing is pushed until someone makes it valid again; None when it is
+    invalid_since: datetime | None
+    invalid_reason: str | None
+    #: when a worker tries again after a failure; None when nothing failed
+    retry_at: datetime | None
+    last_push_at: datetime | None
+    last_txn_count: int | None
+    last_error: str | None
+    last_error_at: datetime | None
+
+
+_VIEW = sa.table("defbacklog", *map(sa.column, Backlog.__slots__), schema=SCHEMA)
+
+
+def waiting_destinations(connection: Connection) -> list[str]:
+    """Destinations that something waits for and that may be tried now.
+
+    Left out are those that are disabled, invalid, or have failed a moment ago.
+    """
+    rows = connection.execute(
+        _heads().where(_open()).order_by(destination.c.name)
+    ).all()
+    return [row.name for row in rows if connection.scalar(_anything_for(row))]
+
+
+def resting(connection: Connection) -> set[str]:
+    """Destinations that have failed a moment ago, and are left alone for a while."""
+    return set(connection.scalars(select(destination.c.name).where(_rests())))
+
+
+def backlogs(connection: Connection) -> list[Backlog]:
+    """What waits for each destination, by name. Reads all of the queue."""
+    rows = connection.execute(select(_VIEW).order_by("destination"))
+    return [Backlog(**row._mapping) for row in rows]
+
+
+def backlog_of(connection: Connection, name: str) -> Backlog:
+    """What waits for one destination.
+
+    Raises:
+        NoSuchDestination: nothing here is queued for it.
+    """
+    row = connection.execute(
+        select(_VIEW).where(_VIEW.c.destination == name)
+    ).one_or_none()
+    if row is None:
+        raise NoSuchDestination(
+            f"Nothing is queued here for {name!r}.", destination=name
+        )
+    return Backlog(**row._mapping)
+
+
+def calls_left(connection: Connection, name: str) -> int:
+    """How many calls the next pushes will carry, counted from what is indexed."""
+    row = connection.execute(_heads().where(destination.c.name == name)).one()
+    cut = select(func.coalesce(func.sum(delivery.c.calls), 0)).where(_cut(row))
+    new = [
+        select(func.count()).select_from(
+            one.where(position.since(one.selected_columns.xid, row.seen)).subquery()
+        )
+        for one in call_numbers(connection, name)
+    ]
+    return sum(int(connection.scalar(wanted) or 0) for wanted in (cut, *new))
+
+
+def list_destinations(site: Site) -> list[Backlog]:
+    """What waits for each destination of a site, and how it stands."""
+    with site.begin() as connection:
+        identity.read(connection)
+        return backlogs(connection)
+
+
+def set_disabled(site: Site, name: str, *, disabled: bool) -> Backlog:
+    """Pause the pushes to a destination, or let them go on (Oracle: SET_DISABLED).
+
+    Raises:
+        NoSuchDestination: nothing here is queued for it.
+    """
+    with site.begin() as connection:
+        identity.read(connection)
+        connection.execute(
+            sa.update(destination)
+            .where(destination.c.name == name)
+            .values(disabled=disabled)
+        )
+        return backlog_of(connection, name)
+
+
+def _heads() -> sa.Select[Any]:
+    """How far the queues to destinations are cut into windows and batches."""
+    return select(
+        destination.c.name,
+        destination.c.batch_no,
+        sa.cast(destination.c.window_end, sa.Text).label("seen"),
+    )
+
+
+def _open() -> ColumnElement[bool]:
+    """Whether a destination may be tried."""
+    return sa.and_(
+        sa.not_(destination.c.disabled),
+        destination.c.invalid_since.is_(None),
+        sa.not_(func.coalesce(_rests(), sa.false())),
+    )
+
+
+def _rests() -> ColumnElement[bool]:
+    """Whether a destination failed a moment ago.
+
+    Not where the pause would end later than any does: then a clock was set back.
+    """
+    now, longest = func.clock_timestamp(), timedelta(seconds=LONGEST_PAUSE)
+    return sa.and_(
+        destination.c.retry_at > now,
+        destination.c.retry_at <= now + sa.literal(longest, sa.Interval),
+    )
+
+
+def _anything_for(row: Row[Any]) -> sa.Select[tuple[bool]]:
+    return select(
+        sa.or_(
+            sa.exists().where(_cut(row)),
+            sa.exists().where(_not_in_a_window(row)),
+        )
+    )
+
+
+def _cut(row: Row[Any]) -> ColumnElement[bool]:
+    """Transactions of the window that are not delivered; the newest batch or none."""
+    return sa.and_(
+        delivery.c.destination == row.name,
+        delivery.c.delivered_at.is_(None),
+        sa.or_(delivery.c.batch.is_(None), delivery.c.batch >= row.batch_no),
+    )
+
+
+def _not_in_a_window(row: Row[Any]) -> ColumnElement[bool]:
+    """Transactions that the next window will hold, if they concern the destination."""
+    return position.since(deferred_transaction.c.xid, row.seen)

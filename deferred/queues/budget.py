@@ -1,0 +1,127 @@
+"""The budget of a queue: how old and how large it may become before someone looks.
+
+A destination that is away costs rows of the queue and nothing else: users go on
+writing. Where what waits for it is older or larger than its budget, the
+destination is marked invalid at the next push: nothing is pushed to it any more,
+because changes that old may not be wanted any more, until someone has looked and
+makes it valid again (Virtuoso: REPL_MAX_DELTA, RS_VALID). No call is dropped.
+"""
+
+from __future__ import annotations
+
+import logging
+from datetime import timedelta
+
+import sqlalchemy as sa
+from sqlalchemy import Connection, func, select
+
+from deferred.catalog import destination
+from deferred.errors import DestinationInvalid
+from deferred.queues.backlog import LONGEST_PAUSE, Backlog, backlog_of
+from sites import Site, identity
+
+log = logging.getLogger(__name__)
+
+
+def set_budget(
+    site: Site, name: str, *, age: timedelta | None = None, size: int | None = None
+) -> Backlog:
+    """Say how far a destination may fall behind before it is marked invalid.
+
+    Writes the table `destination`.
+
+    Parameters:
+        name: the destination.
+        age: of the oldest transaction that waits; None is no limit.
+        size: of the calls that wait, in bytes; None is no limit.
+
+    Raises:
+        NoSuchDestination: nothing here is queued for it.
+        ValueError: a limit is negative.
+    """
+    if (age is not None and age < timedelta(0)) or (size is not None and size < 0):
+        raise ValueError("a budget must not be negative")
+    return _change(site, name, max_lag_age=age, max_lag_bytes=size)
+
+
+def validate_destination(site: Site, name: str) -> Backlog:
+    """Let pushes to an invalid destination go on, with all that waits.
+
+    Its budget does not count until the queue is within it again.
+
+    Raises:
+        NoSuchDestination: nothing here is queued for it.
+    """
+    return _change(site, name, invalid_since=None, invalid_reason=None, excused=True)
+
+
+def judge(connection: Connection, name: str) -> None:
+    """Refuse a destination that is invalid, and mark one that is over its budget.
+
+    Writes the table `destination`, and commits what it writes.
+
+    Raises:
+        DestinationInvalid.
+    """
+    row = connection.execute(
+        select(destination).where(destination.c.name == name)
+    ).one()
+    limited = row.max_lag_age is not None or row.max_lag_bytes is not None
+    if row.invalid_since is None and limited:
+        reason = _over(connection, backlog_of(connection, name))
+        if reason is None and row.excused:
+            _note(connection, name, excused=False)
+        if reason is not None and not row.excused:
+            _note(connection, name, invalid_since=func.now(), invalid_reason=reason)
+            log.warning("Destination %s is invalid now: %s", name, reason)
+            raise DestinationInvalid(f"{name} is invalid: {reason}", destination=name)
+    if row.invalid_since is not None:
+        raise DestinationInvalid(
+            f"{name} is invalid since {row.invalid_since:%Y-%m-%d %H:%M:%S}:"
+            f" {row.invalid_reason}",
+            destination=name,
+        )
+
+
+def pause() -> dict[str, object]:
+    """What a failure writes: when to try again, after 1, 2, 4, ... seconds or less."""
+    seconds = func.least(func.power(2, destination.c.failures), LONGEST_PAUSE)
+    spread = 0.5 + func.random() / 2
+    return {
+        "failures": func.least(destination.c.failures + 1, 30),
+        "retry_at": func.clock_timestamp()
+        + func.make_interval(0, 0, 0, 0, 0, 0, seconds * spread),
+    }
+
+
+#: What a success writes: nothing is paused any more.
+GOES_ON: dict[str, object] = {"failures": 0, "retry_at": None}
+
+
+def _over(connection: Connection, waiting: Backlog) -> str | None:
+    """Which limit a queue is over, in words."""
+    now = connection.execute(select(func.now())).scalar_one()
+    age = now - waiting.oldest if waiting.oldest else timedelta(0)
+    if waiting.max_lag_age is not None and age > waiting.max_lag_age:
+        return f"its oldest transaction waits for {age}, {waiting.max_lag_age} allowed."
+    if waiting.max_lag_bytes is not None and waiting.bytes > waiting.max_lag_bytes:
+        return (
+            f"{waiting.bytes:,} bytes of calls wait, {waiting.max_lag_bytes:,} allowed."
+        )
+    return None
+
+
+def _note(connection: Connection, name: str, **values: object) -> None:
+    connection.execute(
+        sa.update(destination).where(destination.c.name == name).values(values)
+    )
+    connection.commit()
+
+
+def _change(site: Site, name: str, **values: object) -> Backlog:
+    with site.begin() as connection:
+        identity.read(connection)
+        connection.execute(
+            sa.update(destination).where(destination.c.name == name).values(values)
+        )
+        return backlog_of(connection, name)

@@ -1,0 +1,63 @@
+"""What a transaction has captured so far, over all queues, for its coordinator.
+
+One function in the database, made anew whenever a queue comes or goes: a
+coordinator that knew the queues by itself could miss the newest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import sqlalchemy as sa
+from psycopg import sql
+from sqlalchemy import ColumnElement, Connection, Select, Text, cast, literal, select
+from sqlalchemy.dialects.postgresql import ARRAY, array
+
+from sites.catalog import SCHEMA
+from sites.sql import load
+from sites.transport import literal_text, raw
+
+if TYPE_CHECKING:
+    from deferred.queues.queue import Queue
+
+FUNCTION = "captured_calls"
+
+
+def replace_captured_calls(connection: Connection, queues: Sequence[Queue]) -> None:
+    """Make `captured_calls` look into exactly these queues."""
+    parts = [_calls(queue) for queue in queues] or [_no_calls()]
+    calls = sql.SQL(literal_text(sa.union_all(*parts)))  # type: ignore[arg-type]
+    raw(connection).execute(
+        sql.SQL(load("captured_calls")).format(
+            function=sql.Identifier(SCHEMA, FUNCTION), calls=calls
+        )
+    )
+
+
+def _calls(queue: Queue) -> Select[*tuple[Any, ...]]:
+    calls = queue.sql()
+    count = range(1, len(queue.columns) + 1)
+    old, new = ([cast(calls.c[f"{side}{n}"], Text) for n in count] for side in "on")
+    mine: ColumnElement[Any] = sa.column("mine")
+    after: ColumnElement[Any] = sa.column("after")
+    return select(
+        literal(queue.id).label("queue_id"),
+        calls.c.call_no.label("call_no"),
+        cast(calls.c.kind, Text).label("kind"),
+        array(old).label("old_values"),
+        array(new).label("new_values"),
+        literal(queue.synchronous).label("synchronous"),
+    ).where(calls.c.xid == mine, calls.c.call_no > after)
+
+
+def _no_calls() -> Select[*tuple[Any, ...]]:
+    texts = cast(sa.null(), ARRAY(Text))
+    return select(
+        cast(sa.null(), sa.Integer).label("queue_id"),
+        cast(sa.null(), sa.BigInteger).label("call_no"),
+        cast(sa.null(), Text).label("kind"),
+        texts.label("old_values"),
+        texts.label("new_values"),
+        cast(sa.null(), sa.Boolean).label("synchronous"),
+    ).where(sa.false())

@@ -1,0 +1,82 @@
+"""The queue of a copy that becomes a site of its own.
+
+What was queued before the copy was made belongs to the original, which pushes it.
+The copy keeps what only it has.
+"""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+from sqlalchemy import Connection, or_, select, update
+
+from deferred.catalog import deferred_transaction, delivery, destination, procedure_call
+from deferred.catalog import queue as queue_catalog
+from deferred.queues.queue import list_queues
+from sites import transport
+from sites.catalog import SCHEMA
+
+
+def leave_to_original(connection: Connection, original: Connection) -> int:
+    """Drop transactions that the original has or had; says how many.
+
+    The destinations were asked before what the original has delivered
+    (`deferred.agreement`). Writes the queues and all that describes them; the next
+    refresh has to be complete.
+    """
+    theirs = _take(connection, original)
+    shared = sa.exists().where(
+        theirs.c.order_no == deferred_transaction.c.order_no,
+        theirs.c.start_time == deferred_transaction.c.start_time,
+    )
+    delivered = sa.exists().where(
+        delivery.c.xid == deferred_transaction.c.xid,
+        delivery.c.delivered_at.is_not(None),
+    )
+    dropped = connection.execute(
+        sa.delete(deferred_transaction).where(or_(shared, delivered))
+    ).rowcount
+    left = select(deferred_transaction.c.xid)
+    connection.execute(sa.delete(delivery).where(delivery.c.xid.not_in(left)))
+    connection.execute(update(delivery).values(batch=None))
+    connection.execute(
+        sa.delete(procedure_call).where(procedure_call.c.xid.not_in(left))
+    )
+    for queue in list_queues(connection):
+        calls = queue.sql()
+        connection.execute(sa.delete(calls).where(calls.c.xid.not_in(left)))
+        if queue.extra_table is not None:
+            connection.execute(sa.delete(sa.table(queue.extra_table, schema=SCHEMA)))
+    _begin_anew(connection)
+    return dropped
+
+
+def _take(connection: Connection, original: Connection) -> sa.TableClause:
+    names = ("order_no", "start_time")
+    table = sa.Table(
+        "snaptide_original",
+        sa.MetaData(),
+        *(deferred_transaction.c[name]._copy() for name in names),
+        prefixes=["TEMPORARY"],
+        postgresql_on_commit="DROP",
+    )
+    table.create(connection, checkfirst=False)
+    theirs = sa.table(table.name, *(table.c[name]._copy() for name in names))
+    wanted = select(*(deferred_transaction.c[name] for name in names))
+    transport.copy(original, wanted, connection, theirs, names)
+    return theirs
+
+
+def _begin_anew(connection: Connection) -> None:
+    """No destination has a marker of this site yet."""
+    connection.execute(update(queue_catalog).values(covered_batch=0, covered_order=0))
+    connection.execute(
+        update(destination).values(
+            incarnation=None,
+            batch_no=0,
+            batch_id=None,
+            batch_end=0,
+            previous_id=None,
+            previous_end=0,
+            last_error=None,
+        )
+    )

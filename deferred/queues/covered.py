@@ -1,0 +1,79 @@
+"""Which calls of a queue are covered: a refresh has seen the destination's answer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import ColumnElement, Connection, Select, and_, or_, select, tuple_
+
+from deferred.catalog import delivery
+from deferred.catalog import queue as queue_catalog
+from deferred.queues.queue import Queue, delivery_of
+
+
+def uncovered_keys(queue: Queue) -> Select[Any]:
+    """Keys (k1, k2, ...) of calls whose answer no refresh has seen.
+
+    Follows the catalog, so that a view made of it stays true.
+    """
+    mine = queue_catalog.alias("covered")
+    covered = [
+        select(mine.c[name]).where(mine.c.id == queue.id).scalar_subquery()
+        for name in ("covered_batch", "covered_order")
+    ]
+    return _keys_beyond(queue, *covered)
+
+
+def pending_keys(queue: Queue, batch_no: int, order_no: int) -> Select[Any]:
+    """Keys (k1, k2, ...) of calls that a marker does not cover yet.
+
+    Parameters:
+        batch_no, order_no: the marker as the refresh read it at the master.
+    """
+    return _keys_beyond(queue, sa.literal(batch_no), sa.literal(order_no))
+
+
+def cover(
+    connection: Connection, snapshots: Sequence[str], batch_no: int, order_no: int
+) -> None:
+    """Note that a refresh shows the answer to every call up to a marker."""
+    connection.execute(
+        sa.update(queue_catalog)
+        .where(queue_catalog.c.snapshot.in_(snapshots))
+        .values(covered_batch=batch_no, covered_order=order_no)
+    )
+
+
+def covers(
+    connection: Connection, snapshots: Sequence[str], batch_no: int, order_no: int
+) -> bool:
+    """Whether the last refresh of these snapshots had seen the same marker."""
+    at = tuple_(queue_catalog.c.covered_batch, queue_catalog.c.covered_order)
+    other = select(queue_catalog.c.id).where(
+        queue_catalog.c.snapshot.in_(snapshots), at != tuple_(batch_no, order_no)
+    )
+    return not connection.scalar(select(other.exists()))
+
+
+def beyond(
+    batch_no: ColumnElement[Any] | int, order_no: ColumnElement[Any] | int
+) -> ColumnElement[bool]:
+    """Whether a transaction, in a batch or in none yet, lies beyond a marker."""
+    return or_(
+        delivery.c.batch.is_(None),
+        delivery.c.batch > batch_no,
+        and_(delivery.c.batch == batch_no, delivery.c.order_no > order_no),
+    )
+
+
+def _keys_beyond(
+    queue: Queue, batch_no: ColumnElement[Any], order_no: ColumnElement[Any]
+) -> Select[Any]:
+    calls = queue.sql()
+    return (
+        select(*queue.keys(calls))
+        .select_from(calls.outerjoin(delivery, delivery_of(queue, calls)))
+        .where(beyond(batch_no, order_no))
+    )

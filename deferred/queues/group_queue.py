@@ -1,0 +1,179 @@
+"""The queue of a replication group's table at one of its masters.
+
+It records what users write there and what pushes bring there, as the queue of a
+snapshot records what users write to its base table, and keeps it until all the masters
+that it goes to have answered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+import sqlalchemy as sa
+from sqlalchemy import Connection, func, select
+from sqlalchemy.dialects.postgresql import insert
+
+from deferred.catalog import delivery, destination, route
+from deferred.catalog import queue as queue_catalog
+from deferred.queues import queue
+from deferred.queues.queue import Queue
+from sites import QualifiedName, ddl, names, triggers, wide
+from sites.catalog import SCHEMA
+from sites.table import Table
+
+#: By destination, the masters whose changes go there; '' is the one that has the queue.
+Routes = Mapping[str, Sequence[str]]
+
+
+def arrange(
+    connection: Connection,
+    group: str,
+    table: Table,
+    columns: Sequence[str],
+    routes: Routes,
+    error_action: str,
+) -> None:
+    """Send the changes of a table exactly these ways from now on.
+
+    Writes the catalog, the queue with its triggers, and what shows calls. Waits for
+    those who write to the table, where it had no queue or is to have none.
+
+    Parameters:
+        columns: those that are carried.
+        routes: none removes the queue, and forgets its calls.
+        error_action: what becomes of transactions that cannot be applied.
+    """
+    number = _number(connection, table.qualified)
+    if not routes:
+        remove(connection, table.qualified)
+        return
+    made = number is None
+    if number is None:
+        number = _create(connection, group, table, columns)
+    _set_routes(connection, number, routes)
+    mine = queue_catalog.c.id == number
+    connection.execute(
+        sa.update(queue_catalog).where(mine).values(error_action=error_action)
+    )
+    for to in routes:
+        queue.know_destination(connection, to)
+    capture = queue.capture_of(connection, found(connection, table.qualified)[0])
+    if made:
+        triggers.install_queue(connection, capture)
+    else:
+        triggers.replace_queue_function(connection, capture)
+    queue.show_calls(connection)
+
+
+def found(connection: Connection, table: QualifiedName) -> list[Queue]:
+    """The queue of a group's table, once for each of its destinations."""
+    return [
+        one
+        for one in queue.list_queues(connection)
+        if one.replication_group is not None and one.base == table
+    ]
+
+
+def remove(connection: Connection, table: QualifiedName) -> None:
+    """Stop queueing the changes of a group's table, and forget its calls."""
+    number = _number(connection, table)
+    if number is None:
+        return
+    ways = found(connection, table)
+    name = names.derived("def$_", table)
+    connection.execute(sa.delete(queue_catalog).where(queue_catalog.c.id == number))
+    _note_forgotten(connection, {way.destination for way in ways})
+    queue.show_calls(connection)
+    triggers.remove(connection, name)
+    wide.drop(connection, QualifiedName(SCHEMA, name))
+    ddl.drop_view(connection, _view(table))
+
+
+def _create(
+    connection: Connection, group: str, table: Table, columns: Sequence[str]
+) -> int:
+    name = names.derived("def$_", table.qualified)
+    queue.create_table(connection, name, table, columns)
+    ddl.create_checked_view(
+        connection, _view(table.qualified), table.qualified, columns, None
+    )
+    number: int = connection.execute(
+        sa.insert(queue_catalog)
+        .values(
+            snapshot=str(table.qualified),
+            replication_group=group,
+            base_schema=table.schema,
+            base_table=table.name,
+            queue_table=name,
+            target_schema=table.schema,
+            target_table=table.name,
+            columns=list(columns),
+            identity_columns=list(table.key),
+            partial=False,
+        )
+        .returning(queue_catalog.c.id)
+    ).scalar_one()
+    return number
+
+
+def _set_routes(connection: Connection, number: int, routes: Routes) -> None:
+    """Have new ways begin now, and those that are no more end.
+
+    What is kept in the queue has been sent before a way began: to a new master as
+    rows, to others by another way.
+    """
+    mine = route.c.queue_id == number
+    ways = [(to, source) for to, sources in routes.items() for source in sources]
+    stay = sa.tuple_(route.c.destination, route.c.source).in_(ways)
+    ended = connection.scalars(
+        sa.delete(route).where(mine, sa.not_(stay)).returning(route.c.destination)
+    )
+    _note_forgotten(connection, set(ended))
+    for to, source in ways:
+        connection.execute(
+            insert(route)
+            .values(
+                queue_id=number,
+                destination=to,
+                source=source,
+                since=func.pg_current_snapshot(),
+            )
+            .on_conflict_do_nothing()
+        )
+
+
+def _note_forgotten(connection: Connection, destinations: Collection[str]) -> None:
+    """What was delivered by ways that have ended cannot be pushed again.
+
+    A destination that is restored would miss it. What was not delivered is not to be.
+    """
+    for name in sorted(destinations):
+        left = sa.union_all(*queue.call_numbers(connection, name)).subquery()
+        connection.execute(
+            sa.delete(delivery).where(
+                delivery.c.destination == name,
+                delivery.c.batch.is_(None),
+                delivery.c.xid.not_in(select(left.c.xid)),
+            )
+        )
+    connection.execute(
+        sa.update(destination)
+        .where(destination.c.name.in_(destinations))
+        .values(
+            purged_batch=destination.c.batch_no, purged_order=destination.c.batch_end
+        )
+    )
+
+
+def _number(connection: Connection, table: QualifiedName) -> int | None:
+    return connection.scalar(
+        select(queue_catalog.c.id).where(
+            queue_catalog.c.replication_group.is_not(None),
+            queue_catalog.c.base_schema == table.schema,
+            queue_catalog.c.base_table == table.name,
+        )
+    )
+
+
+def _view(table: QualifiedName) -> QualifiedName:
+    return QualifiedName(SCHEMA, names.derived("group$_", table))

@@ -1,0 +1,145 @@
+"""The dictionary view of deferred calls, over all queue tables.
+
+The other views (deftran, deftrandest, deferror, defschedule) stand on it and
+on the catalog; the chain of migrations makes them once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import sqlalchemy as sa
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Select,
+    Text,
+    cast,
+    func,
+    literal,
+    select,
+)
+from sqlalchemy.dialects.postgresql import JSONB, array
+
+from deferred.catalog import procedure_call
+from sites import QualifiedName, views
+from sites.catalog import SCHEMA
+from sites.types import Xid8
+
+if TYPE_CHECKING:
+    from deferred.queues.queue import Queue
+
+DEFCALL = QualifiedName(SCHEMA, "defcall")
+DEFLOAD = QualifiedName(SCHEMA, "defload")
+
+
+def replace_defcall(
+    connection: Connection, queues: Sequence[Queue], *, procedures: bool = True
+) -> None:
+    """Make `defcall` show the calls of exactly these queues, and of procedures."""
+    parts = [_no_calls(), *map(_calls, queues), *([_called()] if procedures else [])]
+    views.replace(connection, DEFCALL, sa.union_all(*parts))
+
+
+def replace_defload(
+    connection: Connection, queues: Sequence[Queue], *, procedures: bool = True
+) -> None:
+    """Make `defload` count the calls of exactly these queues, and of procedures."""
+    parts = [_no_load(), *map(_load, queues), *([_called_load()] if procedures else [])]
+    views.replace(connection, DEFLOAD, sa.union_all(*parts))
+
+
+def _load(queue: Queue) -> Select[Any]:
+    calls = queue.sql().alias("c")
+    size = func.pg_column_size(calls.table_valued())
+    return (
+        select(
+            literal(queue.destination).label("destination"),
+            calls.c.xid,
+            func.count().label("calls"),
+            func.sum(size).label("bytes"),
+        )
+        .where(queue.goes_there(calls.c.xid))
+        .group_by(calls.c.xid)
+    )
+
+
+def _called_load() -> Select[Any]:
+    size = func.pg_column_size(procedure_call.c.arguments)
+    to = func.unnest(procedure_call.c.destinations).label("destination")
+    each = select(to, procedure_call.c.xid, size.label("size")).subquery()
+    return select(
+        each.c.destination,
+        each.c.xid,
+        func.count().label("calls"),
+        func.sum(each.c.size).label("bytes"),
+    ).group_by(each.c.destination, each.c.xid)
+
+
+def _no_load() -> Select[*tuple[Any, ...]]:
+    return select(
+        cast(sa.null(), Text).label("destination"),
+        cast(sa.null(), Xid8()).label("xid"),
+        cast(sa.null(), sa.BigInteger).label("calls"),
+        cast(sa.null(), sa.BigInteger).label("bytes"),
+    ).where(sa.false())
+
+
+def _calls(queue: Queue) -> Select[Any]:
+    calls = queue.sql()
+    names = array([literal(name) for name in queue.columns])
+    return select(
+        calls.c.call_no.label("callno"),
+        cast(calls.c.xid, Text).label("deferred_tran_id"),
+        literal(queue.snapshot).label("snapshot"),
+        literal(queue.destination).label("destination"),
+        literal(queue.target_schema).label("schemaname"),
+        literal(queue.target_table).label("tablename"),
+        cast(calls.c.kind, Text).label("operation"),
+        _image(names, calls, "o", len(queue.columns)).label("old_values"),
+        _image(names, calls, "n", len(queue.columns)).label("new_values"),
+    ).where(queue.goes_there(calls.c.xid))
+
+
+def _image(
+    names: ColumnElement[Any], calls: sa.TableClause, side: str, count: int
+) -> ColumnElement[Any]:
+    absent = "Ii" if side == "o" else "Dd"
+    values = array([cast(calls.c[f"{side}{n}"], Text) for n in range(1, count + 1)])
+    return sa.case(
+        (cast(calls.c.kind, Text).in_(tuple(absent)), sa.null()),
+        else_=cast(func.json_object(names, values), JSONB),
+    )
+
+
+def _called() -> Select[Any]:
+    """Calls of procedures, one row a destination."""
+    return select(
+        procedure_call.c.call_no.label("callno"),
+        cast(procedure_call.c.xid, Text).label("deferred_tran_id"),
+        cast(sa.null(), Text).label("snapshot"),
+        func.unnest(procedure_call.c.destinations).label("destination"),
+        cast(sa.null(), Text).label("schemaname"),
+        procedure_call.c.name.label("tablename"),
+        literal("P").label("operation"),
+        cast(sa.null(), JSONB).label("old_values"),
+        procedure_call.c.arguments.label("new_values"),
+    )
+
+
+def _no_calls() -> Select[*tuple[Any, ...]]:
+    texts = (
+        "deferred_tran_id",
+        "snapshot",
+        "destination",
+        "schemaname",
+        "tablename",
+        "operation",
+    )
+    return select(
+        cast(sa.null(), sa.BigInteger).label("callno"),
+        *(cast(sa.null(), Text).label(name) for name in texts),
+        cast(sa.null(), JSONB).label("old_values"),
+        cast(sa.null(), JSONB).label("new_values"),
+    ).where(sa.false())
