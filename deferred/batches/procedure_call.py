@@ -17,6 +17,7 @@ import sqlalchemy as sa
 from sqlalchemy import (
     ColumnElement,
     Connection,
+    FromClause,
     Select,
     Subquery,
     TableClause,
@@ -146,14 +147,33 @@ def steps(
 def runs_there(call: TableClause, destination: str) -> ColumnElement[bool]:
     """Whether a destination runs the procedure that made a change here.
 
-    A change in small letters was made by the last procedure before it that ran here.
-
     Parameters:
         call: the queue that holds the change.
     """
+    return _of_maker(call, lambda maker: _goes_to(maker, destination))
+
+
+def maker(call: TableClause, destination: str) -> ColumnElement[str | None]:
+    """The procedure that made a change here, if it runs at a destination too."""
+    return _of_maker(
+        call, lambda maker: sa.case((_goes_to(maker, destination), maker.c.name))
+    )
+
+
+def _goes_to(called: FromClause, destination: str) -> ColumnElement[bool]:
+    return sa.literal(destination) == func.any(called.c.destinations)
+
+
+def _of_maker(
+    call: TableClause, what: Callable[[FromClause], ColumnElement[Any]]
+) -> ColumnElement[Any]:
+    """Something about the last procedure before a change that ran here.
+
+    It made the change, where that is queued in small letters.
+    """
     made_by = procedure_call.alias("made_by")
     return (
-        select(sa.literal(destination) == func.any(made_by.c.destinations))
+        select(what(made_by))
         .where(made_by.c.xid == call.c.xid, made_by.c.ran_here)
         .where(made_by.c.call_no < call.c.call_no)
         .order_by(made_by.c.call_no.desc())

@@ -15,12 +15,12 @@ from sqlalchemy import (
     and_,
     cast,
     func,
-    literal,
     or_,
     select,
 )
 
-from deferred.catalog import deferred_transaction, delivery, procedure_call
+from deferred.batches import procedure_call
+from deferred.catalog import deferred_transaction, delivery
 from deferred.lives.life import Event, Key, Standing, Wanted, operation
 from deferred.parked import image
 from deferred.queues.queue import Queue, delivery_of
@@ -33,20 +33,6 @@ def changes(
     """The changes of a row that a queue still holds, sent and unsent."""
     calls = queue.sql()
     transaction = deferred_transaction.c
-    by = procedure_call.c
-    made_by = (
-        select(
-            sa.case((literal(queue.destination) == func.any(by.destinations), by.name))
-        )
-        .where(
-            procedure_call.c.xid == calls.c.xid,
-            procedure_call.c.ran_here,
-            procedure_call.c.call_no < calls.c.call_no,
-        )
-        .order_by(procedure_call.c.call_no.desc())
-        .limit(1)
-        .scalar_subquery()
-    )
     rows = connection.execute(
         _calls(queue, calls)
         .add_columns(
@@ -55,7 +41,7 @@ def changes(
             transaction.origin,
             transaction.origin_transaction,
             delivery.c.delivered_at,
-            made_by.label("procedure"),
+            procedure_call.maker(calls, queue.destination).label("procedure"),
         )
         .join(deferred_transaction, transaction.xid == calls.c.xid)
         .outerjoin(delivery, delivery_of(queue, calls))
