@@ -86,7 +86,7 @@ def remove(connection: Connection, table: QualifiedName) -> None:
     queue.show_calls(connection)
     triggers.remove(connection, name)
     wide.drop(connection, QualifiedName(SCHEMA, name))
-    ddl.drop_view(connection, _view(table))
+    ddl.drop_view(connection, queue.group_view(table))
 
 
 def _create(
@@ -95,7 +95,7 @@ def _create(
     name = names.derived("def$_", table.qualified)
     queue.create_table(connection, name, table, columns)
     ddl.create_checked_view(
-        connection, _view(table.qualified), table.qualified, columns, None
+        connection, queue.group_view(table.qualified), table.qualified, columns, None
     )
     number: int = connection.execute(
         sa.insert(queue_catalog)
@@ -173,7 +173,3 @@ def _number(connection: Connection, table: QualifiedName) -> int | None:
             queue_catalog.c.base_table == table.name,
         )
     )
-
-
-def _view(table: QualifiedName) -> QualifiedName:
-    return QualifiedName(SCHEMA, names.derived("group$_", table))

@@ -78,7 +78,7 @@ class Queue:
         """What keeps the columns that are carried: PostgreSQL drops none below it."""
         if self.replication_group is None:
             return names.parse(self.snapshot)
-        return QualifiedName(SCHEMA, names.derived("group$_", self.base))
+        return group_view(self.base)
 
     @property
     def target(self) -> QualifiedName:
@@ -254,6 +254,11 @@ def drop_queue(connection: Connection, snapshot: str, *, force: bool = False) ->
     show_calls(connection)
     triggers.remove(connection, found.queue_table)
     wide.drop(connection, QualifiedName(SCHEMA, found.queue_table))
+
+
+def group_view(table: QualifiedName) -> QualifiedName:
+    """The view of a group's table, below which no column that is carried goes away."""
+    return QualifiedName(SCHEMA, names.derived("group$_", table))
 
 
 def list_queues(connection: Connection, destination: str | None = None) -> list[Queue]:
