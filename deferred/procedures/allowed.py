@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -13,8 +14,8 @@ from deferred.catalog import allowed_procedure
 from deferred.errors import UnknownProcedure
 from sites import QualifiedName, Site, identity, names
 
-_EXISTS = sa.text(
-    "SELECT FROM pg_catalog.pg_proc p"
+_KINDS = sa.text(
+    "SELECT DISTINCT p.prokind FROM pg_catalog.pg_proc p"
     " JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace"
     " WHERE n.nspname = :schema AND p.proname = :name AND p.prokind IN ('p', 'f')"
 )
@@ -48,7 +49,7 @@ def allow_procedure(site: Site, name: str) -> AllowedProcedure:
     procedure = names.parse(name)
     with site.begin() as connection:
         identity.read(connection)
-        if not _present(connection, procedure):
+        if not kinds(connection, procedure):
             raise UnknownProcedure(
                 f"Site {site.name} has no procedure {procedure}.",
                 procedure=str(procedure),
@@ -90,16 +91,17 @@ def is_allowed(connection: Connection, procedure: QualifiedName) -> bool:
     return bool(connection.scalar(select(sa.exists().where(_is(procedure)))))
 
 
+def kinds(connection: Connection, procedure: QualifiedName) -> Sequence[str]:
+    """What has that name in the database: p a procedure, f a function, or both."""
+    named = {"schema": procedure.schema, "name": procedure.name}
+    return connection.scalars(_KINDS, named).all()
+
+
 def _is(procedure: QualifiedName) -> sa.ColumnElement[bool]:
     return sa.and_(
         allowed_procedure.c.schema_name == procedure.schema,
         allowed_procedure.c.procedure_name == procedure.name,
     )
-
-
-def _present(connection: Connection, procedure: QualifiedName) -> bool:
-    named = {"schema": procedure.schema, "name": procedure.name}
-    return connection.execute(_EXISTS, named).first() is not None
 
 
 def _described(
@@ -110,5 +112,5 @@ def _described(
         name=str(procedure),
         allowed_by=row.allowed_by,
         allowed_at=row.allowed_at,
-        present=_present(connection, procedure),
+        present=bool(kinds(connection, procedure)),
     )

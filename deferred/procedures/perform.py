@@ -35,13 +35,6 @@ from sites.transport import raw
 from sites.triggered import USERS_SEARCH_PATH
 from sites.values import from_text, unsized
 
-#: What kinds of procedures have a name here.
-_KINDS = sa.text(
-    "SELECT DISTINCT p.prokind FROM pg_catalog.pg_proc p"
-    " JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace"
-    " WHERE n.nspname = :schema AND p.proname = :name AND p.prokind IN ('p', 'f')"
-)
-
 _TYPE = sa.table("pg_type", sa.column("oid"), sa.column("typtype"), schema="pg_catalog")
 
 #: How a procedure finds names without a schema, and that it is at work: what it changes
@@ -108,8 +101,7 @@ def _prepared(
         raise ProcedureNotAllowed(
             f"Nothing named {call.name} may run here.", procedure=call.name
         )
-    named = {"schema": procedure.schema, "name": procedure.name}
-    kinds = connection.scalars(_KINDS, named).all()
+    kinds = allowed.kinds(connection, procedure)
     if len(kinds) != 1:
         what = "both a procedure and a function" if kinds else "no procedure"
         raise UnknownProcedure(f"{procedure} is {what} here.", procedure=str(procedure))
