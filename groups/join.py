@@ -8,13 +8,12 @@ to the new master before they are all there, in one transaction.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 
 import sqlalchemy as sa
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection, select
 
 import deferred
 from deferred.pushing.push import destinations
@@ -31,7 +30,7 @@ from groups.change import (
 from groups.define import forget_former, refuse_other_group, remove_master
 from groups.errors import GroupBusy, MasterExists, NotEmpty
 from groups.group import Group, Master, changed
-from sites import QualifiedName, Site, faults, identity, transport
+from sites import QualifiedName, Site, faults, identity, transport, triggered
 from sites.activity import Progress
 from sites.table import Table, describe
 from sites.write import parents_first
@@ -207,12 +206,7 @@ def _push(home: Site, group: Group) -> None:
 def _bring(connection: Connection, group: str, model: str) -> None:
     """Change the group's tables in this transaction as a push of a master does."""
     facts = {"sources": {group: model}}
-    connection.execute(
-        select(
-            func.set_config("snaptide.origin", model, True),
-            func.set_config("snaptide.transaction", json.dumps(facts), True),
-        )
-    )
+    connection.execute(select(*triggered.brought(model, facts)))
 
 
 def _empty(site: Site, group: str, model: str, tables: Sequence[QualifiedName]) -> None:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from sqlalchemy import Connection, func, select, text
+from sqlalchemy import Connection, select, text
 
 from masters import rules, table_rules, unchecked
 from masters.detect import Made, Parties
@@ -14,9 +13,8 @@ from masters.errors import InvalidNetChange
 from masters.newest import newest
 from masters.settlement import Settlement
 from masters.table_rules import TableRules
-from sites import faults, memory, write
+from sites import faults, memory, triggered, write
 from sites.staged import Staged
-from sites.triggered import users_search_path
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,8 +68,7 @@ def apply(
     """
     known_as = connection.execute(
         select(
-            func.set_config("snaptide.origin", unit.origin, True),
-            func.set_config("snaptide.transaction", json.dumps(unit.facts), True),
+            *triggered.brought(unit.origin, unit.facts),
             memory.enough(),
             unchecked.oids(),
         )
@@ -101,7 +98,7 @@ def apply(
             break
     faults.point("push.after_settle")
     if not unresolved:
-        with users_search_path(connection):
+        with triggered.users_search_path(connection):
             rows = {"unit": unit.number}
             write.write(connection, unit.staged, counts, rows, unit.told)
             if last:

@@ -1,17 +1,43 @@
-"""Writing a user's tables, so that the triggers on them find what they name."""
+"""What triggers find when users' tables are written for somebody else."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import ColumnElement, Connection, func, select
 
 from sites.site import SETTINGS
 
 #: What a session has that says nothing else. Functions of PostgreSQL's own are
 #: found before those of users all the same.
 USERS_SEARCH_PATH = '"$user", public'
+
+
+def brought(origin: str, facts: Mapping[str, Any]) -> list[ColumnElement[str]]:
+    """Settings by which our triggers know whose the changes of this transaction are.
+
+    To be selected. They last until the end of the transaction, or until `own`.
+
+    Parameters:
+        origin: the site that they come from.
+        facts: what a queue records of their transaction.
+    """
+    return _whose(origin, json.dumps(facts))
+
+
+def own() -> list[ColumnElement[str]]:
+    """The same for what is changed after it: the session's own changes."""
+    return _whose("", "")
+
+
+def _whose(origin: str, transaction: str) -> list[ColumnElement[str]]:
+    return [
+        func.set_config("snaptide.origin", origin, True),
+        func.set_config("snaptide.transaction", transaction, True),
+    ]
 
 
 @contextmanager

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Row, func, select
+from sqlalchemy import Connection, Row, select
 from sqlalchemy.exc import DBAPIError
 
 from deferred import sqlstate
@@ -27,7 +27,7 @@ from deferred.procedures.steps import Steps, apply
 from masters.apply import Unit
 from masters.detect import Made
 from masters.errors import InvalidNetChange
-from sites import Site, faults, identity
+from sites import Site, faults, identity, triggered
 from sites.errors import NoFreeValue, RowCountMismatch
 from sites.staged import Staged
 
@@ -207,12 +207,7 @@ def _apply(connection: Connection, steps: Steps, error_id: int) -> int:
 
 def _own_again(connection: Connection) -> None:
     """What the caller changes after it is his own, and is queued as such."""
-    connection.execute(
-        select(
-            func.set_config("snaptide.origin", "", True),
-            func.set_config("snaptide.transaction", "", True),
-        )
-    )
+    connection.execute(select(*triggered.own()))
 
 
 def _staged(
