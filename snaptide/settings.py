@@ -345,9 +345,9 @@ class Settings(BaseSettings):
         for name, routine in self.resolution.routines.items():
             routines.register(name, routine)
         for name, procedure in self.procedures.routines.items():
-            procedures.register(name, procedure)
+            procedures.REGISTRY.register(name, procedure)
         for name, hook in self.notification.hooks.items():
-            notification.register(name, hook)
+            notification.REGISTRY.register(name, hook)
         configure(
             Configuration(
                 directory=directory,

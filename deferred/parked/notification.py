@@ -1,11 +1,9 @@
 """Telling people of conflicts that no rule settled: a log event, and their own hooks.
 
-A hook is a function of the operator's: the entry point group `snaptide.notification`
-of an installed package, or a name that the configuration gives as
-`module:function`. It is called where pushes run, after the transaction was parked
-and committed, at least once: what a crash left out is told by the next push. One
-that raises, or takes too long, is logged and asked again by the next pushes; it
-never stops one.
+A hook is a function that the operator installed. It is called where pushes run,
+after the transaction was parked and committed, at least once: what a crash left out
+is told by the next push. One that raises, or takes too long, is logged and asked
+again by the next pushes; it never stops one.
 """
 
 from __future__ import annotations
@@ -23,10 +21,9 @@ from sqlalchemy import Connection, Row, func, select
 
 from deferred.catalog import error_call, error_transaction
 from masters.errors import UnusableRoutine
-from masters.resolution import patience, routines
+from masters.resolution import patience
+from masters.resolution.registry import Registry
 from sites import QualifiedName
-
-GROUP = "snaptide.notification"
 
 #: How long a hook may take for one conflict, and all hooks in one push, in seconds.
 SECONDS = 5.0
@@ -41,8 +38,6 @@ ATTEMPTS = 5
 Image = Mapping[str, str | None]
 
 log = logging.getLogger(__name__)
-
-_registered: dict[str, Hook] = {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,18 +67,7 @@ class UnresolvedConflict:
 #: What it returns does not matter.
 Hook = Callable[[UnresolvedConflict], object]
 
-
-def register(name: str, hook: Hook | str) -> None:
-    """Have a function told of each unresolved conflict.
-
-    Parameters:
-        name: under which it is known in the log.
-        hook: the function, or `module:function` from the configuration.
-
-    Raises:
-        UnusableRoutine: it cannot be imported or called.
-    """
-    _registered[name] = routines.usable(name, hook)
+REGISTRY = Registry[Hook]("snaptide.notification", "hook")
 
 
 def announce(connection: Connection, master: str, origin_id: uuid.UUID) -> None:
@@ -163,13 +147,14 @@ def _conflicts(
 
 
 def _hooks() -> Iterator[tuple[str, Hook]]:
-    yield from _registered.items()
-    for name, entry in routines.installed(GROUP).items():
-        if name not in _registered:
-            try:
-                yield name, routines.usable(name, entry.value)
-            except UnusableRoutine as error:
-                log.warning("Nobody is told by %s: %s", name, error.message)
+    for name in REGISTRY.names():
+        try:
+            hook = REGISTRY.find(name)
+        except UnusableRoutine as error:
+            log.warning("Nobody is told by %s: %s", name, error.message)
+        else:
+            if hook is not None:
+                yield name, hook
 
 
 def _tell(
@@ -181,7 +166,7 @@ def _tell(
         if left <= 0:
             return False
         try:
-            patience.call(f"{GROUP}:{name}", hook, one, min(SECONDS, left))
+            patience.call(f"{REGISTRY.group}:{name}", hook, one, min(SECONDS, left))
         except Exception as error:  # whatever the user's code raises
             log.warning("Hook %s, error %s: %r", name, one.error_id, error)
             return False

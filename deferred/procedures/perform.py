@@ -91,7 +91,7 @@ def _prepared(
     Parameters:
         anything: also a procedure that is not on the list.
     """
-    routine = routines.find(call.name)
+    routine = routines.REGISTRY.find(call.name)
     types = _types(connection, call.arguments)
     if routine is not None:
         values = _values(connection, call.arguments, types)

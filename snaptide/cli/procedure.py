@@ -76,7 +76,7 @@ def list_(ctx: typer.Context, site: SiteName, json: Json = False) -> None:
     program = Program.of(ctx)
     report = Procedures(
         allowed=tuple(deferred.list_procedures(program.site(site))),
-        registered=tuple(routines.names()),
+        registered=tuple(routines.REGISTRY.names()),
     )
     rows = [
         (one.name, "database" if one.present else "dropped", one.allowed_by)

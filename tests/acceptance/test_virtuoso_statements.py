@@ -79,7 +79,7 @@ def rounding() -> Iterator[str]:
 
     routines.register("rounding", routine)
     yield "rounding"
-    routines._registered.pop("rounding")
+    routines.REGISTRY.forget("rounding")
 
 
 def test_d7_5_originator_receives_the_price_that_the_resolver_made(

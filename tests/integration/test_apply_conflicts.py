@@ -278,7 +278,7 @@ def routine() -> Iterator[str]:
 
     routines.register("halve", halve)
     yield "halve"
-    routines._registered.pop("halve")
+    routines.REGISTRY.forget("halve")
 
 
 def test_custom_routine_decides(orders: Directory, routine: str) -> None:
@@ -294,9 +294,8 @@ def test_custom_routine_decides(orders: Directory, routine: str) -> None:
 
 def test_missing_routine_leaves_the_conflict(orders: Directory, routine: str) -> None:
     _group(orders, "qty", "custom", routine=routine)
-    registered = routines._registered.pop("halve")
+    routines.REGISTRY.forget("halve")
     both_change(orders, here="qty = 100", there="qty = 7")
-    routines._registered["halve"] = registered
     [conflict] = _conflicts(orders["hq"])
     assert "halve" in conflict
 

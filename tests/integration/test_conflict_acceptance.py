@@ -157,7 +157,7 @@ def resolvers() -> Iterator[list[str]]:
     routines.register("second", second)
     yield asked
     for name in ("first", "second"):
-        routines._registered.pop(name)
+        routines.REGISTRY.forget(name)
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,7 @@ def decide() -> Iterator[None]:
         routines.register(decision.name, always)
     yield
     for decision in Decision:
-        routines._registered.pop(decision.name)
+        routines.REGISTRY.forget(decision.name)
 
 
 def settle(orders: Directory, there: str, *here: str) -> None:

@@ -259,7 +259,7 @@ def rekeyed() -> Iterator[str]:
 
     routines.register("rekey", rekey)
     yield "rekey"
-    routines._registered.pop("rekey")
+    routines.REGISTRY.forget("rekey")
 
 
 def test_another_key_is_looked_at_again(parts: Directory, rekeyed: str) -> None:

@@ -35,7 +35,7 @@ def orders(sites: Directory) -> Directory:
 @pytest.fixture(autouse=True)
 def _no_hooks() -> Iterator[None]:
     yield
-    notification._registered.clear()
+    notification.REGISTRY.forget("listening")
 
 
 def listen(hook: Hook | None = None) -> Told:
@@ -47,7 +47,7 @@ def listen(hook: Hook | None = None) -> Told:
         if hook is not None:
             hook(conflict)
 
-    notification.register("listening", listening)
+    notification.REGISTRY.register("listening", listening)
     return told
 
 

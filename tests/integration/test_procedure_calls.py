@@ -40,7 +40,7 @@ def orders(sites: Directory) -> Directory:
 @pytest.fixture(autouse=True)
 def no_routines(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let no test find the routines that another one registered."""
-    monkeypatch.setattr(routines, "_registered", {})
+    monkeypatch.setattr(routines.REGISTRY, "_registered", {})
 
 
 def quantities(site: Site) -> list[int]:

@@ -31,7 +31,7 @@ AS 'UPDATE public.orders SET qty = qty / by'
 @pytest.fixture
 def orders(sites: Directory, monkeypatch: pytest.MonkeyPatch) -> Directory:
     """Two orders at both sites, and a function that hq allows; no routines."""
-    monkeypatch.setattr(routines, "_registered", {})
+    monkeypatch.setattr(routines.REGISTRY, "_registered", {})
     link(sites)
     for site in sites.values():
         as_refresh(site, "INSERT INTO orders VALUES (1, 'n1', 10), (2, 'n2', 20)")

@@ -173,7 +173,7 @@ def rude_routine(conflict: Conflict) -> Resolution:
 
 @pytest.fixture(autouse=True)
 def _routine(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(routines, "_registered", {"contract": rude_routine})
+    monkeypatch.setattr(routines.REGISTRY, "_registered", {"contract": rude_routine})
 
 
 def built(name: str) -> resolution.Method:

@@ -8,14 +8,14 @@ import pytest
 
 from masters.conflict import Conflict, Decision, Resolution
 from masters.errors import InvalidParameter, UnknownRoutine, UnusableRoutine
-from masters.resolution import register, routines
+from masters.resolution import register, registry, routines
 from masters.resolution.custom import Custom
 from tests.unit.conflicts import delete_conflict, update_conflict
 
 
 @pytest.fixture(autouse=True)
 def _no_routines(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(routines, "_registered", {})
+    monkeypatch.setattr(routines.REGISTRY, "_registered", {})
 
 
 def site_wins(conflict: Conflict) -> Resolution:
@@ -142,12 +142,11 @@ def test_a_name_stands_for_one_routine():
 
 
 def test_installed_packages_declare_routines(monkeypatch):
-    entry = EntryPoint("installed", f"{__name__}:site_wins", routines.GROUP)
-    monkeypatch.setattr(routines, "installed", lambda _: {"installed": entry})
-    routines._loaded.cache_clear()
+    entry = EntryPoint("installed", f"{__name__}:site_wins", routines.REGISTRY.group)
+    monkeypatch.setattr(registry, "installed", lambda _: {"installed": entry})
     method = Custom.build({"routine": "installed"}, ["price"])
     assert method(update_conflict()).decision is Decision.SITE_WINS
-    assert routines.names() == ["installed"]
+    assert routines.REGISTRY.names() == ["installed"]
 
 
 def test_an_unknown_routine_is_refused_when_the_rule_is_added():

@@ -28,7 +28,7 @@ def hanging(gate: threading.Event) -> Iterator[str]:
 
     routines.register("hanging", hang)
     yield "hanging"
-    routines._registered.pop("hanging")
+    routines.REGISTRY.forget("hanging")
 
 
 def test_routine_that_hangs_is_undecided(hanging: str, gate: threading.Event) -> None:
@@ -53,7 +53,7 @@ def test_exit_of_a_routine_is_not_the_workers() -> None:
     answer = build("custom", Kind.UPDATE, {"routine": "leave"}, ["price"])(
         update_conflict()
     )
-    routines._registered.pop("leave")
+    routines.REGISTRY.forget("leave")
     assert answer.decision is Decision.UNDECIDED
     assert "SystemExit" in answer.reason or "RuntimeError" in answer.reason
 

@@ -24,7 +24,7 @@ CLASSES = {
 
 @pytest.fixture(autouse=True)
 def _no_routines(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(routines, "_registered", {})
+    monkeypatch.setattr(routines.REGISTRY, "_registered", {})
 
 
 def settle(*orders: tuple[int, Resolution]) -> tuple[RowResolution, list[int]]:

@@ -25,7 +25,7 @@ SALE = ("price", "updated")
 
 @pytest.fixture(autouse=True)
 def _no_routines(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(routines, "_registered", {})
+    monkeypatch.setattr(routines.REGISTRY, "_registered", {})
 
 
 def group_rule(
