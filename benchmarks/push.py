@@ -12,7 +12,7 @@ import masters
 from benchmarks import push_by_hand
 from benchmarks.pairs import Against, Result, Side, alternate
 from benchmarks.setting import ROW, create_orders, directory, tidy
-from deferred.queues import queue
+from deferred.queues import define
 from sites import Directory, QualifiedName
 from sites.table import describe
 
@@ -162,7 +162,7 @@ def link(sites: Directory, table: str = "orders") -> None:
             )
         )
         base = describe(connection, name)
-        queue.create_queue(
+        define.create_queue(
             connection,
             snapshot=table,
             base=base,

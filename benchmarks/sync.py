@@ -14,7 +14,7 @@ from sqlalchemy import text
 import deferred
 from benchmarks.pairs import Result, compared
 from benchmarks.setting import create_orders, directory
-from deferred.queues import queue
+from deferred.queues import define
 from sites import Directory, Site, names
 from sites.table import describe
 
@@ -71,7 +71,7 @@ def _link(sites: Directory) -> None:
             )
         )
         base = describe(connection, names.parse("orders"))
-        queue.create_queue(
+        define.create_queue(
             connection,
             snapshot="orders",
             base=base,

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 from sqlalchemy import Connection
 
-from deferred.queues import queue
+from deferred.queues import define
 from groups import group as groups
 from groups import paths, shape
 from groups.arrange import arrange, leave
@@ -203,7 +203,7 @@ def remove_master(home: Site, name: str, master: str, *, force: bool = False) ->
         if not group.master(master).joined:
             # Pushes to it were paused while its rows were to be copied.
             for connection in connections.values():
-                queue.pause_destination(connection, master, paused=False)
+                define.pause_destination(connection, master, paused=False)
         return changed(
             group,
             masters=tuple(one for one in group.masters if one.name != master),

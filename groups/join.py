@@ -17,7 +17,7 @@ from sqlalchemy import Connection, select
 
 import deferred
 from deferred.pushing.push import destinations
-from deferred.queues import queue
+from deferred.queues import define
 from groups import group as groups
 from groups import shape
 from groups.change import (
@@ -191,8 +191,8 @@ def _opened(group: Group, connections: Connections, master: str) -> Group:
 
 
 def _pause(connection: Connection, master: str, *, paused: bool) -> None:
-    queue.know_destination(connection, master)
-    queue.pause_destination(connection, master, paused=paused)
+    define.know_destination(connection, master)
+    define.pause_destination(connection, master, paused=paused)
 
 
 def _push(home: Site, group: Group) -> None:

@@ -11,7 +11,7 @@ from psycopg import errors as pg
 from sqlalchemy import Connection, select
 from sqlalchemy.dialects import postgresql
 
-from deferred.queues import covered, queue
+from deferred.queues import covered, define, queue
 from masters.snapshot_log import ROWID
 from sites import ddl, roles, transport, triggers
 from sites.catalog import SCHEMA
@@ -86,7 +86,7 @@ def open_to_users(
         snapshot.condition,
     )
     if snapshot.updatable:
-        queue.create_queue(
+        define.create_queue(
             connection,
             snapshot=snapshot.key,
             base=base,
@@ -152,7 +152,7 @@ def drop(connection: Connection, snapshot: Snapshot, *, force: bool) -> None:
     """
     ddl.drop_view(connection, snapshot.qualified)
     ddl.drop_view(connection, QualifiedName(SCHEMA, snapshot.log_view))
-    queue.drop_queue(connection, snapshot.key, force=force)
+    define.drop_queue(connection, snapshot.key, force=force)
     ddl.drop_table(connection, snapshot.base)
     triggers.remove(connection, _guard_function(snapshot))
     ddl.drop_table(connection, QualifiedName(SCHEMA, snapshot.extra_table))

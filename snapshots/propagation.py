@@ -12,7 +12,7 @@ from sqlalchemy import Connection
 
 import deferred
 from deferred.coordinator.refusal import notifying_triggers
-from deferred.queues import queue
+from deferred.queues import define, queue
 from sites import identity, locks
 from sites.site import OLDEST_VERSION, Site
 from snapshots import refresh_group, snapshot
@@ -167,11 +167,11 @@ def _switch(site: Site, group: RefreshGroup, *, synchronous: bool) -> int:
         with attempt, site.begin() as connection:
             locks.briefly(connection)
             queues = _queues(connection, group)
-            queue.lock_writers(connection, queues)
+            define.lock_writers(connection, queues)
             waiting = sum(queue.undelivered_calls(connection, one) for one in queues)
             if waiting and synchronous:
                 return waiting
             for one in queues:
-                queue.set_synchronous(connection, one, synchronous=synchronous)
+                define.set_synchronous(connection, one, synchronous=synchronous)
             refresh_group.set_synchronous(connection, group.name, synchronous)
     return 0

@@ -11,7 +11,7 @@ from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, text
 
-from deferred.queues import queue
+from deferred.queues import define
 from masters import snapshot_log
 from sites import faults, identity, locks
 from sites.catalog import SCHEMA
@@ -53,7 +53,7 @@ def _upgrade(connection: Connection, name: str, revision: str) -> None:
     command.upgrade(_config(connection), revision)
     if revision == "head":
         snapshot_log.replace_functions(connection)
-        queue.replace_functions(connection)
+        define.replace_functions(connection)
     identity.record(connection, name)
     faults.point("site_upgrade.before_commit")
 

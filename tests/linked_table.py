@@ -11,7 +11,7 @@ import psycopg
 from psycopg import sql
 
 import masters
-from deferred.queues import queue
+from deferred.queues import define
 from deferred.queues.queue import Queue
 from sites import Site, names
 from sites.table import describe
@@ -57,7 +57,7 @@ def link(
         extra = names.derived("extra$_", name)
         _create_extra(connection, extra, [base.column(k).type for k in base.key])
         carried = tuple(carried or base.names)
-        return queue.create_queue(
+        return define.create_queue(
             connection,
             snapshot=str(name),
             base=base,

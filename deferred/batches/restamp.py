@@ -32,7 +32,8 @@ from deferred.catalog import (
     procedure_call,
     route,
 )
-from deferred.queues.queue import Queue, list_queues, show_calls
+from deferred.queues.define import show_calls
+from deferred.queues.queue import Queue, list_queues
 from sites import position
 from sites.catalog import SCHEMA
 from sites.position import STRETCH

@@ -14,7 +14,7 @@ from sqlalchemy import ColumnElement, Connection, Row, func, select
 
 from deferred.catalog import deferred_transaction, delivery, destination
 from deferred.errors import NoSuchDestination
-from deferred.queues import queue
+from deferred.queues import define
 from deferred.queues.queue import call_numbers
 from sites import Site, identity, position
 from sites.catalog import SCHEMA
@@ -119,7 +119,7 @@ def set_disabled(site: Site, name: str, *, disabled: bool) -> Backlog:
     """
     with site.begin() as connection:
         identity.read(connection)
-        queue.pause_destination(connection, name, paused=disabled)
+        define.pause_destination(connection, name, paused=disabled)
         return backlog_of(connection, name)
 
 

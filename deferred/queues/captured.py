@@ -7,19 +7,17 @@ coordinator that knew the queues by itself could miss the newest.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import sqlalchemy as sa
 from psycopg import sql
 from sqlalchemy import ColumnElement, Connection, Select, Text, cast, literal, select
 from sqlalchemy.dialects.postgresql import ARRAY, array
 
+from deferred.queues.queue import Queue
 from sites.catalog import SCHEMA
 from sites.sql import load
 from sites.transport import literal_text, raw
-
-if TYPE_CHECKING:
-    from deferred.queues.queue import Queue
 
 FUNCTION = "captured_calls"
 

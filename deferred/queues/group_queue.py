@@ -15,7 +15,7 @@ from sqlalchemy.dialects.postgresql import insert
 
 from deferred.catalog import delivery, destination, route
 from deferred.catalog import queue as queue_catalog
-from deferred.queues import queue
+from deferred.queues import define, queue
 from deferred.queues.queue import Queue
 from sites import QualifiedName, ddl, names, triggers, wide
 from sites.catalog import SCHEMA
@@ -56,13 +56,13 @@ def arrange(
         sa.update(queue_catalog).where(mine).values(error_action=error_action)
     )
     for to in routes:
-        queue.know_destination(connection, to)
-    capture = queue.capture_of(connection, found(connection, table.qualified)[0])
+        define.know_destination(connection, to)
+    capture = define.capture_of(connection, found(connection, table.qualified)[0])
     if made:
         triggers.install_queue(connection, capture)
     else:
         triggers.replace_queue_function(connection, capture)
-    queue.show_calls(connection)
+    define.show_calls(connection)
 
 
 def found(connection: Connection, table: QualifiedName) -> list[Queue]:
@@ -83,7 +83,7 @@ def remove(connection: Connection, table: QualifiedName) -> None:
     name = names.derived("def$_", table)
     connection.execute(sa.delete(queue_catalog).where(queue_catalog.c.id == number))
     _note_forgotten(connection, {way.destination for way in ways})
-    queue.show_calls(connection)
+    define.show_calls(connection)
     triggers.remove(connection, name)
     wide.drop(connection, QualifiedName(SCHEMA, name))
     ddl.drop_view(connection, queue.group_view(table))
@@ -93,7 +93,7 @@ def _create(
     connection: Connection, group: str, table: Table, columns: Sequence[str]
 ) -> int:
     name = names.derived("def$_", table.qualified)
-    queue.create_table(connection, name, table, columns)
+    define.create_table(connection, name, table, columns)
     ddl.create_checked_view(
         connection, queue.group_view(table.qualified), table.qualified, columns, None
     )

@@ -7,7 +7,7 @@ on the catalog; the chain of migrations makes them once.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import (
@@ -23,12 +23,10 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import JSONB, array
 
 from deferred.catalog import procedure_call
+from deferred.queues.queue import Queue
 from sites import QualifiedName, views
 from sites.catalog import SCHEMA
 from sites.types import Xid8
-
-if TYPE_CHECKING:
-    from deferred.queues.queue import Queue
 
 DEFCALL = QualifiedName(SCHEMA, "defcall")
 DEFLOAD = QualifiedName(SCHEMA, "defload")

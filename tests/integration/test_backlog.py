@@ -4,7 +4,7 @@ from collections.abc import Callable
 from datetime import timedelta
 
 import deferred
-from deferred.queues import backlog, queue
+from deferred.queues import backlog, define
 from sites import Directory, Site
 from tests.linked_table import link, run
 
@@ -30,7 +30,7 @@ def test_nothing_is_left_of_a_queue_that_was_dropped_full(sites: Directory) -> N
     run(sites["jfk"], "INSERT INTO orders (id) VALUES (1)")
     assert _waiting(sites["jfk"]) == ["hq"]
     with sites["jfk"].begin() as connection:
-        queue.drop_queue(connection, "orders", force=True)
+        define.drop_queue(connection, "orders", force=True)
     assert deferred.push(sites["jfk"], "hq").transactions == 0
     assert _waiting(sites["jfk"]) == []
     deferred.purge(sites["jfk"], retention=timedelta(0))

@@ -6,7 +6,7 @@ import pytest
 
 import deferred
 import deferred.errors
-from deferred.queues import queue
+from deferred.queues import define, queue
 from deferred.queues.backlog import waiting_destinations
 from sites import Directory, Site
 from tests.fix_moments import Moments
@@ -98,7 +98,7 @@ def _push_until(jfk: Site, moments: Moments, moment: str | None) -> None:
 def _drop(jfk: Site, name: str) -> None:
     with jfk.begin() as connection:
         assert queue.find_queue(connection, name) is not None
-        queue.drop_queue(connection, name, force=True)
+        define.drop_queue(connection, name, force=True)
 
 
 def _waiting(jfk: Site) -> list[str]:

@@ -6,7 +6,7 @@ import pytest
 
 import deferred
 from deferred.errors import PositionMismatch, QueueNotEmpty
-from deferred.queues import covered, queue
+from deferred.queues import covered, define, queue
 from sites import Directory, Site
 from tests.linked_table import as_refresh, link, queued, run
 
@@ -125,9 +125,9 @@ def test_calls_within_retention_are_pushed_to_a_restored_master(
 def test_queue_with_calls_on_their_way_is_not_dropped(jfk: Site) -> None:
     run(jfk, "UPDATE orders SET qty = 3 WHERE id = 1")
     with jfk.begin() as connection, pytest.raises(QueueNotEmpty, match="1 calls"):
-        queue.drop_queue(connection, "orders")
+        define.drop_queue(connection, "orders")
     with jfk.begin() as connection:
-        queue.drop_queue(connection, "orders", force=True)
+        define.drop_queue(connection, "orders", force=True)
     run(jfk, "UPDATE orders SET qty = 4")
     assert run(jfk, "SELECT count(*) FROM snaptide.defcall") == [(0,)]
     assert queued(jfk) == 0

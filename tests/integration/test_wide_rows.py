@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 import deferred
-from deferred.queues import queue
+from deferred.queues import define
 from sites import Directory, Site, wide
 from snaptide.doctor import pages
 from tests.linked_table import link, parked, rows, run, run_everywhere
@@ -96,5 +96,5 @@ def test_nothing_is_left_of_a_wide_queue(sites: Directory) -> None:
     deferred.purge(jfk, retention=timedelta(0), fold_after=timedelta(0))
     assert run(jfk, 'SELECT count(*) FROM snaptide."def$_orders"') == [(0,)]
     with jfk.begin() as connection:
-        queue.drop_queue(connection, "orders")
+        define.drop_queue(connection, "orders")
     assert run(jfk, wide) == [(0,)]

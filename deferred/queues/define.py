@@ -1,0 +1,234 @@
+"""Creating, altering and dropping queues, and the destinations that they name."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+
+import sqlalchemy as sa
+from sqlalchemy import Connection, func, select
+
+from deferred.catalog import (
+    destination,
+    route,
+)
+from deferred.catalog import queue as queue_catalog
+from deferred.errors import QueueNotEmpty
+from deferred.queues import captured, views
+from deferred.queues.described import described
+from deferred.queues.queue import Queue, find_queue, list_queues, undelivered_calls
+from masters.errors import UnknownColumn
+from masters.snapshot_log import ROWID
+from sites import QualifiedName, locks, names, triggers, wide
+from sites.catalog import SCHEMA
+from sites.errors import UnknownTable
+from sites.table import Column, Table
+from sites.types import NativeType, Xid8
+
+
+def create_queue(
+    connection: Connection,
+    *,
+    snapshot: str,
+    base: Table,
+    destination: str,
+    target: QualifiedName,
+    columns: Sequence[str],
+    identity: Sequence[str],
+    partial: bool,
+    extra_table: str,
+    refuse_new_keys: bool,
+    synchronous: bool = False,
+) -> Queue:
+    """Queue the changes of a snapshot's base table from now on.
+
+    Writes the queue table, its triggers, the catalog, and what shows calls.
+
+    Parameters:
+        columns: of the base table, to be carried; generated ones are not.
+        identity: the columns among them that identify a row.
+        partial: the master has columns that are not carried.
+        refuse_new_keys: a change of key would lose what the master has in them.
+        synchronous: refuse changes outside coordinated transactions.
+    """
+    table = names.derived("def$_", names.parse(snapshot))
+    create_table(connection, table, base, columns)
+    triggers.install_queue(
+        connection,
+        triggers.QueueCapture(
+            table=base,
+            view=names.parse(snapshot),
+            queue=table,
+            destinations=(destination,),
+            extra=extra_table,
+            identity=tuple(identity),
+            columns=tuple(columns),
+            refuse_new_keys=refuse_new_keys,
+            synchronous=synchronous,
+        ),
+    )
+    queue_id = connection.scalar(
+        sa.insert(queue_catalog)
+        .values(
+            snapshot=snapshot,
+            base_schema=base.schema,
+            base_table=base.name,
+            queue_table=table,
+            extra_table=extra_table,
+            target_schema=target.schema,
+            target_table=target.name,
+            columns=list(columns),
+            identity_columns=list(identity),
+            partial=partial,
+            synchronous=synchronous,
+        )
+        .returning(queue_catalog.c.id)
+    )
+    connection.execute(
+        sa.insert(route).values(queue_id=queue_id, destination=destination)
+    )
+    know_destination(connection, destination)
+    show_calls(connection)
+    created = find_queue(connection, snapshot)
+    assert created is not None
+    return created
+
+
+def drop_queue(connection: Connection, snapshot: str, *, force: bool = False) -> None:
+    """Stop queueing a snapshot's changes, and forget its calls.
+
+    Raises:
+        QueueNotEmpty: calls are not delivered yet, and `force` is not set.
+    """
+    found = find_queue(connection, snapshot)
+    if found is None:
+        return
+    waiting = undelivered_calls(connection, found)
+    if waiting and not force:
+        raise QueueNotEmpty(
+            f"{waiting} calls of snapshot {snapshot} are not delivered yet.",
+            snapshot=snapshot,
+            calls=waiting,
+        )
+    connection.execute(sa.delete(queue_catalog).where(queue_catalog.c.id == found.id))
+    show_calls(connection)
+    triggers.remove(connection, found.queue_table)
+    wide.drop(connection, QualifiedName(SCHEMA, found.queue_table))
+
+
+def set_synchronous(connection: Connection, queue: Queue, *, synchronous: bool) -> None:
+    """Refuse changes outside coordinated transactions from now on, or take them again.
+
+    Call it behind `lock_writers`. Writes the catalog, the trigger's function, and
+    what shows calls.
+
+    Raises:
+        UnknownTable, UnknownColumn: the base table, or one of its columns, is gone.
+    """
+    capture = capture_of(connection, queue, synchronous=synchronous)
+    triggers.replace_queue_function(connection, capture)
+    connection.execute(
+        sa.update(queue_catalog)
+        .where(queue_catalog.c.id == queue.id)
+        .values(synchronous=synchronous)
+    )
+    show_calls(connection)
+
+
+def lock_writers(connection: Connection, queues: Sequence[Queue]) -> None:
+    """Wait for those who write to the snapshots, and let no other begin."""
+    for queue in queues:
+        locks.against_writers(connection, queue.base)
+
+
+def replace_functions(connection: Connection) -> None:
+    """Have all queues record as this version of the program does.
+
+    One whose base table has lost a column stays as it is: `snaptide doctor` finds it.
+    """
+    for queue in list_queues(connection):
+        with suppress(UnknownTable, UnknownColumn):
+            capture = capture_of(connection, queue, synchronous=queue.synchronous)
+            triggers.replace_queue_function(connection, capture)
+    show_calls(connection)
+
+
+def know_destination(connection: Connection, name: str) -> None:
+    """Have a destination's windows begin now, if it has none yet."""
+    known = select(destination.c.name).where(destination.c.name == name)
+    if connection.scalar(known) is None:
+        connection.execute(
+            sa.insert(destination).values(
+                name=name, window_end=func.pg_current_snapshot()
+            )
+        )
+
+
+def pause_destination(connection: Connection, name: str, *, paused: bool) -> None:
+    """Push nothing to a destination, or again."""
+    mine = destination.c.name == name
+    connection.execute(sa.update(destination).where(mine).values(disabled=paused))
+
+
+def create_table(
+    connection: Connection, name: str, base: Table, columns: Sequence[str]
+) -> None:
+    """Create the table that calls are written to."""
+    images = [
+        sa.Column(recorded, _image_type(base.column(column)))
+        for side in ("o", "n")
+        for recorded, column in zip(
+            triggers.numbered(side, columns), columns, strict=True
+        )
+    ]
+    table = sa.Table(
+        name,
+        sa.MetaData(),
+        sa.Column("call_no", sa.BigInteger, nullable=False),
+        sa.Column("xid", Xid8(), nullable=False, index=True),
+        sa.Column("kind", NativeType('"char"'), nullable=False),
+        sa.Column("moved", sa.Boolean, nullable=False),
+        schema=SCHEMA,
+    )
+    wide.create(connection, table, images, wide=wide.overflows(base, columns))
+
+
+def show_calls(connection: Connection) -> None:
+    """Let people and coordinators see the calls of exactly the present queues."""
+    queues = list_queues(connection)
+    views.replace_defcall(connection, queues)
+    views.replace_defload(connection, queues)
+    mine = [one for one in queues if one.replication_group is None]
+    captured.replace_captured_calls(connection, mine)
+
+
+def capture_of(
+    connection: Connection, queue: Queue, *, synchronous: bool = False
+) -> triggers.QueueCapture:
+    """What the triggers of a queue record.
+
+    Raises:
+        UnknownTable, UnknownColumn: the table, or one of its columns, is gone.
+    """
+    mine = route.c.queue_id == queue.id
+    forwarded = select(route.c.source).where(mine).distinct()
+    own = select(route.c.destination).where(mine, route.c.source == "")
+    return triggers.QueueCapture(
+        table=described(connection, queue.base, queue.columns),
+        view=queue.view,
+        queue=queue.queue_table,
+        destinations=tuple(connection.scalars(own.order_by("destination"))),
+        extra=queue.extra_table,
+        identity=queue.identity_columns,
+        columns=queue.columns,
+        refuse_new_keys=queue.partial and queue.identity_columns != (ROWID,),
+        synchronous=synchronous,
+        group=queue.replication_group,
+        forwarded=tuple(connection.scalars(forwarded.order_by(route.c.source))),
+    )
+
+
+def _image_type(column: Column) -> NativeType:
+    """The collation comes along: it may say which keys are equal."""
+    collated = f" COLLATE {column.collation}" if column.collation else ""
+    return NativeType(column.recorded + collated)
