@@ -3,12 +3,13 @@
 For a moment nobody may write, nothing is on its way, and so all masters have the same
 rows. In that moment the copy's view of one master is taken, and at every master the
 queue for the new one begins. Users go on while the rows are copied; nothing is pushed
-to the new master before they are all there, in one transaction.
+to the new master, and its users are refused, before they are all there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import uuid
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 
@@ -18,8 +19,8 @@ from sqlalchemy import Connection, select
 import deferred
 from deferred.pushing.push import destinations
 from deferred.queues import define
+from groups import copying, shape
 from groups import group as groups
-from groups import shape
 from groups.change import (
     Connections,
     administered,
@@ -29,11 +30,11 @@ from groups.change import (
 )
 from groups.define import forget_former, refuse_other_group, remove_master
 from groups.errors import GroupBusy, MasterExists, NotEmpty
+from groups.everywhere import exclusively
 from groups.group import Group, Master, changed
-from sites import QualifiedName, Site, faults, identity, transport, triggered
+from sites import QualifiedName, Site, faults, identity
 from sites.activity import Progress
-from sites.table import Table, describe
-from sites.write import parents_first
+from sites.table import describe
 
 #: How often all masters push before users are too quick for it.
 ATTEMPTS = 20
@@ -75,26 +76,42 @@ def join_master(
         BadPaths: `via` is read-only.
         NotEmpty, TablesDiffer, CannotReplicate: and nothing was changed.
         GroupBusy: users are quicker than the pushes; nothing was changed.
+        GroupChanging: somebody else lets it join.
+        LoadFailed: its tables do not take the rows.
     """
-    before = administered(home, name)
     model = home.peer(source or home.name)
-    before.master(model.name)
-    if master in before.names:
-        if before.master(master).joined:
-            raise MasterExists(
-                f"{master} is a master of {name} already.", master=master
-            )
-        # In this order: who is a master still is emptied again, if this is cut off.
-        _empty(home.peer(master), name, model.name, before.tables)
-        faults.point("group_join.after_empty")
-        remove_master(home, name, master, force=True)
-    with ExitStack() as stack:
+    id_ = administered(home, name).id
+    with exclusively(home, uuid.uuid5(id_, master)), ExitStack() as stack:
+        before = administered(home, name)
+        before.master(model.name)
+        if master in before.names:
+            _take_back(home, before, master, model.name)
         view = _begun(home, model, name, master, via, stack)
         faults.point("group_join.after_begin")
-        rows = _copy(view, model, home.peer(master), name, before.tables, progress)
-    faults.point("group_join.after_copy")
-    change(home, name, lambda group, connections: _opened(group, connections, master))
+        rows = copying.copy(
+            view, model, home.peer(master), administered(home, name), progress
+        )
+        faults.point("group_join.after_copy")
+        change(
+            home, name, lambda group, connections: _opened(group, connections, master)
+        )
     return JoinReport(group=name, master=master, copied_from=model.name, rows=rows)
+
+
+def _take_back(home: Site, group: Group, master: str, model: str) -> None:
+    """Make a site that was to join none again, with empty tables.
+
+    Raises:
+        MasterExists: it has joined.
+    """
+    if group.master(master).joined:
+        raise MasterExists(
+            f"{master} is a master of {group.name} already.", master=master
+        )
+    # In this order: who is a master still is emptied again, if this is cut off.
+    copying.empty(home.peer(master), group, model)
+    faults.point("group_join.after_empty")
+    remove_master(home, group.name, master, force=True)
 
 
 def _begun(
@@ -148,36 +165,9 @@ def _one_moment(model: Site) -> Iterator[Connection]:
         yield view
 
 
-def _copy(
-    view: Connection,
-    model: Site,
-    to: Site,
-    group: str,
-    tables: Sequence[QualifiedName],
-    progress: Progress | None,
-) -> int:
-    """Copy all rows in one transaction, parents first."""
-    known = {name: describe(view, name) for name in tables}
-    total = 0
-    with to.begin() as target:
-        _bring(target, group, model.name)
-        for name in parents_first(list(known.values())):
-            total += _copy_table(view, known[name], target)
-            if progress is not None:
-                progress(total, None, "rows")
-        faults.point("group_join.before_commit")
-    return total
-
-
-def _copy_table(view: Connection, table: Table, target: Connection) -> int:
-    columns = shape.carried(table)
-    rows = table.sql()
-    wanted = select(*(rows.c[name] for name in columns))
-    return transport.copy(view, wanted, target, rows, columns)
-
-
 def _opened(group: Group, connections: Connections, master: str) -> Group:
     """Let users of the new master write, and the others push to it."""
+    group.master(master)
     for sender, connection in connections.items():
         if sender != master:
             _pause(connection, master, paused=False)
@@ -201,21 +191,6 @@ def _push(home: Site, group: Group) -> None:
         for to in destinations(site):
             if to in group.names:
                 deferred.push(site, to)
-
-
-def _bring(connection: Connection, group: str, model: str) -> None:
-    """Change the group's tables in this transaction as a push of a master does."""
-    facts = {"sources": {group: model}}
-    connection.execute(select(*triggered.brought(model, facts)))
-
-
-def _empty(site: Site, group: str, model: str, tables: Sequence[QualifiedName]) -> None:
-    """Delete what an interrupted copy may have left."""
-    with site.begin() as connection:
-        _bring(connection, group, model)
-        known = {name: describe(connection, name) for name in tables}
-        for name in reversed(parents_first(list(known.values()))):
-            connection.execute(sa.delete(known[name].sql()))
 
 
 def _refuse_rows(connection: Connection, name: QualifiedName, master: str) -> None:

@@ -25,19 +25,25 @@ def brought(origin: str, facts: Mapping[str, Any]) -> list[ColumnElement[str]]:
         origin: the site that they come from.
         facts: what a queue records of their transaction.
     """
+    return _select(as_brought(origin, facts))
+
+
+def as_brought(origin: str, facts: Mapping[str, Any]) -> dict[str, str]:
+    """The same settings, for who sets them in a session that is not ours."""
     return _whose(origin, json.dumps(facts))
 
 
 def own() -> list[ColumnElement[str]]:
     """The same for what is changed after it: the session's own changes."""
-    return _whose("", "")
+    return _select(_whose("", ""))
 
 
-def _whose(origin: str, transaction: str) -> list[ColumnElement[str]]:
-    return [
-        func.set_config("snaptide.origin", origin, True),
-        func.set_config("snaptide.transaction", transaction, True),
-    ]
+def _whose(origin: str, transaction: str) -> dict[str, str]:
+    return {"snaptide.origin": origin, "snaptide.transaction": transaction}
+
+
+def _select(settings: Mapping[str, str]) -> list[ColumnElement[str]]:
+    return [func.set_config(name, value, True) for name, value in settings.items()]
 
 
 @contextmanager

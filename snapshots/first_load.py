@@ -10,7 +10,7 @@ from sites import ddl, ranges, roles
 from sites.activity import Progress
 from sites.site import Site
 from sites.transport import copy_in, literal_text
-from snapshots import base_table, difference, images
+from snapshots import base_table, images, parallel_copy
 from snapshots.definition import Definition
 from snapshots.errors import FirstLoadByAnother
 from snapshots.window import Member
@@ -45,13 +45,12 @@ def copy(
         FirstLoadByAnother: the site's user does not own the table.
         LoadFailed: a range could not be copied.
     """
-    from snapshots.spark.load import CopyJob, copy_ranges, forget
+    from snapshots.spark.load import CopyJob
 
     load_id = uuid.uuid5(_LOADS, str(member.snapshot.base))
     with site.begin() as connection:
         _refuse_another(connection, member)
-        # Tasks may have outlived the process whose load they were: wait for them.
-        forget(connection, load_id)
+        parallel_copy.end(connection, load_id)
         ddl.truncate(connection, member.snapshot.base)
     parts = ranges.ctid_ranges(reader, member.snapshot.master)
     target = copy_in(member.base.sql(), member.carried).as_string()
@@ -59,15 +58,7 @@ def copy(
         CopyJob(select=literal_text(images.rows_of(member, part)), copy=target)
         for part in parts
     ]
-    return copy_ranges(
-        difference.session(),
-        master.libpq_uri(),
-        site.libpq_uri(),
-        jobs,
-        moment,
-        progress,
-        load_id=load_id,
-    )
+    return parallel_copy.run(master, site, jobs, moment, load_id, progress)
 
 
 def _refuse_another(connection: Connection, member: Member) -> None:

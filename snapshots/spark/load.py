@@ -1,4 +1,4 @@
-"""The first load of a snapshot: ranges of the master, copied by Spark's tasks.
+"""Rows copied by Spark's tasks: a snapshot's first load, the tables of a new master.
 
 A task pipes COPY of one database into COPY of another and looks at nothing in
 between. Spark may run a task twice, at once or one after the other, even after
@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import threading
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import psycopg
 import pyarrow as pa
@@ -37,12 +37,16 @@ _POLL_SECONDS = 0.5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopyJob:
-    """One range of a first load."""
+    """One range of a table, or a whole one; written in one transaction."""
 
     #: A query at the source, without COPY.
     select: str
     #: `COPY table (columns) FROM STDIN` at the target.
     copy: str
+    #: of the transaction at the target, by name
+    settings: Mapping[str, str] = field(default_factory=dict)
+    #: what is copied in the same transaction, after it
+    then: tuple[CopyJob, ...] = ()
 
 
 def copy_ranges(
@@ -120,7 +124,9 @@ def copy_range(
     with begin(target_uri) as target:
         if not _is_open(target, load) or not _claims(target, load, number):
             return 0
-        rows = _pipe(source_uri, transport.raw(target), job, snapshot)
+        for name, value in job.settings.items():
+            target.execute(sa.select(sa.func.set_config(name, value, True)))
+        rows = _pipe(source_uri, transport.raw(target), (job, *job.then), snapshot)
         of_range = (load_range.c.load_id == load) & (load_range.c.range_no == number)
         target.execute(sa.update(load_range).where(of_range).values(rows=rows))
         return rows
@@ -146,21 +152,29 @@ def _claim(load: uuid.UUID, number: int) -> dict[str, object]:
 def _pipe(
     source_uri: str,
     target: psycopg.Connection[tuple[object, ...]],
-    job: CopyJob,
+    jobs: Sequence[CopyJob],
     snapshot: str,
 ) -> int:
-    out = sql.SQL("COPY ({}) TO STDOUT").format(sql.SQL(job.select))
     with psycopg.connect(source_uri, prepare_threshold=None) as source:
         source.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
         source.read_only = True
         moment = sql.SQL("SET TRANSACTION SNAPSHOT {}").format(sql.Literal(snapshot))
         source.execute(moment)
-        with source.cursor() as reader, target.cursor() as writer:
-            into = sql.SQL(job.copy)
-            with reader.copy(out) as rows, writer.copy(into) as sink:
-                for block in rows:
-                    sink.write(block)
-            return writer.rowcount
+        return sum(_copy(source, target, job) for job in jobs)
+
+
+def _copy(
+    source: psycopg.Connection[tuple[object, ...]],
+    target: psycopg.Connection[tuple[object, ...]],
+    job: CopyJob,
+) -> int:
+    out = sql.SQL("COPY ({}) TO STDOUT").format(sql.SQL(job.select))
+    with source.cursor() as reader, target.cursor() as writer:
+        into = sql.SQL(job.copy)
+        with reader.copy(out) as rows, writer.copy(into) as sink:
+            for block in rows:
+                sink.write(block)
+        return writer.rowcount
 
 
 def _task(

@@ -13,6 +13,8 @@ from snaptide.cli import app
 from tests.fix_worker import WriteSettings
 from tests.linked_table import ORDERS, rows, run
 
+pytestmark = pytest.mark.usefixtures("spark")
+
 Call = Callable[..., Any]
 
 

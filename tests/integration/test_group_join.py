@@ -1,6 +1,9 @@
 """A master joins while the others work: its rows are copied, its queues begin there."""
 
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from itertools import count
 from typing import Any
 
 import psycopg
@@ -9,12 +12,14 @@ import pytest
 import deferred
 import groups
 from deferred.errors import DestinationDisabled
-from groups import join
+from groups import copying
 from groups.errors import BadPaths, NoSuchMaster, NotEmpty
-from sites import Directory, faults
+from sites import Directory, faults, ranges
 from sites.faults import InjectedFault
 from tests.grouped import GROUP, assert_masters_equal, found_group, push_all
 from tests.linked_table import ORDERS, run
+
+pytestmark = pytest.mark.usefixtures("spark")
 
 TEN = "INSERT INTO orders (id, qty) SELECT n, 0 FROM generate_series(1, 10) n"
 
@@ -45,7 +50,7 @@ def test_users_write_while_rows_are_copied(
     three: Directory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is written between the moment of the copy and its end comes by push."""
-    copied = join._copy
+    copied = copying.copy
 
     def write_first(*arguments: Any) -> int:
         run(three["hq"], "UPDATE orders SET qty = qty + 10 WHERE id < 5")
@@ -56,18 +61,95 @@ def test_users_write_while_rows_are_copied(
             deferred.push(three["lax"], "bos")
         return copied(*arguments)
 
-    monkeypatch.setattr(join, "_copy", write_first)
+    monkeypatch.setattr(copying, "copy", write_first)
     assert groups.join_master(three["hq"], GROUP, "bos", via="lax").rows == 10
     push_all(three)
     rows = assert_masters_equal(three, "hq", "lax", "bos")
     assert sorted(row[2] for row in rows) == [0, 0, 0, 0, 0, 10, 10, 10, 11]
 
 
+def test_writers_at_all_masters_lose_nothing(
+    three: Directory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They begin before the first row is copied, and end after the last one."""
+    copied, over = copying.copy, threading.Event()
+
+    def write(name: str, begun: threading.Event) -> int:
+        for number in count():
+            key = f"{number % 8 + (20 if name == 'lax' else 30)}"
+            run(
+                three[name],
+                f"INSERT INTO orders (id, qty) VALUES ({key}, 0) ON CONFLICT (id)"
+                " DO UPDATE SET qty = orders.qty + 1",
+                f"DELETE FROM orders WHERE id = {key} AND qty > 2",
+            )
+            if number > 20:
+                begun.set()
+            if over.is_set():
+                return number
+        raise AssertionError("unreachable")
+
+    def beside(*arguments: Any) -> int:
+        begun = [threading.Event() for _ in writers]
+        going = [
+            pool.submit(write, name, one)
+            for name, one in zip(writers, begun, strict=True)
+        ]
+        try:
+            assert all(one.wait(timeout=90) for one in begun)
+            rows = copied(*arguments)
+        finally:
+            over.set()
+        assert all(one.result() > 20 for one in going)
+        return rows
+
+    writers = ("hq", "lax")
+    monkeypatch.setattr(copying, "copy", beside)
+    with ThreadPoolExecutor() as pool:
+        assert groups.join_master(three["hq"], GROUP, "bos").rows == 10
+    assert push_all(three) > 80
+    assert_masters_equal(three, "hq", "lax", "bos")
+
+
+def test_tables_that_refer_to_each_other_come_in_ranges(
+    make_sites: Callable[..., Directory], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows that refer to rows of their own table come in one transaction."""
+    monkeypatch.setattr(ranges, "PART_BYTES", 8192)
+    sites = make_sites("hq", "bos")
+    for site in sites.values():
+        run(
+            site,
+            "CREATE TABLE tree (id int PRIMARY KEY, above int REFERENCES tree)",
+            "CREATE TABLE leaf (id int PRIMARY KEY, tree int REFERENCES tree)"
+            " PARTITION BY RANGE (id)",
+            "CREATE TABLE low PARTITION OF leaf FOR VALUES FROM (0) TO (500)",
+            "CREATE TABLE high PARTITION OF leaf FOR VALUES FROM (500) TO (5000)",
+        )
+    run(
+        sites["hq"],
+        "INSERT INTO tree SELECT n, 2001 - n FROM generate_series(1, 2000) n",
+        "INSERT INTO leaf SELECT n, n FROM generate_series(1, 2000) n",
+    )
+    groups.create_group(sites["hq"], GROUP)
+    for name in ("leaf", "tree"):
+        groups.add_table(sites["hq"], GROUP, name)
+    told: list[int] = []
+    report = groups.join_master(
+        sites["hq"], GROUP, "bos", progress=lambda done, *_: told.append(done)
+    )
+    assert (report.rows, told[-1]) == (4000, 4000)
+    for query in ("SELECT * FROM tree ORDER BY id", "SELECT * FROM leaf ORDER BY id"):
+        assert run(sites["bos"], query) == run(sites["hq"], query)
+    waiting = "SELECT 1 FROM snaptide.deferred_transaction"
+    assert run(sites["bos"], waiting) == []
+
+
 @pytest.mark.parametrize(
     "point",
     [
         "group_join.after_begin",
-        "group_join.before_commit",
+        "group_join.after_stretch",
         "group_join.after_copy",
         "group_join.after_copy,group_join.after_empty",
     ],

@@ -14,6 +14,8 @@ from sites.faults import InjectedFault
 from tests.grouped import GROUP, assert_masters_equal, found_group, push_all
 from tests.linked_table import ORDERS, run
 
+pytestmark = pytest.mark.usefixtures("spark")
+
 TEN = "INSERT INTO orders (id, qty) SELECT n, 0 FROM generate_series(1, 10) n"
 
 

@@ -1,0 +1,143 @@
+"""The rows of a group's tables, copied to a new master as they are at one moment.
+
+By Spark, in ranges side by side (`snapshots.parallel_copy`), each in a transaction of
+its own: what breaks off leaves a part, which is emptied before the next attempt.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import sqlalchemy as sa
+from sqlalchemy import Connection, func, select
+
+from groups import shape
+from groups.group import Group
+from sites import QualifiedName, Site, faults, ranges, triggered
+from sites.activity import Progress
+from sites.ranges import Range
+from sites.table import Table, describe
+from sites.transport import analyze, copy_in, literal_text
+from sites.write import parents_first
+from snapshots import parallel_copy
+
+if TYPE_CHECKING:
+    from snapshots.spark.load import CopyJob
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stretch:
+    """Tables whose rows are copied together, after those that they refer to."""
+
+    tables: tuple[Table, ...]
+    #: their rows refer to each other, and have to come in one transaction
+    bound: bool
+
+    def load_id(self, group: Group) -> uuid.UUID:
+        """By which its tasks are known, also by who comes after a crash."""
+        return uuid.uuid5(group.id, str(self.tables[0].qualified))
+
+
+def copy(
+    view: Connection,
+    model: Site,
+    to: Site,
+    group: Group,
+    progress: Progress | None = None,
+) -> int:
+    """Copy all rows of a group's tables into empty ones; commits range by range.
+
+    Parameters:
+        view: a REPEATABLE READ transaction at `model`, whose moment it is.
+
+    Returns:
+        How many rows were written.
+
+    Raises:
+        LoadFailed: a table does not take them.
+    """
+    settings = triggered.as_brought(model.name, {"sources": {group.name: model.name}})
+    moment = str(view.scalar(select(func.pg_export_snapshot())))
+    total = 0
+    for stretch in stretches([describe(view, name) for name in group.tables]):
+        jobs = _jobs(view, stretch, settings)
+        told = _after(total, progress)
+        load_id = stretch.load_id(group)
+        total += parallel_copy.run(model, to, jobs, moment, load_id, told)
+        with to.begin() as target:
+            for table in stretch.tables:
+                analyze(target, table.sql())
+        faults.point("group_join.after_stretch")
+    return total
+
+
+def empty(site: Site, group: Group, model: str) -> None:
+    """Delete what a copy that broke off has left, and let nothing more come of it."""
+    with site.begin() as connection:
+        facts = {"sources": {group.name: model}}
+        connection.execute(select(*triggered.brought(model, facts)))
+        known = [describe(connection, name) for name in group.tables]
+        for stretch in reversed(stretches(known)):
+            parallel_copy.end(connection, stretch.load_id(group))
+            for table in reversed(stretch.tables):
+                connection.execute(sa.delete(table.sql()))
+
+
+def stretches(tables: Sequence[Table]) -> list[Stretch]:
+    """Divide tables, parents first, where no row before refers to one behind."""
+    known = {table.qualified: table for table in tables}
+    order = parents_first(tables)
+    places = {name: place for place, name in enumerate(order)}
+    found: list[Stretch] = []
+    together: list[QualifiedName] = []
+    reach, bound = -1, False
+    for place, name in enumerate(order):
+        together.append(name)
+        parents = {key.parent for key in known[name].foreign_keys} & places.keys()
+        furthest = max((places[parent] for parent in parents), default=-1)
+        bound = bound or furthest >= place
+        reach = max(reach, furthest)
+        if reach <= place:
+            whole = tuple(known[one] for one in together)
+            found.append(Stretch(tables=whole, bound=bound))
+            together, bound = [], False
+    return found
+
+
+def _after(rows: int, progress: Progress | None) -> Progress | None:
+    """Tell of rows that come after others."""
+    if progress is None:
+        return None
+    return lambda done, total, unit: progress(rows + done, None, unit)
+
+
+def _jobs(
+    view: Connection, stretch: Stretch, settings: Mapping[str, str]
+) -> list[CopyJob]:
+    if stretch.bound:
+        first, *rest = (_job(table, None, settings) for table in stretch.tables)
+        return [replace(first, then=tuple(rest))]
+    return [
+        _job(table, part, settings)
+        for table in stretch.tables
+        for part in ranges.ctid_ranges(view, table.qualified)
+    ]
+
+
+def _job(table: Table, part: Range | None, settings: Mapping[str, str]) -> CopyJob:
+    from snapshots.spark.load import CopyJob
+
+    columns = shape.carried(table)
+    of = table.qualified if part is None else part.table
+    source = replace(table, schema=of.schema, name=of.name).sql()
+    wanted = select(*(source.c[name] for name in columns))
+    if part is not None:
+        wanted = part.restrict(wanted, source)
+    return CopyJob(
+        select=literal_text(wanted),
+        copy=copy_in(table.sql(), columns).as_string(),
+        settings=settings,
+    )

@@ -1,0 +1,81 @@
+"""A master that joins dies of kill -9 in the middle of its rows: it starts over."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+
+import psycopg
+import pytest
+
+import groups
+from sites import Directory
+from tests.grouped import GROUP, assert_masters_equal, found_group, push_all
+from tests.linked_table import ORDERS, run
+
+pytestmark = pytest.mark.usefixtures("spark")
+
+#: It ends as soon as some rows have come; others it cannot write before.
+VICTIM = """
+import json, os, signal, sys
+import groups
+from sites import Directory, ranges
+
+def dies(done, total, unit):
+    if done:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+ranges.PART_BYTES = 64 * 1024
+directory = Directory(json.loads(os.environ["TEST_SITES"]))
+groups.join_master(directory["hq"], sys.argv[1], "bos", source="lax", progress=dies)
+"""
+
+#: The last row waits for who has the lock.
+HELD = """
+CREATE FUNCTION hold() RETURNS trigger LANGUAGE plpgsql AS
+    'BEGIN PERFORM pg_advisory_xact_lock(7); RETURN NEW; END';
+CREATE TRIGGER held BEFORE INSERT ON orders FOR EACH ROW WHEN (NEW.id = 5000)
+    EXECUTE FUNCTION hold()
+"""
+
+
+def test_killed_between_its_rows(make_sites: Callable[..., Directory]) -> None:
+    sites = make_sites("hq", "lax", "bos")
+    found_group(sites, "hq", "lax")
+    run(sites["hq"], "INSERT INTO orders (id) SELECT generate_series(1, 5000)")
+    push_all(sites)
+    run(sites["bos"], f"CREATE TABLE orders ({ORDERS})", HELD)
+    with sites["bos"].begin() as holder:
+        holder.exec_driver_sql("SELECT pg_advisory_xact_lock(7)")
+        ended = _joins(sites)
+        assert ended.returncode == -signal.SIGKILL, ended.stderr
+        [[there]] = run(sites["bos"], "SELECT count(*) FROM orders")
+        assert 0 < there < 5000
+        with pytest.raises(psycopg.Error, match="bos is joining group"):
+            run(sites["bos"], "DELETE FROM orders WHERE id = 1")
+        run(sites["hq"], "UPDATE orders SET qty = 1 WHERE id IN (1, 5000)")
+    run(sites["bos"], "DROP TRIGGER held ON orders")
+    assert groups.join_master(sites["hq"], GROUP, "bos", source="lax").rows == 5000
+    run(sites["lax"], "UPDATE orders SET qty = 2 WHERE id IN (2, 4999)")
+    push_all(sites)
+    rows = assert_masters_equal(sites, "hq", "lax", "bos")
+    assert {row[0]: row[2] for row in rows if row[2]} == {1: 1, 2: 2, 4999: 2, 5000: 1}
+    assert run(sites["bos"], "SELECT 1 FROM snaptide.load_range") == []
+
+
+def _joins(sites: Directory) -> subprocess.CompletedProcess[str]:
+    """Let it join in a process of its own; how that ended."""
+    urls = {
+        name: site.url.render_as_string(hide_password=False)
+        for name, site in sites.items()
+    }
+    return subprocess.run(
+        [sys.executable, "-c", VICTIM, GROUP],
+        env={**os.environ, "TEST_SITES": json.dumps(urls)},
+        capture_output=True,
+        text=True,
+        timeout=200,
+        check=False,
+    )
