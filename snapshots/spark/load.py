@@ -172,7 +172,7 @@ def _copy(
     with source.cursor() as reader, target.cursor() as writer:
         into = sql.SQL(job.copy)
         with reader.copy(out) as rows, writer.copy(into) as sink:
-            for block in rows:
+            for block in transport.joined(rows):
                 sink.write(block)
         return writer.rowcount
 
