@@ -5,6 +5,9 @@ Whoever waits for the lock of a table makes all who come after him wait too.
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
+import sqlalchemy as sa
 from psycopg import sql
 from psycopg.errors import LockNotAvailable
 from sqlalchemy import Connection, func, select
@@ -18,6 +21,25 @@ from sites.transport import raw
 MOMENT = "500ms"
 
 ATTEMPTS = 20
+
+#: Locks of a table with which nobody changes its rows, or holds any.
+_OF_READERS = ("AccessShareLock", "ShareUpdateExclusiveLock")
+
+_LOCKS = sa.table("pg_locks", *map(sa.column, ("database", "relation", "mode", "pid")))
+_DATABASE = sa.table("pg_database", sa.column("oid"), sa.column("datname"))
+
+
+def others_write(connection: Connection, tables: Collection[int]) -> bool:
+    """Whether a transaction that is open now has changed or locked rows of tables."""
+    here = select(_DATABASE.c.oid).where(_DATABASE.c.datname == func.current_database())
+    held = select(_LOCKS.c.mode).where(
+        _LOCKS.c.relation.in_(tables),
+        _LOCKS.c.database == here.scalar_subquery(),
+        _LOCKS.c.mode.not_in(_OF_READERS),
+        # Of a prepared transaction there is no process.
+        _LOCKS.c.pid.is_distinct_from(func.pg_backend_pid()),
+    )
+    return bool(connection.scalar(select(held.exists())))
 
 
 def briefly(connection: Connection) -> None:

@@ -26,7 +26,7 @@ from sqlalchemy import (
 
 from deferred.batches import agreement
 from deferred.queues import covered
-from sites import position
+from sites import locks, position
 from sites.triggered import users_search_path
 from sites.types import PgSnapshot
 from snapshots import catalog, held_back, refresh_group, work, writing
@@ -115,17 +115,52 @@ def merge(
     for changes in group:
         _refuse_mass_delete(connection, changes, rules)
     ordered = writing.in_order(group)
-    for changes in ordered:
-        held_back.hold_locked(connection, changes)
-    if rules.keep_pending:
-        for changes in ordered:
-            held_back.hold_pending(connection, changes, window)
-    with users_search_path(connection):
-        writing.write_free(connection, ordered)
+    if not _write_at_once(connection, ordered, window, rules):
+        _write_locked(connection, ordered, window, rules)
     merged = {w.member.snapshot.key: _count(connection, w) for w in group}
     for changes in group:
         _keep_held(connection, changes)
     return merged
+
+
+def _write_at_once(
+    connection: Connection, group: Sequence[Work], window: Window, rules: Rules
+) -> bool:
+    """Write without locking the rows before, where nobody else is at work.
+
+    To lock a row costs as much as to write it. Users who come meanwhile are found
+    when all rows are ours: by what is pending then, as they would be after locking.
+    """
+    if locks.others_write(connection, [w.staged.table.oid for w in group]):
+        return False
+    attempt = connection.begin_nested()
+    _hold_pending(connection, group, window, rules)
+    with users_search_path(connection):
+        written = writing.write_all(connection, group)
+    if not written or _hold_pending(connection, group, window, rules):
+        attempt.rollback()
+        return False
+    attempt.commit()
+    return True
+
+
+def _write_locked(
+    connection: Connection, group: Sequence[Work], window: Window, rules: Rules
+) -> None:
+    for changes in group:
+        held_back.hold_locked(connection, changes)
+    _hold_pending(connection, group, window, rules)
+    with users_search_path(connection):
+        writing.write_free(connection, group)
+
+
+def _hold_pending(
+    connection: Connection, group: Sequence[Work], window: Window, rules: Rules
+) -> int:
+    """Hold back what users changed, if they are to keep it; says how many."""
+    if not rules.keep_pending:
+        return 0
+    return sum(held_back.hold_pending(connection, w, window) for w in group)
 
 
 def clear(

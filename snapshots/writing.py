@@ -121,6 +121,27 @@ def write_free(connection: Connection, group: Sequence[Work]) -> None:
     )
 
 
+def write_all(connection: Connection, group: Sequence[Work]) -> bool:
+    """Write all rows that are not held back, unless anything is in the way of one.
+
+    Where it says no, the caller rolls back to before.
+
+    Parameters:
+        group: parents first.
+    """
+    _hold_back(connection, group)
+    try:
+        if any(_run(connection, step) for step in _steps(connection, group)):
+            return False
+        _check_references(connection, group)
+    except (_InTheWay, CannotMerge):
+        return False
+    except (DBAPIError, RowsSwallowed) as error:
+        _reason(error)
+        return False
+    return True
+
+
 def _hold_back(connection: Connection, group: Sequence[Work]) -> None:
     held_back.close(connection, group)
     if held_back.hold_unreferable(connection, group):
@@ -204,13 +225,8 @@ def _free(rows: range) -> dict[str, object]:
 
 def _take(connection: Connection, step: _Step) -> None:
     """Take one step, or find out which rows are in its way."""
-    rows = _extent(connection, step)
-    if not rows:
-        return
-    _announce(connection, step.changes)
     try:
-        with connection.begin_nested():
-            missing: _Missing = dict.fromkeys(step.run(connection, rows))
+        missing: _Missing = dict.fromkeys(_run(connection, step))
     except (DBAPIError, RowsSwallowed) as error:
         _reason(error)
         missing = _look_for(connection, step, _numbers(connection, step))
@@ -218,6 +234,16 @@ def _take(connection: Connection, step: _Step) -> None:
         raise _InTheWay(step.changes, missing) from None
     if missing:
         raise _InTheWay(step.changes, missing)
+
+
+def _run(connection: Connection, step: _Step) -> list[int]:
+    """Take one step; says which rows another row was in the way of."""
+    rows = _extent(connection, step)
+    if not rows:
+        return []
+    _announce(connection, step.changes)
+    with connection.begin_nested():
+        return step.run(connection, rows)
 
 
 def _announce(connection: Connection, changes: Work) -> None:

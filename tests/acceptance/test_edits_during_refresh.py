@@ -6,11 +6,13 @@ from contextlib import ExitStack, contextmanager
 
 import psycopg
 import pytest
+from sqlalchemy import Connection
 
 import deferred
 import snapshots
 from sites import Directory, Site
 from snapshots import held_back, writing
+from snapshots.work import Work
 from tests.fix_moments import Moments
 from tests.fix_sites import log, rows, run
 from tests.stories import (
@@ -124,10 +126,13 @@ class Editor:
             assert row == ([] if gone else [("mine",)]), (self.block, number)
 
 
-#: Where an edit can come between what a merge does.
+#: Where an edit can come between what a merge does: it writes all at once, sees that
+#: users came between, takes that back, and locks before it writes.
 INSIDE = {
-    "before the locks": (held_back, "hold_locked"),
     "before pending is read": (held_back, "hold_pending"),
+    "before all is written": (writing, "write_all"),
+    "after all is written": (writing, "_check_references"),
+    "before the locks": (held_back, "hold_locked"),
     "before the write": (writing, "write_free"),
 }
 POINTS = (
@@ -221,6 +226,29 @@ def test_open_edits_are_not_waited_for(hq: Site, jfk: Site) -> None:
     assert refresh(jfk, "t")["t"].held_back == len(EDITS)
     assert rows(jfk, "SELECT count(*) FROM public.t WHERE b = 'mine'") == [(5,)]
     _assert_settled(hq, jfk, 1)
+
+
+def test_rows_are_locked_first_where_others_write(
+    hq: Site, jfk: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    locked: list[object] = []
+    lock = held_back.hold_locked
+
+    def watched(connection: Connection, changes: Work) -> int:
+        locked.append(changes)
+        return lock(connection, changes)
+
+    monkeypatch.setattr(held_back, "hold_locked", watched)
+    run(hq, "UPDATE public.t SET a = 'first' WHERE id = 1")
+    assert refresh(jfk, "t")["t"].updated == 1
+    assert not locked
+    run(hq, "UPDATE public.t SET a = 'second' WHERE id < 10")
+    with user(jfk) as session:
+        session.execute("UPDATE public.t SET b = 'mine' WHERE id = 4")
+        assert refresh(jfk, "t")["t"].held_back == 1
+    assert locked
+    refresh(jfk, "t")
+    assert_equal_to_master(jfk)
 
 
 def test_open_edit_that_is_taken_back(hq: Site, jfk: Site) -> None:
