@@ -17,7 +17,14 @@ from urllib.parse import unquote, urlsplit
 import pyarrow as pa
 from adbc_driver_manager import Error
 from adbc_driver_postgresql import dbapi
-from pyarrow.csv import WriteOptions, write_csv
+from pyarrow.csv import (
+    ConvertOptions,
+    ParseOptions,
+    ReadOptions,
+    WriteOptions,
+    read_csv,
+    write_csv,
+)
 
 from sites.errors import SnaptideError
 
@@ -37,6 +44,9 @@ _SNAPSHOT = re.compile(r"[0-9A-F]{8}-[0-9A-F]{8}-[0-9]+")
 
 #: Of a piece of CSV.
 _PIECE_ROWS = 10_000
+
+#: Bytes of CSV that are looked at together; a row has to fit.
+_BLOCK = 2**30
 
 #: A stage is ours alone: whoever holds a lock on it will not let go soon. And who
 #: waits for a lock on what we read may wait for us, without a server that sees it.
@@ -128,6 +138,49 @@ def csv(table: pa.Table) -> Iterator[bytes]:
         printed = pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
         write_csv(printed, piece, options)
         yield piece.getvalue().to_pybytes()
+
+
+def from_csv(text: pa.Buffer, schema: pa.Schema) -> pa.Table:
+    """Rows that COPY has printed as CSV, all values but NULL in quotes.
+
+    Parameters:
+        schema: as `schema()` makes it, in the order of the columns.
+    """
+    if not text.size:
+        return schema.empty_table()
+    printed = {f.name: _printed(f.type) for f in schema}
+    found = read_csv(
+        pa.BufferReader(text),
+        ReadOptions(column_names=schema.names, block_size=_BLOCK),
+        # A table of one column may have lines with nothing in them, which are NULL.
+        ParseOptions(newlines_in_values=True, ignore_empty_lines=False),
+        ConvertOptions(
+            column_types=printed,
+            null_values=[""],
+            true_values=["t"],
+            false_values=["f"],
+            strings_can_be_null=True,
+            quoted_strings_can_be_null=False,
+        ),
+    )
+    columns = [
+        _bytes(column) if pa.types.is_binary(field.type) else column
+        for field, column in zip(schema, found.columns, strict=True)
+    ]
+    return pa.Table.from_arrays(columns, schema=schema)
+
+
+def _printed(kind: pa.DataType) -> pa.DataType:
+    return pa.string() if pa.types.is_binary(kind) else kind
+
+
+def _bytes(printed: pa.ChunkedArray) -> pa.Array:
+    """Binary values that the database has printed."""
+    values = printed.to_pylist()
+    return pa.array(
+        [None if v is None else bytes.fromhex(v.removeprefix("\\x")) for v in values],
+        pa.binary(),
+    )
 
 
 def _hex(values: pa.Array) -> pa.Array:

@@ -116,6 +116,24 @@ def copy_csv(
         return writer.rowcount
 
 
+def copy_out_csv(source: Connection, select: Select[tuple[object, ...]]) -> bytearray:
+    """The rows of a query as CSV, as `sites.arrow.from_csv` reads them.
+
+    Raises:
+        sqlalchemy.exc.DBAPIError: as any statement would.
+    """
+    out = sql.SQL("COPY ({}) TO STDOUT (FORMAT csv, FORCE_QUOTE *)")
+    found = bytearray()
+    with (
+        _reported(source),
+        raw(source).cursor() as reader,
+        reader.copy(out.format(sql.SQL(literal_text(select)))) as rows,
+    ):
+        for row in rows:
+            found += row
+    return found
+
+
 def raw(connection: Connection) -> psycopg.Connection[tuple[object, ...]]:
     """The driver's connection below; its transaction is begun if it is not yet."""
     if not connection.in_transaction():

@@ -15,7 +15,7 @@ from sqlalchemy import func, select
 
 from sites import ranges
 from snapshots import difference, images, keys, window
-from snapshots.keys import Keys
+from snapshots.keys import ALWAYS_FEW, Keys
 from snapshots.packed import Pair
 from snapshots.side import FEW, Side, Sides
 from snapshots.stage import Stage
@@ -143,7 +143,7 @@ def _of_all(sides: Sides, member: Member) -> _Read:
 def _most(master: Side, member: Member) -> int:
     """How many rows this process can hold."""
     fits = ranges.rows_within(master.at, member.snapshot.master, MOST_BYTES)
-    return min(SMALL_WINDOW, UNCOUNTED if fits is None else max(fits, FEW))
+    return min(SMALL_WINDOW, UNCOUNTED if fits is None else max(fits, ALWAYS_FEW))
 
 
 def _images(

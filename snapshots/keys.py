@@ -16,6 +16,9 @@ from snapshots.side import FEW, Side
 #: Keys in one statement.
 CHUNK = 250_000
 
+#: So many are no question of how wide their rows are.
+ALWAYS_FEW = 10_000
+
 #: A table with the columns `k1`, `k2`, ...
 Keys: TypeAlias = pa.Table
 
@@ -39,13 +42,13 @@ def read(
     found = query.subquery()
     columns: list[Any] = [cast(found.c[name], Text).label(name) for name in names]
     texts = select(*columns)
-    few = side.read(texts.limit(FEW + 1), _shape(names), many=False)
-    if few.num_rows <= FEW:
-        return few
-    limit = None if most is None else most()
-    if limit is not None:
-        texts = texts.limit(limit + 1)
-    every = side.read(texts, _shape(names), many=True)
+    first = side.read(texts.limit(FEW + 1), _shape(names), many=False)
+    limit = most() if most and first.num_rows > ALWAYS_FEW else None
+    if first.num_rows <= FEW:
+        every = first
+    else:
+        texts = texts if limit is None else texts.limit(limit + 1)
+        every = side.read(texts, _shape(names), many=True)
     return None if limit is not None and every.num_rows > limit else every
 
 

@@ -9,12 +9,12 @@ from typing import Any
 import pyarrow as pa
 from sqlalchemy import Connection, Select, func, select
 
-from sites import arrow
+from sites import arrow, transport
 from sites.site import Site
 from sites.transport import literal_text
 
-#: More rows than this are worth a connection that reads them as Arrow tables.
-FEW = 10_000
+#: More rows than this are worth a connection of their own that reads no text.
+FEW = 50_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,16 +35,12 @@ class Side:
             query: casts to text what must travel as text (`sites.arrow.carrier`).
             many: whether it is likely to find more than a few rows.
         """
-        if many:
-            sql = literal_text(query)
-            found = arrow.read_table(self.site.libpq_uri(), sql, snapshot=self.moment())
-            return pa.Table.from_arrays(found.columns, schema=shape)
-        rows = self.at.execute(query).all()
-        columns = list(zip(*rows, strict=True)) or [() for _ in shape]
-        return pa.Table.from_arrays(
-            [pa.array(c, f.type) for c, f in zip(columns, shape, strict=True)],
-            schema=shape,
-        )
+        if not many:
+            text = transport.copy_out_csv(self.at, query)
+            return arrow.from_csv(pa.py_buffer(text), shape)
+        sql = literal_text(query)
+        found = arrow.read_table(self.site.libpq_uri(), sql, snapshot=self.moment())
+        return pa.Table.from_arrays(found.columns, schema=shape)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,13 +53,8 @@ class Sides:
     def read(
         self, there: Select[Any], here: Select[Any], shape: pa.Schema, *, many: bool
     ) -> tuple[pa.Table, pa.Table]:
-        """Read from both, at the same time where that is worth it."""
-        if not many:
-            return (
-                self.master.read(there, shape, many=False),
-                self.site.read(here, shape, many=False),
-            )
+        """Read from both at the same time."""
         with ThreadPoolExecutor(max_workers=1) as beside:
-            theirs = beside.submit(self.master.read, there, shape, many=True)
-            present = self.site.read(here, shape, many=True)
+            theirs = beside.submit(self.master.read, there, shape, many=many)
+            present = self.site.read(here, shape, many=many)
             return theirs.result(), present

@@ -13,7 +13,7 @@ import pytest
 import sqlalchemy as sa
 from psycopg import sql
 
-from sites import Directory, arrow
+from sites import Directory, arrow, transport
 from sites.names import QualifiedName
 from sites.ranges import ctid_ranges
 from sites.site import Site
@@ -117,6 +117,7 @@ def test_every_type_comes_back_as_it_was(
     )
     read = arrow.read_table(site.libpq_uri(), query.as_string())
     assert read.schema.equals(arrow.schema(["integer", type_]))
+    assert _by_csv(site, query.as_string(), read.schema).equals(read)
     assert arrow.ingest(site.libpq_uri(), "app", "stage", read) == read.num_rows
     # Compares the bytes, not what the type takes for equal.
     compare = """
@@ -124,6 +125,20 @@ def test_every_type_comes_back_as_it_was(
         WHERE record_image_ne(ROW(c2::{type}), ROW(v))
     """
     assert texts(site, sql.SQL(compare).format(**names)) == []
+
+
+def _by_csv(site: Site, query: str, schema: pa.Schema) -> pa.Table:
+    rows = sa.select(sa.text("*")).select_from(sa.text(f"({query}) AS found"))
+    with site.connect() as connection:
+        text = transport.copy_out_csv(connection, rows)
+    return arrow.from_csv(pa.py_buffer(text), schema)
+
+
+def test_lines_without_anything_are_nulls(site: Site) -> None:
+    query = "SELECT * FROM (VALUES ('a'), (NULL), (''), (E'b\\n')) AS v (c1)"
+    found = _by_csv(site, query, arrow.schema(["text"]))
+    assert found["c1"].to_pylist() == ["a", None, "", "b\n"]
+    assert _by_csv(site, "SELECT 1 WHERE false", arrow.schema(["text"])).num_rows == 0
 
 
 def test_types_that_arrow_carries_are_few() -> None:
