@@ -39,6 +39,9 @@ SETTINGS = {
     "tcp_keepalives_interval": "10",
     "tcp_keepalives_count": "3",
     "tcp_user_timeout": "60000",
+    # The usual 8 MB write a work table of fifty thousand rows to a file and read it
+    # back for each statement. Taken by a session only as it fills such tables.
+    "temp_buffers": "32MB",
     # Whatever a database has for its users: each statement of a merge must see
     # what was committed before it, or it would overwrite a user's change.
     "default_transaction_isolation": "read committed",
