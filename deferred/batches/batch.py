@@ -16,7 +16,16 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
-from sqlalchemy import ColumnElement, Connection, Row, cast, func, literal, select
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Row,
+    and_,
+    cast,
+    func,
+    literal,
+    select,
+)
 
 from deferred.batches.marker import Marker
 from deferred.catalog import deferred_transaction, delivery, destination
@@ -246,7 +255,7 @@ def _begun(connection: Connection, row: Row[Any]) -> Batch:
 
 def _open_window(connection: Connection, row: Row[Any], most: int) -> Batch | None:
     """Take what committed since the last window, and cut the first batch of it."""
-    now = position.current(connection)
+    now = _now(connection)
     taken = connection.execute(_first_cut(connection, row, most)).rowcount
     if taken or _anything_since(connection, row):
         connection.execute(
@@ -255,6 +264,22 @@ def _open_window(connection: Connection, row: Row[Any], most: int) -> Batch | No
             .values(window_end=cast(literal(now), PgSnapshot()))
         )
     return _begun(connection, row) if taken else None
+
+
+def _now(connection: Connection) -> str:
+    """The position of this transaction, whose plans are for many rows from here on.
+
+    Nobody has analysed what was just written. Taken for a few, each transaction of a
+    window would be looked up by itself, or the whole queue be read for one.
+    """
+    at, *_ = connection.execute(
+        select(
+            cast(func.pg_current_snapshot(), sa.Text),
+            func.set_config("enable_nestloop", "off", True),
+            func.set_config("enable_seqscan", "off", True),
+        )
+    ).one()
+    return str(at)
 
 
 def _anything_since(connection: Connection, row: Row[Any]) -> bool:
@@ -295,11 +320,13 @@ def _rows(
     Parameters:
         since: a position; only what committed since then.
     """
-    recent = call_numbers(connection, name)
+    tran, recent = deferred_transaction, call_numbers(connection, name)
+    new: list[ColumnElement[bool]] = []
     if since is not None:
         recent = [
             one.where(position.since(one.selected_columns.xid, since)) for one in recent
         ]
+        new = [position.since(tran.c.xid, since)]
     calls = sa.union_all(*recent).subquery()
     counted = (
         select(
@@ -310,7 +337,6 @@ def _rows(
         .group_by(calls.c.xid)
         .subquery()
     )
-    tran = deferred_transaction
     return select(
         literal(name).label("destination"),
         tran.c.xid,
@@ -318,4 +344,4 @@ def _rows(
             "order_no"
         ),
         counted.c.calls,
-    ).join(counted, counted.c.xid == tran.c.xid)
+    ).join(counted, and_(counted.c.xid == tran.c.xid, *new))
