@@ -24,6 +24,7 @@ import sqlalchemy as sa
 from sqlalchemy import (
     CTE,
     ColumnElement,
+    CompoundSelect,
     Connection,
     Select,
     Subquery,
@@ -67,7 +68,8 @@ def net_changes(
 
     Parameters:
         transactions: has `xid` and `order_no`; with `after` too, its rows are steps
-            (`procedure_call.steps`), each a unit of its own.
+            (`procedure_call.steps`), each a unit of its own; with `calls`, how many
+            calls it has at most.
         group: the unit of all of them together; without it each transaction is a
             unit by itself, named by its order number.
         after: only calls with a higher number than this one.
@@ -75,22 +77,28 @@ def net_changes(
     Returns:
         The columns that `columns_of` names.
     """
-    calls = _calls(queue, transactions, after)
-    shipped = columns_of(queue)[1:]
-    if group is not None:
-        several = _succeeding(queue, _counted(queue, calls))
-        unit = sa.literal(group, sa.BigInteger).label("unit")
-        return select(unit, *(several.c[name] for name in shipped))
-    repeated = _repeated(calls, ["tran", *key_names(queue)])
-    plain = select(
-        *(_named(calls, name) for name in ("tran", "several", "call_no", "kind")),
-        *_images(queue, calls),
-    ).where(~select(repeated.c.call_no).where(_same(calls, repeated)).exists())
-    rest = _folded(queue, _counted(queue, calls, repeated))
-    both = sa.union_all(
-        plain, select(*(_named(rest, name) for name in shipped))
-    ).subquery()
-    return select(both.c.tran.label("unit"), *(both.c[name] for name in shipped))
+    nets = _nets(queue, _calls(queue, transactions, after))
+    unit: ColumnElement[Any]
+    several: ColumnElement[Any]
+    if group is None:
+        each = nets.subquery()
+        unit, several = each.c.tran, sa.false()
+    else:
+        each = succession.folded(
+            nets.cte("nets"),
+            keys=key_names(queue),
+            columns=len(queue.columns),
+            partial=queue.partial,
+        )
+        unit, several = sa.literal(group, sa.BigInteger), each.c.several
+    return select(
+        unit.label("unit"),
+        each.c.tran,
+        several.label("several"),
+        each.c.call_no,
+        each.c.kind,
+        *_images(queue, each),
+    )
 
 
 def expect_many(connection: Connection) -> None:
@@ -118,6 +126,7 @@ def _calls(queue: Queue, transactions: sa.FromClause, after: int | None) -> CTE:
     return (
         select(
             transactions.c.order_no.label("tran"),
+            *(column for column in transactions.c if column.name == "calls"),
             call.c.call_no,
             func.upper(cast(call.c.kind, Text)).label("kind"),
             call.c.moved,
@@ -154,55 +163,54 @@ def _in_step(
     ]
 
 
+def _nets(queue: Queue, calls: CTE) -> CompoundSelect[Any]:
+    """The net change of each row in each transaction, with the row's key."""
+    named = ["tran", "call_no", "kind", *key_names(queue)]
+    repeated = _repeated(calls, ["tran", *key_names(queue)])
+    plain = select(*(calls.c[name] for name in named), *_images(queue, calls)).where(
+        ~select(repeated.c.call_no).where(_same(calls, repeated)).exists()
+    )
+    rest = _folded(queue, _counted(queue, calls, repeated))
+    return sa.union_all(
+        plain, select(*(rest.c[name] for name in named), *_images(queue, rest))
+    )
+
+
 def _repeated(calls: CTE, by: list[str]) -> CTE:
     """Calls about rows that took more than one step.
 
     Rows are told apart by sorting, as their types see it, and joined by number alone:
-    keys of some types cannot be hashed, and each would be held against each.
+    keys of some types cannot be hashed, and each would be held against each. First it
+    is asked whether there is such a row, which as a rule there is not; and never in
+    transactions of one call.
     """
-    times = func.count().over(partition_by=[calls.c[name] for name in by])
+    keys = [calls.c[name] for name in by]
+    long = [calls.c.calls > 1] if "calls" in calls.c else []
+    found = select(calls.c.tran).where(*long).group_by(*keys)
+    any_at_all = found.having(func.count() > 1).exists()
+    times = func.count().over(partition_by=keys)
     counted = select(calls.c.call_no, times.label("times")).subquery()
-    return select(counted.c.call_no).where(counted.c.times > 1).cte("repeated")
+    several = counted.c.times > 1
+    return select(counted.c.call_no).where(several, any_at_all).cte("repeated")
 
 
-def _counted(queue: Queue, calls: CTE, among: CTE | None = None) -> CTE:
-    """Calls, with how many there are of the row in the transaction.
-
-    Parameters:
-        among: only these.
-    """
+def _counted(queue: Queue, calls: CTE, among: CTE) -> CTE:
+    """Some of the calls, with how many there are of the row in the transaction."""
     keys = [calls.c[name] for name in key_names(queue)]
     within: dict[str, Any] = {"partition_by": [*keys, calls.c.tran]}
-    counted = select(
-        *calls.c,
-        func.count().over(**within).label("steps"),
-        func.min(calls.c.call_no).over(**within).label("first_no"),
+    return (
+        select(
+            *calls.c,
+            func.count().over(**within).label("steps"),
+            func.min(calls.c.call_no).over(**within).label("first_no"),
+        )
+        .join_from(calls, among, _same(calls, among))
+        .cte("many")
     )
-    if among is not None:
-        counted = counted.join_from(calls, among, _same(calls, among))
-    return counted.cte("many")
 
 
 def _same(left: sa.FromClause, right: sa.FromClause) -> ColumnElement[bool]:
     return left.c.call_no == right.c.call_no
-
-
-def _succeeding(queue: Queue, many: CTE) -> Subquery:
-    """What transactions after one another made of their rows."""
-    keys = key_names(queue)
-    named = ["tran", "call_no", "kind", *keys]
-    single = select(*(many.c[name] for name in named), *_images(queue, many)).where(
-        many.c.steps == 1
-    )
-    folded = _folded(queue, many)
-    images = [f"{side}{n}" for side in ("o", "n") for n in _numbers(queue)]
-    both = sa.union_all(single, select(*(folded.c[name] for name in (*named, *images))))
-    return succession.folded(
-        both.cte("nets"),
-        keys=keys,
-        columns=len(queue.columns),
-        partial=queue.partial,
-    )
 
 
 def _folded(queue: Queue, calls: CTE) -> Subquery:
@@ -314,13 +322,6 @@ def _shown(queue: Queue, found: Subquery, name: str) -> ColumnElement[Any]:
             kept = case((found.c.kind == "X", found.c[f"k{n}"]))
             return func.coalesce(found.c[name], kept).label(name)
     return found.c[name]
-
-
-def _named(source: sa.FromClause, name: str) -> ColumnElement[Any]:
-    """A column, where the source has it; what is one transaction's is not several's."""
-    if name == "several" and name not in source.c:
-        return sa.false().label(name)
-    return source.c[name]
 
 
 def _images(queue: Queue, calls: Any) -> list[ColumnElement[Any]]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
-from sqlalchemy import Connection, Select, select
+from sqlalchemy import BigInteger, Connection, Select, literal, select
 
 from deferred.batches import forwarding, net_change, procedure_call, work
 from deferred.batches.batch import Batch, within
@@ -105,19 +106,13 @@ def ship(
     """
     work.clear(line.target, line.staged)
     net_change.expect_many(line.origin)
-    chosen = select(delivery.c.xid, delivery.c.order_no).where(
-        within(line.batch, after, end)
-    )
-    if only is not None:
-        chosen = chosen.where(delivery.c.order_no.in_(only))
     lines = zip(line.queues, line.staged, line.comparisons, strict=True)
     gone = 0
     for queue, staged, comparison in lines:
-        there = chosen.where(queue.goes_there(delivery.c.xid))
         transactions = (
             procedure_call.steps(line.batch, after, end, queue.goes_there)
             if in_steps
-            else there.subquery()
+            else _transactions(line.batch, queue, after, end, only).subquery()
         )
         changes = net_change.net_changes(queue, transactions, end if together else None)
         gone += _fill(
@@ -128,6 +123,24 @@ def ship(
             partial(_tell, told, gone) if told else None,
         )
     line.origin.rollback()  # nothing was written there
+
+
+def _transactions(
+    batch: Batch, queue: Queue, after: int, end: int, only: Sequence[int] | None
+) -> Select[Any]:
+    """The transactions whose calls a queue sends there, for `net_changes`."""
+    if only is not None and len(only) == 1 and queue.replication_group is None:
+        # Its calls are found without a join, which would take longer than to read them.
+        (number,) = only
+        its = select(delivery.c.xid).where(within(batch, number - 1, number))
+        return select(
+            its.scalar_subquery().label("xid"),
+            literal(number, BigInteger).label("order_no"),
+        )
+    chosen = select(delivery.c.xid, delivery.c.order_no, delivery.c.calls).where(
+        within(batch, after, end), queue.goes_there(delivery.c.xid)
+    )
+    return chosen if only is None else chosen.where(delivery.c.order_no.in_(only))
 
 
 def _tell(told: Callable[[int], None], before: int, rows: int) -> None:

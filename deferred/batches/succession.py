@@ -96,7 +96,7 @@ def image(
 
 
 def _chain(nets: CTE, keys: Sequence[str], columns: int) -> Subquery:
-    """Each net change with its place among those of its row, and what was before."""
+    """Each net change among those of its row in order, and what was before."""
     row = [nets.c[name] for name in keys]
     in_order: dict[str, Any] = {"partition_by": row, "order_by": nets.c.tran}
     return select(
@@ -107,8 +107,8 @@ def _chain(nets: CTE, keys: Sequence[str], columns: int) -> Subquery:
         _values(nets, "o", columns).label("start"),
         func.lag(_values(nets, "n", columns)).over(**in_order).label("before"),
         func.lag(nets.c.kind).over(**in_order).label("kind_before"),
-        func.row_number().over(**in_order).label("place"),
-        func.count().over(partition_by=row).label("places"),
+        func.lag(nets.c.call_no).over(**in_order).is_(None).label("is_first"),
+        func.lead(nets.c.call_no).over(**in_order).is_(None).label("is_last"),
     ).subquery()
 
 
@@ -131,7 +131,7 @@ def _gone(kind: ColumnElement[Any]) -> ColumnElement[bool]:
 def _ends(chain: Subquery, keys: Sequence[str]) -> Subquery:
     """One line a row: its first and last change, and whether one follows another."""
     row = [chain.c[name] for name in keys]
-    first, last = chain.c.place == 1, chain.c.place == chain.c.places
+    first, last = chain.c.is_first, chain.c.is_last
     absent, was_gone = _absent(chain.c.kind), _gone(chain.c.kind_before)
     differs = chain.c.start.bool_op("*<>")(chain.c.before)
     broken = sa.or_(

@@ -115,6 +115,7 @@ def _one_by_one(line: Line, origin: Origin, group: Group, run: Run) -> bool:
             some[-1].order_no,
             together=False,
             bulk=run.options.bulk_threshold,
+            only=[some[0].order_no] if len(some) == 1 else None,
             in_steps=any(one.procedures for one in some),
             told=run.shipping(sum(one.calls for one in some)),
         )

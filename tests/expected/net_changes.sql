@@ -7,13 +7,18 @@ repeated AS
 (SELECT anon_2.call_no AS call_no
 FROM (SELECT calls.call_no AS call_no, count(*) OVER (PARTITION BY calls.tran, calls.k1) AS times
 FROM calls) AS anon_2
-WHERE anon_2.times > 1),
+WHERE anon_2.times > 1
+    AND (EXISTS (SELECT calls.tran
+FROM calls
+    GROUP BY calls.tran,
+    calls.k1
+HAVING count(*) > 1))),
 many AS
 (SELECT calls.tran AS tran, calls.call_no AS call_no, calls.kind AS kind, calls.moved AS moved, calls.k1 AS k1, calls.o1 AS o1, calls.o2 AS o2, calls.o3 AS o3, calls.o4 AS o4, calls.n1 AS n1, calls.n2 AS n2, calls.n3 AS n3, calls.n4 AS n4, count(*) OVER (PARTITION BY calls.k1, calls.tran) AS steps, min(calls.call_no) OVER (PARTITION BY calls.k1, calls.tran) AS first_no
 FROM calls JOIN repeated ON calls.call_no = repeated.call_no)
  SELECT anon_1.tran AS unit,
     anon_1.tran,
-    anon_1.several,
+    false AS several,
     anon_1.call_no,
     anon_1.kind,
     anon_1.o1,
@@ -24,11 +29,11 @@ FROM calls JOIN repeated ON calls.call_no = repeated.call_no)
     anon_1.n2,
     anon_1.n3,
     anon_1.n4
-FROM (SELECT calls.tran AS tran, false AS several, calls.call_no AS call_no, calls.kind AS kind, calls.o1 AS o1, calls.o2 AS o2, calls.o3 AS o3, calls.o4 AS o4, calls.n1 AS n1, calls.n2 AS n2, calls.n3 AS n3, calls.n4 AS n4
+FROM (SELECT calls.tran AS tran, calls.call_no AS call_no, calls.kind AS kind, calls.k1 AS k1, calls.o1 AS o1, calls.o2 AS o2, calls.o3 AS o3, calls.o4 AS o4, calls.n1 AS n1, calls.n2 AS n2, calls.n3 AS n3, calls.n4 AS n4
 FROM calls
 WHERE NOT (EXISTS (SELECT repeated.call_no
 FROM repeated
-WHERE calls.call_no = repeated.call_no)) UNION ALL SELECT anon_3.tran AS tran, false AS several, anon_3.call_no AS call_no, anon_3.kind AS kind, anon_3.o1 AS o1, anon_3.o2 AS o2, anon_3.o3 AS o3, anon_3.o4 AS o4, anon_3.n1 AS n1, anon_3.n2 AS n2, anon_3.n3 AS n3, anon_3.n4 AS n4
+WHERE calls.call_no = repeated.call_no)) UNION ALL SELECT anon_3.tran AS tran, anon_3.call_no AS call_no, anon_3.kind AS kind, anon_3.k1 AS k1, anon_3.o1 AS o1, anon_3.o2 AS o2, anon_3.o3 AS o3, anon_3.o4 AS o4, anon_3.n1 AS n1, anon_3.n2 AS n2, anon_3.n3 AS n3, anon_3.n4 AS n4
 FROM (SELECT anon_4.tran AS tran, anon_4.call_no AS call_no, anon_4.kind AS kind, anon_4.o1 AS o1, anon_4.o2 AS o2, anon_4.o3 AS o3, anon_4.o4 AS o4, coalesce(anon_4.n1, CASE WHEN (anon_4.kind = 'X') THEN anon_4.k1 END) AS n1, anon_4.n2 AS n2, anon_4.n3 AS n3, anon_4.n4 AS n4, anon_4.k1 AS k1
 FROM (SELECT anon_5.tran AS tran, coalesce(anon_6.end_no, anon_5.first_no) AS call_no, CASE WHEN (anon_6.left_over > 2) THEN 'X' WHEN (anon_6.left_over IS NULL AND anon_5.first_insert = anon_5.first_no) THEN 'N' WHEN (anon_6.left_over IS NULL) THEN NULL WHEN (start_call.kind = 'I') THEN 'I' WHEN (end_call.kind = 'D') THEN 'D' WHEN anon_5.dropped THEN 'R' ELSE 'U' END AS kind, start_call.o1 AS o1, start_call.o2 AS o2, start_call.o3 AS o3, start_call.o4 AS o4, end_call.n1 AS n1, end_call.n2 AS n2, end_call.n3 AS n3, end_call.n4 AS n4, anon_5.k1 AS k1
 FROM (SELECT many.first_no AS first_no, many.tran AS tran, many.k1 AS k1, min(many.call_no) FILTER (WHERE many.kind = 'I') AS first_insert, bool_or(many.kind = 'D' AND NOT many.moved) AS dropped
