@@ -28,6 +28,9 @@ QUIET = (ErrorAction.QUIET_DATABASE, ErrorAction.QUIET_SERVER)
 #: Each stream takes a session at both ends.
 MOST_STREAMS = 16
 
+#: Streams take no group with more calls: nobody looks what those share.
+STREAM_CALLS = 10_000
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
@@ -49,8 +52,9 @@ class Options:
     #: than this many calls have run; 0 leaves that to the groups
     batch_size: int = 0
     #: at most this many calls in a group (HVAR: dsi_compile_max_cmds); a transaction
-    #: with more is applied alone; 0 and 1 apply each transaction by itself
-    group_max_calls: int = 10_000
+    #: with more is applied alone; 0 and 1 apply each transaction by itself. Where
+    #: several streams divide a batch, no more than `STREAM_CALLS`
+    group_max_calls: int = 50_000
     #: at most this many bytes of images in a group (HVAR: dsi_cdb_max_size, there in
     #: megabytes); a transaction with more is applied alone; 0 is no limit
     group_max_bytes: int = 1024**3
@@ -93,6 +97,12 @@ class Options:
     def grouping(self) -> bool:
         """Whether transactions are put together at all."""
         return self.group_max_calls > 1 and not self.batch_size
+
+    @property
+    def calls_together(self) -> int:
+        """At most so many calls are put together."""
+        most = self.group_max_calls
+        return min(most, STREAM_CALLS) if self.parallel else most
 
     @property
     def parallel(self) -> bool:

@@ -227,7 +227,8 @@ class PushSettings(BaseModel):
     model_config = _strict
 
     #: At most this many calls in a group; a transaction with more is applied alone.
-    #: 0 and 1 apply each transaction by itself. HVAR: `dsi_compile_max_cmds`.
+    #: 0 and 1 apply each transaction by itself. Where several streams divide a batch,
+    #: no more than 10,000. HVAR: `dsi_compile_max_cmds`.
     group_max_calls: int = Field(default=_PUSH.group_max_calls, ge=0)
     #: At most this many bytes of old and new values in a group, as they are stored;
     #: 0 is no limit. HVAR: `dsi_cdb_max_size`, there in megabytes.

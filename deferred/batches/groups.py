@@ -9,17 +9,21 @@ a group of its own.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 from sqlalchemy import ColumnElement, Connection, func, select
+from sqlalchemy.dialects.postgresql import aggregate_order_by
 
 from deferred.batches.batch import Batch, within
 from deferred.catalog import delivery
 from deferred.options import Options
 from deferred.queues.queue import Queue
+from masters import collector
 from sites import QualifiedName, triggers, wide
 from sites.catalog import SCHEMA
 
@@ -58,7 +62,7 @@ class Group:
 
 
 def plan(
-    members: Iterable[Member], after: int, options: Options, alone: Collection[int] = ()
+    members: Sequence[Member], after: int, options: Options, alone: Collection[int] = ()
 ) -> Iterator[Group]:
     """Divide transactions, given in order, into groups.
 
@@ -66,16 +70,32 @@ def plan(
         after: order number of the transaction before the first.
         alone: order numbers of transactions that cannot be compiled.
     """
-    filling = _Filling(after=after)
-    for member in members:
-        single = member.order_no in alone
-        if filling.members and (single or not filling.takes(member, options)):
-            yield filling.dispatch()
-        filling.add(member)
-        if single:
-            yield filling.dispatch(alone=True)
-    if filling.members:
-        yield filling.dispatch()
+    calls = list(accumulate((one.calls for one in members), initial=0))
+    sizes = list(accumulate((one.size for one in members), initial=0))
+    single = [n for n, one in enumerate(members) if one.order_no in alone]
+    ends = iter([*single, len(members)])
+    first, stop = 0, next(ends)
+    while first < len(members):
+        by_itself = first == stop
+        if by_itself:
+            last, stop = first + 1, next(ends)
+        else:
+            fits = _reaching(calls, first, options.calls_together)
+            if options.group_max_bytes:
+                fits = min(fits, _reaching(sizes, first, options.group_max_bytes))
+            last = max(first + 1, min(fits, stop))
+        group = Group(after=after, members=tuple(members[first:last]), alone=by_itself)
+        yield group
+        first, after = last, group.end
+
+
+def _reaching(before: Sequence[int], first: int, limit: int) -> int:
+    """The member up to which those from the first one on keep to a limit.
+
+    Parameters:
+        before: for each member, what those before it amount to.
+    """
+    return bisect_right(before, before[first] + limit) - 1
 
 
 def split(group: Group, refused: Collection[int]) -> list[Group]:
@@ -115,12 +135,17 @@ def members(
     sizes = (
         _sizes(connection, batch, queues) if _exceeds(connection, queues, limit) else {}
     )
-    rows = connection.execute(
-        select(delivery.c.order_no, delivery.c.calls)
-        .where(within(batch, after, batch.end))
-        .order_by(delivery.c.order_no)
-    ).all()
-    return [Member(number, calls, sizes.get(number, 0)) for number, calls in rows]
+    number = delivery.c.order_no
+    # As two arrays: there may be many of them.
+    orders, calls = connection.execute(
+        select(
+            func.array_agg(aggregate_order_by(number, number)),
+            func.array_agg(aggregate_order_by(delivery.c.calls, number)),
+        ).where(within(batch, after, batch.end))
+    ).one()
+    with collector.paused():
+        each = zip(orders or (), calls or (), strict=True)
+        return [Member(order, many, sizes.get(order, 0)) for order, many in each]
 
 
 def touching(
@@ -140,33 +165,6 @@ def touching(
     )
 
 
-@dataclass(slots=True, kw_only=True)
-class _Filling:
-    """A group that is not full yet."""
-
-    after: int
-    members: list[Member] = field(default_factory=list)
-    calls: int = 0
-    size: int = 0
-
-    def takes(self, member: Member, options: Options) -> bool:
-        limit = options.group_max_bytes
-        return self.calls + member.calls <= options.group_max_calls and (
-            not limit or self.size + member.size <= limit
-        )
-
-    def add(self, member: Member) -> None:
-        self.members.append(member)
-        self.calls += member.calls
-        self.size += member.size
-
-    def dispatch(self, *, alone: bool = False) -> Group:
-        group = Group(after=self.after, members=tuple(self.members), alone=alone)
-        self.after = group.end
-        self.members, self.calls, self.size = [], 0, 0
-        return group
-
-
 def _divided(after: int, runs: Iterable[Sequence[Member]]) -> list[Group]:
     groups = []
     for run in runs:
@@ -182,7 +180,9 @@ def _exceeds(connection: Connection, queues: Sequence[Queue], limit: int) -> boo
     whole = sum(
         (func.pg_table_size(_stored(queue)) for queue in queues), start=sa.literal(0)
     )
-    return bool(connection.scalar(select(whole > limit)))
+    # What is asked next is planned for many rows: nobody has analysed new ones.
+    hashed = func.set_config("enable_nestloop", "off", True)
+    return bool(connection.scalar(select(whole > limit, hashed)))
 
 
 def _stored(queue: Queue) -> ColumnElement[Any]:

@@ -19,6 +19,7 @@ from deferred.batches.batch import Batch
 from deferred.batches.groups import Group
 from deferred.batches.marker import Marker
 from deferred.batches.shipping import Line, lay
+from deferred.options import STREAM_CALLS
 from deferred.pushing import carry, dependence
 from deferred.pushing.delivery import Delivered, Origin
 from deferred.pushing.run import Run
@@ -27,9 +28,6 @@ from deferred.pushing.turns import Turns
 from sites import Site
 
 Pair = tuple[Connection, Connection]
-
-#: A transaction with more calls is applied by itself: nobody looks what it shares.
-MOST_CALLS = 10_000
 
 
 @contextmanager
@@ -103,7 +101,7 @@ def _laid(pair: Pair, batch: Batch, sender: str) -> Line:
 
 
 def _pieces(line: Line, groups: Sequence[Group], at: Marker) -> list[Piece]:
-    shared = dependence.last_shared(line, groups[0].after, MOST_CALLS)
+    shared = dependence.last_shared(line, groups[0].after, STREAM_CALLS)
     ends = [group.end for group in groups]
     pieces = []
     for place, group in enumerate(groups):
@@ -127,7 +125,7 @@ def _pieces(line: Line, groups: Sequence[Group], at: Marker) -> list[Piece]:
 
 def _by_itself(piece: Piece) -> bool:
     """Whether no stream takes it: what it shares with others is not known."""
-    return piece.group.alone or piece.group.calls > MOST_CALLS
+    return piece.group.alone or piece.group.calls > STREAM_CALLS
 
 
 def _divide(pieces: Sequence[Piece], streams: Sequence[Stream]) -> None:
