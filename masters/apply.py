@@ -70,6 +70,7 @@ def apply(
         select(
             *triggered.brought(unit.origin, unit.facts),
             memory.enough(),
+            memory.lookups(),
             unchecked.oids(),
         )
     ).one()
