@@ -30,6 +30,12 @@ def test_b7_9_calls_as_they_were_made_fill_a_group():
     assert grouped(1, 5, 1, 1, group_max_calls=4) == [[1], [5], [1, 1]]
 
 
+def test_a_group_holds_a_batch_and_less_where_streams_divide_it():
+    assert grouped(20_000, 20_000, 20_000) == [[20_000, 20_000], [20_000]]
+    assert grouped(6_000, 4_000, 1, parallelism=2) == [[6_000, 4_000], [1]]
+    assert grouped(2, 2, 2, parallelism=2, group_max_calls=4) == [[2, 2], [2]]
+
+
 def test_bytes_fill_a_group():
     assert grouped(1, 1, 1, size=40, group_max_bytes=100) == [[1, 1], [1]]
     assert grouped(1, 1, size=400, group_max_bytes=100) == [[1], [1]]
