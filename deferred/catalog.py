@@ -218,6 +218,8 @@ push_marker = Table(
     Column("batch_id", Uuid),
     Column("order_no", BigInteger, nullable=False, server_default=text("0")),
     Column("applied_at", DateTime(timezone=True)),
+    # How often there came to be more to watch for, see second_way; 0 if nothing is.
+    Column("watched", Integer, nullable=False, server_default=text("0")),
 )
 
 #: The ledger: which transactions each batch held that an origin has shipped. Tells
@@ -233,6 +235,39 @@ push_batch = Table(
     Column("orders", ARRAY(BigInteger), nullable=False),
     Column("started", ARRAY(DateTime(timezone=True)), nullable=False),
     Column("shipped_at", DateTime(timezone=True), server_default=func.now()),
+    # Their ids where they were made, without what a repair added to them.
+    Column("transactions", ARRAY(BigInteger)),
+    # NULL where all were made at the origin itself; so is each that was.
+    Column("origins", ARRAY(Text)),
+    Column("made", ARRAY(DateTime(timezone=True))),
+)
+
+#: Sites whose changes come to the masters of a group by another way since they were
+#: switched to another master: what they had queued then may come by both.
+second_way = Table(
+    "second_way",
+    metadata,
+    Column("replication_group", Text, primary_key=True),
+    Column("origin", Text, primary_key=True),
+    # Transactions that were made in this time, by the origin's clock.
+    Column("since", DateTime(timezone=True), nullable=False),
+    Column("until", DateTime(timezone=True), nullable=False),
+    # All that it sent to its former master was of this group.
+    Column("alone", Boolean, nullable=False),
+    # Here is remembered all that has come since then.
+    Column("complete", Boolean, nullable=False, server_default=text("true")),
+)
+
+#: Which of those transactions have come to this master.
+taken_transaction = Table(
+    "taken_transaction",
+    metadata,
+    Column("replication_group", Text, primary_key=True),
+    Column("origin", Text, primary_key=True),
+    Column("transaction", BigInteger, primary_key=True, autoincrement=False),
+    Column("made_at", DateTime(timezone=True), primary_key=True),
+    # False where only changes of other groups may have come.
+    Column("certain", Boolean, nullable=False),
 )
 
 #: What came to this master of a group: of which master, and who brought it. A row

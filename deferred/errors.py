@@ -271,3 +271,20 @@ class DecidedOtherwise(SnaptideError):
 
     code = "SNP-359"
     hint = "Recovery will do what it says: snaptide indoubt recover SITE. Or --force."
+
+
+class BothDestinations(SnaptideError):
+    """A transaction has gone to both masters: it cannot be sent there once more."""
+
+    code = "SNP-328"
+    hint = (
+        "Push to the former master until nothing waits, and switch again; or wait "
+        "until they are purged here."
+    )
+
+
+class CallsQueued(SnaptideError):
+    """Calls of procedures wait for a master that is to be left."""
+
+    code = "SNP-329"
+    hint = "Push them there first: snaptide push SITE MASTER"

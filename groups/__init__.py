@@ -16,6 +16,7 @@ from groups.join import JoinReport, join_master
 from groups.paths import Path, chain, full_mesh, star, tree
 from groups.quiesce import SuspendReport, resume, suspend
 from groups.show import GroupReport, list_groups, masters_of_tables, show_group
+from groups.switch import SwitchReport, switch_master
 
 __all__ = [
     "Group",
@@ -25,6 +26,7 @@ __all__ = [
     "Path",
     "Status",
     "SuspendReport",
+    "SwitchReport",
     "TargetType",
     "add_master",
     "add_table",
@@ -45,5 +47,6 @@ __all__ = [
     "show_group",
     "star",
     "suspend",
+    "switch_master",
     "tree",
 ]

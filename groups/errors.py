@@ -131,3 +131,13 @@ class OtherSchema(GroupError):
 
     code = "SNP-510"
     hint = "Run snaptide site init at the older ones."
+
+
+class CannotSwitch(GroupError):
+    """The snapshots cannot be refreshed from that master."""
+
+    code = "SNP-520"
+    hint = (
+        "The new master has to be of the same replication group as the former one, "
+        "and to have the same table. Nothing was changed."
+    )

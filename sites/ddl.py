@@ -204,9 +204,11 @@ def create_checked_view(
 
 
 def create_view(connection: Connection, view: QualifiedName, query: str) -> None:
-    """Create a view over a query that SQLAlchemy rendered."""
+    """Create a view over a query that SQLAlchemy rendered, or have it show this one."""
     raw(connection).execute(
-        sql.SQL("CREATE VIEW {} AS {}").format(identifier(view), sql.SQL(query))
+        sql.SQL("CREATE OR REPLACE VIEW {} AS {}").format(
+            identifier(view), sql.SQL(query)
+        )
     )
 
 

@@ -102,7 +102,7 @@ def open_to_users(
             ),
         )
     _guard(connection, snapshot, base)
-    _create_log_view(connection, snapshot)
+    make_log_view(connection, snapshot)
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,8 +201,11 @@ def _guard_function(snapshot: Snapshot) -> str:
     return "guard" + snapshot.extra_table.removeprefix("extra")
 
 
-def _create_log_view(connection: Connection, snapshot: Snapshot) -> None:
-    """The updatable snapshot log: what a refresh must look at again, and why."""
+def make_log_view(connection: Connection, snapshot: Snapshot) -> None:
+    """Make the updatable snapshot log: what a refresh must look at again, and why.
+
+    It knows where the snapshot's queue goes, and is made anew when that changes.
+    """
     extra = snapshot.extra()
     keys = numbered("k", snapshot.identity_columns)
     query: sa.Select[tuple[object, ...]] | sa.CompoundSelect[tuple[object, ...]]

@@ -71,3 +71,14 @@ snapshot = Table(
     Column("created_at", DateTime(timezone=True), server_default=func.now()),
     UniqueConstraint("schema", "base_table"),
 )
+
+#: Snapshots that a master still has to be told of: they are refreshed from another.
+former_master = Table(
+    "former_master",
+    metadata,
+    Column("master_id", Uuid, primary_key=True),
+    Column("snapshot", Text, primary_key=True),
+    Column("master", Text, nullable=False),
+    Column("left_at", DateTime(timezone=True), server_default=func.now()),
+    Column("tried_at", DateTime(timezone=True)),
+)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -21,6 +21,8 @@ from sqlalchemy import (
     update,
 )
 
+from sites.identity import Identity
+from sites.names import parse
 from sites.site import Site
 from sites.types import PgSnapshot
 from snapshots import catalog
@@ -124,6 +126,43 @@ def note_refreshed(connection: Connection, name: str) -> None:
         .where(_group.c.name == name)
         .values(refreshed_at=func.clock_timestamp())
     )
+
+
+def move(
+    connection: Connection,
+    name: str,
+    master: str,
+    them: Identity,
+    position: str | None,
+    parts: Mapping[str, Collection[int]],
+) -> None:
+    """Have a group refreshed from another master, from a position of it on.
+
+    Parameters:
+        parts: by snapshot, the tables that hold the new master's rows; of one that is
+            to be compared completely, none.
+    """
+    connection.execute(
+        update(_group)
+        .where(_group.c.name == name)
+        .values(
+            master=master,
+            master_id=them.site_id,
+            position=cast(literal(position), PgSnapshot()),
+            incarnation=them.incarnation,
+            last_error=None,
+        )
+    )
+    for key, oids in parts.items():
+        one = parse(key)
+        connection.execute(
+            update(catalog.snapshot)
+            .where(
+                catalog.snapshot.c.schema == one.schema,
+                catalog.snapshot.c.name == one.name,
+            )
+            .values(master_parts=sorted(oids) or None)
+        )
 
 
 def is_synchronous(connection: Connection, name: str) -> bool:

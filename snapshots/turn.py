@@ -18,6 +18,7 @@ from snapshots import (
     comparison,
     enrolment,
     first_load,
+    former,
     idle,
     large,
     stage,
@@ -89,6 +90,7 @@ def run(task: Task, told: Progress | None) -> tuple[str, tuple[SnapshotReport, .
     with task.master.begin() as connection:
         keys = [m.key for m in task.members]
         registration.advance(connection, task.who.site_id, keys, seen.position)
+    former.tell(task.site)
     return seen.position, _reports(seen, compared, merged, loaded)
 
 

@@ -70,6 +70,11 @@ class Waiting:
     #: by replication group, the master at which it began; here, where none is named
     sources: Mapping[str, str] | None = None
 
+    @property
+    def units(self) -> tuple[int, ...]:
+        """The numbers under which its changes stand in work tables, step by step."""
+        return (*(call.call_no for call in self.procedures), self.order_no)
+
 
 def next_batch(
     connection: Connection, name: str, marker: Marker, calls: int = BATCH_CALLS

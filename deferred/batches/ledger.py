@@ -9,14 +9,27 @@ from __future__ import annotations
 
 import uuid
 from datetime import timedelta
+from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy import Connection, Select, Text, and_, cast, func, literal, or_, select
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Select,
+    Text,
+    and_,
+    cast,
+    func,
+    literal,
+    or_,
+    select,
+)
 from sqlalchemy.dialects.postgresql import aggregate_order_by, insert
 
 from deferred.batches.batch import Batch
 from deferred.batches.marker import Marker
 from deferred.catalog import deferred_transaction, delivery, push_batch, push_marker
+from sites.position import STRETCH
 
 #: How long a destination can tell a restored origin what it has applied. Longer
 #: than backups are kept that anyone restores.
@@ -27,17 +40,24 @@ def note(
     origin: Connection, target: Connection, origin_id: uuid.UUID, batch: Batch
 ) -> None:
     """Note at the destination what a batch holds, before it is applied."""
-    number = delivery.c.order_no
+    made = deferred_transaction.c
+    listed = {
+        "orders": delivery.c.order_no,
+        "started": made.start_time,
+        "transactions": original(
+            func.coalesce(made.origin_transaction, cast(made.xid, Text))
+        ),
+        "origins": made.origin,
+        "made": made.made_at,
+    }
     # As text, which both ends print and read alike: there may be many of them.
-    orders, started = origin.execute(
+    row = origin.execute(
         select(
-            cast(func.array_agg(aggregate_order_by(number, number)), Text),
-            cast(
-                func.array_agg(
-                    aggregate_order_by(deferred_transaction.c.start_time, number)
-                ),
-                Text,
+            *(
+                cast(func.array_agg(_in_order(value)), Text).label(name)
+                for name, value in listed.items()
             ),
+            func.bool_or(made.origin.is_not(None)).label("brought"),
         )
         .join(deferred_transaction, deferred_transaction.c.xid == delivery.c.xid)
         .where(
@@ -45,10 +65,11 @@ def note(
             delivery.c.batch == batch.number,
         )
     ).one()
-    values = {
-        "id": batch.id,
-        "orders": cast(literal(orders, Text), push_batch.c.orders.type),
-        "started": cast(literal(started, Text), push_batch.c.started.type),
+    columns = push_batch.c
+    values: dict[str, Any] = {"id": batch.id, "origins": None, "made": None} | {
+        name: cast(literal(row._mapping[name], Text), columns[name].type)
+        for name in listed
+        if row.brought or name not in ("origins", "made")
     }
     statement = insert(push_batch).values(
         origin_id=origin_id, number=batch.number, **values
@@ -61,6 +82,12 @@ def note(
             where=push_batch.c.id != batch.id,
         )
     )
+
+
+def original(xid: ColumnElement[Any]) -> ColumnElement[int]:
+    """The id that a transaction was given first, whatever repairs have made of it."""
+    number = cast(cast(xid, Text), sa.BigInteger)
+    return func.mod(number, literal(STRETCH, sa.BigInteger))
 
 
 def reaches_back_to(target: Connection, origin_id: uuid.UUID, at: Marker) -> int:
@@ -97,6 +124,10 @@ def answered(origin_id: uuid.UUID, at: Marker) -> Select[tuple[object, ...]]:
             ),
         )
     )
+
+
+def _in_order(value: ColumnElement[Any]) -> ColumnElement[Any]:
+    return aggregate_order_by(value, delivery.c.order_no)
 
 
 def purge(connection: Connection, retention: timedelta = RETENTION) -> int:

@@ -8,13 +8,13 @@ the dead, cannot apply anything twice.
 from __future__ import annotations
 
 import uuid
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import sqlalchemy as sa
 from sqlalchemy import ColumnElement, Connection, func, select
 from sqlalchemy.dialects.postgresql import insert
 
-from deferred.catalog import push_marker
+from deferred.catalog import push_marker, second_way
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +25,9 @@ class Marker:
     batch_id: uuid.UUID | None = None
     #: order number of the transaction, within the batch
     order_no: int = 0
+    #: what the origin brings may have come by another way (`second_way`)
+    #: and how often there came to be more to be watched for; 0 if there is nothing
+    watched: int = field(default=0, compare=False)
 
 
 #: Far below deadlock_timeout (1 s by default), so that in a deadlock it is us who give
@@ -60,31 +63,39 @@ def make(connection: Connection, origin_id: uuid.UUID, origin: str) -> None:
     """Let an origin have a marker, at its start, if it has none."""
     connection.execute(
         insert(push_marker)
-        .values(origin_id=origin_id, origin=origin)
+        .values(
+            origin_id=origin_id,
+            origin=origin,
+            watched=select(func.count()).select_from(second_way).scalar_subquery(),
+        )
         .on_conflict_do_nothing()
     )
 
 
-def share(connection: Connection, origin_id: uuid.UUID) -> bool:
+def share(connection: Connection, origin_id: uuid.UUID, watched: int) -> bool:
     """Keep others from `lock` until this transaction ends; `advance` is possible.
 
     For one of several that are at work ahead of their turn, before it touches
     anything else. Time limits are as with `lock`.
 
+    Parameters:
+        watched: as it stood when the batch was looked at.
+
     Returns:
-        False where somebody waits in `claim`, to whom the marker should be left.
+        False where somebody waits in `claim`, to whom the marker should be left, or
+        there came to be more to be watched for.
     """
     if not connection.scalar(
         select(func.pg_try_advisory_xact_lock_shared(*_turn(origin_id)))
     ):
         return False
-    connection.execute(
-        select(push_marker.c.order_no)
+    found = connection.scalar(
+        select(push_marker.c.watched)
         .where(_of(origin_id))
         .with_for_update(read=True, key_share=True)
     )
     _limit(connection)
-    return True
+    return found in (None, watched)
 
 
 def claim(connection: Connection, origin_id: uuid.UUID) -> None:
@@ -143,8 +154,9 @@ def _of(origin_id: uuid.UUID) -> sa.ColumnElement[bool]:
 
 
 def _read(connection: Connection, origin_id: uuid.UUID, *, lock: bool) -> Marker | None:
-    wanted = select(
-        push_marker.c.batch_no, push_marker.c.batch_id, push_marker.c.order_no
-    ).where(_of(origin_id))
+    at = push_marker.c
+    wanted = select(at.batch_no, at.batch_id, at.order_no, at.watched).where(
+        _of(origin_id)
+    )
     row = connection.execute(wanted.with_for_update() if lock else wanted).one_or_none()
     return None if row is None else Marker(**row._mapping)

@@ -38,6 +38,10 @@ class Line:
     comparisons: Sequence[Comparison]
     #: tables from which the destination sends on to other masters what this site brings
     going_on: frozenset[QualifiedName] = frozenset()
+    #: transactions of the batch may have come by another way: each is by itself
+    watched: bool = False
+    #: as it stood at the marker when that was found out
+    watched_for: int = 0
 
     @property
     def error_actions(self) -> dict[QualifiedName, ErrorAction]:

@@ -55,7 +55,7 @@ def carry(line: Line, origin: Origin, group: Group, run: Run) -> bool:
         False where the run is over, or another pusher has gone on.
     """
     options = run.options
-    if len(group) == 1 or not options.grouping:
+    if len(group) == 1 or line.watched or not options.grouping:
         return _one_by_one(line, origin, group, run)
     # A user who keeps a row holds up only what comes after it.
     answer = deliver_together(

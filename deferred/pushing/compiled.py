@@ -58,6 +58,9 @@ def deliver_together(
     if passed(at, to) or _within(at, to, group.after):
         target.rollback()
         return Delivered(fresh=False)
+    if at.watched != line.watched_for:
+        target.rollback()
+        return Refused()
     faults.point("push.before_apply")
     answer = attempt(line, origin, unit_of(line, origin, group), patient=patient)
     if isinstance(answer, Refused):

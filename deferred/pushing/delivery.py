@@ -26,6 +26,7 @@ from deferred.options import QUIET, ErrorAction
 from deferred.parked import error_queue, skipped
 from deferred.parked.parking import Parked, park
 from deferred.procedures.steps import Steps, apply
+from deferred.pushing import twice
 from masters import table_rules
 from masters.apply import Outcome, Unit
 from masters.detect import Made
@@ -116,21 +117,28 @@ def deliver(
     if passed(at, to):
         return Delivered(fresh=False)
     faults.point("push.before_apply")
+    sure, looked = True, connection.begin_nested() if at.watched else None
+    if looked is not None:
+        sure = twice.leave_out(connection, origin.name, transaction, staged)
     sources = forwarding.sources(transaction, origin.name, origin.groups.values())
     steps = _steps(connection, origin, transaction, staged, sources, told)
-    answer = _answer(connection, origin, steps)
+    answer = _answer(connection, origin, steps, sure=sure)
     if isinstance(answer, Outcome):
         delivered = Delivered(resolved=answer.resolved)
     else:
         action = origin.action(_tables(steps), on_error)
         if action is ErrorAction.STOP or action in QUIET:
+            if looked is not None:
+                looked.rollback()  # it has not come
             raise _refusal(transaction, answer, action)
         aside, resolved = steps, 0
-        if action is ErrorAction.SKIP_ROW:
+        if action is ErrorAction.SKIP_ROW and sure:
             aside, resolved, answer = _skip(connection, origin, steps, answer)
         parked = _facts(origin, batch, transaction, answer, sources)
         error_id = park(connection, parked, aside, answer.conflicts)
         delivered = Delivered(error_id=error_id, resolved=resolved)
+    if looked is not None:
+        looked.commit()
     faults.point("push.after_apply")
     touched = {origin.groups.get(one.table.qualified) for one in steps.changed}
     arrived = {(name, sources[name]): 1 for name in touched if name is not None}
@@ -163,7 +171,7 @@ def _steps(
                 facts=facts,
                 told=told,
             )
-            for number in (*(one.call_no for one in calls), transaction.order_no)
+            for number in transaction.units
         ],
         calls=calls,
     )
@@ -189,8 +197,14 @@ def passed(at: Marker, to: Marker) -> bool:
     return at.batch_no >= to.batch_no
 
 
-def _answer(connection: Connection, origin: Origin, steps: Steps) -> Outcome | _Failed:
-    """Apply one whole, or say why not; of one that failed nothing is written."""
+def _answer(
+    connection: Connection, origin: Origin, steps: Steps, *, sure: bool = True
+) -> Outcome | _Failed:
+    """Apply one whole, or say why not; of one that failed nothing is written.
+
+    Parameters:
+        sure: it has certainly not come before; else no rule may settle a conflict.
+    """
     relation = _dependence(connection, origin, steps)
     waits_for = relation.error_ids
     if relation.certain:
@@ -200,7 +214,7 @@ def _answer(connection: Connection, origin: Origin, steps: Steps) -> Outcome | _
             message=_waits(waits_for),
             waits_for=waits_for,
         )
-    answer = _applied(connection, steps, resolving=not waits_for)
+    answer = _applied(connection, steps, resolving=sure and not waits_for)
     if isinstance(answer, _Failed) and waits_for and answer.may_follow:
         return replace(
             answer,

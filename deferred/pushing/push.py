@@ -13,7 +13,7 @@ from sqlalchemy import Connection, func, select
 from sqlalchemy.exc import DBAPIError
 
 from deferred import sqlstate
-from deferred.batches import agreement, ledger, marker
+from deferred.batches import agreement, ledger, marker, second_way
 from deferred.batches import batch as batches
 from deferred.batches.batch import Batch
 from deferred.batches.pusher import only_pusher
@@ -184,6 +184,7 @@ def _push_patiently(ends: Ends, who: Origin, run: Run) -> bool:
 def _push_batch(ends: Ends, who: Origin, run: Run) -> bool:
     """Push what is left of the current batch, or the next one; False without any."""
     origin, target = ends.origin, ends.target
+    second_way.pass_on(origin, target)
     at = marker.read(target, who.id)
     target.rollback()
     batch = _next_batch(ends, who, at)
@@ -192,7 +193,11 @@ def _push_batch(ends: Ends, who: Origin, run: Run) -> bool:
     run.begin()
     run.expect(lambda: calls_left(origin, who.master))
     faults.point("push.after_cut")
-    line = lay(origin, target, batch, who.name)
+    line = replace(
+        lay(origin, target, batch, who.name),
+        watched=second_way.is_in(origin, target, batch, who.name, at),
+        watched_for=at.watched,
+    )
     who = replace(who, groups=line.groups, error_actions=line.error_actions)
     after = at.order_no if at.batch_id == batch.id else -1
     groups = carry.planned(line, after, run)

@@ -98,7 +98,7 @@ class Stream:
             self._ship(load)
         if not turns.reached(piece.place, piece.waits_for):
             return False
-        if not marker.share(self.line.target, self.origin.id):
+        if not marker.share(self.line.target, self.origin.id, self.line.watched_for):
             turns.halt(piece.place)
             self._undo()
             return False

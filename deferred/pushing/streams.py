@@ -10,7 +10,7 @@ from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sqlalchemy import Connection, Engine
 
@@ -62,7 +62,7 @@ def carry_all(
         pairs: connections of the streams.
         at: the marker before the first group.
     """
-    if len(pairs) < 2 or len(groups) < 2:
+    if len(pairs) < 2 or len(groups) < 2 or line.watched:
         for group in groups:
             if not carry.carry(line, origin, group, run):
                 return
@@ -72,7 +72,9 @@ def carry_all(
     pieces = _pieces(line, groups, at)
     streams = [
         Stream(
-            line=_laid(pair, line.batch, origin.name),
+            line=replace(
+                _laid(pair, line.batch, origin.name), watched_for=line.watched_for
+            ),
             origin=origin,
             bulk=run.options.bulk_threshold,
         )

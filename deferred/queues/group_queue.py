@@ -82,7 +82,7 @@ def remove(connection: Connection, table: QualifiedName) -> None:
     ways = found(connection, table)
     name = names.derived("def$_", table)
     connection.execute(sa.delete(queue_catalog).where(queue_catalog.c.id == number))
-    _note_forgotten(connection, {way.destination for way in ways})
+    note_forgotten(connection, {way.destination for way in ways})
     define.show_calls(connection)
     triggers.remove(connection, name)
     wide.drop(connection, QualifiedName(SCHEMA, name))
@@ -128,7 +128,7 @@ def _set_routes(connection: Connection, number: int, routes: Routes) -> None:
     ended = connection.scalars(
         sa.delete(route).where(mine, sa.not_(stay)).returning(route.c.destination)
     )
-    _note_forgotten(connection, set(ended))
+    note_forgotten(connection, set(ended))
     for to, source in ways:
         connection.execute(
             insert(route)
@@ -142,7 +142,7 @@ def _set_routes(connection: Connection, number: int, routes: Routes) -> None:
         )
 
 
-def _note_forgotten(connection: Connection, destinations: Collection[str]) -> None:
+def note_forgotten(connection: Connection, destinations: Collection[str]) -> None:
     """What was delivered by ways that have ended cannot be pushed again.
 
     A destination that is restored would miss it. What was not delivered is not to be.

@@ -7,8 +7,10 @@ from typing import Annotated
 
 import typer
 
+import groups
 import snapshots
 from snaptide.cli.arguments import Json, SiteName, complete_site
+from snaptide.cli.failures import ExitCode
 from snaptide.cli.log import Dropped
 from snaptide.cli.output import facts, show, table
 from snaptide.cli.program import Program
@@ -136,6 +138,32 @@ def alter(
         synchronous=propagation is Propagation.SYNCHRONOUS,
     )
     show(program, report, lambda: facts(report))
+
+
+@app.command("switch-master")
+def switch_master(
+    ctx: typer.Context,
+    site: SiteName,
+    group: Annotated[
+        str, typer.Argument(metavar="GROUP", help="The refresh group, or a snapshot.")
+    ],
+    to: Annotated[
+        str, typer.Option(help="The new master.", autocompletion=complete_site)
+    ],
+    json: Json = False,
+) -> None:
+    """Refresh a group from another master of its replication group from now on.
+
+    The former master may be away. What waits goes to the new one, and what was sent
+    is not applied twice. Ends with 3 where the former master still has to be told.
+
+    Example: snaptide snapshot switch-master jfk airport --to lax
+    """
+    program = Program.of(ctx)
+    report = groups.switch_master(program.site(site), group, to=to)
+    show(program, report, lambda: facts(report))
+    if not report.unregistered:
+        raise typer.Exit(ExitCode.ATTENTION)
 
 
 @app.command()

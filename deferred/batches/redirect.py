@@ -1,0 +1,302 @@
+"""Sending what is queued of some snapshots to another destination than before.
+
+What the new one has, or gets from the old one, counts as delivered; all else goes to
+it, in its order. The queues stay as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import ColumnElement, Connection, and_, func, literal, select, update
+from sqlalchemy.dialects.postgresql import insert
+
+from deferred.batches.batch import deliveries
+from deferred.batches.ledger import original
+from deferred.batches.marker import Marker
+from deferred.catalog import (
+    deferred_transaction,
+    delivery,
+    destination,
+    procedure_call,
+    route,
+    schedule,
+)
+from deferred.catalog import queue as queue_catalog
+from deferred.errors import BothDestinations, CallsQueued
+from deferred.queues import define
+from deferred.queues.group_queue import note_forgotten
+from deferred.queues.queue import Queue
+from sites import transport, triggers
+from sites.catalog import SCHEMA
+from sites.identity import Identity
+from sites.types import Xid8
+
+#: The batch of what reached a destination by another way: before all of its own.
+BY_ANOTHER_WAY = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Redirected:
+    """What became of the transactions that were queued."""
+
+    #: of those that go to the new destination: when the first one was made
+    since: datetime | None
+    #: how many go there
+    transactions: int
+    #: how many are there, or on their way
+    settled: int
+
+
+def oldest(connection: Connection, queues: Sequence[Queue]) -> datetime | None:
+    """When the oldest transaction was made that these queues have calls of."""
+    made = deferred_transaction.c
+    found: datetime | None = connection.scalar(
+        select(func.min(made.start_time)).where(made.xid.in_(_xids(queues)))
+    )
+    return found
+
+
+def refuse_procedures(connection: Connection, name: str) -> None:
+    """Make sure that no call of a procedure waits for a destination.
+
+    Raises:
+        CallsQueued: some do. They were made for that database.
+    """
+    call = procedure_call.c
+    answered = sa.exists().where(
+        delivery.c.destination == name,
+        delivery.c.xid == call.xid,
+        delivery.c.delivered_at.is_not(None),
+    )
+    waiting = connection.scalar(
+        select(func.count()).where(
+            literal(name) == func.any(call.destinations), sa.not_(answered)
+        )
+    )
+    if waiting:
+        raise CallsQueued(
+            f"{waiting} calls of procedures wait for {name}.",
+            destination=name,
+            calls=waiting,
+        )
+
+
+def answered_by(name: str, at: Marker) -> ColumnElement[bool]:
+    """Whether a destination has answered a transaction, by its marker."""
+    there = delivery.alias("answered")
+    return sa.exists().where(
+        there.c.destination == name,
+        there.c.xid == deferred_transaction.c.xid,
+        sa.tuple_(there.c.batch, there.c.order_no)
+        <= sa.tuple_(literal(at.batch_no), literal(at.order_no)),
+    )
+
+
+def known_there(
+    connection: Connection, there: Connection, taken: sa.Select[Any]
+) -> ColumnElement[bool]:
+    """Whether a transaction is among those that a destination remembers.
+
+    Writes a table of this transaction.
+
+    Parameters:
+        taken: at the destination: their ids and when they were made.
+    """
+    table = sa.Table(
+        "snaptide_taken",
+        sa.MetaData(),
+        sa.Column("transaction", sa.BigInteger, nullable=False),
+        sa.Column("made_at", sa.DateTime(timezone=True), nullable=False),
+        prefixes=["TEMPORARY"],
+        postgresql_on_commit="DROP",
+    )
+    table.create(connection, checkfirst=False)
+    names = ("transaction", "made_at")
+    known = sa.table(table.name, *(table.c[n]._copy() for n in names))
+    transport.copy(there, taken, connection, known, names)
+    made = deferred_transaction.c
+    return sa.exists().where(
+        known.c.transaction == original(made.xid), known.c.made_at == made.start_time
+    )
+
+
+def redirect(
+    connection: Connection,
+    queues: Sequence[Queue],
+    to: Identity,
+    at: Marker,
+    settled: ColumnElement[bool],
+) -> Redirected:
+    """Have queues that go to one destination go to another one.
+
+    In a REPEATABLE READ transaction behind `lock_writers`, by the only pusher of both.
+    Writes routes, deliveries, destinations, schedules, queues, extra keys, triggers.
+
+    Parameters:
+        at: the marker at the new destination.
+        settled: of a transaction: it is there, or is on its way there.
+
+    Raises:
+        BothDestinations: a transaction has gone to the new one for other snapshots.
+    """
+    before = queues[0].destination
+    count = _settle(connection, queues, to.name, settled)
+    left = _left(connection, queues, to.name, settled)
+    numbers = [one.id for one in queues]
+    connection.execute(
+        update(route).where(route.c.queue_id.in_(numbers)).values(destination=to.name)
+    )
+    connection.execute(
+        update(queue_catalog)
+        .where(queue_catalog.c.id.in_(numbers))
+        .values(covered_batch=0, covered_order=0)
+    )
+    for one in queues:
+        _forget_places(connection, one)
+    _know(connection, to, at)
+    _schedule(connection, before, to.name)
+    _leave(connection, before)
+    for one in queues:
+        capture = define.capture_of(connection, one)
+        triggers.replace_queue_function(connection, capture)
+    define.show_calls(connection)
+    return Redirected(since=left.since, transactions=left.transactions, settled=count)
+
+
+def _xids(queues: Sequence[Queue]) -> sa.CompoundSelect[Any]:
+    return sa.union(*(select(one.sql().c.xid) for one in queues))
+
+
+def _settle(
+    connection: Connection,
+    queues: Sequence[Queue],
+    to: str,
+    settled: ColumnElement[bool],
+) -> int:
+    tables = [one.sql() for one in queues]
+    calls = sa.union_all(*(select(t.c.xid, t.c.call_no) for t in tables)).subquery()
+    counted = (
+        select(
+            calls.c.xid,
+            func.max(calls.c.call_no).label("last"),
+            func.count().label("calls"),
+        )
+        .group_by(calls.c.xid)
+        .subquery()
+    )
+    made = deferred_transaction.c
+    rows = (
+        select(
+            literal(to),
+            made.xid,
+            func.greatest(made.order_no, counted.c.last, type_=sa.BigInteger),
+            counted.c.calls,
+            literal(BY_ANOTHER_WAY, sa.BigInteger),
+            func.clock_timestamp(),
+        )
+        .join(counted, counted.c.xid == made.xid)
+        .where(settled)
+    )
+    columns = ["destination", "xid", "order_no", "calls", "batch", "delivered_at"]
+    new = insert(delivery).from_select(columns, rows).on_conflict_do_nothing()
+    connection.execute(new)
+    return connection.scalar(select(func.count()).select_from(rows.subquery())) or 0
+
+
+def _left(
+    connection: Connection,
+    queues: Sequence[Queue],
+    to: str,
+    settled: ColumnElement[bool],
+) -> Redirected:
+    """The transactions that are to go to the new destination."""
+    made = deferred_transaction.c
+    there = and_(delivery.c.destination == to, delivery.c.xid == made.xid)
+    left = and_(made.xid.in_(_xids(queues)), sa.not_(settled))
+    tangled = connection.scalar(
+        select(func.count())
+        .select_from(deferred_transaction.join(delivery, there))
+        .where(left, delivery.c.batch.is_not(None))
+    )
+    if tangled:
+        raise BothDestinations(
+            f"{tangled} transactions have gone to {to} for other snapshots.",
+            destination=to,
+            transactions=tangled,
+        )
+    count, since = connection.execute(
+        select(func.count(), func.min(made.start_time)).where(left)
+    ).one()
+    return Redirected(since=since, transactions=count, settled=0)
+
+
+def _forget_places(connection: Connection, one: Queue) -> None:
+    """Extra keys tell of batches and transactions of the former destination."""
+    assert one.extra_table is not None
+    extra = sa.table(
+        one.extra_table,
+        sa.column("batch_no", sa.BigInteger),
+        sa.column("order_no", sa.BigInteger),
+        sa.column("master_xid", Xid8()),
+        schema=SCHEMA,
+    )
+    connection.execute(
+        update(extra).values(batch_no=None, order_no=None, master_xid=None)
+    )
+
+
+def _know(connection: Connection, to: Identity, at: Marker) -> None:
+    """Go on behind the new destination's marker, with one window over all there is."""
+    known = select(destination.c.name).where(destination.c.name == to.name)
+    if connection.scalar(known) is None:
+        define.know_destination(connection, to.name)
+        connection.execute(
+            update(destination)
+            .where(destination.c.name == to.name)
+            .values(
+                incarnation=to.incarnation,
+                batch_no=at.batch_no,
+                batch_id=at.batch_id,
+                batch_end=at.order_no,
+            )
+        )
+    connection.execute(deliveries(connection, to.name))
+    connection.execute(
+        update(destination)
+        .where(destination.c.name == to.name)
+        .values(window_end=func.pg_current_snapshot())
+    )
+
+
+def _schedule(connection: Connection, before: str, to: str) -> None:
+    """Have the new destination pushed to as often as the former one."""
+    of = schedule.c
+    same = select(literal("push"), literal(to), of.interval, of.options, of.disabled)
+    connection.execute(
+        insert(schedule)
+        .from_select(
+            ["kind", "subject", "interval", "options", "disabled"],
+            same.where(of.kind == "push", of.subject == before),
+        )
+        .on_conflict_do_nothing()
+    )
+
+
+def _leave(connection: Connection, before: str) -> None:
+    """Forget a destination that nothing goes to any more."""
+    used = sa.or_(
+        sa.exists().where(route.c.destination == before),
+        sa.exists().where(literal(before) == func.any(procedure_call.c.destinations)),
+    )
+    note_forgotten(connection, {before})
+    if connection.scalar(select(used)):
+        return
+    mine = and_(schedule.c.kind == "push", schedule.c.subject == before)
+    connection.execute(sa.delete(schedule).where(mine))
+    connection.execute(sa.delete(delivery).where(delivery.c.destination == before))
+    connection.execute(sa.delete(destination).where(destination.c.name == before))

@@ -1,0 +1,110 @@
+"""Leaving out of a transaction what has come to this master by another way already."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+
+import sqlalchemy as sa
+from sqlalchemy import Connection, and_, select
+from sqlalchemy.dialects.postgresql import insert
+
+from deferred.batches.batch import Waiting
+from deferred.catalog import queue as queue_catalog
+from deferred.catalog import second_way, taken_transaction
+from sites import QualifiedName
+from sites.position import STRETCH
+from sites.staged import Staged
+
+
+def leave_out(
+    connection: Connection,
+    sender: str,
+    transaction: Waiting,
+    staged: Sequence[Staged],
+) -> bool:
+    """Empty the work tables of changes that this master has got already.
+
+    Behind the lock of a marker that is watched. What is left is remembered as taken.
+
+    Parameters:
+        sender: the site that brings the transaction; it may have been made elsewhere.
+
+    Returns:
+        Whether rules may settle conflicts of the rest. Where nobody knows for certain
+        whether it has come before, only old values can tell: what does not find them
+        is to be parked.
+    """
+    origin, made_at = transaction.origin or sender, transaction.start_time
+    units = transaction.units
+    certain = True
+    for group, complete in _watched(connection, origin, made_at).items():
+        changed = _changed(connection, group, staged, units)
+        if not changed:
+            continue
+        values = {
+            "replication_group": group,
+            "origin": origin,
+            "transaction": int(transaction.xid) % STRETCH,
+            "made_at": made_at,
+        }
+        before = _take(connection, values)
+        if before:
+            for one in changed:
+                connection.execute(
+                    sa.delete(one.source).where(one.source.c.unit.in_(units))
+                )
+        elif before is False or not complete:
+            certain = False
+    return certain
+
+
+def _watched(
+    connection: Connection, origin: str, made_at: datetime
+) -> Mapping[str, bool]:
+    """The groups in which it may come twice, and whether what has come is known."""
+    way = second_way.c
+    rows = connection.execute(
+        select(way.replication_group, way.complete).where(
+            way.origin == origin,
+            sa.literal(made_at, way.since.type).between(way.since, way.until),
+        )
+    )
+    return {row.replication_group: row.complete for row in rows}
+
+
+def _changed(
+    connection: Connection, group: str, staged: Sequence[Staged], units: Sequence[int]
+) -> list[Staged]:
+    """The work tables, of tables of a group, in which a transaction has changes."""
+    there = queue_catalog.c
+    rows = connection.execute(
+        select(there.base_schema, there.base_table).where(
+            there.replication_group == group
+        )
+    )
+    tables = {QualifiedName(*row) for row in rows}
+    return [
+        one
+        for one in staged
+        if one.table.qualified in tables
+        and connection.scalar(
+            select(select(one.source).where(one.source.c.unit.in_(units)).exists())
+        )
+    ]
+
+
+def _take(connection: Connection, values: Mapping[str, object]) -> bool | None:
+    """Remember that a transaction has come.
+
+    Returns:
+        None if it had not; else whether that it had is certain.
+    """
+    new = insert(taken_transaction).values(**values, certain=True)
+    if connection.execute(new.on_conflict_do_nothing()).rowcount:
+        return None
+    row = taken_transaction.c
+    here = and_(*(row[name] == value for name, value in values.items()))
+    before = bool(connection.scalar(select(row.certain).where(here)))
+    connection.execute(sa.update(taken_transaction).where(here).values(certain=True))
+    return before

@@ -1,0 +1,196 @@
+"""Snapshots that are refreshed from another master of the group from now on.
+
+Their changes go there too. What the former master has not taken goes to the new one.
+What it has taken may be there, or come, or be lost with it: that is sent again, and
+each master takes a transaction once (docs/explanation/switching.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from datetime import timedelta
+
+from deferred.batches import marker
+from deferred.batches.marker import Marker
+from deferred.batches.pusher import only_pusher
+from deferred.batches.redirect import Redirected
+from deferred.errors import PushRunning
+from deferred.parked import error_queue
+from deferred.queues import covered
+from groups.level import push_everywhere, waiting_for_pushes
+from groups.switch_commit import commit
+from groups.switch_given import Switch, look
+from masters import registration
+from masters.snapshot_log import find_log
+from sites import Site, faults, identity, position
+from sites.errors import SiteUnreachable, SnaptideError
+from snapshots import former, refresh_group
+from snapshots.refresh import refresh
+
+#: How often the former master is looked at before its pushes are too quick for it.
+ATTEMPTS = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SwitchReport:
+    """Snapshots that have another master."""
+
+    group: str
+    master: str
+    former_master: str
+    snapshots: tuple[str, ...]
+    #: transactions that wait for the new master
+    transactions: int
+    #: transactions that it has, or gets from the former one
+    settled: int
+    #: how the next refresh goes: fast, or complete; and why it is complete
+    next_refresh: str
+    why: str | None
+    #: False where the former master still has to be told
+    unregistered: bool
+
+
+def switch_master(site: Site, what: str, *, to: str) -> SwitchReport:
+    """Have a refresh group refreshed from another master of its replication group.
+
+    (Oracle: SWITCH_SNAPSHOT_MASTER.) The former master need not be there. Changes that
+    wait go to the new one, and those that the former one took are not applied twice.
+    Nothing is copied anew: the next refresh is fast where both masters could be brought
+    to know the same, else it compares all keys. If it is interrupted nothing has
+    changed, or all has: say it again.
+
+    Parameters:
+        site: where the snapshots are.
+        what: a snapshot, or its refresh group; all its snapshots are switched.
+        to: the new master.
+
+    Raises:
+        UnknownSnapshot, UnknownSite, SiteUnreachable: of the site or the new master.
+        CannotSwitch: the new master does not do, or changes are synchronous.
+        NoSnapshotLog, SnapshotRefused: its table does not.
+        CallsQueued, BothDestinations: what waits cannot be sent there.
+        PushRunning, RefreshRunning: one runs.
+    """
+    given = look(site, what, to)
+    with _registered(given) as since:
+        done, why = _switch_patiently(given, since)
+    faults.point("switch.after_commit")
+    away = former.tell(site, pause=timedelta())
+    return SwitchReport(
+        group=given.group.name,
+        master=to,
+        former_master=given.group.master,
+        snapshots=given.keys,
+        transactions=done.transactions,
+        settled=done.settled,
+        next_refresh="fast" if why is None else "complete",
+        why=why,
+        unregistered=given.group.master not in away,
+    )
+
+
+@contextmanager
+def _registered(given: Switch) -> Iterator[str]:
+    """Have the new master keep its log from a position on; take it back on failure."""
+    site_id = given.me.site_id
+    with given.new.begin() as connection:
+        for one in given.members:
+            log = find_log(connection, one.master)
+            assert log is not None
+            registration.register(
+                connection,
+                site_id=site_id,
+                site_name=given.site.name,
+                snapshot=one.key,
+                refresh_group=given.group.name,
+                log_id=log.id,
+                table=one.master,
+                condition=one.condition,
+                updatable=one.updatable,
+            )
+        since = position.current(connection)
+        registration.advance(connection, site_id, given.keys, since)
+    faults.point("switch.after_register")
+    try:
+        yield since
+    except BaseException:
+        with suppress(SiteUnreachable), given.new.begin() as connection:
+            registration.unregister(connection, site_id, given.keys)
+        raise
+
+
+def _switch_patiently(given: Switch, since: str) -> tuple[Redirected, str | None]:
+    """Switch once the masters are level, or when it is clear that they will not be.
+
+    Returns:
+        What became of the queue, and why the next refresh is complete, if it is.
+    """
+    for left in reversed(range(ATTEMPTS)):
+        why = _level(given)
+        faults.point("switch.after_level")
+        with _at_rest(given):
+            answered = None if why else _answered(given)
+            if why is None and answered is None and left:
+                continue  # a push came in between
+            if why is None and answered is None:
+                why = f"pushes to {given.group.master} come all the time"
+            return commit(given, since if why is None else None, answered), why
+    raise AssertionError("unreachable")
+
+
+def _level(given: Switch) -> str | None:
+    """Have the snapshots know what the new master had at the position, and it them.
+
+    Returns:
+        Why that cannot be; None if it is so.
+    """
+    if given.group.position is None:
+        return "it was never loaded"
+    try:
+        with given.site.peer(given.group.master).connect() as connection:
+            identity.confirm(connection, given.group.master)
+        push_everywhere(given.site, given.replicated.names)
+        refresh(given.site, given.group.name)
+        push_everywhere(given.site, given.replicated.names)
+        return _parked(given)
+    except SnaptideError as error:
+        return error.message
+
+
+def _parked(given: Switch) -> str | None:
+    """Rows of which the two masters may have different values for good."""
+    for name in (given.group.master, given.new.name):
+        with given.site.peer(name).connect() as connection:
+            for table in sorted({one.master for one in given.members}):
+                count = error_queue.of_table(connection, table)
+                if count:
+                    return f"{count} transactions of {table} are parked at {name}"
+    return None
+
+
+@contextmanager
+def _at_rest(given: Switch) -> Iterator[None]:
+    """Let the group not be refreshed, and nothing be pushed to either master."""
+    with ExitStack() as held:
+        held.enter_context(refresh_group.exclusively(given.site, given.group.name))
+        for name in (given.group.master, given.new.name):
+            connection = held.enter_context(given.site.connect())
+            for attempt in waiting_for_pushes():
+                with attempt:
+                    if not held.enter_context(only_pusher(connection, name)):
+                        raise PushRunning(
+                            f"A push to {name} is running.", destination=name
+                        )
+        yield
+
+
+def _answered(given: Switch) -> Marker | None:
+    """How far the former master has come, if the last refresh has seen that."""
+    with given.site.connect() as site:
+        with given.site.peer(given.group.master).connect() as master:
+            at = marker.read(master, given.me.site_id)
+        keys = [one.snapshot for one in given.queues]
+        seen = not keys or covered.covers(site, keys, at.batch_no, at.order_no)
+    return at if seen else None

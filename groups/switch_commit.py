@@ -1,0 +1,137 @@
+"""The one transaction at the site that gives a refresh group another master."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from datetime import datetime
+
+import sqlalchemy as sa
+from sqlalchemy import Connection, func, select
+
+from deferred.batches import agreement, marker, redirect, second_way
+from deferred.batches.marker import Marker
+from deferred.batches.redirect import Redirected
+from deferred.batches.second_way import SecondWay
+from groups.switch_given import Switch
+from sites import faults, locks, position, ranges
+from sites.identity import Identity
+from snapshots import base_table, former, refresh_group
+
+
+def commit(given: Switch, since: str | None, answered: Marker | None) -> Redirected:
+    """Have the snapshots refreshed from the new master, and their changes go there.
+
+    For who keeps pushes to both masters, and refreshes of the group, away.
+
+    Parameters:
+        since: the position of the new master that the snapshots are level with.
+        answered: how far the former master has come, which has sent that on.
+
+    Raises:
+        CallsQueued, BothDestinations: what waits cannot be sent there.
+    """
+    with given.site.connect() as origin, given.new.connect() as there:
+        them = agreement.confirm(origin, there, given.me, given.new.name)
+        way = _way(given, origin, there, answered)
+        origin.rollback()
+        at = marker.read(there, given.me.site_id)
+        for attempt in locks.patiently():
+            with attempt, _alone(given) as connection:
+                done = _redirect(given, connection, there, them, at, answered, way)
+                _move(given, connection, there, them, since)
+                faults.point("switch.before_commit")
+    return done
+
+
+def _way(
+    given: Switch, origin: Connection, there: Connection, answered: Marker | None
+) -> SecondWay | None:
+    """What the former master may have sent on, with the new one watching for it."""
+    if not given.queues:
+        return None
+    redirect.refuse_procedures(origin, given.group.master)
+    oldest = redirect.oldest(origin, given.queues)
+    now = origin.scalar(select(func.clock_timestamp()))
+    origin.rollback()
+    if answered is not None or oldest is None or now is None:
+        return None
+    way = _second_way(given, oldest, now)
+    second_way.watch(there, [way])
+    faults.point("switch.after_watch")
+    return way
+
+
+def _second_way(given: Switch, since: datetime, until: datetime) -> SecondWay:
+    return SecondWay(
+        replication_group=given.replicated.name,
+        origin=given.site.name,
+        since=since,
+        until=until,
+        alone=given.alone,
+    )
+
+
+@contextmanager
+def _alone(given: Switch) -> Iterator[Connection]:
+    """One moment of the site, in which nobody is writing to the snapshots."""
+    with given.site.connect() as plain:
+        connection = plain.execution_options(isolation_level="REPEATABLE READ")
+        with connection.begin():
+            # Before anything else: the moment is that of the first look.
+            connection.execute(sa.text("SET LOCAL lock_timeout = '500ms'"))
+            for one in given.queues:
+                locks.against_writers(connection, one.base)
+            yield connection
+
+
+def _redirect(
+    given: Switch,
+    connection: Connection,
+    there: Connection,
+    them: Identity,
+    at: Marker,
+    answered: Marker | None,
+    way: SecondWay | None,
+) -> Redirected:
+    """Have what is queued go to the new master."""
+    if not given.queues:
+        return Redirected(since=None, transactions=0, settled=0)
+    if answered is not None:
+        settled = redirect.answered_by(given.group.master, answered)
+    elif way is not None:
+        settled = redirect.known_there(connection, there, second_way.taken(way))
+    else:
+        settled = sa.false()
+    done = redirect.redirect(connection, given.queues, them, at, settled)
+    for one in given.members:
+        base_table.make_log_view(connection, one)
+    now = connection.scalar(select(func.clock_timestamp()))
+    if done.since is not None and now is not None:
+        second_way.note(connection, _second_way(given, done.since, now))
+    return done
+
+
+def _move(
+    given: Switch,
+    connection: Connection,
+    there: Connection,
+    them: Identity,
+    since: str | None,
+) -> None:
+    """Have the group show the new master: if not level, from where no log begins."""
+    loaded = given.group.position is not None
+    parts: dict[str, Collection[int]] = {
+        one.key: ranges.leaves(there, one.master).keys() if since else ()
+        for one in given.members
+    }
+    refresh_group.move(
+        connection,
+        given.group.name,
+        given.new.name,
+        them,
+        (since or position.START) if loaded else None,
+        parts,
+    )
+    former.remember(connection, given.group.master, given.group.master_id, given.keys)
+    former.forget(connection, them.site_id, given.keys)

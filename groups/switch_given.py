@@ -1,0 +1,136 @@
+"""What a switch to another master needs to know, and whether that master does."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from deferred.queues import queue
+from deferred.queues.queue import Queue
+from groups import group as groups
+from groups.errors import CannotSwitch
+from groups.group import Group, TargetType
+from sites import Site, identity
+from sites.identity import Identity
+from snapshots import definition, refresh_group, snapshot
+from snapshots.refresh_group import RefreshGroup
+from snapshots.snapshot import Snapshot
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Switch:
+    """What is to be switched, and where to."""
+
+    site: Site
+    new: Site
+    me: Identity
+    group: RefreshGroup
+    members: tuple[Snapshot, ...]
+    #: of the updatable ones among them
+    queues: tuple[Queue, ...]
+    #: the replication group that both masters are of
+    replicated: Group
+    #: all that goes to the former master is of that group
+    alone: bool
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The names of the snapshots."""
+        return tuple(one.key for one in self.members)
+
+
+def look(site: Site, what: str, to: str) -> Switch:
+    """Read what there is, and see whether the new master does.
+
+    Parameters:
+        what: a snapshot, or its refresh group.
+
+    Raises:
+        UnknownSnapshot, UnknownSite, SiteUnreachable, CannotSwitch, NoSnapshotLog,
+        UnknownTable, SnapshotRefused.
+    """
+    with site.connect() as connection:
+        me = identity.confirm(connection, site.name)
+        found = refresh_group.find(connection, what)
+        name = found.name if found else snapshot.read(connection, what).refresh_group
+        group = found or refresh_group.find(connection, name)
+        assert group is not None
+        members = tuple(snapshot.members(connection, name))
+        if refresh_group.is_synchronous(connection, name):
+            raise CannotSwitch(
+                f"Changes of {name} go to its master in the user's own transaction: "
+                f"snaptide snapshot alter {site.name} {members[0].key} --propagation "
+                "asynchronous",
+                group=name,
+            )
+        going = queue.list_queues(connection, group.master)
+    if to == group.master:
+        raise CannotSwitch(f"{to} is the master of {name} already.", group=name)
+    new, keys = site.peer(to), {one.key for one in members}
+    replicated = _replicated(new, group, members)
+    for one in members:
+        _refuse_other_table(new, one)
+    return Switch(
+        site=site,
+        new=new,
+        me=me,
+        group=group,
+        members=members,
+        queues=tuple(one for one in going if one.snapshot in keys),
+        replicated=replicated,
+        alone={one.target for one in going} <= set(replicated.tables),
+    )
+
+
+def _replicated(new: Site, group: RefreshGroup, members: Sequence[Snapshot]) -> Group:
+    """The replication group of the tables, with both masters in it."""
+    tables = sorted({one.master for one in members})
+    with new.connect() as connection:
+        identity.confirm(connection, new.name)
+        of = {table: groups.group_of(connection, table) for table in tables}
+        names = set(of.values())
+        name = names.pop() if len(names) == 1 else None
+        found = None if name is None else groups.find(connection, name)
+    if found is None:
+        told = ", ".join(f"{table} ({of[table] or 'none'})" for table in tables)
+        raise CannotSwitch(
+            f"The tables are not of one replication group at {new.name}: {told}."
+        )
+    if group.master not in found.names:
+        raise CannotSwitch(
+            f"{group.master} is no master of group {found.name}.", group=found.name
+        )
+    here = found.master(new.name)
+    updatable = any(one.updatable for one in members)
+    if not here.joined:
+        raise CannotSwitch(f"{new.name} is joining group {found.name}: its rows come.")
+    if updatable and here.target_type is not TargetType.FULL_PEER:
+        raise CannotSwitch(
+            f"{new.name} is {here.target_type} in group {found.name}: what snapshots "
+            "bring there would go nowhere."
+        )
+    return found
+
+
+def _refuse_other_table(new: Site, member: Snapshot) -> None:
+    """Make sure that the new master's table does for a snapshot as it is.
+
+    Raises:
+        NoSnapshotLog, UnknownTable, SnapshotRefused, CannotSwitch.
+    """
+    found = definition.define(
+        new,
+        member.master,
+        columns=member.columns,
+        condition=member.condition,
+        updatable=member.updatable,
+    )
+    for what, there, here in (
+        ("columns", found.columns, member.columns),
+        ("identity", found.identity, member.identity_columns),
+    ):
+        if there != here:
+            raise CannotSwitch(
+                f"{member.master} at {new.name} has other {what} than {member.key}: "
+                f"{', '.join(there)}."
+            )

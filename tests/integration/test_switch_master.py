@@ -1,0 +1,286 @@
+"""Snapshots are switched to another master: nothing is lost, nothing comes twice."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+
+import deferred
+import groups
+import masters
+import snapshots
+from deferred.pushing.push import destinations
+from groups.errors import CannotSwitch
+from masters import rules
+from masters.errors import NoSnapshotLog
+from sites import Directory, Site, faults
+from sites.errors import SiteUnreachable
+from sites.faults import InjectedFault
+from tests.fix_moments import Moments
+from tests.grouped import assert_masters_equal, found_group, push_all
+from tests.linked_table import rows, run, run_each
+from tests.stories import assert_equal_to_master, refresh
+
+pytestmark = pytest.mark.usefixtures("spark")
+
+MASTERS = ("hq", "lax", "bos")
+FIVE = "INSERT INTO orders (id, qty) SELECT n, 0 FROM generate_series(1, 5) n"
+ADD = "UPDATE orders SET qty = qty + {} WHERE id = {}"
+
+
+@pytest.fixture
+def world(make_sites: Callable[..., Directory]) -> Directory:
+    """Three masters whose quantities add up, five rows; a snapshot of hq."""
+    sites = make_sites(*MASTERS, "jfk")
+    found_group(sites, *MASTERS)
+    for name in MASTERS:
+        masters.create_snapshot_log(sites[name], "orders")
+        rules.set_column_group(sites[name], "orders", "stock", ["qty"])
+        rules.add_update_resolution(sites[name], "orders", "stock", "additive")
+    run(sites["hq"], FIVE)
+    push_all(masters_of(sites))
+    snapshots.create(sites["jfk"], "orders", master="hq", updatable=True)
+    refresh(sites["jfk"], "orders")
+    return sites
+
+
+def masters_of(sites: Directory) -> dict[str, Site]:
+    return {name: sites[name] for name in MASTERS}
+
+
+@contextmanager
+def without(sites: Directory, name: str) -> Iterator[Directory]:
+    """The same sites, as they see each other when nobody can reach one of them."""
+    urls = {one.name: one.url for one in sites.values()}
+    left = Directory(urls | {name: urls[name].set(host="127.0.0.1", port=1, query={})})
+    with pytest.raises(SiteUnreachable), left[name].connect():
+        pass
+    try:
+        yield left
+    finally:
+        left.close()
+
+
+def push_among(sites: Directory, *names: str) -> None:
+    """Push between these sites until nothing moves."""
+    while sum(
+        deferred.push(sites[name], to).transactions
+        for name in names
+        for to in destinations(sites[name])
+        if to in names
+    ):
+        pass
+
+
+def quantities(site: Site) -> dict[int, int]:
+    return {row[0]: row[2] for row in rows(site)}
+
+
+def test_masters_are_made_level_and_the_next_refresh_is_fast(world: Directory) -> None:
+    """While it goes on, users write at all of them, and at the site."""
+    jfk = world["jfk"]
+    run(world["bos"], ADD.format(100, 1))
+    run(world["lax"], ADD.format(10, 1))
+    run(jfk, ADD.format(1, 1))
+    report = groups.switch_master(jfk, "orders", to="lax")
+    assert (report.next_refresh, report.why) == ("fast", None)
+    assert report.unregistered
+    assert quantities(jfk)[1] == 111
+    run(jfk, ADD.format(1, 2))
+    run(world["bos"], ADD.format(10, 3))
+    push_all(masters_of(world))
+    found = snapshots.refresh(jfk, "orders")
+    assert [one.method for one in found.snapshots] == ["fast"]
+    assert found.snapshots[0].window_keys == 3
+    push_all(masters_of(world))
+    assert_masters_equal(world, *MASTERS)
+    assert_equal_to_master(jfk)
+    assert destinations(jfk) == ["lax"]
+    assert registered(world["hq"]) == []
+    assert registered(world["lax"]) == [("orders",)]
+
+
+def registered(site: Site) -> list[tuple[object, ...]]:
+    return run(site, "SELECT snapshot FROM snaptide.registered_snapshot")
+
+
+def test_what_waits_goes_to_the_new_master_once(world: Directory) -> None:
+    """The former one took some of it: sent on to all, to one, to nobody, parked."""
+    jfk = world["jfk"]
+    for number in range(1, 5):
+        run(jfk, ADD.format(10**number, number))
+        if number < 4:
+            deferred.push(jfk)
+        if number == 1:
+            push_all(masters_of(world))
+        if number == 2:
+            deferred.push(world["hq"], "bos")
+    with without(world, "hq") as left:
+        report = groups.switch_master(left["jfk"], "orders", to="lax")
+        assert (report.transactions, report.settled) == (3, 1)
+        assert report.next_refresh == "complete"
+        assert report.why is not None
+        assert "hq" in report.why
+        assert not report.unregistered
+        run(left["jfk"], ADD.format(1, 1))
+        push_among(left, "jfk", "lax", "bos")
+        expected = {1: 11, 2: 100, 3: 1000, 4: 10000, 5: 0}
+        for name in ("lax", "bos"):
+            assert quantities(left[name]) == expected, name
+        found = snapshots.refresh(left["jfk"], "orders")
+        assert [one.method for one in found.snapshots] == ["complete"]
+        assert quantities(left["jfk"]) == expected
+    # The former master is back, and sends what it had.
+    push_all(masters_of(world))
+    assert quantities(world["hq"]) == expected
+    assert_masters_equal(world, *MASTERS)
+    assert_equal_to_master(jfk)
+
+
+#: Ten minutes after the former master was found to be away.
+LATER = "UPDATE snaptide.former_master SET tried_at = tried_at - interval '10 min'"
+
+POINTS = [
+    "switch.after_register",
+    "switch.after_level",
+    "switch.after_watch",
+    "switch.before_commit",
+    "switch.after_commit",
+]
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_interrupted_nothing_has_changed_or_all_has(
+    world: Directory, monkeypatch: pytest.MonkeyPatch, point: str
+) -> None:
+    """The former master took a change, sent it to one of the others, and is away."""
+    run(world["jfk"], ADD.format(10, 1))
+    deferred.push(world["jfk"])
+    deferred.push(world["hq"], "bos")
+    run(world["jfk"], ADD.format(100, 1))
+    with without(world, "hq") as left:
+        faults._hits.clear()
+        monkeypatch.setenv("SNAPTIDE_FAULT", f"{point}:error")
+        with pytest.raises(InjectedFault):
+            groups.switch_master(left["jfk"], "orders", to="lax")
+        monkeypatch.delenv("SNAPTIDE_FAULT")
+        done = point == "switch.after_commit"
+        assert destinations(left["jfk"]) == ["lax" if done else "hq"]
+        if not done:
+            assert groups.switch_master(left["jfk"], "orders", to="lax").transactions
+        push_among(left, "jfk", "lax", "bos")
+        assert quantities(left["bos"])[1] == 110
+    push_all(masters_of(world))
+    run(world["jfk"], LATER)
+    snapshots.refresh(world["jfk"], "orders")
+    assert assert_masters_equal(world, *MASTERS)[0][2] == 110
+    assert_equal_to_master(world["jfk"])
+    assert registered(world["hq"]) == []
+
+
+def test_cut_off_it_may_stay_with_its_master(
+    world: Directory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the new one watches for then is nothing that anyone sends it twice."""
+    run(world["jfk"], ADD.format(10, 1))
+    deferred.push(world["jfk"])
+    with without(world, "hq") as left:
+        faults._hits.clear()
+        monkeypatch.setenv("SNAPTIDE_FAULT", "switch.before_commit:error")
+        with pytest.raises(InjectedFault):
+            groups.switch_master(left["jfk"], "orders", to="lax")
+        monkeypatch.delenv("SNAPTIDE_FAULT")
+    run(world["jfk"], ADD.format(100, 1))
+    deferred.push(world["jfk"])
+    push_all(masters_of(world))
+    snapshots.refresh(world["jfk"], "orders")
+    assert assert_masters_equal(world, *MASTERS)[0][2] == 110
+    assert_equal_to_master(world["jfk"])
+
+
+def test_and_back_again(world: Directory) -> None:
+    """To a master that has a marker of the site, and changes that it had parked."""
+    jfk = world["jfk"]
+    run(world["hq"], "UPDATE orders SET name = 'hq' WHERE id = 1")
+    run_each(jfk, ADD.format(1, 2), "UPDATE orders SET name = 'jfk' WHERE id = 1")
+    assert deferred.push(jfk).errors == 1
+    with without(world, "hq") as left:
+        groups.switch_master(left["jfk"], "orders", to="lax")
+        push_among(left, "jfk", "lax", "bos")
+        # There the row was as the site had it.
+        assert rows(left["lax"])[0][1] == "jfk"
+    report = groups.switch_master(jfk, "orders", to="hq")
+    assert report.why is not None
+    assert "parked" in report.why
+    [parked] = deferred.list_errors(world["hq"])
+    deferred.delete_errors(world["hq"], [parked.id])
+    push_all(masters_of(world))
+    run(jfk, ADD.format(10, 2))
+    snapshots.refresh(jfk, "orders")
+    push_all(masters_of(world))
+    for name in MASTERS:
+        assert quantities(world[name])[2] == 11, name
+    assert registered(world["lax"]) == []
+
+
+def test_batch_that_is_under_way_takes_nothing_twice(
+    world: Directory, moments: Moments
+) -> None:
+    """The former master's push has begun when the new one is told to watch."""
+    run_each(world["jfk"], *(ADD.format(10, n) for n in (1, 2, 3)))
+    deferred.push(world["jfk"])
+    with without(world, "hq") as left:
+
+        def switch() -> None:
+            groups.switch_master(left["jfk"], "orders", to="lax")
+            deferred.push(left["jfk"], "lax")
+
+        moments.at("push.after_plan", switch)
+        deferred.push(world["hq"], "lax")
+    push_all(masters_of(world))
+    snapshots.refresh(world["jfk"], "orders")
+    assert quantities(world["lax"]) == {1: 10, 2: 10, 3: 10, 4: 0, 5: 0}
+    assert_masters_equal(world, *MASTERS)
+    assert_equal_to_master(world["jfk"])
+
+
+def test_what_may_have_come_is_taken_only_if_old_values_agree(
+    world: Directory,
+) -> None:
+    """A batch from before masters remembered says nothing: no rule may decide."""
+    run(world["jfk"], ADD.format(10, 1))
+    deferred.push(world["jfk"])
+    deferred.push(world["hq"], "lax")
+    run(world["jfk"], ADD.format(10, 2))
+    deferred.push(world["jfk"])
+    forget = "UPDATE snaptide.push_batch SET transactions = NULL"
+    run(world["lax"], forget)
+    with without(world, "hq") as left:
+        groups.switch_master(left["jfk"], "orders", to="lax")
+        assert deferred.push(left["jfk"], "lax").errors == 1
+        assert quantities(left["lax"]) == {1: 10, 2: 10, 3: 0, 4: 0, 5: 0}
+
+
+def test_master_that_does_not_do_is_refused(
+    world: Directory, make_sites: Callable[..., Directory]
+) -> None:
+    jfk = world["jfk"]
+    with pytest.raises(CannotSwitch, match="hq is the master of orders already"):
+        groups.switch_master(jfk, "orders", to="hq")
+    masters.drop_snapshot_log(world["lax"], "orders")
+    with pytest.raises(NoSnapshotLog):
+        groups.switch_master(jfk, "orders", to="lax")
+    masters.create_snapshot_log(world["lax"], "orders")
+    snapshots.alter_propagation(jfk, "orders", synchronous=True)
+    with pytest.raises(CannotSwitch, match="--propagation asynchronous"):
+        groups.switch_master(jfk, "orders", to="lax")
+    snapshots.alter_propagation(jfk, "orders", synchronous=False)
+    groups.remove_master(world["hq"], "sales", "lax")
+    with pytest.raises(CannotSwitch, match="not of one replication group at lax"):
+        groups.switch_master(jfk, "orders", to="lax")
+    read_only = groups.TargetType.PROTECTED_READ_ONLY
+    groups.add_master(world["hq"], "sales", "lax", target_type=read_only)
+    with pytest.raises(CannotSwitch, match="lax is protected_read_only"):
+        groups.switch_master(jfk, "orders", to="lax")
+    assert destinations(jfk) == ["hq"]
+    assert registered(world["lax"]) == []
