@@ -13,6 +13,7 @@ DECLARE
     ins "char" := 'I'; upd "char" := 'U'; del "char" := 'D';
     -- What a push says of the transaction that it applies here.
     brought jsonb;
+    mixed boolean;
 BEGIN
     -- Asked in two steps: the first alone needs no plan.
     IF to_regclass({view}) IS DISTINCT FROM {view_oid}::oid THEN
@@ -67,13 +68,24 @@ BEGIN
         END IF;
         -- A place in the order that was drawn before this call is too early. A row
         -- that another transaction of this id left, before a restore, stays its own.
+        -- What was made elsewhere goes other ways than what is made here.
         INSERT INTO snaptide.deferred_transaction AS known
             (xid, origin_user, origin, origin_transaction, made_at, sources)
         VALUES (xact, COALESCE(brought ->> 'user', session_user), brought ->> 'origin',
                 brought ->> 'transaction', (brought ->> 'made_at')::timestamptz,
                 brought -> 'sources') ON CONFLICT (xid)
         DO UPDATE SET order_no = NULL
-        WHERE known.order_no IS NOT NULL AND known.start_time = now();
+        WHERE known.start_time = now()
+          AND (known.order_no IS NOT NULL
+               OR known.origin IS DISTINCT FROM excluded.origin
+               OR known.origin_transaction IS DISTINCT FROM excluded.origin_transaction)
+        RETURNING (known.origin, known.origin_transaction)
+                  IS DISTINCT FROM (brought ->> 'origin', brought ->> 'transaction') INTO mixed;
+        IF mixed THEN
+            RAISE EXCEPTION 'Changes that were made at different sites cannot be in one transaction'
+                USING HINT = 'Commit after each retry of a parked transaction, before anything else is changed.',
+                      ERRCODE = 'object_not_in_prerequisite_state';
+        END IF;
     END IF;
     RETURN NULL;
 END

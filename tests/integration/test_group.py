@@ -6,9 +6,11 @@ from datetime import timedelta
 import psycopg
 import pytest
 import sqlalchemy as sa
+from sqlalchemy.exc import DBAPIError
 
 import deferred
 import groups
+from deferred.errors import RetryFailed
 from groups.errors import (
     CannotReplicate,
     GroupBusy,
@@ -244,3 +246,33 @@ def test_change_after_a_retry_in_one_transaction_is_sent(two: Directory) -> None
     deferred.delete_errors(two["hq"])
     assert push_all(two) == 1
     assert_masters_equal(two, "hq", "lax")
+
+
+def test_retry_that_goes_on_is_a_transaction_of_its_own(
+    make_sites: Callable[..., Directory],
+) -> None:
+    """What it brings goes other ways than what is made here: both, or neither."""
+    sites = make_sites("hq", "lax", "bos")
+    found_group(sites, "hq", "lax", "bos", via={"bos": "lax"})
+    run(sites["lax"], "INSERT INTO orders (id, name) VALUES (1, 'taken')")
+    run(sites["hq"], "INSERT INTO orders (id, name) VALUES (2, 'taken')")
+    assert deferred.push(sites["hq"], "lax").errors == 1
+    run(sites["lax"], "UPDATE orders SET name = 'free' WHERE id = 1")
+    [error] = deferred.list_errors(sites["lax"])
+    own = sa.text("INSERT INTO public.orders (id) VALUES (3)")
+
+    def mix(*, retry_first: bool) -> None:
+        with sites["lax"].begin() as connection:
+            if not retry_first:
+                connection.execute(own)
+            deferred.retry(connection, sites["lax"], error.id)
+            connection.execute(own)
+
+    for retry_first in (True, False):
+        with pytest.raises((RetryFailed, DBAPIError), match="made at different sites"):
+            mix(retry_first=retry_first)
+    assert [row[0] for row in rows(sites["lax"])] == [1]
+    deferred.retry_errors(sites["lax"])
+    run(sites["lax"], "INSERT INTO orders (id) VALUES (3)")
+    push_all(sites)
+    assert len(assert_masters_equal(sites, "hq", "lax", "bos")) == 3
