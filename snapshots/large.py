@@ -77,6 +77,7 @@ def compare(sides: Sides, seen: Window, ready: Prepared, mine: Keys) -> Compared
         images.schema(member),
         images.key_positions(member),
         difference.Target(table.schema, table.name, load_id),
+        twice=ready.keys is not None and bool(mine.num_rows),
     )
     found = Stage(
         table=table,
