@@ -282,6 +282,14 @@ arrival = Table(
     Column("last_at", DateTime(timezone=True), server_default=func.clock_timestamp()),
 )
 
+#: Masters that a group has forgotten; what they push is refused.
+former_sender = Table(
+    "former_sender",
+    metadata,
+    Column("replication_group", Text, primary_key=True),
+    Column("sender", Text, primary_key=True),
+)
+
 #: The error queue: whole transactions that could not be applied.
 error_transaction = Table(
     "error_transaction",

@@ -288,3 +288,13 @@ class CallsQueued(SnaptideError):
 
     code = "SNP-329"
     hint = "Push them there first: snaptide push SITE MASTER"
+
+
+class NoMasterAnyMore(SnaptideError):
+    """The group has forgotten this master while it was away."""
+
+    code = "SNP-330"
+    hint = (
+        "It can join again: empty its tables, and snaptide group add-master --copy. "
+        "What it had not sent is lost then: save what you need."
+    )

@@ -11,6 +11,7 @@ from groups.define import (
 )
 from groups.define_paths import set_paths
 from groups.error_modes import set_error_action, set_quiet
+from groups.forget import forget_master
 from groups.group import Group, Master, Status, TargetType
 from groups.join import JoinReport, join_master
 from groups.paths import Path, chain, full_mesh, star, tree
@@ -34,6 +35,7 @@ __all__ = [
     "create_group",
     "drop_group",
     "execute_ddl",
+    "forget_master",
     "full_mesh",
     "join_master",
     "list_groups",

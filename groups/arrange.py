@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from sqlalchemy import Connection
 
+from deferred.batches import former_sender
 from deferred.batches.arrivals import forget
 from deferred.queues import group_queue
 from groups import group as groups
@@ -29,6 +30,7 @@ def arrange(connection: Connection, here: str, group: Group) -> None:
     """
     before = groups.find(connection, group.name)
     groups.store(connection, group)
+    former_sender.admit(connection, group.name, group.names)
     if before is not None:
         for gone in set(before.tables) - set(group.tables):
             _release(connection, gone)

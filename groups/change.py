@@ -29,6 +29,7 @@ def change(
     *,
     joining: Sequence[str] = (),
     leaving: Sequence[str] = (),
+    gone: Sequence[str] = (),
     here_first: bool = False,
 ) -> Group:
     """Have all masters of a group do what it is from now on.
@@ -39,6 +40,7 @@ def change(
             may look at all masters, and is called again where a table was locked.
         joining: sites that are to be masters.
         leaving: masters that are to be none any more.
+        gone: masters that are not asked, for they will never answer.
         here_first: without two-phase commit, commit at the definition site first, as
             fits what takes something away: what a crash leaves at the others is then
             too much, never too little.
@@ -51,7 +53,8 @@ def change(
     id_ = administered(home, name).id
     with exclusively(home, id_):
         before = administered(home, name)
-        others = [*(m for m in before.names if m != home.name), *joining]
+        asked = (m for m in before.names if m not in (home.name, *gone))
+        others = [*asked, *joining]
         end_prepared(home, others, id_)
         order = [home.name, *others] if here_first else [*others, home.name]
         decision = Decision(
@@ -94,11 +97,14 @@ def refuse_busy(
     connections: Connections,
     tables: Sequence[QualifiedName],
     of: str | None = None,
+    *,
+    besides: str | None = None,
 ) -> None:
     """Make sure that nothing of a group is on its way. Call it behind `lock_writers`.
 
     Parameters:
         of: only what is on its way from or to this master.
+        besides: not what is on its way to this one.
 
     Raises:
         GroupBusy: says what waits, and where.
@@ -107,6 +113,8 @@ def refuse_busy(
         for table in tables:
             for way in group_queue.found(connection, table):
                 if of not in (None, master, way.destination):
+                    continue
+                if way.destination == besides:
                     continue
                 waiting = undelivered_calls(connection, way)
                 if waiting:

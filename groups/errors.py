@@ -141,3 +141,10 @@ class CannotSwitch(GroupError):
         "The new master has to be of the same replication group as the former one, "
         "and to have the same table. Nothing was changed."
     )
+
+
+class MasterAnswers(GroupError):
+    """A master that is to be forgotten is there."""
+
+    code = "SNP-521"
+    hint = "Take it out with: snaptide group remove-master SITE GROUP MASTER"

@@ -1,7 +1,10 @@
 """Masters of a replication group, as tests of several masters need them."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
+
+import pytest
 
 import deferred
 import groups
@@ -9,7 +12,8 @@ from deferred.batches.arrivals import arrivals
 from deferred.pushing.push import destinations
 from deferred.queues.queue import list_queues, undelivered_calls
 from groups.group import Group
-from sites import Site
+from sites import Directory, Site
+from sites.errors import SiteUnreachable
 from tests.linked_table import ORDERS, rows, run
 
 GROUP = "sales"
@@ -47,6 +51,30 @@ def push_all(sites: Mapping[str, Site]) -> int:
         if not now:
             return moved
         moved += now
+
+
+@contextmanager
+def without(sites: Directory, name: str) -> Iterator[Directory]:
+    """The same sites, as they see each other when nobody can reach one of them."""
+    urls = {one.name: one.url for one in sites.values()}
+    left = Directory(urls | {name: urls[name].set(host="127.0.0.1", port=1, query={})})
+    with pytest.raises(SiteUnreachable), left[name].connect():
+        pass
+    try:
+        yield left
+    finally:
+        left.close()
+
+
+def push_among(sites: Directory, *names: str) -> None:
+    """Push between these sites until nothing moves."""
+    while sum(
+        deferred.push(sites[name], to).transactions
+        for name in names
+        for to in destinations(sites[name])
+        if to in names
+    ):
+        pass
 
 
 def arrived(site: Site) -> dict[str, tuple[str, int]]:

@@ -160,7 +160,7 @@ def redirect(
         _forget_places(connection, one)
     _know(connection, to, at)
     _schedule(connection, before, to.name)
-    _leave(connection, before)
+    leave(connection, before)
     for one in queues:
         capture = define.capture_of(connection, one)
         triggers.replace_queue_function(connection, capture)
@@ -287,8 +287,8 @@ def _schedule(connection: Connection, before: str, to: str) -> None:
     )
 
 
-def _leave(connection: Connection, before: str) -> None:
-    """Forget a destination that nothing goes to any more."""
+def leave(connection: Connection, before: str) -> None:
+    """Forget a destination, with its schedule, if nothing goes to it any more."""
     used = sa.or_(
         sa.exists().where(route.c.destination == before),
         sa.exists().where(literal(before) == func.any(procedure_call.c.destinations)),

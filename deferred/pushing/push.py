@@ -13,7 +13,7 @@ from sqlalchemy import Connection, func, select
 from sqlalchemy.exc import DBAPIError
 
 from deferred import sqlstate
-from deferred.batches import agreement, ledger, marker, second_way
+from deferred.batches import agreement, former_sender, ledger, marker, second_way
 from deferred.batches import batch as batches
 from deferred.batches.batch import Batch
 from deferred.batches.pusher import only_pusher
@@ -198,6 +198,7 @@ def _push_batch(ends: Ends, who: Origin, run: Run) -> bool:
         watched=second_way.is_in(origin, target, batch, who.name, at),
         watched_for=at.watched,
     )
+    former_sender.refuse(target, line.groups.values(), who.name)
     who = replace(who, groups=line.groups, error_actions=line.error_actions)
     after = at.order_no if at.batch_id == batch.id else -1
     groups = carry.planned(line, after, run)

@@ -199,6 +199,25 @@ def remove_master(
     show(program, changed, lambda: listed([changed]))
 
 
+@app.command("forget")
+def forget(
+    ctx: typer.Context,
+    site: SiteName,
+    group: GroupName,
+    master: MasterName,
+    json: Json = False,
+) -> None:
+    """Take out of a group a master that is gone for good.
+
+    What it has not sent on is lost; should it come back, its pushes are refused.
+
+    Example: snaptide group forget hq flights lax
+    """
+    program = Program.of(ctx)
+    changed = groups.forget_master(program.site(site), group, master)
+    show(program, changed, lambda: listed([changed]))
+
+
 @app.command()
 def drop(
     ctx: typer.Context,

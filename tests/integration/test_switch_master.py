@@ -1,7 +1,6 @@
 """Snapshots are switched to another master: nothing is lost, nothing comes twice."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 
 import pytest
 
@@ -14,10 +13,15 @@ from groups.errors import CannotSwitch
 from masters import rules
 from masters.errors import NoSnapshotLog
 from sites import Directory, Site, faults
-from sites.errors import SiteUnreachable
 from sites.faults import InjectedFault
 from tests.fix_moments import Moments
-from tests.grouped import assert_masters_equal, found_group, push_all
+from tests.grouped import (
+    assert_masters_equal,
+    found_group,
+    push_all,
+    push_among,
+    without,
+)
 from tests.linked_table import rows, run, run_each
 from tests.stories import assert_equal_to_master, refresh
 
@@ -46,30 +50,6 @@ def world(make_sites: Callable[..., Directory]) -> Directory:
 
 def masters_of(sites: Directory) -> dict[str, Site]:
     return {name: sites[name] for name in MASTERS}
-
-
-@contextmanager
-def without(sites: Directory, name: str) -> Iterator[Directory]:
-    """The same sites, as they see each other when nobody can reach one of them."""
-    urls = {one.name: one.url for one in sites.values()}
-    left = Directory(urls | {name: urls[name].set(host="127.0.0.1", port=1, query={})})
-    with pytest.raises(SiteUnreachable), left[name].connect():
-        pass
-    try:
-        yield left
-    finally:
-        left.close()
-
-
-def push_among(sites: Directory, *names: str) -> None:
-    """Push between these sites until nothing moves."""
-    while sum(
-        deferred.push(sites[name], to).transactions
-        for name in names
-        for to in destinations(sites[name])
-        if to in names
-    ):
-        pass
 
 
 def quantities(site: Site) -> dict[int, int]:

@@ -1,0 +1,57 @@
+"""Masters that a group has forgotten: what they still push is refused.
+
+One that was given up as dead does not know of it when it is back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import sqlalchemy as sa
+from sqlalchemy import Connection, select
+from sqlalchemy.dialects.postgresql import insert
+
+from deferred.catalog import former_sender
+from deferred.errors import NoMasterAnyMore
+
+
+def forbid(connection: Connection, group: str, sender: str) -> None:
+    """Take no more changes of a group from one that was its master."""
+    new = insert(former_sender).values(replication_group=group, sender=sender)
+    connection.execute(new.on_conflict_do_nothing())
+
+
+def admit(connection: Connection, group: str, senders: Iterable[str]) -> None:
+    """Take changes of a group from these masters, whatever was before."""
+    connection.execute(
+        sa.delete(former_sender).where(
+            former_sender.c.replication_group == group,
+            former_sender.c.sender.in_(list(senders)),
+        )
+    )
+
+
+def refuse(connection: Connection, groups: Iterable[str], sender: str) -> None:
+    """Make sure that a site is no former master of what it is about to push.
+
+    Parameters:
+        groups: those that it pushes as one of their masters.
+
+    Raises:
+        NoMasterAnyMore: it is one.
+    """
+    names = sorted(set(groups))
+    if not names:
+        return
+    found = connection.scalar(
+        select(former_sender.c.replication_group).where(
+            former_sender.c.sender == sender,
+            former_sender.c.replication_group.in_(names),
+        )
+    )
+    if found is not None:
+        raise NoMasterAnyMore(
+            f"{sender} is no master of group {found} any more.",
+            group=found,
+            master=sender,
+        )

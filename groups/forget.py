@@ -1,0 +1,77 @@
+"""Going on without a master that is gone for good."""
+
+from __future__ import annotations
+
+from deferred.batches import former_sender, redirect
+from groups import paths
+from groups.change import (
+    Connections,
+    administered,
+    change,
+    lock_writers,
+    refuse_busy,
+    refuse_parked,
+)
+from groups.errors import CannotReplicate, MasterAnswers
+from groups.group import Group, changed
+from sites import Site, faults
+from sites.errors import SiteUnreachable
+
+
+def forget_master(home: Site, name: str, master: str) -> Group:
+    """Take a master out of a group that does not answer, and never will.
+
+    What it has not sent on is lost, and what waits for it is not sent. Should it come
+    back, its pushes are refused: it has to join again. If this is interrupted, say it
+    again.
+
+    Parameters:
+        home: the master definition site.
+
+    Raises:
+        NoSuchGroup, NotDefinitionSite, SiteUnreachable: of another master.
+        MasterAnswers: it is there, and can be removed.
+        CannotReplicate: it is the master definition site.
+        GroupBusy: other masters still have changes of it on their way.
+    """
+    group = administered(home, name)
+    if master == home.name:
+        raise CannotReplicate(
+            f"{master} is the master definition site of {name}.", master=master
+        )
+    if master in group.names:
+        _refuse_alive(home, name, master)
+
+        def without(before: Group, connections: Connections) -> Group:
+            lock_writers(connections, before.tables)
+            if _is_sent_on(before, master):
+                refuse_busy(connections, before.tables, besides=master)
+                refuse_parked(connections, before.tables)
+            for connection in connections.values():
+                former_sender.forbid(connection, name, master)
+            return changed(
+                before,
+                masters=tuple(m for m in before.masters if m.name != master),
+                paths=paths.without(before.paths, master),
+            )
+
+        group = change(home, name, without, gone=[master], here_first=True)
+        faults.point("group_forget.after_change")
+    for one in group.names:
+        with home.peer(one).begin() as connection:
+            redirect.leave(connection, master)
+    return group
+
+
+def _refuse_alive(home: Site, name: str, master: str) -> None:
+    try:
+        with home.peer(master).connect():
+            pass
+    except SiteUnreachable:
+        return
+    raise MasterAnswers(f"{master} answers.", group=name, master=master)
+
+
+def _is_sent_on(group: Group, master: str) -> bool:
+    """Whether other masters send on to others what began at this one."""
+    return any(path.source == master != path.local for path in group.paths)
