@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from sqlalchemy import Connection, select, text
 
-from masters import rules, table_rules, unchecked
+from masters import at_once, rules, table_rules, unchecked
 from masters.detect import Made, Parties
 from masters.errors import InvalidNetChange
 from masters.newest import newest
@@ -84,6 +84,12 @@ def apply(
         if count
     ]
     known = [_rules(connection, one, resolving=resolving) for one, _ in touched]
+    if len(touched) == 1 and touched[0][0].table.oid not in known_as.unchecked:
+        (staged, count), (its_rules,) = touched[0], known
+        if at_once.written(
+            connection, staged, unit.number, count, its_rules, last=last, told=unit.told
+        ):
+            return Outcome()
     parties = _parties(connection, unit, [one for one, _ in touched], known)
     settlements = []
     for (staged, count), its_rules in zip(touched, known, strict=True):

@@ -8,10 +8,11 @@ from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy import ColumnElement, Connection, Row, TableClause, and_, or_, select
+from sqlalchemy import ColumnElement, Connection, Row, and_, or_, select
 
 from masters import collector
 from masters.conflict import Conflict, Kind
+from masters.differences import OF_ROWS, Groups, at_update, changed, is_not, unexpected
 from masters.images import Compared, chunks, image
 from masters.table_rules import EVERYTHING, Comparison
 from sites.prepared import Prepared
@@ -60,10 +61,6 @@ class RowConflicts:
     conflicts: tuple[Conflict, ...]
 
 
-#: Kinds of changes of a row that has to be there.
-_OF_ROWS = ("U", "D", "R", "S")
-
-
 def lock(connection: Connection, staged: Staged, unit: int) -> None:
     """Lock the rows that a transaction is about, in the order of their keys.
 
@@ -95,7 +92,7 @@ def agree(
         lambda: Prepared(connection, _agreement(staged, groups, comparison)),
     )
     present, wrong = agreement.run(connection, unit_no=unit).one()
-    return not wrong and present == sum(count.get(kind, 0) for kind in _OF_ROWS)
+    return not wrong and present == sum(count.get(kind, 0) for kind in OF_ROWS)
 
 
 def _agreement(
@@ -104,7 +101,7 @@ def _agreement(
     """How many rows are there that have to be, and how many disagree."""
     unit = sa.bindparam("unit_no", 0, sa.BigInteger)
     compared = with_rows(staged, unit, groups, comparison)
-    there = staged.kind(*_OF_ROWS).label("there")
+    there = staged.kind(*OF_ROWS).label("there")
     wrong = compared.wrong.label("wrong")
     locked = _locked(staged, unit, compared.current, there, wrong)
     every = sa.func.count()
@@ -182,8 +179,6 @@ def detect(
 #: Where in a row of `detect` stands whether each column group is in conflict.
 _GROUPS = 6
 
-Groups = Sequence[tuple[str | None, tuple[str, ...]]]
-
 
 def with_rows(
     staged: Staged,
@@ -200,30 +195,17 @@ def with_rows(
         among: only these staged rows.
         deleted_at: when the master deleted the row of a change, where a rule asks.
     """
-    target, carried = staged.table.sql(), staged.columns
+    target = staged.table.sql()
     missing = target.c[staged.identity[0]].is_(None)
-    differs = [
-        _differs(staged, target, compared.at_update(columns, carried))
-        for _, columns in groups
-    ]
-    others = [
-        _differs(staged, target, compared.at_delete(columns, carried))
-        for _, columns in groups
-    ]
-    changed = [_changed(staged, columns) for _, columns in groups]
-    in_conflict = [and_(d, c) for d, c in zip(differs, changed, strict=True)]
-    more = [and_(sa.not_(d), c) for d, c in zip(differs, changed, strict=True)]
+    differs = [at_update(staged, target, columns, compared) for _, columns in groups]
+    changes = [changed(staged, columns) for _, columns in groups]
+    in_conflict = [and_(d, c) for d, c in zip(differs, changes, strict=True)]
+    more = [and_(sa.not_(d), c) for d, c in zip(differs, changes, strict=True)]
     wrong = or_(
         and_(staged.kind("I", "A"), sa.not_(missing)),
-        and_(staged.kind("N"), sa.not_(missing), _is_not(staged, target)),
-        and_(staged.kind(*_OF_ROWS), missing),
-        and_(staged.kind("U"), or_(sa.false(), *in_conflict)),
-        and_(staged.kind("D", "R"), or_(sa.false(), *others)),
-        and_(
-            staged.source.c.several,
-            staged.kind(*_OF_ROWS),
-            _is_another(staged, target),
-        ),
+        and_(staged.kind("N"), sa.not_(missing), is_not(staged, target)),
+        and_(staged.kind(*OF_ROWS), missing),
+        unexpected(staged, target, groups, compared),
     )
     if deleted_at is not None:
         late = and_(staged.kind("I"), missing, deleted_at.is_not(None))
@@ -242,53 +224,6 @@ def with_rows(
             *(clause.label(f"g{n}") for n, clause in enumerate(in_conflict)),
             (sa.null() if deleted_at is None else deleted_at).label("deleted_at"),
         ),
-    )
-
-
-def _differs(
-    staged: Staged, target: TableClause, columns: Sequence[str]
-) -> ColumnElement[bool]:
-    return or_(
-        sa.false(),
-        *(
-            sa.not_(staged.table.column(name).same_as(staged.old(name), target.c[name]))
-            for name in columns
-        ),
-    )
-
-
-def _is_not(staged: Staged, target: TableClause) -> ColumnElement[bool]:
-    """Whether the master's row is another than the new one."""
-    return sa.not_(
-        and_(
-            *(
-                staged.table.column(name).same_as(staged.new(name), target.c[name])
-                for name in staged.columns
-            )
-        )
-    )
-
-
-def _is_another(staged: Staged, target: TableClause) -> ColumnElement[bool]:
-    """Whether the master's row is not the very one that has the old values."""
-    return or_(
-        *(
-            sa.not_(
-                staged.table.column(name).unchanged(staged.old(name), target.c[name])
-            )
-            for name in staged.columns
-        )
-    )
-
-
-def _changed(staged: Staged, columns: Sequence[str]) -> ColumnElement[bool]:
-    return or_(
-        *(
-            sa.not_(
-                staged.table.column(name).unchanged(staged.old(name), staged.new(name))
-            )
-            for name in columns
-        )
     )
 
 

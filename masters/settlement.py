@@ -14,7 +14,16 @@ from dataclasses import dataclass, field, replace
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
-from masters import collector, deletes, detect, images, restage, uniqueness, verdict
+from masters import (
+    collector,
+    deletes,
+    detect,
+    differences,
+    images,
+    restage,
+    uniqueness,
+    verdict,
+)
 from masters.answers import Settled
 from masters.catalog import conflict_number
 from masters.conflict import Conflict, Kind, Row, Subject
@@ -68,7 +77,7 @@ class Settlement:
     _answered: dict[tuple[int, str], Attempt] = field(default_factory=dict)
     _failed: dict[int, list[Attempt]] = field(default_factory=dict)
     _refused: set[tuple[int, str | None]] = field(default_factory=set)
-    _groups: detect.Groups = field(init=False)
+    _groups: differences.Groups = field(init=False)
     #: columns of unique constraints, and rows that got new values under one
     _guarded: set[str] = field(default_factory=set)
     _exposed: set[int] = field(default_factory=set)
@@ -82,9 +91,7 @@ class Settlement:
             rules=self.rules,
             parties=self.parties,
         )
-        self._groups = self.rules.partition(
-            [c for c in self.staged.columns if c not in self.staged.identity]
-        )
+        self._groups = differences.groups_of(self.staged, self.rules)
         self._resolver = Resolver(self.rules.rules, self.staged.columns)
         self._drawing = frozenset(
             rule.subject for rule in self.rules.rules if rule.method == _DRAWING

@@ -8,8 +8,8 @@ meanwhile.
 """
 
 import os
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from psycopg import IntegrityError
 
 import deferred
-from masters import rules
+from masters import at_once, rules
 from sites import Directory, Site
 from tests.linked_table import as_refresh, link, rows, run
 
@@ -116,6 +116,14 @@ property_settings = settings(
 )
 
 
+@contextmanager
+def at_once_from(rows: int) -> Iterator[None]:
+    """Have so many rows written without being locked and compared first."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(at_once, "MANY", rows)
+        yield
+
+
 @property_settings
 @given(log=logs, methods=methods, grouping=groupings)
 def test_groups_leave_what_one_by_one_leaves(
@@ -125,7 +133,8 @@ def test_groups_leave_what_one_by_one_leaves(
     for sites, options in zip(worlds, (grouping, {"group_max_calls": 1}), strict=True):
         _begin(sites, methods)
         _happen(sites, log)
-        report = deferred.push(sites["jfk"], **options)
+        with at_once_from(1 if options is grouping else 1_000):
+            report = deferred.push(sites["jfk"], **options)
         left.append((_left(sites["hq"], "items"), report.transactions, report.errors))
     assert left[0] == left[1]
 
@@ -238,7 +247,8 @@ def test_groups_keep_to_constraints_as_one_by_one_does(
         for statement in changed:
             with suppress(IntegrityError):
                 as_refresh(sites["hq"], statement)
-        report = deferred.push(sites["jfk"], **options)
+        with at_once_from(1 if options is grouping else 1_000):
+            report = deferred.push(sites["jfk"], **options)
         found = _left(sites["hq"], "boxes", "parts")
         left.append((found, report.transactions, report.errors))
     assert left[0] == left[1]

@@ -1,0 +1,119 @@
+"""Many rows are compared and written by one statement, where nobody else is at work."""
+
+from __future__ import annotations
+
+import psycopg
+import pytest
+
+import deferred
+from masters import at_once
+from sites import Directory
+from tests.fix_moments import Moments
+from tests.linked_table import link, rows, run
+
+#: So many are written at once.
+MANY = at_once.MANY + 500
+
+WRITTEN = "push.after_at_once"
+
+CHANGES = {
+    "update": "UPDATE items SET qty = qty + 1",
+    "delete": "DELETE FROM items WHERE id > 1",
+}
+
+
+@pytest.fixture
+def linked(sites: Directory) -> Directory:
+    """Rows at both sites, and no unique value but the key."""
+    link(sites, "items", "id int PRIMARY KEY, qty int, note text")
+    series = f"SELECT g, 0, 'note' FROM generate_series(1, {MANY}) g"
+    run(sites["jfk"], f"INSERT INTO items {series}")
+    deferred.push(sites["jfk"])
+    return sites
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=list(CHANGES))
+def test_rows_that_agree_are_written_at_once(
+    linked: Directory, moments: Moments, change: str
+) -> None:
+    hq, jfk = linked["hq"], linked["jfk"]
+    run(hq, "TRUNCATE snaptide.mlog$_items")
+    run(jfk, change)
+    assert deferred.push(jfk).errors == 0
+    assert WRITTEN in moments.reached
+    assert rows(hq, "items") == rows(jfk, "items")
+    [(captured,)] = run(hq, "SELECT count(*) FROM snaptide.mlog$_items")
+    assert captured == MANY - ("DELETE" in change)
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=list(CHANGES))
+def test_one_row_that_disagrees_takes_all_back(
+    linked: Directory,
+    moments: Moments,
+    monkeypatch: pytest.MonkeyPatch,
+    change: str,
+) -> None:
+    monkeypatch.setattr(at_once, "SAMPLED", 10**9)  # so it is not seen beforehand
+    hq, jfk = linked["hq"], linked["jfk"]
+    run(hq, "UPDATE items SET qty = 7 WHERE id = 700")
+    before = rows(hq, "items")
+    run(jfk, change)
+    assert deferred.push(jfk).errors == 1
+    assert WRITTEN in moments.reached
+    assert rows(hq, "items") == before
+    [error] = deferred.list_errors(hq)
+    assert error.reason == "conflict"
+
+
+def test_a_row_in_conflict_that_is_looked_at_has_nothing_written(
+    linked: Directory, moments: Moments, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(at_once, "SAMPLED", 1)
+    run(linked["hq"], "UPDATE items SET qty = 7 WHERE id = 700")
+    run(linked["jfk"], CHANGES["update"])
+    assert deferred.push(linked["jfk"]).errors == 1
+    assert WRITTEN not in moments.reached
+
+
+def test_a_row_that_changes_meanwhile_is_in_conflict(
+    linked: Directory, moments: Moments
+) -> None:
+    """Between the look at some rows and the write of all."""
+    hq, jfk = linked["hq"], linked["jfk"]
+    run(jfk, CHANGES["update"])
+    moments.at(
+        "push.before_at_once",
+        lambda: run(hq, "UPDATE items SET qty = 7 WHERE id = 700"),
+    )
+    assert deferred.push(jfk).errors == 1
+    assert run(hq, "SELECT sum(qty) FROM items") == [(7,)]
+
+
+def test_rows_are_locked_first_beside_a_user_who_writes(
+    linked: Directory, moments: Moments
+) -> None:
+    hq, jfk = linked["hq"], linked["jfk"]
+    run(jfk, CHANGES["update"])
+    with psycopg.connect(hq.libpq_uri()) as user:
+        user.execute("INSERT INTO public.items VALUES (0, 0, 'mine')")
+        assert deferred.push(jfk).errors == 0
+    assert WRITTEN not in moments.reached
+    assert run(hq, "SELECT sum(qty) FROM items") == [(MANY,)]
+
+
+def test_what_a_trigger_refuses_is_parked_as_ever(
+    linked: Directory, moments: Moments
+) -> None:
+    hq, jfk = linked["hq"], linked["jfk"]
+    run(
+        hq,
+        "CREATE FUNCTION public.refuse() RETURNS trigger LANGUAGE plpgsql AS $$"
+        " BEGIN RAISE EXCEPTION 'not row 700'; END $$",
+        "CREATE TRIGGER refuse BEFORE UPDATE ON public.items FOR EACH ROW"
+        " WHEN (new.id = 700) EXECUTE FUNCTION public.refuse()",
+    )
+    run(jfk, CHANGES["update"])
+    assert deferred.push(jfk).errors == 1
+    [error] = deferred.list_errors(hq)
+    assert "not row 700" in error.error_message
+    assert run(hq, "SELECT sum(qty) FROM items") == [(0,)]
