@@ -7,6 +7,7 @@ import statistics
 import threading
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 
 import psycopg
 from sqlalchemy import text
@@ -89,18 +90,22 @@ def _link(sites: Directory) -> None:
 def _alone(sites: Directory, transactions: int, name: str) -> list[Result]:
     """One writer; each kind of transaction in turn, so that all meet one machine."""
     plain = Plain(sites)
-    synchronous, two, both = [], [], []
+    synchronous, two, both, program = [], [], [], []
     for number in range(transactions + 20):
         key = number % 10_000 + 1
         synchronous.append(_seconds(lambda key=key: _change(sites["jfk"], key)))
         two.append(_seconds(lambda key=key: plain.two_commits(key)))
         both.append(_seconds(lambda key=key: plain.both_prepared(key)))
+        program.append(_seconds(lambda key=key: _both_prepared(sites, key)))
     plain.close()
-    values, pairs = synchronous[20:], (two[20:], both[20:])
-    bars = (("two plain commits", 3.5), ("both prepared, decision written", 1.0))
+    against = (
+        (two, "two plain commits", 3.5),
+        (both, "both prepared, decision written", 1.0),
+        (program, "the same by SQLAlchemy's two-phase transactions", 1.0),
+    )
     return [
-        _of_medians(name, values, other, label, bar)
-        for other, (label, bar) in zip(pairs, bars, strict=True)
+        _of_medians(name, synchronous[20:], others[20:], label, bar)
+        for others, label, bar in against
     ]
 
 
@@ -146,6 +151,22 @@ def _change(site: Site, key: int) -> None:
         )
 
 
+def _both_prepared(sites: Directory, key: int) -> None:
+    """The classic form as a program writes it that has no coordinator of ours."""
+    gid = secrets.token_hex(8)
+    with ExitStack() as stack:
+        lines = {n: stack.enter_context(sites[n].connect()) for n in ("jfk", "hq")}
+        halves = [one.begin_twophase(f"{gid}_{name}") for name, one in lines.items()]
+        for line in lines.values():
+            line.execute(_UPDATE_BARE, {"id": key})
+        for half in halves:
+            half.prepare()
+        with sites["jfk"].begin() as connection:
+            connection.execute(_DECIDE, {"gid": gid})
+        for half in halves:
+            half.commit()
+
+
 class Plain:
     """The same change of a table without triggers, at both sites, by bare SQL."""
 
@@ -180,6 +201,8 @@ class Plain:
             line.execute(f"COMMIT PREPARED '{gid}_{line.info.dbname}'")
 
 
+_UPDATE_BARE = text("UPDATE public.bare SET qty = qty + 1 WHERE id = :id")
+_DECIDE = text("INSERT INTO public.decision VALUES (:gid)")
 _UPDATE = "UPDATE public.bare SET qty = qty + 1 WHERE id = %s"
 
 

@@ -109,6 +109,19 @@ def exchange(connection: psycopg.Connection[Any], *statements: str | Bound) -> P
     return answers[-1]
 
 
+def command(connection: psycopg.Connection[Any], statement: str) -> None:
+    """Run one statement that takes no values, and has nothing to answer.
+
+    Raises:
+        psycopg.Error: it failed.
+    """
+    encoding = connection.info.encoding
+    connection.pgconn.send_query(statement.encode(encoding))
+    answer = connection.wait(generators.execute(connection.pgconn))[-1]
+    if answer.status not in _GOOD:
+        raise errors.error_from_result(answer, encoding)
+
+
 def _send(
     pgconn: PGconn, statement: str | Bound, names: dict[str, bytes], encoding: str
 ) -> list[_Awaited]:

@@ -16,7 +16,7 @@ from sqlalchemy import Connection
 
 from deferred.batches import net_change, work
 from deferred.coordinator import line, printing, staging
-from deferred.coordinator.exchange import Bound, exchange
+from deferred.coordinator.exchange import Bound, command, exchange
 from deferred.coordinator.fast import Image, Statement
 from deferred.parked import calls
 from deferred.parked.calls import Call
@@ -266,10 +266,10 @@ def _text(answer: PGresult) -> str:
     return (answer.get_value(0, 0) or b"").decode()
 
 
-def _command(connection: Connection, command: str, gid: str) -> None:
+def _command(connection: Connection, verb: str, gid: str) -> None:
     """Run one of the statements of two-phase commit, which take no parameters."""
     text = psycopg.sql.SQL("{} {}").format(
-        psycopg.sql.SQL(command),
+        psycopg.sql.SQL(verb),
         psycopg.sql.Literal(gid),
     )
-    exchange(line.driver(connection), text.as_string())
+    command(line.driver(connection), text.as_string())
