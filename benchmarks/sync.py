@@ -42,10 +42,10 @@ def run(rows: int) -> list[Result]:
                 create_orders(connection, 10_000)
                 create_orders(connection, 10_000, "bare")
         _link(sites)
-        name = "synchronous: one row, one writer"
-        results = [*_alone(sites, rows, name), *_together(sites)]
+        results = [*_alone(sites, rows), *_together(sites)]
         _slow_down(sites["jfk"])
-        return results + _alone(sites, rows, f"{name}, flushes {FLUSH:g} ms slower")
+        slowed = f", flushes {FLUSH:g} ms slower"
+        return [*results, *_alone(sites, rows, slowed), *_together(sites, slowed)]
 
 
 def _slow_down(site: Site) -> None:
@@ -87,8 +87,9 @@ def _link(sites: Directory) -> None:
         )
 
 
-def _alone(sites: Directory, transactions: int, name: str) -> list[Result]:
+def _alone(sites: Directory, transactions: int, how: str = "") -> list[Result]:
     """One writer; each kind of transaction in turn, so that all meet one machine."""
+    name = f"synchronous: one row, one writer{how}"
     plain = Plain(sites)
     synchronous, two, both, program = [], [], [], []
     for number in range(transactions + 20):
@@ -121,13 +122,13 @@ def _of_medians(
     return compared(name, "synchronous", label, *parts, bar=bar)
 
 
-def _together(sites: Directory) -> list[Result]:
+def _together(sites: Directory, how: str = "") -> list[Result]:
     """Eight writers against one: seconds for the same number of transactions."""
     alone, several = [], []
     for _ in range(ROUNDS):
         alone.append(_seconds(lambda: _writers(sites["jfk"], 1)))
         several.append(_seconds(lambda: _writers(sites["jfk"], CLIENTS)))
-    name = f"synchronous: {TOGETHER} transactions"
+    name = f"synchronous: {TOGETHER} transactions{how}"
     result = compared(name, f"{CLIENTS} writers", "1 writer", several, alone, bar=1 / 3)
     return [result]
 

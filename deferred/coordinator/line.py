@@ -66,6 +66,8 @@ def engine(master: Site) -> Engine:
         made = master.new_engine(
             isolation_level="AUTOCOMMIT",
             prepare_threshold=ONLY_WHEN_ASKED,
+            # Who takes a line rolls back what he has begun on it.
+            pool_reset_on_return=None,
             pool_size=8,
             max_overflow=56,
         )

@@ -213,7 +213,7 @@ class Participant:
             driver = line.driver(connection)
             if driver.closed:
                 connection.invalidate()
-            else:
+            elif driver.pgconn.transaction_status != TransactionStatus.IDLE:
                 driver.rollback()
         except psycopg.Error as error:
             connection.invalidate(error)
