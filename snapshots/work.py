@@ -63,7 +63,7 @@ class Work:
 
 def create(connection: Connection, member: Member, number: int) -> Work:
     """Create an empty work table for one transaction."""
-    name = f"snaptide_work_{number}"
+    name = f"snaptide_merge_{number}"
     columns = numbered("n", member.carried)
     ddl.create_temporary(
         connection,
