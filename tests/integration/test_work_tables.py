@@ -1,0 +1,70 @@
+"""Work tables that a pooled session keeps from one push to the next."""
+
+from collections.abc import Iterator
+
+import pytest
+from sqlalchemy import Connection, text
+
+from deferred.batches import work
+from sites import Directory, names
+from sites.staged import Staged
+from tests.linked_table import run
+
+KINDS = text("SELECT count(*) FROM pg_temp.snaptide_work_1")
+FILL = text(
+    "INSERT INTO pg_temp.snaptide_work_1 (unit, tran, several, call_no, kind)"
+    " VALUES (1, 1, false, 1, 'I')"
+)
+
+
+@pytest.fixture
+def session(sites: Directory) -> Iterator[Connection]:
+    run(sites["hq"], "CREATE TABLE orders (id int PRIMARY KEY, qty int)")
+    with sites["hq"].connect() as connection:
+        yield connection
+
+
+def _stage(connection: Connection) -> Staged:
+    return work.stage(connection, 1, names.parse("orders"), ("id", "qty"), ("id",))
+
+
+def test_a_session_keeps_a_work_table_and_empties_it(session: Connection) -> None:
+    first = _stage(session)
+    session.execute(FILL)
+    session.commit()
+    assert _stage(session) is first
+    assert session.scalar(KINDS) == 0
+
+
+def test_a_work_table_that_was_rolled_back_is_made_again(session: Connection) -> None:
+    first = _stage(session)
+    session.rollback()
+    assert _stage(session) is not first
+    session.execute(FILL)
+
+
+def test_another_type_of_a_column_makes_another_work_table(
+    sites: Directory, session: Connection
+) -> None:
+    _stage(session)
+    session.commit()
+    run(sites["hq"], "ALTER TABLE orders ALTER qty TYPE text")
+    staged = _stage(session)
+    assert staged.table.column("qty").type == "text"
+    session.execute(
+        text(
+            "INSERT INTO pg_temp.snaptide_work_1 (unit, tran, several,"
+            " call_no, kind, n2) VALUES (1, 1, false, 1, 'I', 'many')"
+        )
+    )
+
+
+def test_a_table_of_that_name_that_somebody_else_made_is_replaced(
+    session: Connection,
+) -> None:
+    first = _stage(session)
+    session.execute(text("DROP TABLE pg_temp.snaptide_work_1"))
+    session.execute(text("CREATE TEMPORARY TABLE snaptide_work_1 (kind text)"))
+    session.commit()
+    assert _stage(session) is not first
+    session.execute(FILL)
