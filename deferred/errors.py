@@ -103,6 +103,25 @@ class DestinationQuiet(TransactionRefused):
     )
 
 
+class TooWide(SnaptideError):
+    """Columns cannot be added to a queue whose rows fill more than a page."""
+
+    code = "SNP-326"
+    hint = "Suspend the group first: its queue is made anew then."
+
+
+class OtherSchemaVersion(SnaptideError):
+    """The two masters of a push have different versions of their group's schema."""
+
+    code = "SNP-325"
+    hint = (
+        "DDL of the group may be on its way: the push goes on when it has arrived. "
+        "snaptide group show SITE GROUP says who is behind; bring its tables to what "
+        "they are at the definition site, then let any command of the group run. "
+        "Nothing is lost: the changes stay queued."
+    )
+
+
 class NoSuchError(SnaptideError):
     """There is no such transaction in the error queue."""
 

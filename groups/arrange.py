@@ -16,6 +16,7 @@ from groups import group as groups
 from groups import guard
 from groups.group import Group, TargetType
 from groups.shape import carried
+from masters import group_schema
 from masters.unchecked import set_unchecked
 from sites import QualifiedName, roles
 from sites.table import describe
@@ -44,6 +45,7 @@ def arrange(connection: Connection, here: str, group: Group) -> None:
         )
         guard.install(connection, group, here, table)
         set_unchecked(connection, name, unchecked=unchecked)
+        group_schema.set_version(connection, name, group.name, group.schema_version)
 
 
 def leave(connection: Connection, group: Group) -> None:
@@ -58,3 +60,4 @@ def _release(connection: Connection, table: QualifiedName) -> None:
     group_queue.remove(connection, table)
     guard.remove(connection, table)
     set_unchecked(connection, table, unchecked=False)
+    group_schema.forget(connection, table)

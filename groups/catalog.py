@@ -46,6 +46,8 @@ replication_group = Table(
     Column("status_since", DateTime(timezone=True), server_default=func.now()),
     # What becomes of a transaction that a master cannot apply.
     Column("error_action", Text, nullable=False, server_default=text("'queue'")),
+    # One more with each DDL at all masters.
+    Column("schema_version", BigInteger, nullable=False, server_default=text("1")),
     CheckConstraint("status IN ('normal', 'quiescing', 'quiesced')", name="status"),
 )
 

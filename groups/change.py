@@ -10,6 +10,7 @@ from deferred.parked import error_queue
 from deferred.queues import group_queue
 from deferred.queues.queue import undelivered_calls
 from groups import group as groups
+from groups import shape
 from groups.arrange import arrange, leave
 from groups.catalog import replication_group
 from groups.errors import GroupBusy, GroupChanging, NotDefinitionSite
@@ -47,6 +48,7 @@ def change(
 
     Raises:
         NoSuchGroup, NotDefinitionSite, SiteUnreachable, OtherSchema, GroupChanging.
+        TablesDiffer: a master lacks DDL of the group.
     """
     for one in joining:
         finish(home.peer(one))
@@ -63,6 +65,8 @@ def change(
         for attempt in locks.patiently():
             with attempt, at_all(home, order, decision) as connections:
                 _lock(connections[home.name], before)
+                stay = {m: c for m, c in connections.items() if m not in leaving}
+                _refuse_older_tables(before, stay)
                 after = new(before, connections)
                 _arrange(connections, before, after)
     return after or before
@@ -176,6 +180,24 @@ def _lock(connection: Connection, before: Group) -> None:
     )
     if version != before.version:
         raise GroupChanging(f"Group {before.name} is being changed.", group=before.name)
+
+
+def _refuse_older_tables(group: Group, connections: Connections) -> None:
+    """Let a master that lacks DDL of the group, as after a restore, not pass for new.
+
+    Raises:
+        UnknownTable, TablesDiffer: its tables are not what they are here.
+    """
+    home = group.definition_site
+    head = replication_group.c
+    asked = select(head.schema_version).where(head.id == group.id)
+    known = {m: c.scalar(asked) for m, c in connections.items()}
+    behind = {m for m, v in known.items() if v not in (None, group.schema_version)}
+    if behind:
+        alike = compared(group, connections)
+        some = {m: c for m, c in alike.items() if m == home or m in behind}
+        for table in group.tables:
+            shape.refuse_different(some, table, home)
 
 
 def _arrange(connections: Connections, before: Group, after: Group | None) -> None:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from psycopg.errors import Error
+from psycopg.errors import Error, LockNotAvailable
 from sqlalchemy import Connection
 
 from deferred.queues import group_queue
 from groups import shape
+from groups.additive import only_adds_columns
 from groups.change import Connections, change, compared
 from groups.errors import CannotPrepare, DdlRefused, NotQuiesced
 from groups.everywhere import can_prepare
 from groups.group import Group, Status, changed
 from sites import Site
+from sites.table import describe
 from sites.transport import raw
 from sites.triggered import users_search_path
 
@@ -20,7 +22,13 @@ def execute_ddl(home: Site, name: str, statements: str) -> Group:
     """Run DDL at all masters of a group, and record its tables as they are then.
 
     (Oracle: EXECUTE_DDL, ALTER_MASTER_REPOBJECT.) The tables of the group have to be
-    the same at all masters afterwards. Calls that were delivered are kept no longer.
+    the same at all masters afterwards. They get the next schema version, which both
+    ends of a push, and snapshots, hold against their own.
+
+    While the group is open to users, only columns can be added that may be null or
+    have a constant for their default. What is on its way then is pushed afterwards.
+    In a group that is quiesced anything goes, and calls that were delivered are kept
+    no longer.
 
     Parameters:
         home: the master definition site.
@@ -28,35 +36,63 @@ def execute_ddl(home: Site, name: str, statements: str) -> Group:
 
     Raises:
         NoSuchGroup, NotDefinitionSite, SiteUnreachable.
-        NotQuiesced: the group is open to users.
+        NotQuiesced: the group is open to users, and the statements do more.
+        TooWide: the group is open to users, and rows of the table fill a page.
         CannotPrepare: a server allows no prepared transactions, without which
             nobody could say that all masters or none have changed.
         DdlRefused: a master refuses a statement; nothing was changed anywhere.
         TablesDiffer, CannotReplicate, UnknownTable: as above.
     """
+    additive = only_adds_columns(statements)
 
     def with_ddl(group: Group, connections: Connections) -> Group:
-        if group.status is not Status.QUIESCED:
-            raise NotQuiesced(f"Group {name} is {group.status}.", group=name)
+        _refuse_open(group, additive=additive)
+        _refuse_unprepared(connections)
         for master, connection in connections.items():
-            if len(connections) > 1 and not can_prepare(connection):
-                raise CannotPrepare(
-                    f"{master} has max_prepared_transactions = 0.", master=master
-                )
-            for table in group.tables:
-                group_queue.remove(connection, table)
-            _run(connection, master, statements)
+            if additive:
+                _run(connection, master, statements)
+                _extend(connection, group)
+            else:
+                for table in group.tables:
+                    group_queue.remove(connection, table)
+                _run(connection, master, statements)
         for table in group.tables:
             shape.refuse_different(compared(group, connections), table, home.name)
-        return changed(group)
+        return changed(group, schema_version=group.schema_version + 1)
 
     return change(home, name, with_ddl)
+
+
+def _refuse_open(group: Group, *, additive: bool) -> None:
+    if not additive and group.status is not Status.QUIESCED:
+        raise NotQuiesced(
+            f"Group {group.name} is {group.status}, and the statements do more than add"
+            " columns that may be null or have a constant default.",
+            group=group.name,
+        )
+
+
+def _refuse_unprepared(connections: Connections) -> None:
+    for master, connection in connections.items():
+        if len(connections) > 1 and not can_prepare(connection):
+            raise CannotPrepare(
+                f"{master} has max_prepared_transactions = 0.", master=master
+            )
+
+
+def _extend(connection: Connection, group: Group) -> None:
+    """Queue the new columns too; what waits in the queues stays there."""
+    for name in group.tables:
+        table = describe(connection, name)
+        group_queue.extend(connection, table, shape.carried(table))
 
 
 def _run(connection: Connection, master: str, statements: str) -> None:
     try:
         with users_search_path(connection):
             raw(connection).execute(statements.encode())
+    except LockNotAvailable:
+        raise  # to be tried again
     except Error as error:
         reason = error.diag.message_primary or str(error)
         raise DdlRefused(f"{master}: {reason}", master=master) from error

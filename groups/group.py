@@ -67,6 +67,8 @@ class Group:
     paths: tuple[Path, ...]
     #: what becomes of a transaction that a master cannot apply
     error_action: ErrorAction = ErrorAction.QUEUE
+    #: one more with each DDL at all masters
+    schema_version: int = 1
 
     @property
     def names(self) -> tuple[str, ...]:

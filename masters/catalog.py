@@ -192,5 +192,15 @@ unchecked_table = Table(
     Column("table_name", Text, primary_key=True),
 )
 
+#: Which version of its replication group's schema a table has here.
+group_schema = Table(
+    "group_schema",
+    metadata,
+    Column("table_schema", Text, primary_key=True),
+    Column("table_name", Text, primary_key=True),
+    Column("replication_group", Text, nullable=False),
+    Column("version", BigInteger, nullable=False),
+)
+
 #: Numbers that append sequence gives; none is given twice.
 conflict_number = Sequence("conflict_number", metadata=metadata, schema=SCHEMA)

@@ -103,6 +103,37 @@ def create_table(
     )
 
 
+def add_columns(
+    connection: Connection, name: QualifiedName, columns: Sequence[NewColumn]
+) -> None:
+    """Add columns to a table; only rows that are there get their defaults."""
+    table = identifier(name)
+    added = [sql.SQL("ADD {}").format(_column(one)) for one in columns]
+    bare = [
+        sql.SQL("ALTER {} DROP DEFAULT").format(sql.Identifier(one.name))
+        for one in columns
+        if one.default is not None
+    ]
+    for actions in filter(None, (added, bare)):
+        raw(connection).execute(
+            sql.SQL("ALTER TABLE {} {}").format(table, sql.SQL(", ").join(actions))
+        )
+
+
+def defaults(connection: Connection, table: Table) -> dict[str, str]:
+    """The defaults of a table's columns, as expressions, by column."""
+    rows = connection.execute(
+        text(
+            "SELECT a.attname::text, pg_get_expr(d.adbin, d.adrelid)"
+            " FROM pg_attribute a"
+            " JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum"
+            " WHERE a.attrelid = :oid AND a.attgenerated = ''"
+        ),
+        {"oid": table.oid},
+    )
+    return {row[0]: row[1] for row in rows}
+
+
 def create_temporary(
     connection: Connection, name: str, columns: Sequence[NewColumn]
 ) -> None:

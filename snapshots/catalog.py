@@ -66,6 +66,8 @@ snapshot = Table(
     # The tables that held the master's rows at the last refresh (oids there):
     # its partitions, and what inherits from it.
     Column("master_parts", ARRAY(BigInteger)),
+    # The version of its replication group's schema that the master table had then.
+    Column("schema_version", BigInteger),
     Column("last_method", Text),
     Column("last_refresh", DateTime(timezone=True)),
     Column("created_at", DateTime(timezone=True), server_default=func.now()),

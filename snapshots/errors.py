@@ -108,6 +108,24 @@ class ColumnGone(RefreshError):
     hint = "Rename it back, or drop the snapshot and create it again."
 
 
+class ColumnChanged(RefreshError):
+    """DDL of the master table's group gave a column another type."""
+
+    code = "SNP-243"
+    hint = "Push what the site has, then drop the snapshot and create it again."
+
+
+class MasterBehind(RefreshError):
+    """The master lacks DDL of its replication group that the snapshot has seen."""
+
+    code = "SNP-244"
+    hint = (
+        "snaptide group show SITE GROUP says who is behind; bring the table there to "
+        "what it is at the definition site, then let any command of the group run. "
+        "Nothing is lost: the snapshot stays as it is."
+    )
+
+
 class RowsHidden(RefreshError):
     """Row-level security hides rows from the user that Snaptide connects as."""
 

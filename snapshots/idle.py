@@ -15,7 +15,7 @@ from sqlalchemy import Connection, cast, func, literal, select, text
 
 from deferred.batches import marker
 from deferred.queues import covered
-from masters import registration, snapshot_log
+from masters import group_schema, registration, snapshot_log
 from sites import position, ranges, table
 from sites.catalog import SCHEMA
 from sites.identity import Identity
@@ -84,12 +84,16 @@ def _is_settled(task: Task, known: Collection[str]) -> bool:
 
 
 def _holds_nothing(master: Connection, task: Task, logs: list[str]) -> bool:
-    """Whether the logs hold nothing new, nor let anything go if they knew how far."""
+    """Whether the logs hold nothing new, nor let anything go if they knew how far.
+
+    And no DDL of a group has changed the tables.
+    """
     since = str(task.group.position)
     old, now = cast(literal(since), PgSnapshot()), func.pg_current_snapshot()
     reasons: list[sa.ColumnElement[bool]] = [
         func.pg_snapshot_xmax(now) < func.pg_snapshot_xmax(old),
         registration.silent(task.who.site_id, [m.key for m in task.members], SILENCE),
+        group_schema.other_than({m.master: m.schema_version for m in task.members}),
     ]
     for name in logs:
         log = sa.table(name, sa.column("xid", Xid8()), schema=SCHEMA)

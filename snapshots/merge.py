@@ -267,6 +267,7 @@ def _note(connection: Connection, member: Member, method: str) -> None:
         .values(
             loaded=True,
             master_parts=sorted(member.parts),
+            schema_version=member.schema_version,
             last_method=method,
             last_refresh=func.clock_timestamp(),
         )

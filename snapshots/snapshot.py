@@ -39,6 +39,8 @@ class Snapshot:
     loaded: bool
     #: the tables that held the master's rows at the last refresh; None if unknown
     master_parts: tuple[int, ...] | None = None
+    #: the version of its group's schema that the master table had then; None if in none
+    schema_version: int | None = None
 
     @property
     def qualified(self) -> QualifiedName:

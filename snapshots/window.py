@@ -19,6 +19,7 @@ from sqlalchemy.sql.selectable import FromClause
 
 from deferred.batches import marker
 from deferred.batches.marker import Marker
+from masters import group_schema
 from masters.snapshot_log import find_log, reaches_back_to
 from sites import identity, position, ranges
 from sites.catalog import SCHEMA
@@ -27,6 +28,7 @@ from sites.names import QualifiedName
 from sites.ranges import Range
 from sites.table import Table, describe, hides_rows
 from sites.types import PgSnapshot, Xid8
+from snapshots import shared
 from snapshots.errors import (
     ColumnGone,
     MasterChanged,
@@ -52,6 +54,8 @@ class Member:
     method: str
     #: the tables that hold the master's rows now, by oid
     parts: Mapping[int, QualifiedName]
+    #: of the schema of the group that the master table is in; None if in none
+    schema_version: int | None = None
 
     @property
     def joined(self) -> tuple[QualifiedName, ...]:
@@ -117,6 +121,7 @@ def read(
         MasterChanged: the database is not the one that the position belongs to.
         NoSnapshotLog, SnapshotLogTooYoung: fast was asked for and cannot be done.
         ColumnGone, RowsHidden: a table is not what it was when it was created.
+        MasterBehind, ColumnChanged: DDL of the master table's group, likewise.
     """
     here = position.current(master)
     complete = all(methods.get(s.key) == "c" for s in snapshots)
@@ -124,8 +129,17 @@ def read(
     if group.incarnation not in (None, them.incarnation):
         # Restored and repaired: no position of before means anything.
         known = ()
+    versions = group_schema.versions(master)
     members = [
-        _member(master, site, group, s, methods.get(s.key, "?"), s.key in known)
+        _member(
+            master,
+            site,
+            group,
+            s,
+            methods.get(s.key, "?"),
+            s.key in known,
+            versions.get(s.master),
+        )
         for s in snapshots
     ]
     return Window(
@@ -197,11 +211,13 @@ def _member(
     snapshot: Snapshot,
     asked: str,
     registered: bool,
+    schema_version: int | None,
 ) -> Member:
     log = find_log(master, snapshot.master)
     table, base = describe(master, snapshot.master), describe(site, snapshot.base)
     for connection, one in ((master, table), (site, base)):
         _refuse_altered(connection, one, snapshot)
+    shared.refuse_other(snapshot, table, base, group.master, schema_version)
     parts = ranges.leaves(master, snapshot.master)
     kept = registered and set(snapshot.master_parts or ()) <= parts.keys()
     return Member(
@@ -211,6 +227,7 @@ def _member(
         log_table=None if log is None else log.log_table,
         method=_method(master, group, snapshot, asked.lower(), log, kept),
         parts=parts,
+        schema_version=schema_version,
     )
 
 

@@ -9,7 +9,13 @@ from typing import Any
 
 from sqlalchemy import BigInteger, Connection, Select, literal, select
 
-from deferred.batches import forwarding, net_change, procedure_call, work
+from deferred.batches import (
+    forwarding,
+    net_change,
+    procedure_call,
+    schema_version,
+    work,
+)
 from deferred.batches.batch import Batch, within
 from deferred.catalog import delivery
 from deferred.options import ErrorAction
@@ -70,8 +76,10 @@ def lay(origin: Connection, target: Connection, batch: Batch, sender: str) -> Li
 
     Raises:
         UnknownTable, UnknownColumn: a master table, or a column of it, is gone.
+        OtherSchemaVersion: DDL of a replication group has arrived at one side alone.
     """
     queues = list_queues(origin, batch.destination)
+    schema_version.refuse_other(origin, target, queues, sender)
     staged = [
         work.stage(target, q.id, q.target, q.columns, q.identity_columns)
         for q in queues

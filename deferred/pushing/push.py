@@ -23,6 +23,7 @@ from deferred.errors import (
     DestinationDisabled,
     DestinationQuiet,
     NoSuchDestination,
+    OtherSchemaVersion,
     PushInterrupted,
 )
 from deferred.options import ErrorAction, Options
@@ -89,6 +90,7 @@ def push(
         NoSuchDestination, DestinationDisabled, DestinationInvalid, PositionMismatch.
         SiteChanged, SiteRestored, SiteReplaced: one side has to be repaired first.
         PastRetention, CannotTell: a restore went back too far.
+        OtherSchemaVersion: one side lacks DDL of a replication group.
         PushInterrupted: the system failed on the way; the rest stays queued.
         TransactionRefused: one could not be applied, and `error_action` is stop.
     """
@@ -165,20 +167,29 @@ def _push_all(ends: Ends, who: Origin, run: Run) -> None:
 
 
 def _push_patiently(ends: Ends, who: Origin, run: Run) -> bool:
-    """Push a batch, and go on with it when a user held a row for a while."""
+    """Push a batch, and go on with it when a user held a row for a while.
+
+    Or when DDL of a group had arrived at one side alone.
+    """
     pauses, done = iter(PAUSES), run.transactions
     while True:
         try:
             return _push_batch(ends, who, run)
-        except DBAPIError as error:
+        except (DBAPIError, OtherSchemaVersion) as error:
             if run.transactions > done:
                 pauses, done = iter(PAUSES), run.transactions
             pause = next(pauses, None)
-            if pause is None or not sqlstate.gave_way(error):
+            if pause is None or not _passes(error):
                 raise
+        ends.origin.rollback()
         ends.target.rollback()
         run.held_up += 1
         time.sleep(pause)
+
+
+def _passes(error: DBAPIError | OtherSchemaVersion) -> bool:
+    """Whether what stopped a push goes away by itself."""
+    return isinstance(error, OtherSchemaVersion) or sqlstate.gave_way(error)
 
 
 def _push_batch(ends: Ends, who: Origin, run: Run) -> bool:

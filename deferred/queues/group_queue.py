@@ -15,10 +15,12 @@ from sqlalchemy.dialects.postgresql import insert
 
 from deferred.catalog import delivery, destination, route
 from deferred.catalog import queue as queue_catalog
+from deferred.errors import TooWide
 from deferred.queues import define, queue
 from deferred.queues.queue import Queue
 from sites import QualifiedName, ddl, names, triggers, wide
 from sites.catalog import SCHEMA
+from sites.ddl import NewColumn
 from sites.table import Table
 
 #: By destination, the masters whose changes go there; '' is the one that has the queue.
@@ -63,6 +65,56 @@ def arrange(
     else:
         triggers.replace_queue_function(connection, capture)
     define.show_calls(connection)
+
+
+def extend(connection: Connection, table: Table, columns: Sequence[str]) -> None:
+    """Queue columns too that a table got just now; `arrange` has to follow.
+
+    Calls that wait get the columns' defaults, as the rows did: for them the columns are
+    what they were everywhere. Writes the queue and its catalog.
+
+    Parameters:
+        columns: all that are to be carried.
+
+    Raises:
+        TooWide: the queue would have to be stored otherwise.
+    """
+    number = _number(connection, table.qualified)
+    if number is None:
+        return
+    before = found(connection, table.qualified)[0]
+    new = [name for name in columns if name not in before.columns]
+    if not new:
+        return
+    queue_table = QualifiedName(SCHEMA, before.queue_table)
+    after = (*before.columns, *new)
+    if wide.is_wide(connection, queue_table) or wide.overflows(table, after):
+        raise TooWide(
+            f"Calls of {table.qualified} fill more than a page.",
+            table=str(table.qualified),
+        )
+    defaults = ddl.defaults(connection, table)
+    ddl.add_columns(
+        connection,
+        queue_table,
+        [
+            NewColumn(
+                name=f"{side}{after.index(name) + 1}",
+                type=table.column(name).recorded,
+                collation=table.column(name).collation,
+                default=defaults.get(name),
+            )
+            for side in ("o", "n")
+            for name in new
+        ],
+    )
+    connection.execute(
+        sa.update(queue_catalog)
+        .where(queue_catalog.c.id == number)
+        .values(columns=list(after))
+    )
+    ddl.drop_view(connection, before.view)
+    ddl.create_checked_view(connection, before.view, table.qualified, after, None)
 
 
 def found(connection: Connection, table: QualifiedName) -> list[Queue]:

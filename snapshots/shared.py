@@ -1,0 +1,43 @@
+"""Snapshots of tables that several masters have: what DDL of their group means."""
+
+from __future__ import annotations
+
+from sites.table import Table
+from snapshots.errors import ColumnChanged, MasterBehind
+from snapshots.snapshot import Snapshot
+
+
+def refuse_other(
+    snapshot: Snapshot, table: Table, base: Table, master: str, version: int | None
+) -> None:
+    """Make sure that a master table of another schema version still fits a snapshot.
+
+    Columns that were added do not concern it.
+
+    Parameters:
+        table, base: the master table, and the snapshot's own.
+        version: of the group's schema at the master.
+
+    Raises:
+        MasterBehind: the version is older than what the snapshot has seen.
+        ColumnChanged: a column that is carried has another type.
+    """
+    known = snapshot.schema_version
+    if known is None or version in (None, known):
+        return
+    if version < known:
+        raise MasterBehind(
+            f"{master} is behind: {snapshot.master} has schema version {version} there;"
+            f" {snapshot.key} has seen {known}.",
+            snapshot=snapshot.key,
+            behind=master,
+        )
+    for name in snapshot.columns:
+        there, here = table.column(name).type, base.column(name).type
+        if there != here:
+            raise ColumnChanged(
+                f"{snapshot.master}.{name} is {there} at {master} since schema version"
+                f" {version}; {snapshot.key} has it as {here}.",
+                snapshot=snapshot.key,
+                column=name,
+            )
