@@ -16,7 +16,6 @@ from dataclasses import dataclass, replace
 import sqlalchemy as sa
 from sqlalchemy import Connection, select
 
-import deferred
 from deferred.pushing.push import destinations
 from deferred.queues import define
 from groups import copying, shape
@@ -32,6 +31,7 @@ from groups.define import forget_former, refuse_other_group, remove_master
 from groups.errors import GroupBusy, MasterExists, NotEmpty
 from groups.everywhere import exclusively
 from groups.group import Group, Master, changed
+from groups.pushes import push_round
 from sites import QualifiedName, Site, faults, identity
 from sites.activity import Progress
 from sites.table import describe
@@ -186,11 +186,15 @@ def _pause(connection: Connection, master: str, *, paused: bool) -> None:
 
 
 def _push(home: Site, group: Group) -> None:
-    for name in group.names:
-        site = home.peer(name)
-        for to in destinations(site):
-            if to in group.names:
-                deferred.push(site, to)
+    push_round(
+        home,
+        [
+            (name, to)
+            for name in group.names
+            for to in destinations(home.peer(name))
+            if to in group.names
+        ],
+    )
 
 
 def _refuse_rows(connection: Connection, name: QualifiedName, master: str) -> None:

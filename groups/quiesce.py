@@ -19,6 +19,7 @@ from groups.change import (
 )
 from groups.errors import CannotDrain
 from groups.group import Group, Status, changed
+from groups.pushes import push_round
 from sites import Site
 
 #: How often all masters push before it is said what stands in the way.
@@ -100,9 +101,12 @@ def _set(home: Site, name: str, status: Status, by: str | None) -> Group:
 
 
 def _drain(home: Site, name: str) -> int:
-    """Push from master to master until nothing is on its way."""
-    group, pushed = administered(home, name), 0
-    for _ in range(ROUNDS):
+    """Push from master to master until nothing is on its way.
+
+    What others are pushing is waited for.
+    """
+    group, pushed, rounds = administered(home, name), 0, 0
+    while True:
         waiting = [
             (master, to)
             for master in group.names
@@ -110,8 +114,11 @@ def _drain(home: Site, name: str) -> int:
         ]
         if not waiting:
             return pushed
-        for master, to in waiting:
-            pushed += deferred.push(home.peer(master), to).transactions
+        if rounds == ROUNDS:
+            break
+        done = push_round(home, waiting)
+        pushed += done.transactions
+        rounds += 0 if done.others_at_work else 1
     told = ", ".join(f"{master} for {to}" for master, to in waiting)
     raise CannotDrain(f"Calls of group {name} still wait at {told}.", group=name)
 

@@ -1,13 +1,18 @@
 """A suspended group: users are refused, queues run empty, DDL runs everywhere."""
 
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import psycopg
 import pytest
 
 import deferred
 import groups
+from deferred.batches.pusher import only_pusher
 from deferred.errors import PushInterrupted
+from groups import pushes, quiesce
 from groups.errors import DdlRefused, NotQuiesced, TablesDiffer
 from sites import Directory
 from tests.grouped import GROUP, assert_masters_equal, found_group, push_all
@@ -102,3 +107,33 @@ def test_ddl_that_one_master_refuses_runs_at_none(three: Directory) -> None:
     run(three["lax"], "INSERT INTO orders (id) VALUES (1)")
     assert push_all(three) == 2
     assert [len(row) for row in rows(three["hq"])] == [5]
+
+
+def test_suspend_waits_for_another_pusher(
+    three: Directory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody else holds a way for longer than all rounds: it is waited for him."""
+    run(three["hq"], "INSERT INTO orders (id) VALUES (1)")
+    seen: list[bool] = []
+    with three["hq"].connect() as other, only_pusher(other, "lax") as alone:
+        assert alone
+        with ThreadPoolExecutor() as pool:
+            pushed, again = pushes.push_round, threading.Event()
+
+            def counted(*arguments: Any) -> pushes.Pushed:
+                done = pushed(*arguments)
+                seen.append(done.others_at_work)
+                if len(seen) == 3:
+                    again.set()
+                return done
+
+            monkeypatch.setattr(quiesce, "push_round", counted)
+            monkeypatch.setattr(quiesce, "ROUNDS", 2)
+            suspending = pool.submit(groups.suspend, three["hq"], GROUP)
+            assert again.wait(timeout=90)
+            other.rollback()
+            other.exec_driver_sql("SELECT pg_advisory_unlock_all()")
+            other.commit()
+            assert suspending.result(timeout=90).status == "quiesced"
+    assert seen[:3] == [True] * 3
+    assert_masters_equal(three, "hq", "lax", "bos")
