@@ -55,10 +55,15 @@ growth: .venv ## change rows for a week in fast forward (CHANGES=10000000)
 	SNAPTIDE_GROWTH_CHANGES=$(or $(CHANGES),10000000) $(BIN)/pytest \
 	  tests/integration/test_growth.py -s -k bounded $(PG_OPTION)
 
-soak: .venv ## hold random work against the master for hours (HOURS=8, SEED=1)
+soak: .venv ## hold random work against the master for hours (HOURS=8, SEED=1); or KIND=group: load eight masters (MINUTES=10 RATE=1000 SHAPE=star)
+ifeq ($(KIND),group)
+	$(BIN)/python -m tests.soak --minutes $(or $(MINUTES),10) \
+	  --rate $(or $(RATE),1000) --shape $(or $(SHAPE),mesh)
+else
 	SNAPTIDE_ORACLE_SECONDS=$$(( $(or $(HOURS),1) * 3600 )) \
 	SNAPTIDE_ORACLE_SEED=$(or $(SEED),0) SNAPTIDE_ORACLE_EXAMPLES=20 \
 	SNAPTIDE_ORACLE_STEPS=50 $(BIN)/pytest tests/oracle -s -p no:randomly $(PG_OPTION)
+endif
 
 campaign: .venv ## crash by the thousand (KIND=async CRASHES=1000 SEED=1); goes on where it was
 	$(BIN)/python -m tests.campaign $(if $(KIND),--kind $(KIND)) \

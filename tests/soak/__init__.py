@@ -1,0 +1,1 @@
+"""A group of eight masters under load: writers and pushes everywhere, counted."""
