@@ -15,16 +15,17 @@ import deferred
 from sites import Directory
 
 directory = Directory(json.loads(os.environ["TEST_SITES"]))
-report = deferred.push(directory["jfk"], **json.loads(os.environ["TEST_OPTIONS"]))
+origin = directory[os.environ["TEST_ORIGIN"]]
+report = deferred.push(origin, **json.loads(os.environ["TEST_OPTIONS"]))
 print(json.dumps([report.transactions, report.errors, report.another_pusher]))
 directory.close()
 """
 
 
 def start_push(
-    sites: Mapping[str, Site], fault: str = "", **options: Any
+    sites: Mapping[str, Site], fault: str = "", *, origin: str = "jfk", **options: Any
 ) -> subprocess.Popen[str]:
-    """Start a push of jfk in a process of its own.
+    """Start a push of a site in a process of its own.
 
     Parameters:
         fault: what goes wrong there, as SNAPTIDE_FAULT says it.
@@ -37,6 +38,7 @@ def start_push(
     environment = {
         **os.environ,
         "TEST_SITES": json.dumps(urls),
+        "TEST_ORIGIN": origin,
         "TEST_OPTIONS": json.dumps(options),
     }
     if fault:

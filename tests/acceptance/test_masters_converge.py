@@ -1,14 +1,17 @@
 """Three masters and four sites under random writers: equal when all is quiet.
 
 The masters are joined as a mesh or as a chain. Users change what they like at any of
-the seven databases, pushes are cut off at any point and go on later, sites refresh now
-and then. With rules that converge all masters have the same rows in the end, and every
-snapshot those of its master. SNAPTIDE_GROUP_STEPS makes it longer.
+the seven databases; pushes fail at any point, lose the line to the destination or die
+of kill -9, and go on later; sites refresh now and then. With rules that converge all
+masters have the same rows in the end, and every snapshot those of its master.
+SNAPTIDE_GROUP_STEPS makes it longer.
 """
 
 import os
 import random
-from collections.abc import Callable, Mapping
+import signal
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 
 import pytest
 
@@ -16,6 +19,7 @@ import deferred
 import groups
 import masters
 import snapshots
+from deferred.errors import PushInterrupted
 from deferred.pushing.push import destinations
 from groups.define_paths import Shape
 from masters import rules
@@ -23,6 +27,7 @@ from sites import Directory, Site, faults
 from sites.faults import InjectedFault
 from tests.grouped import GROUP, arrived, assert_masters_equal, found_group, push_all
 from tests.linked_table import run
+from tests.pushing import end_push, start_push
 from tests.stories import assert_equal_to_master, refresh, settle
 
 pytestmark = pytest.mark.usefixtures("spark")
@@ -33,6 +38,8 @@ SITES: Mapping[str, str] = {"a1": "a", "a2": "a", "b1": "b", "c1": "c"}
 STEPS = int(os.environ.get("SNAPTIDE_GROUP_STEPS", "60"))
 SEED = os.environ.get("SNAPTIDE_GROUP_SEED", "1")
 SHARED = 5
+#: How pushes end before they should: in an error, without a line, by kill -9.
+ENDS = ("error", "cut", "kill")
 CUTS = (
     "push.after_plan",
     "push.after_apply",
@@ -51,14 +58,17 @@ def test_masters_and_snapshots_are_equal_when_all_is_quiet(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     sites = make_sites(*MASTERS, *SITES)
-    chance = random.Random(SEED)
+    chance, ended = random.Random(SEED), Counter[str]()
     _join(sites, shape)
     for step in range(STEPS):
         _write(sites[chance.choice([*MASTERS, *SITES])], step, chance)
         if chance.random() < 0.5:
-            _push(sites[chance.choice([*MASTERS, *SITES])], chance, monkeypatch)
+            site = sites[chance.choice([*MASTERS, *SITES])]
+            ended.update(_push(site, chance, monkeypatch))
         if chance.random() < 0.1:
             snapshots.refresh(sites[chance.choice([*SITES])], "orders")
+    if SEED == "1":
+        assert all(ended[way] for way in ENDS), ended
     homes = [sites[name] for name in SITES]
     settle(*homes)
     push_all(sites)
@@ -101,18 +111,44 @@ def _write(site: Site, step: int, chance: random.Random) -> None:
     run(site, *chance.sample(statements, chance.randint(1, 3)))
 
 
-def _push(site: Site, chance: random.Random, patch: pytest.MonkeyPatch) -> None:
-    """Push to all destinations; every other time something fails on the way."""
+def _push(
+    site: Site, chance: random.Random, patch: pytest.MonkeyPatch
+) -> Iterator[str]:
+    """Push to all destinations; every other time something ends it on the way."""
     for to in destinations(site):
-        if chance.random() < 0.5:
-            faults._hits.clear()
-            patch.setenv("SNAPTIDE_FAULT", f"{chance.choice(CUTS)}:error")
-        try:
-            deferred.push(site, to)
-        except InjectedFault:
-            pass
-        finally:
-            patch.delenv("SNAPTIDE_FAULT", raising=False)
+        [end] = chance.choices(["", *ENDS], [5, 3, 2, 1])
+        point = chance.choice(CUTS)
+        if end == "kill":
+            status, said = end_push(
+                start_push(
+                    site.directory,
+                    f"{point}:kill",
+                    origin=site.name,
+                    destination=to,
+                )
+            )
+            assert status in (0, -signal.SIGKILL), said
+            yield end if status else ""
+            continue
+        with patch.context() as fault:
+            if end:
+                faults._hits.clear()
+                fault.setenv("SNAPTIDE_FAULT", f"{point}:{end}")
+            if end == "cut":
+                fault.setattr(faults, "_act", lambda *_, to=to: _cut(site.peer(to)))
+            try:
+                deferred.push(site, to)
+            except (InjectedFault, PushInterrupted):
+                yield end
+
+
+def _cut(site: Site) -> None:
+    """Have all others lose their connections to a database."""
+    run(
+        site,
+        "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity"
+        " WHERE datname = current_database() AND pid <> pg_backend_pid()",
+    )
 
 
 def _assert_each_got_all_once(sites: Directory) -> None:
