@@ -96,7 +96,9 @@ class Queue:
         """
         if self.replication_group is None:
             return sa.true()
-        began = deferred_transaction.c.sources[self.replication_group].astext
+        # By a name of its own: who asks may look at transactions too.
+        made = deferred_transaction.alias("made_where").c
+        began = made.sources[self.replication_group].astext
         ways = [
             and_(
                 func.coalesce(began, "").in_(
@@ -108,7 +110,7 @@ class Queue:
             )
             for since in dict.fromkeys(self.since)
         ]
-        return sa.exists().where(deferred_transaction.c.xid == xid, sa.or_(*ways))
+        return sa.exists().where(made.xid == xid, sa.or_(*ways))
 
     def keys(self, calls: sa.FromClause) -> list[ColumnElement[Any]]:
         """The identity of a call's row, labelled k1, k2, ..."""
