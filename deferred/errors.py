@@ -122,6 +122,16 @@ class OtherSchemaVersion(SnaptideError):
     )
 
 
+class TooManyErrors(SnaptideError):
+    """As many transactions are parked as may be, and the site pushes nothing since."""
+
+    code = "SNP-331"
+    hint = (
+        "Retry or delete what is parked: snaptide errors list DESTINATION. Then let "
+        "pushes go on: snaptide push SITE DESTINATION --enable, for each."
+    )
+
+
 class NoSuchError(SnaptideError):
     """There is no such transaction in the error queue."""
 

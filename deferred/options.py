@@ -66,6 +66,9 @@ class Options:
     retry_threshold: int = 100
     #: what becomes of a transaction that cannot be applied
     error_action: ErrorAction = ErrorAction.QUEUE
+    #: when so many of the site's transactions stand in the destination's error queue,
+    #: all destinations of the site are paused (Ingres: EMX); 0 is no limit
+    error_limit: int = 0
     #: master tables whose transactions are each applied alone, in order, by name
     #: (HVAR: dsi_compile_enable off for a table)
     one_by_one: tuple[str, ...] = ()
@@ -84,6 +87,7 @@ class Options:
             "bulk_threshold",
             "retry_threshold",
             "parallelism",
+            "error_limit",
         ):
             if getattr(self, name) < 0:
                 raise ValueError(f"{name} must not be negative")

@@ -246,6 +246,9 @@ class PushSettings(BaseModel):
     error_action: Literal[
         "queue", "stop", "skip_row", "quiet_database", "quiet_server"
     ] = _PUSH.error_action.value
+    #: When so many of a site's transactions stand in the error queue of a destination,
+    #: all pushes of the site are paused; 0 is no limit. Ingres: `-EMX`.
+    error_limit: int = Field(default=_PUSH.error_limit, ge=0)
     #: Master tables whose transactions are each applied alone, in order, so that
     #: triggers there see every step. HVAR: `dsi_compile_enable` off for a table.
     one_by_one: tuple[str, ...] = ()

@@ -25,9 +25,10 @@ from deferred.errors import (
     NoSuchDestination,
     OtherSchemaVersion,
     PushInterrupted,
+    TooManyErrors,
 )
 from deferred.options import ErrorAction, Options
-from deferred.parked import notification
+from deferred.parked import error_queue, notification
 from deferred.pushing import carry, streams
 from deferred.pushing.delivery import Origin
 from deferred.pushing.run import Progress, Run
@@ -93,6 +94,7 @@ def push(
         OtherSchemaVersion: one side lacks DDL of a replication group.
         PushInterrupted: the system failed on the way; the rest stays queued.
         TransactionRefused: one could not be applied, and `error_action` is stop.
+        TooManyErrors: as many are parked there as `error_limit` says.
     """
     chosen = Options(**{**configured.push_options(), **options})
     run = Run(options=chosen, progress=progress)
@@ -106,7 +108,7 @@ def push(
                     _push(origin, site, me, name, run)
                 except SnaptideError as error:
                     _note_failure(origin, name, error.message)
-                    if isinstance(error, DestinationQuiet):
+                    if isinstance(error, DestinationQuiet | TooManyErrors):
                         _keep_quiet(origin, name, error)
                     raise
                 except DBAPIError as error:
@@ -140,9 +142,20 @@ def _push(origin: Connection, site: Site, me: Identity, name: str, run: Run) -> 
         run.meet = partial(peers.meet, origin, target, me, them)
         who = Origin(id=me.site_id, name=site.name, master=name)
         wanted = run.options.parallelism if run.options.parallel else 0
+        if run.options.error_limit:
+            run.parked = error_queue.parked(target, who.id)
+            target.rollback()
         with streams.opened(site, site.peer(name), wanted) as pairs:
             _push_all(Ends(origin=origin, target=target, pairs=pairs), who, run)
         notification.announce(target, name, who.id)
+    if run.too_many_errors:
+        parked = run.parked + len(run.error_ids)
+        raise TooManyErrors(
+            f"{parked} transactions of {site.name} are parked at {name}.",
+            transactions=parked,
+            destination=name,
+            action=ErrorAction.QUIET_SERVER.value,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -293,7 +306,9 @@ def _note_failure(origin: Connection, name: str, reason: str) -> None:
         )
 
 
-def _keep_quiet(origin: Connection, name: str, error: DestinationQuiet) -> None:
+def _keep_quiet(
+    origin: Connection, name: str, error: DestinationQuiet | TooManyErrors
+) -> None:
     """Push nothing more there, or anywhere, until somebody says so."""
     all_of_them = error.facts["action"] == ErrorAction.QUIET_SERVER
     mine = sa.true() if all_of_them else destination.c.name == name

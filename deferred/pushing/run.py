@@ -32,6 +32,8 @@ class Run:
     #: how often users held rows since something was delivered
     held_up: int = 0
     error_ids: list[int] = field(default_factory=list)
+    #: how many the destination had parked of this site before
+    parked: int = 0
     #: has both sides remember the contact; None once it has happened
     meet: Callable[[], object] | None = None
 
@@ -86,11 +88,17 @@ class Run:
             return None
         return max(self.options.transaction_count - self.transactions, 0)
 
+    @property
+    def too_many_errors(self) -> bool:
+        """Whether the destination has parked as many as it may."""
+        return 0 < self.options.error_limit <= self.parked + len(self.error_ids)
+
     def over(self, uncommitted: int = 0) -> bool:
         """Whether to stop, given how many transactions wait for their commit."""
         left, options = self.left(), self.options
         return (
             (options.stop_on_error and bool(self.error_ids))
+            or self.too_many_errors
             or (left is not None and left <= uncommitted)
             or 0 < options.execution_seconds <= time.monotonic() - self.began
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
@@ -15,6 +16,8 @@ from deferred.catalog import second_way, taken_transaction
 from sites import QualifiedName
 from sites.position import STRETCH
 from sites.staged import Staged
+
+_log = logging.getLogger(__name__)
 
 
 def leave_out(
@@ -50,6 +53,12 @@ def leave_out(
         }
         before = _take(connection, values)
         if before:
+            _log.warning(
+                "Transaction %s of %s came again, by %s: it is left out",
+                transaction.xid,
+                origin,
+                sender,
+            )
             for one in changed:
                 connection.execute(
                     sa.delete(one.source).where(one.source.c.unit.in_(units))

@@ -64,6 +64,10 @@ def push(
         ErrorAction | None,
         typer.Option(help="Park what cannot be applied, or stop there."),
     ] = None,
+    error_limit: Annotated[
+        int | None,
+        typer.Option(min=0, help="Parked so many, pause all pushes; 0: never."),
+    ] = None,
     one_by_one: Annotated[
         list[str] | None,
         typer.Option(metavar="TABLE", help="Never in groups; may be repeated."),
