@@ -191,6 +191,8 @@ class Glance:
     hides_rows: bool
     #: The names of its foreign keys to the tables asked for.
     references: frozenset[str]
+    #: Its oid, if no other table can hold rows of it.
+    alone: int | None
 
 
 def glance(
@@ -213,6 +215,7 @@ def glance(
             columns=frozenset(row.columns),
             hides_rows=row.hides_rows,
             references=frozenset(row.references),
+            alone=row.alone,
         )
         for row in rows
     }

@@ -30,16 +30,16 @@ from snapshots.window import FAST
 SILENCE = timedelta(days=1)
 
 
-def is_idle(
+def moment(
     master: Connection,
     site: Connection,
     task: Task,
     them: Identity,
     known: Collection[str],
-) -> bool:
-    """Whether a turn may end here: nothing differs, and no position need move.
+) -> str | None:
+    """The master's position, if a turn may end here: nothing differs, none need move.
 
-    Where it says no, the turn looks closer, and says what is wrong if anything is.
+    Where it says None, the turn looks closer, and says what is wrong if anything is.
 
     Parameters:
         master: in the transaction whose moment the group will show.
@@ -49,28 +49,34 @@ def is_idle(
     """
     whose = task.group.master_id, task.group.incarnation
     if not _is_settled(task, known) or (them.site_id, them.incarnation) != whose:
-        return False
+        return None
     logs = snapshot_log.reaching_back_to(
         master, [m.master for m in task.members], str(task.group.position)
     )
-    return (
-        all(m.master in logs for m in task.members)
-        and _holds_nothing(master, task, [*logs.values()])
+    if not all(m.master in logs for m in task.members):
+        return None
+    here = _if_nothing_came(master, task, [*logs.values()])
+    unchanged = (
+        here is not None
         and _looks_as_before(master, site, task)
         and not site.scalar(select(sa.or_(*map(_wants_a_look, task.members))))
         and _is_answered(master, site, task)
     )
+    return here if unchanged else None
 
 
-def note(task: Task) -> None:
+def note(site: Connection, task: Task) -> None:
     """Note that the group was looked after; commits.
 
     Nothing is decided by it, so no disk is waited for.
+
+    Parameters:
+        site: outside a transaction.
     """
-    with task.site.begin() as connection:
-        connection.execute(text("SET LOCAL synchronous_commit = off"))
-        refresh_group.note_refreshed(connection, task.group.name)
-        snapshot.note_refreshed(connection, task.group.name, FAST)
+    with site.begin():
+        site.execute(text("SET LOCAL synchronous_commit = off"))
+        group = refresh_group.refreshed(task.group.name).cte("noted")
+        site.execute(snapshot.refreshed(task.group.name, FAST).add_cte(group))
 
 
 def _is_settled(task: Task, known: Collection[str]) -> bool:
@@ -83,10 +89,11 @@ def _is_settled(task: Task, known: Collection[str]) -> bool:
     )
 
 
-def _holds_nothing(master: Connection, task: Task, logs: list[str]) -> bool:
-    """Whether the logs hold nothing new, nor let anything go if they knew how far.
+def _if_nothing_came(master: Connection, task: Task, logs: list[str]) -> str | None:
+    """The master's position, if its logs hold nothing new.
 
-    And no DDL of a group has changed the tables.
+    None also if they would let anything go if they knew how far this site is,
+    or where DDL of a group has changed the tables.
     """
     since = str(task.group.position)
     old, now = cast(literal(since), PgSnapshot()), func.pg_current_snapshot()
@@ -105,7 +112,9 @@ def _holds_nothing(master: Connection, task: Task, logs: list[str]) -> bool:
             select(log.c.xid).where(found).exists()
             for found in (position.since(log.c.xid, since), kept)
         ]
-    return not master.scalar(select(sa.or_(*reasons)))
+    found = select(cast(now, sa.Text), sa.or_(*reasons))
+    here, something = master.execute(found).one()
+    return None if something else str(here)
 
 
 def _looks_as_before(master: Connection, site: Connection, task: Task) -> bool:
@@ -120,9 +129,16 @@ def _looks_as_before(master: Connection, site: Connection, task: Task) -> bool:
         and _fits(m, there[m.master])
         and _fits(m, here[m.base])
         and there[m.master].references <= here[m.base].references
-        and ranges.leaves(master, m.master).keys() == set(m.master_parts or ())
+        and _parts(master, m, there[m.master]) == set(m.master_parts or ())
         for m in task.members
     )
+
+
+def _parts(master: Connection, member: Snapshot, seen: Glance) -> set[int]:
+    """The tables that hold the rows of a master table, by oid."""
+    if seen.alone is not None:
+        return {seen.alone}
+    return set(ranges.leaves(master, member.master))
 
 
 def _fits(member: Snapshot, seen: Glance) -> bool:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from sqlalchemy import (
     Connection,
     Text,
+    Update,
     cast,
     delete,
     exists,
@@ -119,9 +120,9 @@ def advance(
     )
 
 
-def note_refreshed(connection: Connection, name: str) -> None:
-    """Note that the moment which the group shows is as good as now."""
-    connection.execute(
+def refreshed(name: str) -> Update:
+    """A statement that notes that the moment of a group is as good as now."""
+    return (
         update(_group)
         .where(_group.c.name == name)
         .values(refreshed_at=func.clock_timestamp())

@@ -127,9 +127,9 @@ def all_of(connection: Connection) -> list[Snapshot]:
     return [_from_row(row) for row in connection.execute(_SELECT)]
 
 
-def note_refreshed(connection: Connection, group: str, method: str) -> None:
-    """Note that all snapshots of a group were refreshed just now."""
-    connection.execute(
+def refreshed(group: str, method: str) -> sa.Update:
+    """A statement that notes that all snapshots of a group were refreshed just now."""
+    return (
         sa.update(catalog.snapshot)
         .where(catalog.snapshot.c.refresh_group == group)
         .values(last_method=method, last_refresh=sa.func.clock_timestamp())

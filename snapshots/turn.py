@@ -49,11 +49,11 @@ def run(task: Task, told: Progress | None) -> tuple[str, tuple[SnapshotReport, .
         registered = enrolment.register_new(master, task)
         faults.point("refresh.after_register")
         _hold_moment(master, task)
-        if idle.is_idle(master, site, task, them, registered):
-            here = position.current(master)
-            idle.note(task)
-            return here, _unchanged(task)
+        nothing_since = idle.moment(master, site, task, them, registered)
         site.rollback()
+        if nothing_since is not None:
+            idle.note(site, task)
+            return nothing_since, _unchanged(task)
         seen = window.read(
             master,
             site,

@@ -9,6 +9,7 @@ WITH parent AS (
 SELECT wanted.schema,
        wanted.name,
        row_security_active(c.oid) AS hides_rows,
+       CASE WHEN c.relkind <> 'p' AND NOT c.relhassubclass THEN c.oid END AS alone,
        ARRAY(SELECT a.attname::text FROM pg_attribute a
              WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped) AS columns,
        ARRAY(SELECT f.conname::text FROM pg_constraint f
