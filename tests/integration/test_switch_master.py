@@ -1,5 +1,7 @@
 """Snapshots are switched to another master: nothing is lost, nothing comes twice."""
 
+import os
+import random
 from collections.abc import Callable
 
 import pytest
@@ -16,6 +18,7 @@ from sites import Directory, Site, faults
 from sites.faults import InjectedFault
 from tests.fix_moments import Moments
 from tests.grouped import (
+    GROUP,
     assert_masters_equal,
     found_group,
     push_all,
@@ -116,6 +119,8 @@ def test_what_waits_goes_to_the_new_master_once(world: Directory) -> None:
     assert_masters_equal(world, *MASTERS)
     assert_equal_to_master(jfk)
 
+
+STORIES = int(os.environ.get("SNAPTIDE_SWITCHES", "1"))
 
 #: Ten minutes after the former master was found to be away.
 LATER = "UPDATE snaptide.former_master SET tried_at = tried_at - interval '10 min'"
@@ -264,3 +269,39 @@ def test_master_that_does_not_do_is_refused(
         groups.switch_master(jfk, "orders", to="lax")
     assert destinations(jfk) == ["hq"]
     assert registered(world["lax"]) == []
+
+
+@pytest.mark.parametrize("seed", range(1, STORIES + 1))
+def test_whatever_comes_between_switches_each_change_counts_once(
+    world: Directory, seed: int
+) -> None:
+    """Quantities add up: one that is lost, or comes twice, is missed in the sum.
+
+    SNAPTIDE_SWITCHES says how many such stories are tried.
+    """
+    chance = random.Random(seed)
+    if seed % 2:
+        groups.set_paths(world["hq"], GROUP, groups.chain)
+    expected = dict.fromkeys(range(1, 6), 0)
+    for step in range(12):
+        told = f"seed {seed}, step {step}"
+        for name in chance.sample(["jfk", "jfk", *MASTERS], 2):
+            row, more = chance.randint(1, 5), 10 ** chance.randint(0, 5)
+            run(world[name], ADD.format(more, row))
+            expected[row] += more
+        for name in chance.sample(["jfk", *MASTERS], 2):
+            to = chance.choice(destinations(world[name]))
+            assert deferred.push(world[name], to).errors == 0, told
+        if step % 4 == 3:
+            [former] = destinations(world["jfk"])
+            new = chance.choice([name for name in MASTERS if name != former])
+            if chance.random() < 0.3:
+                groups.switch_master(world["jfk"], "orders", to=new)
+            else:
+                with without(world, former) as left:
+                    groups.switch_master(left["jfk"], "orders", to=new)
+    push_all(world)
+    for name in MASTERS:
+        assert quantities(world[name]) == expected, f"seed {seed}, {name}"
+    snapshots.refresh(world["jfk"], "orders")
+    assert_equal_to_master(world["jfk"])
