@@ -5,6 +5,7 @@ import signal
 import pytest
 
 import deferred
+from masters import at_once
 from sites import Directory, Site
 from tests.linked_table import as_refresh, link, parked, queued, rows, run
 from tests.pushing import end_push, start_push
@@ -48,6 +49,25 @@ def test_killed_push_is_taken_up_again(orders: Directory, point: str, nth: int) 
     assert status == -signal.SIGKILL
     deferred.push(orders["jfk"])
     _assert_delivered_once(orders)
+
+
+@pytest.mark.faults
+@pytest.mark.parametrize("point", ["push.before_at_once", "push.after_at_once"])
+def test_killed_while_many_rows_are_written_at_once(
+    sites: Directory, point: str
+) -> None:
+    link(sites, "counts", "id int PRIMARY KEY, v int")
+    for site in sites.values():
+        as_refresh(
+            site,
+            f"INSERT INTO counts SELECT g, 0 FROM generate_series(1, {at_once.MANY}) g",
+        )
+    run(sites["jfk"], "UPDATE counts SET v = v + 1")
+    status, _ = end_push(start_push(sites, f"{point}:kill"))
+    assert status == -signal.SIGKILL
+    assert run(sites["hq"], "SELECT DISTINCT v FROM counts") == [(0,)]
+    assert deferred.push(sites["jfk"]).transactions == 1
+    assert run(sites["hq"], "SELECT DISTINCT v FROM counts") == [(1,)]
 
 
 @pytest.mark.faults
