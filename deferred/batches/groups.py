@@ -180,9 +180,7 @@ def _exceeds(connection: Connection, queues: Sequence[Queue], limit: int) -> boo
     whole = sum(
         (func.pg_table_size(_stored(queue)) for queue in queues), start=sa.literal(0)
     )
-    # What is asked next is planned for many rows: nobody has analysed new ones.
-    hashed = func.set_config("enable_nestloop", "off", True)
-    return bool(connection.scalar(select(whole > limit, hashed)))
+    return bool(connection.scalar(select(whole > limit)))
 
 
 def _stored(queue: Queue) -> ColumnElement[Any]:
