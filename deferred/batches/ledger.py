@@ -47,18 +47,18 @@ def note(
         "transactions": original(
             func.coalesce(made.origin_transaction, cast(made.xid, Text))
         ),
-        "origins": made.origin,
-        "made": made.made_at,
     }
+    brought = func.bool_or(made.origin.is_not(None))
     # As text, which both ends print and read alike: there may be many of them.
+    lists = {
+        name: cast(func.array_agg(_in_order(value)), Text)
+        for name, value in listed.items()
+    } | {
+        name: sa.case((brought, cast(func.array_agg(_in_order(value)), Text)))
+        for name, value in {"origins": made.origin, "made": made.made_at}.items()
+    }
     row = origin.execute(
-        select(
-            *(
-                cast(func.array_agg(_in_order(value)), Text).label(name)
-                for name, value in listed.items()
-            ),
-            func.bool_or(made.origin.is_not(None)).label("brought"),
-        )
+        select(*(each.label(name) for name, each in lists.items()))
         .join(deferred_transaction, deferred_transaction.c.xid == delivery.c.xid)
         .where(
             delivery.c.destination == batch.destination,
@@ -66,10 +66,9 @@ def note(
         )
     ).one()
     columns = push_batch.c
-    values: dict[str, Any] = {"id": batch.id, "origins": None, "made": None} | {
+    values: dict[str, Any] = {"id": batch.id} | {
         name: cast(literal(row._mapping[name], Text), columns[name].type)
-        for name in listed
-        if row.brought or name not in ("origins", "made")
+        for name in lists
     }
     statement = insert(push_batch).values(
         origin_id=origin_id, number=batch.number, **values

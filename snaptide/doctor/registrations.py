@@ -23,6 +23,7 @@ def check(connection: Connection, site: Site) -> Iterator[Finding]:
     yield from _stale(connection, site.name)
     yield from _orphaned(connection, site)
     yield from _without_master(connection, site)
+    yield from _untold(connection, site.name)
 
 
 def _stale(connection: Connection, site: str) -> Iterator[Finding]:
@@ -133,3 +134,18 @@ def _logged(home: Connection) -> set[QualifiedName]:
 def _registered(home: Connection, site_id: object) -> set[str]:
     at = registered_snapshot.c
     return set(home.scalars(select(at.snapshot).where(at.site_id == site_id)))
+
+
+def _untold(connection: Connection, site: str) -> Iterator[Finding]:
+    """Masters that snapshots have left, and that could not be told yet."""
+    left = snapshots.former_master
+    for row in connection.execute(select(left).order_by("master", "snapshot")):
+        yield Finding(
+            site=site,
+            severity=Severity.WARNING,
+            subject=f"{row.master}:{row.snapshot}",
+            what=f"It has another master now, and {row.master} did not answer: it "
+            "keeps its log for it.",
+            todo=f"It is told after a refresh, when it is back; or: snaptide log "
+            f"unregister {row.master} {site} {row.snapshot}",
+        )

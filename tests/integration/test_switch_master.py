@@ -16,6 +16,7 @@ from masters import rules
 from masters.errors import NoSnapshotLog
 from sites import Directory, Site, faults
 from sites.faults import InjectedFault
+from snaptide.doctor import examine
 from tests.fix_moments import Moments
 from tests.grouped import (
     GROUP,
@@ -105,6 +106,10 @@ def test_what_waits_goes_to_the_new_master_once(world: Directory) -> None:
         assert report.why is not None
         assert "hq" in report.why
         assert not report.unregistered
+        untold = [one.what for one in examine(left["jfk"]) if "log for it" in one.what]
+        assert untold == [
+            "It has another master now, and hq did not answer: it keeps its log for it."
+        ]
         run(left["jfk"], ADD.format(1, 1))
         push_among(left, "jfk", "lax", "bos")
         expected = {1: 11, 2: 100, 3: 1000, 4: 10000, 5: 0}
