@@ -5,12 +5,12 @@ from __future__ import annotations
 import argparse
 import shutil
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Future, ProcessPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 from multiprocessing import Manager, get_context
-from threading import Barrier
 
 from rich.console import Console
 
@@ -60,19 +60,19 @@ def _soak(
         gone, over = shared.Event(), shared.Event()
         # Processes take a while to come; time is counted when all are there.
         there = shared.Barrier(workers)
-        for one in [pool.submit(_come, there) for _ in range(workers)]:
+        for one in [pool.submit(work.come, there, PATIENCE) for _ in range(workers)]:
             one.result()
-        users = {
-            name: pool.submit(work.write, urls, name, load, gone)
-            for name in group.NAMES
-        }
         pushers = [pool.submit(work.carry, urls, name, over) for name in group.NAMES]
+        made = Counter[str]()
         try:
-            longest = _watch(
-                console, sites, asked.minutes * 60, [*users.values(), *pushers]
-            )
+            first = _start(pool, urls, work.Load(transactions=1), gone)
+            made.update({name: one.result() for name, one in first.items()})
+            _drain(console, sites)  # each way was gone once: nothing is made anew
+            users = _start(pool, urls, load, gone)
+            working = [*users.values(), *pushers]
+            longest = _watch(console, sites, asked.minutes * 60, working)
             gone.set()
-            made = {name: one.result() for name, one in users.items()}
+            made.update({name: one.result() for name, one in users.items()})
             drained = _drain(console, sites)
         finally:
             gone.set()
@@ -88,8 +88,12 @@ def _soak(
     )
 
 
-def _come(there: Barrier) -> None:
-    there.wait(timeout=PATIENCE)
+def _start(
+    pool: ProcessPoolExecutor, urls: Mapping[str, str], load: work.Load, gone: work.Flag
+) -> dict[str, Future[int]]:
+    return {
+        name: pool.submit(work.write, urls, name, load, gone) for name in group.NAMES
+    }
 
 
 def _watch(

@@ -6,6 +6,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
+from threading import Barrier
 from typing import Protocol
 
 import deferred
@@ -37,6 +38,11 @@ class Load:
     rate: float | None = None
     #: end after so many; None is when the flag is set
     transactions: int | None = None
+
+
+def come(all_here: Barrier, patience: float) -> None:
+    """Wait until all processes of a soak are there, which takes them a while."""
+    all_here.wait(timeout=patience)
 
 
 def write(urls: Mapping[str, str], name: str, load: Load, over: Flag) -> int:
