@@ -19,6 +19,9 @@ from tests.soak.group import NAMES
 ROWS = 10
 #: Rows that the users of one master come back to, again and again.
 KEPT = 2000
+#: How long one destination is pushed to while others wait, in seconds: under load a
+#: push that may go on finds new work for ever.
+TURN = 0.5
 #: What is delivered is purged after so many rounds of pushes.
 PURGED = 20
 
@@ -85,7 +88,8 @@ def carry(urls: Mapping[str, str], name: str, over: Flag) -> int:
         while not over.is_set():
             now = 0
             for to in destinations(site):
-                now += deferred.push(site, to).transactions
+                push = deferred.push(site, to, execution_seconds=TURN)
+                now += push.transactions
             moved, rounds = moved + now, rounds + 1
             if rounds % PURGED == 0:
                 deferred.purge(site, retention=timedelta(0))
