@@ -31,7 +31,7 @@ _DIALECT = postgresql.dialect(paramstyle="pyformat")  # type: ignore[no-untyped-
 
 def copy(
     source: Connection,
-    select: Select[tuple[object, ...]],
+    select: Select[tuple[object, ...]] | str,
     target: Connection,
     table: TableClause,
     columns: Sequence[str],
@@ -43,7 +43,8 @@ def copy(
 
     Parameters:
         source, target: connections; neither is committed here.
-        select: as many columns as `columns` names, in that order.
+        select: as many columns as `columns` names, in that order; or its text, where
+            that is kept.
         table: is written to; the rows are added to what it holds.
         few: fewer rows than this are sent as values of one statement.
         told: from time to time, how many rows have gone.
@@ -54,7 +55,8 @@ def copy(
     Raises:
         sqlalchemy.exc.DBAPIError: as any statement would.
     """
-    out = sql.SQL("COPY ({}) TO STDOUT").format(sql.SQL(literal_text(select)))
+    query = select if isinstance(select, str) else literal_text(select)
+    out = sql.SQL("COPY ({}) TO STDOUT").format(sql.SQL(query))
     with (
         _reported(source, target),
         raw(source).cursor() as reader,

@@ -145,9 +145,19 @@ def purged(batch: Batch) -> PositionMismatch:
 
 def within(batch: Batch, after: int, end: int) -> ColumnElement[bool]:
     """The deliveries of a part of a batch."""
+    return part(batch.destination, batch.number, after, end)
+
+
+def part(
+    destination: str,
+    number: int | ColumnElement[int],
+    after: int | ColumnElement[int],
+    end: int | ColumnElement[int],
+) -> ColumnElement[bool]:
+    """The same of the batch of a number, where numbers may be told to the session."""
     return sa.and_(
-        delivery.c.destination == batch.destination,
-        delivery.c.batch == batch.number,
+        delivery.c.destination == destination,
+        delivery.c.batch == number,
         delivery.c.order_no > after,
         delivery.c.order_no <= end,
     )

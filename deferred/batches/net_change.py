@@ -60,7 +60,7 @@ def columns_of(queue: Queue) -> list[str]:
 def net_changes(
     queue: Queue,
     transactions: sa.FromClause,
-    group: int | None = None,
+    group: int | ColumnElement[int] | None = None,
     *,
     after: int | None = None,
 ) -> Select[Any]:
@@ -90,7 +90,7 @@ def net_changes(
             columns=len(queue.columns),
             partial=queue.partial,
         )
-        unit, several = sa.literal(group, sa.BigInteger), each.c.several
+        unit, several = _number(group), each.c.several
     return select(
         unit.label("unit"),
         each.c.tran,
@@ -99,6 +99,10 @@ def net_changes(
         each.c.kind,
         *_images(queue, each),
     )
+
+
+def _number(value: int | ColumnElement[int]) -> ColumnElement[int]:
+    return sa.literal(value, sa.BigInteger) if isinstance(value, int) else value
 
 
 def expect_many(connection: Connection) -> None:

@@ -7,8 +7,19 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from sqlalchemy import BigInteger, Connection, Select, literal, select
+from sqlalchemy import (
+    BigInteger,
+    ColumnElement,
+    Connection,
+    Select,
+    Subquery,
+    cast,
+    func,
+    literal,
+    select,
+)
 
+from deferred.batches import batch as batches
 from deferred.batches import (
     forwarding,
     net_change,
@@ -118,30 +129,68 @@ def ship(
     """
     work.clear(line.target, line.staged)
     net_change.expect_many(line.origin)
+    _tell_session(line, after, end)
     lines = zip(line.queues, line.staged, line.comparisons, strict=True)
     gone = 0
     for queue, staged, comparison in lines:
-        transactions = (
-            procedure_call.steps(line.batch, after, end, queue.goes_there)
-            if in_steps
-            else _transactions(line.batch, queue, after, end, only).subquery()
-        )
-        changes = net_change.net_changes(queue, transactions, end if together else None)
-        gone += _fill(
-            line,
-            staged,
-            unsent.without(changes, staged, comparison),
-            bulk,
-            partial(_tell, told, gone) if told else None,
-        )
+        if in_steps:
+            steps = procedure_call.steps(line.batch, after, end, queue.goes_there)
+            query = _query(queue, staged, comparison, steps, together)
+        elif only is not None:
+            some = _some(line.batch, queue, after, end, only).subquery()
+            query = _query(queue, staged, comparison, some, together)
+        else:
+            query = staged.keep(
+                ("shipped", queue, comparison, together),
+                partial(_query, queue, staged, comparison, _all(queue), together),
+            )
+        tell = partial(_tell, told, gone) if told else None
+        gone += _fill(line, staged, query, bulk, tell)
     line.origin.rollback()  # nothing was written there
 
 
-def _transactions(
-    batch: Batch, queue: Queue, after: int, end: int, only: Sequence[int] | None
+def _told(name: str) -> ColumnElement[int]:
+    return cast(func.current_setting(f"snaptide.{name}"), BigInteger)
+
+
+#: The part of a batch that is shipped, as its session was told: so the text of a query
+#: stays the same, which takes longer to write than to run for a few changes.
+_BATCH, _AFTER, _END = map(_told, ("batch", "after", "end"))
+
+
+def _tell_session(line: Line, after: int, end: int) -> None:
+    part = {"batch": line.batch.number, "after": after, "end": end}
+    settings = ((f"snaptide.{name}", str(value)) for name, value in part.items())
+    line.origin.execute(select(*(func.set_config(*one, True) for one in settings)))
+
+
+def _query(
+    queue: Queue,
+    staged: Staged,
+    comparison: Comparison,
+    transactions: Subquery,
+    together: bool,
+) -> str:
+    """What is sent of a queue: net changes of transactions, or of steps of them."""
+    changes = net_change.net_changes(queue, transactions, _END if together else None)
+    return transport.literal_text(unsent.without(changes, staged, comparison))
+
+
+def _all(queue: Queue) -> Subquery:
+    """The transactions of the part whose calls a queue sends there."""
+    return (
+        select(delivery.c.xid, delivery.c.order_no, delivery.c.calls)
+        .where(batches.part(queue.destination, _BATCH, _AFTER, _END))
+        .where(queue.goes_there(delivery.c.xid))
+        .subquery()
+    )
+
+
+def _some(
+    batch: Batch, queue: Queue, after: int, end: int, only: Sequence[int]
 ) -> Select[Any]:
-    """The transactions whose calls a queue sends there, for `net_changes`."""
-    if only is not None and len(only) == 1 and queue.replication_group is None:
+    """Those of certain order numbers."""
+    if len(only) == 1 and queue.replication_group is None:
         # Its calls are found without a join, which would take longer than to read them.
         (number,) = only
         its = select(delivery.c.xid).where(within(batch, number - 1, number))
@@ -149,10 +198,11 @@ def _transactions(
             its.scalar_subquery().label("xid"),
             literal(number, BigInteger).label("order_no"),
         )
-    chosen = select(delivery.c.xid, delivery.c.order_no, delivery.c.calls).where(
-        within(batch, after, end), queue.goes_there(delivery.c.xid)
+    return select(delivery.c.xid, delivery.c.order_no, delivery.c.calls).where(
+        within(batch, after, end),
+        queue.goes_there(delivery.c.xid),
+        delivery.c.order_no.in_(only),
     )
-    return chosen if only is None else chosen.where(delivery.c.order_no.in_(only))
 
 
 def _tell(told: Callable[[int], None], before: int, rows: int) -> None:
@@ -169,13 +219,13 @@ def _looked_at(staged: Staged) -> list[str]:
 def _fill(
     line: Line,
     staged: Staged,
-    changes: Select[tuple[object, ...]],
+    query: str,
     bulk: int,
     told: Callable[[int], None] | None,
 ) -> int:
     rows = transport.copy(
         line.origin,
-        changes,
+        query,
         line.target,
         staged.source,
         work.columns_of(staged),
