@@ -4,15 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_random
-
 import deferred
+from deferred.batches.pusher import waiting_for_pushes
 from deferred.errors import PushRunning
 from deferred.pushing.push import destinations
 from sites import Site
-
-#: How long a push of somebody else is waited for, in seconds.
-PATIENCE_SECONDS = 60
 
 
 def push_everywhere(site: Site, masters: Sequence[str]) -> None:
@@ -36,16 +32,6 @@ def push_everywhere(site: Site, masters: Sequence[str]) -> None:
                     moved += _push(master, to)
         if not moved:
             return
-
-
-def waiting_for_pushes() -> Retrying:
-    """Try again while somebody else pushes, for a while."""
-    return Retrying(
-        retry=retry_if_exception_type(PushRunning),
-        stop=stop_after_delay(PATIENCE_SECONDS),
-        wait=wait_random(0.05, 0.2),
-        reraise=True,
-    )
 
 
 def _push(master: Site, to: str) -> int:

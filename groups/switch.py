@@ -14,12 +14,12 @@ from datetime import timedelta
 
 from deferred.batches import marker
 from deferred.batches.marker import Marker
-from deferred.batches.pusher import only_pusher
+from deferred.batches.pusher import only_pusher, waiting_for_pushes
 from deferred.batches.redirect import Redirected
 from deferred.errors import PushRunning
 from deferred.parked import error_queue
 from deferred.queues import covered
-from groups.level import push_everywhere, waiting_for_pushes
+from groups.level import push_everywhere
 from groups.switch_commit import commit
 from groups.switch_given import Switch, look
 from masters import registration

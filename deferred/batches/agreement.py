@@ -24,16 +24,10 @@ from sqlalchemy import (
     tuple_,
     update,
 )
-from tenacity import (
-    Retrying,
-    retry_if_exception_type,
-    stop_after_delay,
-    wait_random,
-)
 
 from deferred.batches import ledger, marker
 from deferred.batches.marker import Marker
-from deferred.batches.pusher import only_pusher
+from deferred.batches.pusher import only_pusher, waiting_for_pushes
 from deferred.catalog import deferred_transaction, delivery, destination
 from deferred.catalog import queue as queue_catalog
 from deferred.errors import CannotTell, PastRetention, PushRunning
@@ -42,9 +36,6 @@ from sites import faults, identity, peers, transport
 from sites.catalog import SCHEMA
 from sites.identity import Identity
 from sites.types import Xid8
-
-#: How long a refresh waits for a push that is about to agree.
-PATIENCE_SECONDS = 60
 
 
 def confirm(
@@ -81,7 +72,8 @@ def confirm_for_refresh(
     """
     them = identity.confirm(target, name)
     target.rollback()
-    for attempt in _patiently():
+    # A push that runs agrees before all else: soon there is nothing left to do.
+    for attempt in waiting_for_pushes():
         with attempt:
             if not is_agreed(origin, them):
                 with only_pusher(origin, name) as alone:
@@ -95,16 +87,6 @@ def confirm_for_refresh(
     if not pair.acquainted:
         peers.meet(origin, target, me, them)
     return them
-
-
-def _patiently() -> Retrying:
-    """A push that runs agrees before all else: soon there is nothing left to do."""
-    return Retrying(
-        retry=retry_if_exception_type(PushRunning),
-        stop=stop_after_delay(PATIENCE_SECONDS),
-        wait=wait_random(0.05, 0.2),
-        reraise=True,
-    )
 
 
 def is_agreed(origin: Connection, them: Identity) -> bool:

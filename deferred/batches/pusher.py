@@ -6,6 +6,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from sqlalchemy import Connection, func, select
+from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_random
+
+from deferred.errors import PushRunning
+
+#: How long somebody waits who needs to be the pusher, while another one is.
+PATIENCE_SECONDS = 60
 
 
 @contextmanager
@@ -21,3 +27,17 @@ def only_pusher(connection: Connection, name: str) -> Iterator[bool]:
             connection.rollback()
             connection.execute(select(func.pg_advisory_unlock(*key)))
             connection.commit()
+
+
+def waiting_for_pushes() -> Retrying:
+    """Try again while somebody else pushes, for a while.
+
+    Raises:
+        PushRunning: he still does.
+    """
+    return Retrying(
+        retry=retry_if_exception_type(PushRunning),
+        stop=stop_after_delay(PATIENCE_SECONDS),
+        wait=wait_random(0.05, 0.2),
+        reraise=True,
+    )
