@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from sqlalchemy import ColumnElement, Connection, and_, func, literal, select, update
 from sqlalchemy.dialects.postgresql import insert
 
-from deferred.batches.batch import deliveries
+from deferred.batches.cut import by_transaction, deliveries
 from deferred.batches.ledger import original
 from deferred.batches.marker import Marker
 from deferred.catalog import (
@@ -179,16 +179,7 @@ def _settle(
     settled: ColumnElement[bool],
 ) -> int:
     tables = [one.sql() for one in queues]
-    calls = sa.union_all(*(select(t.c.xid, t.c.call_no) for t in tables)).subquery()
-    counted = (
-        select(
-            calls.c.xid,
-            func.max(calls.c.call_no).label("last"),
-            func.count().label("calls"),
-        )
-        .group_by(calls.c.xid)
-        .subquery()
-    )
+    counted = by_transaction([select(t.c.xid, t.c.call_no) for t in tables])
     made = deferred_transaction.c
     rows = (
         select(

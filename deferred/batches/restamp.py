@@ -24,7 +24,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import insert
 
-from deferred.batches.batch import deliveries
+from deferred.batches.cut import deliveries
 from deferred.catalog import (
     deferred_transaction,
     delivery,

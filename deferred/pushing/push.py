@@ -13,7 +13,7 @@ from sqlalchemy import Connection, func, select
 from sqlalchemy.exc import DBAPIError
 
 from deferred import sqlstate
-from deferred.batches import agreement, former_sender, ledger, marker, second_way
+from deferred.batches import agreement, cut, former_sender, ledger, marker, second_way
 from deferred.batches import batch as batches
 from deferred.batches.batch import Batch
 from deferred.batches.pusher import only_pusher
@@ -245,8 +245,8 @@ def _next_batch(ends: Ends, who: Origin, at: marker.Marker) -> Batch | None:
     origin.execution_options(isolation_level="REPEATABLE READ")
     try:
         # Of the usual size, each stream has a group of it at least.
-        calls = batches.BATCH_CALLS * max(len(ends.pairs) // 4, 1)
-        batch = batches.next_batch(origin, who.master, at, calls)
+        calls = cut.BATCH_CALLS * max(len(ends.pairs) // 4, 1)
+        batch = cut.next_batch(origin, who.master, at, calls)
         faults.point("push.before_cut_commit")
         origin.commit()
     finally:

@@ -9,7 +9,8 @@ from sqlalchemy.exc import OperationalError
 import deferred
 from deferred import PushReport
 from deferred.batches import marker
-from deferred.batches.batch import next_batch, waiting
+from deferred.batches.batch import waiting
+from deferred.batches.cut import next_batch
 from deferred.errors import PositionMismatch
 from deferred.pushing.delivery import Origin, deliver
 from sites import Directory, identity

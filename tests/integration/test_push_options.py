@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import deferred
-from deferred.batches import batch as batches
+from deferred.batches import cut
 from deferred.errors import NoSuchError, RetryFailed
 from sites import Directory
 from tests.fix_moments import Moments
@@ -177,7 +177,7 @@ def test_error_within_a_batch_size_parks_only_itself(orders: Directory) -> None:
 def test_batches_are_cut_inside_a_window(
     orders: Directory, monkeypatch: pytest.MonkeyPatch, calls: int
 ) -> None:
-    monkeypatch.setattr(batches, "BATCH_CALLS", calls)
+    monkeypatch.setattr(cut, "BATCH_CALLS", calls)
     for statement in (*_updates(1, 2), "UPDATE orders SET qty = qty + 1"):
         run(orders["jfk"], statement)
     late = application(orders["jfk"])
@@ -195,7 +195,7 @@ def test_batches_are_cut_inside_a_window(
 def test_batches_are_numbered_without_a_gap(
     orders: Directory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(batches, "BATCH_CALLS", 2)
+    monkeypatch.setattr(cut, "BATCH_CALLS", 2)
     for statement in _updates(1, 2, 3, 4, 5):
         run(orders["jfk"], statement)
     deferred.push(orders["jfk"])
@@ -295,7 +295,7 @@ def test_progress_counts_what_is_left_in_batch_and_queue(
     orders: Directory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One batch was begun and one is not cut yet; more comes in the meantime."""
-    monkeypatch.setattr(batches, "BATCH_CALLS", 2)
+    monkeypatch.setattr(cut, "BATCH_CALLS", 2)
     told: list[tuple[int, int | None, str]] = []
     jfk = orders["jfk"]
     for statement in _updates(1, 2, 3):

@@ -11,7 +11,7 @@ import pytest
 
 import deferred
 from deferred.batches import marker
-from deferred.batches.batch import next_batch
+from deferred.batches.cut import next_batch
 from deferred.batches.shipping import lay
 from deferred.options import Options
 from deferred.parked.retry import RetryReport

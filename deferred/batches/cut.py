@@ -1,0 +1,256 @@
+"""Cutting a queue into batches.
+
+A window holds what one database snapshot shows and the one before it did not;
+its transactions get their order once, and batches are cut from it in that
+order. A new window is opened only when the old one is used up, so a
+transaction that commits late is in a later window, never behind
+(docs/explanation/positions.md).
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Row,
+    and_,
+    cast,
+    func,
+    literal,
+    select,
+)
+
+from deferred.batches.batch import Batch, note_delivered
+from deferred.batches.marker import Marker
+from deferred.catalog import deferred_transaction, delivery, destination
+from deferred.errors import NoSuchDestination, PositionMismatch
+from deferred.queues.queue import call_numbers
+from sites import position
+from sites.types import PgSnapshot
+
+#: A batch is closed when it has this many calls; one transaction always fits.
+BATCH_CALLS = 50_000
+
+
+def next_batch(
+    connection: Connection, name: str, marker: Marker, calls: int = BATCH_CALLS
+) -> Batch | None:
+    """The batch to push, given where the destination stands; None when all is pushed.
+
+    Writes delivery and destination; call it in a REPEATABLE READ transaction.
+
+    Parameters:
+        calls: where a new one is closed.
+
+    Raises:
+        NoSuchDestination: nothing here is queued for it.
+        PositionMismatch: the destination stands at no batch of ours.
+    """
+    row = connection.execute(
+        select(destination).where(destination.c.name == name).with_for_update()
+    ).one_or_none()
+    if row is None:
+        raise NoSuchDestination(
+            f"Nothing is queued here for {name!r}.", destination=name
+        )
+    if not _done(row, marker):
+        return Batch(
+            destination=name, number=row.batch_no, id=row.batch_id, end=row.batch_end
+        )
+    _note_missed(connection, name, marker)
+    return _cut(connection, row, calls) or _open_window(connection, row, calls)
+
+
+def _note_missed(connection: Connection, name: str, marker: Marker) -> None:
+    """Mark what a pusher delivered that died before it could do so itself."""
+    last = select(delivery.c.delivered_at).where(
+        delivery.c.destination == name,
+        delivery.c.batch == marker.batch_no,
+        delivery.c.order_no == marker.order_no,
+    )
+    found = connection.execute(last).one_or_none()
+    if found is not None and found.delivered_at is None:
+        note_delivered(connection, name, marker)
+
+
+def _done(row: Row[Any], marker: Marker) -> bool:
+    """Whether the destination has answered our newest batch to its end.
+
+    Raises:
+        PositionMismatch: it stands neither in that batch nor right before it.
+    """
+    at = (marker.batch_no, marker.batch_id)
+    if at == (row.batch_no, row.batch_id):
+        return bool(marker.order_no >= row.batch_end)
+    before = (row.batch_no - 1, row.previous_id)
+    if at == before and marker.order_no >= row.previous_end:
+        return False
+    raise PositionMismatch(
+        f"{row.name} stands at batch {marker.batch_no} of this site, place"
+        f" {marker.order_no}; this site's newest batch is {row.batch_no}.",
+        destination=row.name,
+        marker=marker.batch_no,
+        batch=row.batch_no,
+    )
+
+
+def _cut(connection: Connection, row: Row[Any], most: int) -> Batch | None:
+    """Cut a batch from the transactions of the window that are in none yet."""
+    # Each has a call at least: no more of them can be in a batch.
+    next_ones = (
+        select(delivery.c.xid, delivery.c.order_no, delivery.c.calls)
+        .where(delivery.c.destination == row.name, delivery.c.batch.is_(None))
+        .order_by(delivery.c.order_no)
+        .limit(most)
+        .subquery()
+    )
+    before = _calls_before(next_ones.c.calls, next_ones.c.order_no)
+    ahead = select(next_ones.c.xid, before.label("before")).subquery()
+    taken = connection.execute(
+        sa.update(delivery)
+        .where(
+            delivery.c.destination == row.name,
+            delivery.c.xid.in_(select(ahead.c.xid).where(ahead.c.before < most)),
+        )
+        .values(batch=row.batch_no + 1)
+    ).rowcount
+    return _begun(connection, row) if taken else None
+
+
+def _calls_before(
+    calls: ColumnElement[int], order_no: ColumnElement[int]
+) -> ColumnElement[int]:
+    """How many calls the transactions before one have."""
+    return func.sum(calls).over(order_by=order_no) - calls
+
+
+def _begun(connection: Connection, row: Row[Any]) -> Batch:
+    """Go on to the next batch, whose transactions have its number already."""
+    number, id_ = row.batch_no + 1, uuid.uuid4()
+    end = connection.execute(
+        select(func.max(delivery.c.order_no)).where(
+            delivery.c.destination == row.name, delivery.c.batch == number
+        )
+    ).scalar_one()
+    connection.execute(
+        sa.update(destination)
+        .where(destination.c.name == row.name)
+        .values(
+            batch_no=number,
+            batch_id=id_,
+            batch_end=end,
+            previous_id=row.batch_id,
+            previous_end=row.batch_end,
+        )
+    )
+    return Batch(destination=row.name, number=number, id=id_, end=end)
+
+
+def _open_window(connection: Connection, row: Row[Any], most: int) -> Batch | None:
+    """Take what committed since the last window, and cut the first batch of it."""
+    now = _now(connection)
+    taken = connection.execute(_first_cut(connection, row, most)).rowcount
+    if taken or _anything_since(connection, row):
+        connection.execute(
+            sa.update(destination)
+            .where(destination.c.name == row.name)
+            .values(window_end=cast(literal(now), PgSnapshot()))
+        )
+    return _begun(connection, row) if taken else None
+
+
+def _now(connection: Connection) -> str:
+    """The position of this transaction, whose plans are for many rows from here on.
+
+    Nobody has analysed what was just written. Taken for a few, each transaction of a
+    window would be looked up by itself, or the whole queue be read for one.
+    """
+    at, *_ = connection.execute(
+        select(
+            cast(func.pg_current_snapshot(), sa.Text),
+            func.set_config("enable_nestloop", "off", True),
+            func.set_config("enable_seqscan", "off", True),
+        )
+    ).one()
+    return str(at)
+
+
+def _anything_since(connection: Connection, row: Row[Any]) -> bool:
+    """Whether transactions were queued, though none for this destination.
+
+    They are for others, or their queue was dropped; they wait for nothing here.
+    """
+    tran = deferred_transaction.c.xid
+    # Counted: to look for one the planner would read all that there are.
+    new = select(func.count()).where(position.since(tran, row.window_end))
+    return bool(connection.scalar(new))
+
+
+def deliveries(connection: Connection, name: str) -> sa.Insert:
+    """Let transactions that are in no window yet be delivered to a destination."""
+    known = sa.exists().where(
+        delivery.c.destination == name, delivery.c.xid == deferred_transaction.c.xid
+    )
+    return _insert(_rows(connection, name).where(sa.not_(known)))
+
+
+def _first_cut(connection: Connection, row: Row[Any], most: int) -> sa.Insert:
+    """The transactions of a new window; those of its first batch have its number."""
+    new = _rows(connection, row.name, row.window_end).subquery()
+    before = _calls_before(new.c.calls, new.c.order_no)
+    number = sa.case((before < most, row.batch_no + 1))
+    return _insert(select(*new.c, number), "batch")
+
+
+def _insert(rows: sa.Select[Any], *more: str) -> sa.Insert:
+    columns = ["destination", "xid", "order_no", "calls", *more]
+    return sa.insert(delivery).from_select(columns, rows)
+
+
+def _rows(
+    connection: Connection, name: str, since: str | None = None
+) -> sa.Select[Any]:
+    """Transactions with calls to a destination, as its deliveries.
+
+    Parameters:
+        since: a position; only what committed since then.
+    """
+    tran, recent = deferred_transaction, call_numbers(connection, name)
+    new: list[ColumnElement[bool]] = []
+    if since is not None:
+        recent = [
+            one.where(position.since(one.selected_columns.xid, since)) for one in recent
+        ]
+        new = [position.since(tran.c.xid, since)]
+    counted = by_transaction(recent)
+    return select(
+        literal(name).label("destination"),
+        tran.c.xid,
+        func.greatest(tran.c.order_no, counted.c.last, type_=sa.BigInteger).label(
+            "order_no"
+        ),
+        counted.c.calls,
+    ).join(counted, and_(counted.c.xid == tran.c.xid, *new))
+
+
+def by_transaction(queued: Sequence[sa.Select[Any]]) -> sa.Subquery:
+    """What is queued of each transaction: its last call number, and how many.
+
+    Parameters:
+        queued: select xid and call_no.
+    """
+    calls = sa.union_all(*queued).subquery()
+    return (
+        select(
+            calls.c.xid,
+            func.max(calls.c.call_no).label("last"),
+            func.count().label("calls"),
+        )
+        .group_by(calls.c.xid)
+        .subquery()
+    )
