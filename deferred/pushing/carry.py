@@ -17,7 +17,8 @@ from deferred.batches.groups import Group
 from deferred.batches.shipping import Line, ship
 from deferred.errors import TransactionRefused
 from deferred.pushing.compiled import deliver_together
-from deferred.pushing.delivery import Delivered, Origin, deliver
+from deferred.pushing.delivery import Delivered, deliver
+from deferred.pushing.origin import Origin
 from deferred.pushing.run import Run
 from deferred.queues.queue import Queue
 from sites import faults, names, references

@@ -21,7 +21,8 @@ from deferred.batches.marker import Marker
 from deferred.batches.shipping import Line, ship
 from deferred.parked import error_queue
 from deferred.procedures.steps import Steps
-from deferred.pushing.delivery import Delivered, Origin, made_by, passed
+from deferred.pushing.delivery import Delivered, made_by, passed
+from deferred.pushing.origin import Origin
 from masters.apply import Unit, apply
 from masters.detect import Made
 from sites import faults

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from sqlalchemy import Connection
@@ -27,6 +26,7 @@ from deferred.parked import error_queue, skipped
 from deferred.parked.parking import Parked, park
 from deferred.procedures.steps import Steps, apply
 from deferred.pushing import twice
+from deferred.pushing.origin import Origin
 from masters import table_rules
 from masters.apply import Outcome, Unit
 from masters.detect import Made
@@ -34,32 +34,6 @@ from masters.errors import InvalidNetChange
 from sites import QualifiedName, faults
 from sites.errors import NoFreeValue, RowCountMismatch
 from sites.staged import Staged
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Origin:
-    """Where the transactions of a push come from, and where they go."""
-
-    id: uuid.UUID
-    name: str
-    master: str
-    #: by table, the replication groups that it pushes as one of their masters
-    groups: Mapping[QualifiedName, str] = field(default_factory=dict)
-    #: what becomes of their transactions that cannot be applied
-    error_actions: Mapping[QualifiedName, ErrorAction] = field(default_factory=dict)
-
-    def action(
-        self, tables: Iterable[QualifiedName], asked: ErrorAction
-    ) -> ErrorAction:
-        """What becomes of a transaction with changes of these tables.
-
-        Parameters:
-            asked: of the push; it comes before what groups say.
-        """
-        if asked is not ErrorAction.QUEUE:
-            return asked
-        of_groups = {self.error_actions.get(table, asked) for table in tables}
-        return next((a for a in reversed(ErrorAction) if a in of_groups), asked)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

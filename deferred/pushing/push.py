@@ -30,7 +30,7 @@ from deferred.errors import (
 from deferred.options import ErrorAction, Options
 from deferred.parked import error_queue, notification
 from deferred.pushing import carry, streams
-from deferred.pushing.delivery import Origin
+from deferred.pushing.origin import Origin
 from deferred.pushing.run import Progress, Run
 from deferred.queues import budget
 from deferred.queues.backlog import calls_left

@@ -21,7 +21,8 @@ from deferred.batches.marker import Marker
 from deferred.batches.shipping import Line, ship
 from deferred.pushing import compiled
 from deferred.pushing.compiled import Refused
-from deferred.pushing.delivery import Delivered, Origin
+from deferred.pushing.delivery import Delivered
+from deferred.pushing.origin import Origin
 from deferred.pushing.turns import Turns
 from masters.apply import Unit
 from sites import faults

@@ -21,7 +21,8 @@ from deferred.batches.marker import Marker
 from deferred.batches.shipping import Line, lay
 from deferred.options import STREAM_CALLS
 from deferred.pushing import carry, dependence
-from deferred.pushing.delivery import Delivered, Origin
+from deferred.pushing.delivery import Delivered
+from deferred.pushing.origin import Origin
 from deferred.pushing.run import Run
 from deferred.pushing.stream import Piece, Stream
 from deferred.pushing.turns import Turns

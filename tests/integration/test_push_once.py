@@ -12,7 +12,8 @@ from deferred.batches import marker
 from deferred.batches.batch import waiting
 from deferred.batches.cut import next_batch
 from deferred.errors import PositionMismatch
-from deferred.pushing.delivery import Origin, deliver
+from deferred.pushing.delivery import deliver
+from deferred.pushing.origin import Origin
 from sites import Directory, identity
 from tests.linked_table import (
     application,

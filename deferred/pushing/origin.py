@@ -1,0 +1,36 @@
+"""Where the transactions of a push come from, and where they go."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from deferred.options import ErrorAction
+from sites import QualifiedName
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """Where the transactions of a push come from, and where they go."""
+
+    id: uuid.UUID
+    name: str
+    master: str
+    #: by table, the replication groups that it pushes as one of their masters
+    groups: Mapping[QualifiedName, str] = field(default_factory=dict)
+    #: what becomes of their transactions that cannot be applied
+    error_actions: Mapping[QualifiedName, ErrorAction] = field(default_factory=dict)
+
+    def action(
+        self, tables: Iterable[QualifiedName], asked: ErrorAction
+    ) -> ErrorAction:
+        """What becomes of a transaction with changes of these tables.
+
+        Parameters:
+            asked: of the push; it comes before what groups say.
+        """
+        if asked is not ErrorAction.QUEUE:
+            return asked
+        of_groups = {self.error_actions.get(table, asked) for table in tables}
+        return next((a for a in reversed(ErrorAction) if a in of_groups), asked)
