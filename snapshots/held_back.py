@@ -34,6 +34,9 @@ from snapshots import work
 from snapshots.window import Window
 from snapshots.work import Work
 
+#: Actions of foreign keys that change rows: cascade, set null, set default.
+_ACTING = {"c", "n", "d"}
+
 
 def hold_locked(connection: Connection, changes: Work) -> int:
     """Lock the rows that will change, in key order; hold back those that others hold.
@@ -62,8 +65,8 @@ def hold_locked(connection: Connection, changes: Work) -> int:
 def hold_pending(connection: Connection, changes: Work, window: Window) -> int:
     """Hold back rows that the site changed and the window does not show yet.
 
-    A statement of its own, after the locks: what was committed before they were
-    taken is seen here, and nothing can be added behind them.
+    A statement of its own: asked once the rows are locked, or written, it sees what was
+    committed before that, and nothing can be added behind it.
     """
     held = 0
     for pending in _pending(connection, changes, window):
@@ -126,6 +129,20 @@ def close(connection: Connection, group: Sequence[Work]) -> int:
         total += added
         if not added:
             return total
+
+
+def acts_on_children(connection: Connection, group: Sequence[Work]) -> bool:
+    """Whether a foreign key may delete or change children when the group is written.
+
+    A child that a user adds meanwhile has to be seen before, or wait: it would go.
+    """
+    by_table = {w.staged.table.qualified: w for w in group}
+    return any(
+        work.counts(connection, changes).keys() & _unsettling(link)
+        for changes in group
+        for link in _links_down(changes, by_table)
+        if {link.key.on_delete, link.key.on_update} & _ACTING
+    )
 
 
 def _pending(

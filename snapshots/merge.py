@@ -129,9 +129,14 @@ def _write_at_once(
     """Write without locking the rows before, where nobody else is at work.
 
     To lock a row costs as much as to write it. Users who come meanwhile are found
-    when all rows are ours: by what is pending then, as they would be after locking.
+    when all rows are ours: by what is pending then, as they would be after locking. For
+    that is asked by a new statement, and what is written is locked. Only children that
+    a foreign key's action would reach are not among the rows that are written.
     """
-    if locks.others_write(connection, [w.staged.table.oid for w in group]):
+    tables = [w.staged.table.oid for w in group]
+    if locks.others_write(connection, tables):
+        return False
+    if held_back.acts_on_children(connection, group):
         return False
     attempt = connection.begin_nested()
     _hold_pending(connection, group, window, rules)

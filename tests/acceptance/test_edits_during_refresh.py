@@ -2,7 +2,8 @@
 
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
+from typing import Any
 
 import psycopg
 import pytest
@@ -249,6 +250,46 @@ def test_rows_are_locked_first_where_others_write(
     assert locked
     refresh(jfk, "t")
     assert_equal_to_master(jfk)
+
+
+@pytest.mark.parametrize("action", ["CASCADE", "SET NULL", "NO ACTION"])
+def test_child_that_a_user_adds_meanwhile_is_not_reached_by_an_action(
+    sites: Directory, monkeypatch: pytest.MonkeyPatch, action: str
+) -> None:
+    """Where a key acts, its parents are locked first, and the user waits."""
+    hq, jfk = sites["hq"], sites["jfk"]
+    run(
+        hq,
+        "CREATE TABLE public.p (id int PRIMARY KEY)",
+        "CREATE TABLE public.c (id int PRIMARY KEY, p int REFERENCES public.p"
+        f" ON DELETE {action})",
+        "INSERT INTO public.p VALUES (1), (2)",
+    )
+    for table in ("p", "c"):
+        log(hq, table)
+        snapshots.create(jfk, table, master="hq", group="pair", updatable=True)
+    refresh(jfk, "pair")
+    run(hq, "DELETE FROM public.p WHERE id = 1")
+
+    def add() -> None:
+        with user(jfk) as session, suppress(psycopg.errors.LockNotAvailable):
+            session.execute("SET lock_timeout = '200ms'")
+            session.execute("INSERT INTO public.c VALUES (7, 1)")
+            session.commit()
+            added.append(7)
+
+    def watched(*args: Any) -> object:
+        """What is held back is decided."""
+        if not tried:
+            tried.append(True)
+            add()
+        return steps(*args)
+
+    added, tried, steps = list[int](), list[bool](), writing._steps
+    monkeypatch.setattr(writing, "_steps", watched)
+    refresh(jfk, "pair")
+    assert tried
+    assert rows(jfk, "SELECT id, p FROM public.c") == [(7, 1) for _ in added]
 
 
 def test_open_edit_that_is_taken_back(hq: Site, jfk: Site) -> None:
