@@ -23,6 +23,9 @@ from sites import faults, locks, triggered, write
 from sites.prepared import Prepared
 from sites.staged import Staged
 
+#: Classes of SQLSTATE: connections, resources, operators, the system below.
+_NOT_OF_ROWS = {"08", "53", "57", "58"}
+
 #: Fewer rows are locked, compared and written in no time.
 MANY = 1_000
 
@@ -65,8 +68,8 @@ def written(
             faults.point("push.after_at_once")
             if met == expected and last:
                 connection.execute(text("SET CONSTRAINTS ALL IMMEDIATE"))
-    except DBAPIError:
-        if connection.invalidated:
+    except DBAPIError as error:
+        if not _may_be_rows(error):
             raise
         met = -1  # whoever looks at it row by row meets it again, if it is still so
     if met != expected:
@@ -76,6 +79,12 @@ def written(
     if told is not None:
         told(expected)
     return True
+
+
+def _may_be_rows(error: DBAPIError) -> bool:
+    """Whether rows may be the reason: not a cancel, a full disk or a lost line."""
+    state = getattr(error.orig, "sqlstate", None) or "08000"
+    return not error.connection_invalidated and state[:2] not in _NOT_OF_ROWS
 
 
 def _fits(

@@ -6,6 +6,7 @@ import psycopg
 import pytest
 
 import deferred
+from deferred.errors import PushInterrupted
 from masters import at_once
 from sites import Directory
 from tests.fix_moments import Moments
@@ -117,3 +118,20 @@ def test_what_a_trigger_refuses_is_parked_as_ever(
     [error] = deferred.list_errors(hq)
     assert "not row 700" in error.error_message
     assert run(hq, "SELECT sum(qty) FROM items") == [(0,)]
+
+
+def test_what_was_cancelled_is_not_begun_in_another_way(linked: Directory) -> None:
+    hq, jfk = linked["hq"], linked["jfk"]
+    run(
+        hq,
+        "CREATE SEQUENCE public.begun",
+        "CREATE FUNCTION public.cancelled() RETURNS trigger LANGUAGE plpgsql AS $$"
+        " BEGIN PERFORM nextval('public.begun');"
+        " RAISE EXCEPTION 'cancelled' USING ERRCODE = 'query_canceled'; END $$",
+        "CREATE TRIGGER cancelled BEFORE UPDATE ON public.items"
+        " EXECUTE FUNCTION public.cancelled()",
+    )
+    run(jfk, CHANGES["update"])
+    with pytest.raises(PushInterrupted):
+        deferred.push(jfk)
+    assert run(hq, "SELECT last_value FROM public.begun") == [(1,)]
