@@ -31,7 +31,8 @@ class Staged:
     identity: tuple[str, ...]
     #: the source has old values; an update then writes only what it changed
     has_old: bool = True
-    #: what was made for it once and is used again, by what it is
+    #: what was made for it once and is used again, by what it is. A session may keep it
+    #: for long: what the catalog says has a version in its name
     kept: dict[Hashable, Any] = field(
         default_factory=dict, init=False, compare=False, repr=False
     )

@@ -50,6 +50,8 @@ class Column:
     plain: str
     #: The type below all domains: a domain may refuse the NULL of an absent image.
     recorded: str
+    #: Its oid: another type may take its name.
+    recorded_oid: int
     #: bytes of each value; negative if they differ
     size: int
     nullable: bool

@@ -159,6 +159,7 @@ _BATCH, _AFTER, _END = map(_told, ("batch", "after", "end"))
 
 
 def _tell_session(line: Line, after: int, end: int) -> None:
+    """Until the end of the transaction, which `ship` ends."""
     part = {"batch": line.batch.number, "after": after, "end": end}
     settings = ((f"snaptide.{name}", str(value)) for name, value in part.items())
     line.origin.execute(select(*(func.set_config(*one, True) for one in settings)))

@@ -61,7 +61,7 @@ def stage(
     )
     kept: dict[str, _Kept] = connection.info.setdefault(_KEPT, {})
     before = kept.get(name)
-    if before is not None and before.serves(connection, wanted):
+    if before is not None and before.made_ready(connection, wanted):
         return before.staged
     # Of an earlier push over the same session.
     wide.drop(connection, QualifiedName(wide.TEMPORARY, name))
@@ -78,8 +78,8 @@ class _Kept:
     oid: int | None
     staged: Staged
 
-    def serves(self, connection: Connection, wanted: Staged) -> bool:
-        """Empty it, if it is there and made for the same."""
+    def made_ready(self, connection: Connection, wanted: Staged) -> bool:
+        """Empty it, if it is there and made for the same; else False."""
         mine, its = self.staged, (wanted.table, wanted.columns, wanted.identity)
         if (mine.table, mine.columns, mine.identity) != its:
             return False

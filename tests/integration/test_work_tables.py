@@ -68,3 +68,25 @@ def test_a_table_of_that_name_that_somebody_else_made_is_replaced(
     session.commit()
     assert _stage(session) is not first
     session.execute(FILL)
+
+
+def test_another_type_of_the_same_name_makes_another_work_table(
+    sites: Directory, session: Connection
+) -> None:
+    hq = sites["hq"]
+    run(
+        hq,
+        "CREATE TYPE mood AS ENUM ('good')",
+        "ALTER TABLE orders ALTER qty TYPE mood USING 'good'::mood",
+    )
+    first = _stage(session)
+    session.commit()
+    run(
+        hq,
+        "ALTER TYPE mood RENAME TO former",
+        "CREATE TYPE mood AS ENUM ('good', 'bad')",
+        "ALTER TABLE orders ALTER qty TYPE mood USING qty::text::mood",
+    )
+    assert _stage(session) is not first
+    session.commit()
+    run(hq, "DROP TYPE former")

@@ -18,6 +18,7 @@ def column(name: str, number: int, kind: str, *, nullable: bool = True) -> Colum
         type=kind,
         plain=kind.partition("(")[0],
         recorded=kind,
+        recorded_oid=0,
         size=-1,
         nullable=nullable,
         default=None,
