@@ -122,10 +122,15 @@ def _begun(
     via: str | None,
     stack: ExitStack,
 ) -> Connection:
-    """Have the queues for the new master begin, and see the rows of that moment."""
+    """Have the queues for the new master begin, and see the rows of that moment.
+
+    Parameters:
+        stack: holds the view, and nothing else.
+    """
     views: list[Connection] = []
 
     def with_master(group: Group, connections: Connections) -> Group:
+        stack.close()  # the view of a moment that came to nothing holds vacuum back
         there = connections[master]
         after = groups.with_master(group, Master(name=master, joined=False), via)
         forget_former(there, master, group)

@@ -1,20 +1,23 @@
 """A master joins while the others work: its rows are copied, its queues begin there."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from itertools import count
 from typing import Any
 
 import psycopg
 import pytest
+from sqlalchemy import Connection, select
 
 import deferred
 import groups
 from deferred.errors import DestinationDisabled
-from groups import copying
+from groups import copying, join
+from groups.catalog import replication_group
 from groups.errors import BadPaths, NoSuchMaster, NotEmpty
-from sites import Directory, faults, ranges
+from sites import Directory, Site, faults, ranges
 from sites.faults import InjectedFault
 from tests.grouped import GROUP, assert_masters_equal, found_group, push_all
 from tests.linked_table import ORDERS, run
@@ -208,6 +211,42 @@ def test_removed_while_it_joins_it_leaves_no_pause(
     groups.remove_master(three["hq"], GROUP, "bos")
     paused = "SELECT name FROM snaptide.destination WHERE disabled"
     assert [run(three[name], paused) for name in ("hq", "lax")] == [[], []]
+
+
+def test_join_holds_one_view_however_often_it_begins(
+    three: Directory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first time, what lax has to note is locked behind the view's moment."""
+    copied, moments = copying.copy, 0
+    holders = (
+        "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
+        " AND state = 'idle in transaction' AND backend_xmin IS NOT NULL"
+    )
+    held: list[int] = []
+    one_moment = join._one_moment
+    other = three["lax"].connect()
+
+    @contextmanager
+    def again(model: Site) -> Iterator[Connection]:
+        nonlocal moments
+        moments += 1
+        if moments == 1:
+            locked = select(replication_group.c.name).with_for_update()
+            lax.execute(locked)
+        else:
+            lax.rollback()
+        with one_moment(model) as view:
+            yield view
+
+    def counted(*arguments: Any) -> int:
+        held.extend(row[0] for row in run(three["hq"], holders))
+        return copied(*arguments)
+
+    monkeypatch.setattr(join, "_one_moment", again)
+    monkeypatch.setattr(copying, "copy", counted)
+    with other as lax:
+        groups.join_master(three["hq"], GROUP, "bos")
+    assert (moments, held) == (2, [1])
 
 
 def test_master_with_rows_is_not_filled(three: Directory) -> None:
