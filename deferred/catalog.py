@@ -131,6 +131,8 @@ destination = Table(
     Column("purged_batch", BigInteger, nullable=False, server_default=text("0")),
     Column("purged_order", BigInteger, nullable=False, server_default=text("0")),
     Column("disabled", Boolean, nullable=False, server_default=text("false")),
+    # Groups that it joins: nothing is pushed before it has their rows.
+    Column("joins", ARRAY(Text), nullable=False, server_default=text("'{}'")),
     # Transactions that this position has not seen are in no window yet.
     Column("window_end", PgSnapshot, nullable=False),
     Column("batch_no", BigInteger, nullable=False, server_default=text("0")),

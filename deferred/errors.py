@@ -327,3 +327,13 @@ class NoMasterAnyMore(SnaptideError):
         "It can join again: empty its tables, and snaptide group add-master --copy. "
         "What it had not sent is lost then: save what you need."
     )
+
+
+class DestinationJoins(SnaptideError):
+    """Nothing is pushed to a new master before it has the rows of its group."""
+
+    code = "SNP-332"
+    hint = (
+        "Wait for snaptide group add-master --copy at the master definition site; cut "
+        "off, it has to be said again."
+    )

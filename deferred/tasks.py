@@ -11,7 +11,7 @@ from sqlalchemy.exc import OperationalError
 import deferred
 import masters
 from deferred import schedules
-from deferred.errors import DestinationDisabled, PushInterrupted
+from deferred.errors import DestinationDisabled, DestinationJoins, PushInterrupted
 from deferred.pushing.push import destinations
 from deferred.queues import backlog
 from masters import records
@@ -61,7 +61,7 @@ def push(
             shown=lambda name: activity.report(home, "push", name),
             **options,
         )
-        paused = DestinationDisabled if everything else ()
+        paused = (DestinationDisabled, DestinationJoins) if everything else ()
         for error in pushes.errors:
             if not isinstance(error, paused):
                 raise error

@@ -11,7 +11,7 @@ from sqlalchemy import Connection
 
 from deferred.batches import former_sender
 from deferred.batches.arrivals import forget
-from deferred.queues import group_queue
+from deferred.queues import define, group_queue
 from groups import group as groups
 from groups import guard
 from groups.group import Group, TargetType
@@ -46,12 +46,15 @@ def arrange(connection: Connection, here: str, group: Group) -> None:
         guard.install(connection, group, here, table)
         set_unchecked(connection, name, unchecked=unchecked)
         group_schema.set_version(connection, name, group.name, group.schema_version)
+    joining = [one.name for one in group.masters if not one.joined]
+    define.hold_back(connection, group.name, joining)
 
 
 def leave(connection: Connection, group: Group) -> None:
     """Forget a group; its tables stay, and are queued no more."""
     for table in group.tables:
         _release(connection, table)
+    define.hold_back(connection, group.name, [])
     forget(connection, group.name)
     groups.forget(connection, group.name)
 

@@ -7,7 +7,6 @@ from datetime import UTC, datetime
 
 from sqlalchemy import Connection
 
-from deferred.queues import define
 from groups import group as groups
 from groups import paths, shape
 from groups.arrange import arrange, leave
@@ -200,10 +199,6 @@ def remove_master(home: Site, name: str, master: str, *, force: bool = False) ->
             of = None if sends_on else master
             refuse_busy(connections, group.tables, of)
             refuse_parked(connections, group.tables, of)
-        if not group.master(master).joined:
-            # Pushes to it were paused while its rows were to be copied.
-            for connection in connections.values():
-                define.pause_destination(connection, master, paused=False)
         return changed(
             group,
             masters=tuple(one for one in group.masters if one.name != master),

@@ -17,7 +17,6 @@ import sqlalchemy as sa
 from sqlalchemy import Connection, select
 
 from deferred.pushing.push import destinations
-from deferred.queues import define
 from groups import copying, shape
 from groups import group as groups
 from groups.change import (
@@ -92,9 +91,7 @@ def join_master(
             view, model, home.peer(master), administered(home, name), progress
         )
         faults.point("group_join.after_copy")
-        change(
-            home, name, lambda group, connections: _opened(group, connections, master)
-        )
+        change(home, name, lambda group, _: _opened(group, master))
     return JoinReport(group=name, master=master, copied_from=model.name, rows=rows)
 
 
@@ -143,9 +140,6 @@ def _begun(
         for table in group.tables:
             _refuse_rows(there, table, master)
         refuse_busy(connections, group.tables)
-        for sender, connection in connections.items():
-            if sender != master:
-                _pause(connection, master, paused=True)
         views.append(stack.enter_context(_one_moment(model)))
         return after
 
@@ -170,12 +164,9 @@ def _one_moment(model: Site) -> Iterator[Connection]:
         yield view
 
 
-def _opened(group: Group, connections: Connections, master: str) -> Group:
+def _opened(group: Group, master: str) -> Group:
     """Let users of the new master write, and the others push to it."""
     group.master(master)
-    for sender, connection in connections.items():
-        if sender != master:
-            _pause(connection, master, paused=False)
     return changed(
         group,
         masters=tuple(
@@ -183,11 +174,6 @@ def _opened(group: Group, connections: Connections, master: str) -> Group:
             for one in group.masters
         ),
     )
-
-
-def _pause(connection: Connection, master: str, *, paused: bool) -> None:
-    define.know_destination(connection, master)
-    define.pause_destination(connection, master, paused=paused)
 
 
 def _push(home: Site, group: Group) -> None:

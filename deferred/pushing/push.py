@@ -21,6 +21,7 @@ from deferred.batches.shipping import lay
 from deferred.catalog import destination
 from deferred.errors import (
     DestinationDisabled,
+    DestinationJoins,
     DestinationQuiet,
     NoSuchDestination,
     OtherSchemaVersion,
@@ -89,6 +90,7 @@ def push(
     Raises:
         SiteUnreachable: either end cannot be reached; the queue stays as it is.
         NoSuchDestination, DestinationDisabled, DestinationInvalid, PositionMismatch.
+        DestinationJoins: it is to be a master, and has not all rows yet.
         SiteChanged, SiteRestored, SiteReplaced: one side has to be repaired first.
         PastRetention, CannotTell: a restore went back too far.
         OtherSchemaVersion: one side lacks DDL of a replication group.
@@ -257,17 +259,22 @@ def _next_batch(ends: Ends, who: Origin, at: marker.Marker) -> Batch | None:
 
 
 def _destination(connection: Connection, name: str | None) -> str:
-    rows = connection.execute(select(destination.c.name, destination.c.disabled)).all()
-    known = {row.name: row.disabled for row in rows}
+    at = destination.c
+    rows = connection.execute(select(at.name, at.disabled, at.joins)).all()
+    known = {row.name: row for row in rows}
     if name is None and len(known) == 1:
         name = next(iter(known))
     if name is None or name not in known:
         others = ", ".join(sorted(known)) or "none"
         asked = f"Nothing is queued here for {name!r}" if name else "Name a destination"
         raise NoSuchDestination(f"{asked} (known: {others}).", destination=name)
-    if known[name]:
+    if known[name].disabled:
         raise DestinationDisabled(
             f"Propagation to {name} is disabled.", destination=name
+        )
+    if known[name].joins:
+        raise DestinationJoins(
+            f"{name} is joining {', '.join(known[name].joins)}.", destination=name
         )
     budget.judge(connection, name)
     return name

@@ -56,7 +56,8 @@ _VIEW = sa.table("defbacklog", *map(sa.column, Backlog.__slots__), schema=SCHEMA
 def waiting_destinations(connection: Connection) -> list[str]:
     """Destinations that something waits for and that may be tried now.
 
-    Left out are those that are disabled, invalid, or have failed a moment ago.
+    Left out are those that are disabled, invalid, about to join a group, or have failed
+    a moment ago.
     """
     rows = connection.execute(
         _heads().where(_open()).order_by(destination.c.name)
@@ -136,6 +137,7 @@ def _open() -> ColumnElement[bool]:
     """Whether a destination may be tried."""
     return sa.and_(
         sa.not_(destination.c.disabled),
+        func.cardinality(destination.c.joins) == 0,
         destination.c.invalid_since.is_(None),
         sa.not_(func.coalesce(_rests(), sa.false())),
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 
 import sqlalchemy as sa
@@ -168,6 +168,27 @@ def pause_destination(connection: Connection, name: str, *, paused: bool) -> Non
     """Push nothing to a destination, or again."""
     mine = destination.c.name == name
     connection.execute(sa.update(destination).where(mine).values(disabled=paused))
+
+
+def hold_back(connection: Connection, group: str, joining: Collection[str]) -> None:
+    """Push nothing to masters that join a group, until they have its rows.
+
+    Parameters:
+        joining: exactly these do now.
+    """
+    at = destination.c
+    held = at.joins.contains([group])
+    to = sa.update(destination)
+    connection.execute(
+        to.where(held, at.name.not_in(joining)).values(
+            joins=func.array_remove(at.joins, group)
+        )
+    )
+    connection.execute(
+        to.where(sa.not_(held), at.name.in_(joining)).values(
+            joins=func.array_append(at.joins, group)
+        )
+    )
 
 
 def create_table(

@@ -13,7 +13,9 @@ from sqlalchemy import Connection, select
 
 import deferred
 import groups
-from deferred.errors import DestinationDisabled
+from deferred.errors import DestinationDisabled, DestinationJoins
+from deferred.queues import define
+from deferred.queues.backlog import set_disabled
 from groups import copying, join
 from groups.catalog import replication_group
 from groups.errors import BadPaths, NoSuchMaster, NotEmpty
@@ -60,7 +62,7 @@ def test_users_write_while_rows_are_copied(
         run(three["lax"], "DELETE FROM orders WHERE id = 10")
         with pytest.raises(psycopg.Error, match="bos is joining group"):
             run(three["bos"], "INSERT INTO orders (id) VALUES (99)")
-        with pytest.raises(DestinationDisabled):
+        with pytest.raises(DestinationJoins):
             deferred.push(three["lax"], "bos")
         return copied(*arguments)
 
@@ -209,8 +211,31 @@ def test_removed_while_it_joins_it_leaves_no_pause(
         groups.join_master(three["hq"], GROUP, "bos")
     monkeypatch.delenv("SNAPTIDE_FAULT")
     groups.remove_master(three["hq"], GROUP, "bos")
-    paused = "SELECT name FROM snaptide.destination WHERE disabled"
+    paused = "SELECT name FROM snaptide.destination WHERE disabled OR joins <> '{}'"
     assert [run(three[name], paused) for name in ("hq", "lax")] == [[], []]
+
+
+def test_pause_of_an_operator_outlasts_a_join(
+    three: Directory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """He has disabled one way before, and another one while rows are copied."""
+    copied = copying.copy
+
+    def disable_first(*arguments: Any) -> int:
+        set_disabled(three["lax"], "bos", disabled=True)
+        return copied(*arguments)
+
+    monkeypatch.setattr(copying, "copy", disable_first)
+    with three["hq"].begin() as connection:
+        define.know_destination(connection, "bos")
+    set_disabled(three["hq"], "bos", disabled=True)
+    groups.join_master(three["hq"], GROUP, "bos")
+    for name in ("hq", "lax"):
+        with pytest.raises(DestinationDisabled):
+            deferred.push(three[name], "bos")
+        set_disabled(three[name], "bos", disabled=False)
+    push_all(three)
+    assert len(assert_masters_equal(three, "hq", "lax", "bos")) == 10
 
 
 def test_join_holds_one_view_however_often_it_begins(
