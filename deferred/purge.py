@@ -19,7 +19,6 @@ from deferred.coordinator import staging
 from deferred.queues.covered import beyond
 from deferred.queues.queue import Queue, call_numbers, list_queues
 from sites import Site, faults, identity
-from sites.catalog import SCHEMA
 
 #: Delivered calls stay this long: a master that is restored from yesterday's backup
 #: gets them again.
@@ -145,13 +144,8 @@ def _fold(connection: Connection, queue: Queue, after: timedelta) -> int:
     calls = queue.sql()
     old = select(delivery).where(_delivered_before(queue, after)).subquery()
     keys = queue.keys(calls)
-    assert queue.extra_table is not None
-    extra = sa.table(
-        queue.extra_table,
-        *(sa.column(key.name) for key in keys),
-        *(sa.column(name) for name in ("reason", "batch_no", "order_no")),
-        schema=SCHEMA,
-    )
+    extra = queue.extra
+    assert extra is not None
     covered = select(queue_catalog).where(queue_catalog.c.id == queue.id).subquery()
     uncovered = sa.or_(
         old.c.batch > covered.c.covered_batch,
@@ -166,9 +160,8 @@ def _fold(connection: Connection, queue: Queue, after: timedelta) -> int:
         .join(covered, sa.true())
         .where(uncovered)
     )
-    connection.execute(
-        sa.insert(extra).from_select([c.name for c in extra.columns], rows)
-    )
+    columns = [*(key.name for key in keys), "reason", "batch_no", "order_no"]
+    connection.execute(sa.insert(extra).from_select(columns, rows))
     gone = select(old.c.xid).join(covered, uncovered)
     _note_purged(connection, queue.destination, gone)
     return connection.execute(sa.delete(calls).where(calls.c.xid.in_(gone))).rowcount

@@ -33,9 +33,7 @@ from deferred.catalog import queue as queue_catalog
 from deferred.errors import CannotTell, PastRetention, PushRunning
 from deferred.queues.queue import Queue, call_numbers, list_queues
 from sites import faults, identity, peers, transport
-from sites.catalog import SCHEMA
 from sites.identity import Identity
-from sites.types import Xid8
 
 
 def confirm(
@@ -285,15 +283,9 @@ def _move_back(origin: Connection, queues: list[Queue], at: Marker) -> None:
             .where(queue_catalog.c.id == queue.id, covered > place)
             .values(covered_batch=at.batch_no, covered_order=at.order_no)
         )
-        if queue.extra_table is None:
+        extra = queue.extra
+        if extra is None:
             continue
-        extra = sa.table(
-            queue.extra_table,
-            sa.column("batch_no", sa.BigInteger),
-            sa.column("order_no", sa.BigInteger),
-            sa.column("master_xid", Xid8()),
-            schema=SCHEMA,
-        )
         # Numbered by a master that may be another now.
         origin.execute(update(extra).values(master_xid=None))
         # Folded from calls whose images are gone: nothing is on its way for them.

@@ -35,7 +35,6 @@ from deferred.catalog import (
 from deferred.queues.define import show_calls
 from deferred.queues.queue import Queue, list_queues
 from sites import position
-from sites.catalog import SCHEMA
 from sites.position import STRETCH
 from sites.types import PgSnapshot, Xid8
 
@@ -68,11 +67,9 @@ def restamp(connection: Connection, generation: int) -> int:
     _move(connection, procedure_call, shift)
     for queue in queues:
         _move(connection, queue.sql(), shift)
-        if queue.extra_table is None:
-            continue
-        # Seen by everybody, whatever is numbered from now on.
-        extra = sa.table(queue.extra_table, sa.column("xid", Xid8()), schema=SCHEMA)
-        connection.execute(update(extra).values(xid=position.xid8(3)))
+        if queue.extra is not None:
+            # Seen by everybody, whatever is numbered from now on.
+            connection.execute(update(queue.extra).values(xid=position.xid8(3)))
     _move_routes(connection, shift)
     for name in connection.scalars(select(destination.c.name)).all():
         connection.execute(deliveries(connection, name))

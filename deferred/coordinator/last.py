@@ -16,7 +16,6 @@ from deferred.catalog import decision, deferred_transaction
 from deferred.coordinator.exchange import Template
 from deferred.queues.queue import Queue
 from sites import triggers
-from sites.catalog import SCHEMA
 from sites.types import Xid8
 
 
@@ -67,17 +66,15 @@ def _calls_to_keys(queue: Queue) -> Iterator[sa.CTE]:
     names = triggers.numbered("k", queue.identity_columns)
     taken: UpdateBase = sa.delete(calls).where(calls.c.xid == _xid("xid"))
     gone = taken.returning(*queue.keys(calls)).cte(f"taken_{queue.id}")
-    extra = sa.table(
-        queue.extra_table or "",
-        *(sa.column(name) for name in (*names, "reason", "master_xid")),
-        schema=SCHEMA,
-    )
+    extra = queue.extra
+    assert extra is not None
     keys = sa.select(
         *(gone.c[name] for name in names),
         sa.literal_column("'synchronous'"),
         _xid(_master_xid(queue)),
     ).distinct()
-    yield sa.insert(extra).from_select(list(extra.c), keys).cte(f"kept_{queue.id}")
+    written = sa.insert(extra).from_select([*names, "reason", "master_xid"], keys)
+    yield written.cte(f"kept_{queue.id}")
 
 
 def _master_xid(queue: Queue) -> str:

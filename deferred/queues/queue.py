@@ -88,6 +88,22 @@ class Queue:
         ]
         return sa.table(self.queue_table, *fixed, *images, schema=SCHEMA)
 
+    @property
+    def extra(self) -> sa.TableClause | None:
+        """The snapshot's table of extra keys, for use in statements."""
+        if self.extra_table is None:
+            return None
+        return sa.table(
+            self.extra_table,
+            *map(sa.column, triggers.numbered("k", self.identity_columns)),
+            sa.column("reason", sa.Text),
+            sa.column("xid", Xid8()),
+            sa.column("batch_no", sa.BigInteger),
+            sa.column("order_no", sa.BigInteger),
+            sa.column("master_xid", Xid8()),
+            schema=SCHEMA,
+        )
+
     def goes_there(self, xid: ColumnElement[Any]) -> ColumnElement[bool]:
         """Whether the calls of a transaction go to this destination.
 
