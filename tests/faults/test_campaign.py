@@ -11,8 +11,8 @@ from tests.campaign.kinds import ANY_TIME, Crash
 from tests.campaign.state import State
 
 #: Of a coordinated transaction, of what follows a restore, of a group that is refused,
-#: of a push with several streams, of a procedure that is called, of a replication
-#: group: they have tests of their own.
+#: of a push with several streams or of very many rows, of a procedure that is called,
+#: of a replication group and of switching in one: they have tests of their own.
 ELSEWHERE = (
     "synchronous.",
     "recovery.",
@@ -22,9 +22,13 @@ ELSEWHERE = (
     "push.after_refusal",
     "push.before_call",
     "push.after_call",
+    "push.before_at_once",
+    "push.after_at_once",
     "stream.",
     "group.",
     "group_join.",
+    "group_forget.",
+    "switch.",
 )
 
 
