@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from sqlalchemy import Connection, select
 
@@ -66,8 +67,8 @@ def change(
             with attempt, at_all(home, order, decision) as connections:
                 _lock(connections[home.name], before)
                 stay = {m: c for m, c in connections.items() if m not in leaving}
-                _refuse_older_tables(before, stay)
-                after = new(before, connections)
+                newest = _newest_schema(before, stay)
+                after = new(replace(before, schema_version=newest), connections)
                 _arrange(connections, before, after)
     return after or before
 
@@ -182,8 +183,11 @@ def _lock(connection: Connection, before: Group) -> None:
         raise GroupChanging(f"Group {before.name} is being changed.", group=before.name)
 
 
-def _refuse_older_tables(group: Group, connections: Connections) -> None:
-    """Let a master that lacks DDL of the group, as after a restore, not pass for new.
+def _newest_schema(group: Group, connections: Connections) -> int:
+    """The schema version of the master that knows most of the group's DDL.
+
+    All masters have it then: one that lacked DDL, as after a restore, has to have the
+    tables that the others have. It may be the definition site.
 
     Raises:
         UnknownTable, TablesDiffer: its tables are not what they are here.
@@ -191,6 +195,7 @@ def _refuse_older_tables(group: Group, connections: Connections) -> None:
     home = group.definition_site
     head = replication_group.c
     asked = select(head.schema_version).where(head.id == group.id)
+    known: dict[str, int | None]
     known = {m: c.scalar(asked) for m, c in connections.items()}
     behind = {m for m, v in known.items() if v not in (None, group.schema_version)}
     if behind:
@@ -198,6 +203,7 @@ def _refuse_older_tables(group: Group, connections: Connections) -> None:
         some = {m: c for m, c in alike.items() if m == home or m in behind}
         for table in group.tables:
             shape.refuse_different(some, table, home)
+    return max([group.schema_version, *(v for v in known.values() if v is not None)])
 
 
 def _arrange(connections: Connections, before: Group, after: Group | None) -> None:

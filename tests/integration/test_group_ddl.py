@@ -144,6 +144,23 @@ def test_master_without_the_columns_does_not_pass_for_new(three: Directory) -> N
     assert version(three["bos"]) == version(three["hq"]) == 2
 
 
+def test_definition_site_without_the_columns_takes_the_version_of_the_others(
+    three: Directory,
+) -> None:
+    """Restored to before them, and repaired; snapshots may have seen the version."""
+    groups.execute_ddl(three["hq"], GROUP, GATE)
+    run(
+        three["hq"],
+        "UPDATE snaptide.replication_group SET schema_version = 1",
+        "UPDATE snaptide.group_schema SET version = 1",
+    )
+    groups.suspend(three["hq"], GROUP)
+    assert [version(three[name]) for name in NAMES] == [2, 2, 2]
+    run(three["hq"], "UPDATE snaptide.replication_group SET schema_version = 1")
+    groups.execute_ddl(three["hq"], GROUP, "ALTER TABLE orders ADD wing text")
+    assert [version(three[name]) for name in NAMES] == [3, 3, 3]
+
+
 @pytest.mark.usefixtures("spark")
 def test_refresh_checks_the_schema_version(three: Directory) -> None:
     home, site = three["hq"], three["jfk"]
