@@ -45,7 +45,7 @@ def arrange(connection: Connection, here: str, group: Group) -> None:
         )
         guard.install(connection, group, here, table)
         set_unchecked(connection, name, unchecked=unchecked)
-        group_schema.set_version(connection, name, group.name, group.schema_version)
+        group_schema.set_version(connection, name, group.id, group.schema_version)
     joining = [one.name for one in group.masters if not one.joined]
     define.hold_back(connection, group.name, joining)
 

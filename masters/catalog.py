@@ -198,7 +198,8 @@ group_schema = Table(
     metadata,
     Column("table_schema", Text, primary_key=True),
     Column("table_name", Text, primary_key=True),
-    Column("replication_group", Text, nullable=False),
+    # Versions of two groups, one of which may have followed the other, have no order.
+    Column("group_id", Uuid, nullable=False),
     Column("version", BigInteger, nullable=False),
 )
 

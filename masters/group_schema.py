@@ -6,7 +6,9 @@ version than his own meets tables of another shape: he waits, and loses nothing.
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import sqlalchemy as sa
 from sqlalchemy import ColumnElement, Connection, select
@@ -18,11 +20,19 @@ from sites import QualifiedName
 _at = group_schema.c
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchemaVersion:
+    """Which shape the tables of a group have; versions of two groups have no order."""
+
+    group_id: uuid.UUID
+    version: int
+
+
 def set_version(
-    connection: Connection, table: QualifiedName, group: str, version: int
+    connection: Connection, table: QualifiedName, group_id: uuid.UUID, version: int
 ) -> None:
     """Note which version of its group's schema a table of this master has."""
-    values = {"replication_group": group, "version": version}
+    values = {"group_id": group_id, "version": version}
     new = insert(group_schema).values(
         table_schema=table.schema, table_name=table.name, **values
     )
@@ -36,21 +46,29 @@ def forget(connection: Connection, table: QualifiedName) -> None:
     connection.execute(sa.delete(group_schema).where(_is(table)))
 
 
-def versions(connection: Connection) -> dict[QualifiedName, int]:
+def versions(connection: Connection) -> dict[QualifiedName, SchemaVersion]:
     """The versions of the tables here that are in a group."""
     return {
-        QualifiedName(row.table_schema, row.table_name): row.version
+        QualifiedName(row.table_schema, row.table_name): SchemaVersion(
+            group_id=row.group_id, version=row.version
+        )
         for row in connection.execute(select(group_schema))
     }
 
 
-def other_than(known: Mapping[QualifiedName, int | None]) -> ColumnElement[bool]:
+def other_than(
+    known: Mapping[QualifiedName, SchemaVersion | None],
+) -> ColumnElement[bool]:
     """Whether one of these tables is in a group, with another version than this."""
     other = [
-        sa.and_(_is(table), _at.version.is_distinct_from(version))
+        sa.and_(_is(table), sa.true() if version is None else sa.not_(_same(version)))
         for table, version in known.items()
     ]
     return sa.exists().where(sa.or_(sa.false(), *other))
+
+
+def _same(version: SchemaVersion) -> ColumnElement[bool]:
+    return sa.and_(_at.group_id == version.group_id, _at.version == version.version)
 
 
 def _is(table: QualifiedName) -> ColumnElement[bool]:

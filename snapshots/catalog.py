@@ -67,6 +67,7 @@ snapshot = Table(
     # its partitions, and what inherits from it.
     Column("master_parts", ARRAY(BigInteger)),
     # The version of its replication group's schema that the master table had then.
+    Column("schema_group", Uuid),
     Column("schema_version", BigInteger),
     Column("last_method", Text),
     Column("last_refresh", DateTime(timezone=True)),

@@ -100,7 +100,7 @@ def _if_nothing_came(master: Connection, task: Task, logs: list[str]) -> str | N
     reasons: list[sa.ColumnElement[bool]] = [
         func.pg_snapshot_xmax(now) < func.pg_snapshot_xmax(old),
         registration.silent(task.who.site_id, [m.key for m in task.members], SILENCE),
-        group_schema.other_than({m.master: m.schema_version for m in task.members}),
+        group_schema.other_than({m.master: m.seen for m in task.members}),
     ]
     for name in logs:
         log = sa.table(name, sa.column("xid", Xid8()), schema=SCHEMA)

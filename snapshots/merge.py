@@ -263,6 +263,7 @@ def _keep_held(connection: Connection, changes: Work) -> None:
 
 
 def _note(connection: Connection, member: Member, method: str) -> None:
+    seen = member.schema_version
     connection.execute(
         update(catalog.snapshot)
         .where(
@@ -272,7 +273,8 @@ def _note(connection: Connection, member: Member, method: str) -> None:
         .values(
             loaded=True,
             master_parts=sorted(member.parts),
-            schema_version=member.schema_version,
+            schema_group=None if seen is None else seen.group_id,
+            schema_version=None if seen is None else seen.version,
             last_method=method,
             last_refresh=func.clock_timestamp(),
         )

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from masters.group_schema import SchemaVersion
 from sites.table import Table
 from snapshots.errors import ColumnChanged, MasterBehind
 from snapshots.snapshot import Snapshot
 
 
 def refuse_other(
-    snapshot: Snapshot, table: Table, base: Table, master: str, version: int | None
+    snapshot: Snapshot,
+    table: Table,
+    base: Table,
+    master: str,
+    version: SchemaVersion | None,
 ) -> None:
     """Make sure that a master table of another schema version still fits a snapshot.
 
-    Columns that were added do not concern it.
+    Columns that were added do not concern it. In another group than before, a table may
+    have any shape, and its versions say nothing about those of the former group.
 
     Parameters:
         table, base: the master table, and the snapshot's own.
@@ -22,13 +28,13 @@ def refuse_other(
         MasterBehind: the version is older than what the snapshot has seen.
         ColumnChanged: a column that is carried has another type.
     """
-    known = snapshot.schema_version
-    if known is None or version in (None, known):
+    known = snapshot.seen
+    if known is None or version is None or version == known:
         return
-    if version < known:
+    if version.group_id == known.group_id and version.version < known.version:
         raise MasterBehind(
-            f"{master} is behind: {snapshot.master} has schema version {version} there;"
-            f" {snapshot.key} has seen {known}.",
+            f"{master} is behind: {snapshot.master} has schema version"
+            f" {version.version} there; {snapshot.key} has seen {known.version}.",
             snapshot=snapshot.key,
             behind=master,
         )
@@ -37,7 +43,7 @@ def refuse_other(
         if there != here:
             raise ColumnChanged(
                 f"{snapshot.master}.{name} is {there} at {master} since schema version"
-                f" {version}; {snapshot.key} has it as {here}.",
+                f" {version.version}; {snapshot.key} has it as {here}.",
                 snapshot=snapshot.key,
                 column=name,
             )

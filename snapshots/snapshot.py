@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import uuid
 from dataclasses import dataclass
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import Connection, select
 
+from masters.group_schema import SchemaVersion
 from sites import names
 from sites.catalog import SCHEMA
 from sites.names import QualifiedName
@@ -39,7 +41,8 @@ class Snapshot:
     loaded: bool
     #: the tables that held the master's rows at the last refresh; None if unknown
     master_parts: tuple[int, ...] | None = None
-    #: the version of its group's schema that the master table had then; None if in none
+    #: of which group the master table was then, by id, and the version of its schema
+    schema_group: uuid.UUID | None = None
     schema_version: int | None = None
 
     @property
@@ -61,6 +64,13 @@ class Snapshot:
     def master(self) -> QualifiedName:
         """The table that it is a snapshot of."""
         return QualifiedName(self.master_schema, self.master_table)
+
+    @property
+    def seen(self) -> SchemaVersion | None:
+        """Which shape the master table had at the last refresh; None if in no group."""
+        if self.schema_group is None or self.schema_version is None:
+            return None
+        return SchemaVersion(group_id=self.schema_group, version=self.schema_version)
 
     @property
     def key_names(self) -> tuple[str, ...]:

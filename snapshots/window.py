@@ -20,6 +20,7 @@ from sqlalchemy.sql.selectable import FromClause
 from deferred.batches import marker
 from deferred.batches.marker import Marker
 from masters import group_schema
+from masters.group_schema import SchemaVersion
 from masters.snapshot_log import find_log, reaches_back_to
 from sites import identity, position, ranges
 from sites.catalog import SCHEMA
@@ -55,7 +56,7 @@ class Member:
     #: the tables that hold the master's rows now, by oid
     parts: Mapping[int, QualifiedName]
     #: of the schema of the group that the master table is in; None if in none
-    schema_version: int | None = None
+    schema_version: SchemaVersion | None = None
 
     @property
     def joined(self) -> tuple[QualifiedName, ...]:
@@ -211,7 +212,7 @@ def _member(
     snapshot: Snapshot,
     asked: str,
     registered: bool,
-    schema_version: int | None,
+    schema_version: SchemaVersion | None,
 ) -> Member:
     log = find_log(master, snapshot.master)
     table, base = describe(master, snapshot.master), describe(site, snapshot.base)

@@ -28,7 +28,7 @@ def refuse_other(
     for queue in shared:
         if queue.base not in here or queue.target not in there:
             continue
-        ours, theirs = here[queue.base], there[queue.target]
+        ours, theirs = here[queue.base].version, there[queue.target].version
         if ours != theirs:
             behind = queue.destination if theirs < ours else sender
             raise OtherSchemaVersion(

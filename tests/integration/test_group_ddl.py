@@ -162,6 +162,29 @@ def test_definition_site_without_the_columns_takes_the_version_of_the_others(
 
 
 @pytest.mark.usefixtures("spark")
+def test_versions_of_another_group_say_nothing(three: Directory) -> None:
+    home, site = three["hq"], three["jfk"]
+    masters.create_snapshot_log(home, "orders")
+    snapshots.create(site, "orders", master="hq")
+    groups.execute_ddl(home, GROUP, GATE)
+    refresh(site, "orders")
+    groups.drop_group(home, GROUP)
+    found_group(three, *NAMES)
+    assert version(home) == 1
+    run(home, "INSERT INTO orders (id, qty) VALUES (1, 1)")
+    refresh(site, "orders")
+    assert run(site, "SELECT qty FROM orders") == [(1,)]
+    push_all(three)
+    groups.drop_group(home, GROUP)
+    for name in NAMES:
+        run(three[name], "ALTER TABLE orders ALTER qty TYPE bigint")
+    found_group(three, *NAMES)
+    assert version(home) == 1
+    with pytest.raises(ColumnChanged, match="qty is bigint at hq"):
+        refresh(site, "orders")
+
+
+@pytest.mark.usefixtures("spark")
 def test_refresh_checks_the_schema_version(three: Directory) -> None:
     home, site = three["hq"], three["jfk"]
     masters.create_snapshot_log(home, "orders")
