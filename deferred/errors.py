@@ -324,8 +324,9 @@ class NoMasterAnyMore(SnaptideError):
 
     code = "SNP-330"
     hint = (
-        "It can join again: empty its tables, and snaptide group add-master --copy. "
-        "What it had not sent is lost then: save what you need."
+        "What else it pushes goes on after: snaptide group leave SITE GROUP, there. It "
+        "can join again: empty its tables, and snaptide group add-master --copy. What "
+        "it had not sent is lost then: save what you need."
     )
 
 

@@ -14,6 +14,7 @@ from groups.error_modes import set_error_action, set_quiet
 from groups.forget import forget_master
 from groups.group import Group, Master, Status, TargetType
 from groups.join import JoinReport, join_master
+from groups.leave import LeaveReport, leave_group
 from groups.paths import Path, chain, full_mesh, star, tree
 from groups.quiesce import SuspendReport, resume, suspend
 from groups.show import GroupReport, list_groups, masters_of_tables, show_group
@@ -23,6 +24,7 @@ __all__ = [
     "Group",
     "GroupReport",
     "JoinReport",
+    "LeaveReport",
     "Master",
     "Path",
     "Status",
@@ -38,6 +40,7 @@ __all__ = [
     "forget_master",
     "full_mesh",
     "join_master",
+    "leave_group",
     "list_groups",
     "masters_of_tables",
     "remove_master",

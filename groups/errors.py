@@ -148,3 +148,10 @@ class MasterAnswers(GroupError):
 
     code = "SNP-521"
     hint = "Take it out with: snaptide group remove-master SITE GROUP MASTER"
+
+
+class StillMaster(GroupError):
+    """A site that is to leave a group by itself is one of its masters."""
+
+    code = "SNP-522"
+    hint = "Take it out with: snaptide group remove-master SITE GROUP MASTER"

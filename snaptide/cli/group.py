@@ -219,6 +219,30 @@ def forget(
 
 
 @app.command()
+def leave(
+    ctx: typer.Context,
+    site: SiteName,
+    group: GroupName,
+    force: Annotated[
+        bool,
+        typer.Option(
+            "--force", help="Also where the master definition site does not answer."
+        ),
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Have a site leave a group that has forgotten it; its tables stay as they are.
+
+    Run it at the site that was away. It says how many calls had not been sent.
+
+    Example: snaptide group leave lax flights
+    """
+    program = Program.of(ctx)
+    report = groups.leave_group(program.site(site), group, force=force)
+    show(program, report, lambda: facts(report))
+
+
+@app.command()
 def drop(
     ctx: typer.Context,
     site: SiteName,

@@ -1,16 +1,21 @@
 """A master is gone for good: the others go on, and it does not come back unasked."""
 
+import json
 from collections.abc import Callable
 
 import pytest
+from typer.testing import CliRunner
 
 import deferred
 import groups
 from deferred.errors import NoMasterAnyMore
 from deferred.pushing.push import destinations
-from groups.errors import CannotReplicate, GroupBusy, MasterAnswers
+from groups.errors import CannotReplicate, GroupBusy, MasterAnswers, StillMaster
 from sites import Directory, faults
+from sites.errors import SiteUnreachable
 from sites.faults import InjectedFault
+from snaptide.cli import app
+from tests.fix_worker import WriteSettings
 from tests.grouped import (
     GROUP,
     assert_masters_equal,
@@ -53,6 +58,52 @@ def test_others_go_on_and_it_has_to_join_again(
     run(sites["bos"], "INSERT INTO orders (id) VALUES (4)")
     push_all(sites)
     assert len(assert_masters_equal(sites, "hq", "lax", "bos")) == 3
+
+
+def test_it_leaves_and_what_it_pushes_of_other_groups_goes_on(
+    make_sites: Callable[..., Directory], write_settings: WriteSettings
+) -> None:
+    sites = make_sites("hq", "lax", "bos")
+    found_group(sites, "hq", "lax", "bos")
+    for name in ("hq", "bos"):
+        run(sites[name], "CREATE TABLE notes (id int PRIMARY KEY)")
+    groups.create_group(sites["hq"], "memos")
+    groups.add_table(sites["hq"], "memos", "notes")
+    groups.add_master(sites["hq"], "memos", "bos")
+    run(sites["bos"], "INSERT INTO orders (id) VALUES (1), (2)")
+    with pytest.raises(StillMaster, match="bos is a master of group sales still"):
+        groups.leave_group(sites["bos"], GROUP)
+    with pytest.raises(CannotReplicate, match="hq is the master definition site"):
+        groups.leave_group(sites["hq"], GROUP)
+    with without(sites, "bos") as left:
+        groups.forget_master(left["hq"], GROUP, "bos")
+    run(sites["bos"], "INSERT INTO notes VALUES (7)")
+    with pytest.raises(NoMasterAnyMore):
+        deferred.push(sites["bos"], "hq")
+    with without(sites, "hq") as left, pytest.raises(SiteUnreachable):
+        groups.leave_group(left["bos"], GROUP)
+    asked = ["--config", str(write_settings(sites)), "group", "leave", "bos", GROUP]
+    result = CliRunner().invoke(app, [*asked, "--json"])
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout)["given_up"] == {"hq": 2, "lax": 2}
+    deferred.push(sites["bos"], "hq")
+    assert run(sites["hq"], "SELECT id FROM notes") == [(7,)]
+    assert (rows(sites["hq"]), len(rows(sites["bos"]))) == ([], 2)
+    run(sites["bos"], "DELETE FROM orders")
+    groups.add_master(sites["hq"], GROUP, "bos")
+    run(sites["bos"], "INSERT INTO orders (id) VALUES (3)")
+    push_all(sites)
+    assert len(assert_masters_equal(sites, "hq", "lax", "bos")) == 1
+
+
+def test_it_leaves_where_nobody_can_be_asked(
+    make_sites: Callable[..., Directory],
+) -> None:
+    sites = make_sites("hq", "bos")
+    found_group(sites, "hq", "bos")
+    with without(sites, "hq") as left:
+        report = groups.leave_group(left["bos"], GROUP, force=True)
+    assert (report.given_up, groups.list_groups(sites["bos"])) == ({"hq": 0}, [])
 
 
 def test_what_it_sent_comes_to_all_before_it_is_forgotten(

@@ -1,0 +1,94 @@
+"""Leaving a group that does not count a site among its masters any more."""
+
+from __future__ import annotations
+
+from collections import Counter
+from contextlib import suppress
+from dataclasses import dataclass
+
+from sqlalchemy import Connection
+
+from deferred.queues import group_queue
+from deferred.queues.queue import undelivered_calls
+from groups import group as groups
+from groups.arrange import leave
+from groups.change import lock_writers
+from groups.errors import CannotReplicate, StillMaster
+from groups.group import Group
+from groups.unfinished import finish
+from sites import Site, identity
+from sites.errors import SiteUnreachable
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaveReport:
+    """A site that has left a group."""
+
+    group: str
+    master: str
+    #: calls that nobody will get, by the master that they waited for
+    given_up: dict[str, int]
+
+
+def leave_group(site: Site, name: str, *, force: bool = False) -> LeaveReport:
+    """Have a site forget a group whose master definition site has forgotten it.
+
+    It was away when the group was told to go on without it, or the definition site was
+    restored to before it joined. Until it leaves, its pushes to masters of the group
+    are refused, whatever else they carry. Its tables stay as they are; what it had not
+    sent of them is in their rows, and in no queue any more. Users who write to them
+    wait for a moment.
+
+    Parameters:
+        site: the one that leaves; no other is changed.
+        force: also where the master definition site cannot be asked.
+
+    Raises:
+        NoSuchGroup: it does not know the group.
+        CannotReplicate: it is the master definition site.
+        StillMaster: the master definition site has it among the masters.
+        SiteUnreachable: the master definition site, and `force` is not set.
+    """
+    with suppress(SiteUnreachable):
+        finish(site)
+    with site.begin() as connection:
+        identity.confirm(connection, site.name)
+        group = groups.get(connection, site.name, name)
+    _refuse_member(site, group, force=force)
+    with site.begin() as connection:
+        identity.confirm(connection, site.name)
+        group = groups.get(connection, site.name, name)
+        lock_writers({site.name: connection}, group.tables)
+        given_up = _undelivered(connection, group)
+        leave(connection, group)
+    return LeaveReport(group=name, master=site.name, given_up=given_up)
+
+
+def _refuse_member(site: Site, group: Group, *, force: bool) -> None:
+    home = group.definition_site
+    if home == site.name:
+        raise CannotReplicate(
+            f"{home} is the master definition site of {group.name}.", master=home
+        )
+    try:
+        with site.peer(home).begin() as connection:
+            identity.confirm(connection, home)
+            known = groups.find_by_id(connection, group.id)
+    except SiteUnreachable:
+        if not force:
+            raise
+        return
+    if known is not None and site.name in known.names:
+        raise StillMaster(
+            f"{site.name} is a master of group {group.name} still, {home} says.",
+            group=group.name,
+            master=site.name,
+        )
+
+
+def _undelivered(connection: Connection, group: Group) -> dict[str, int]:
+    found: Counter[str] = Counter()
+    for table in group.tables:
+        for way in group_queue.found(connection, table):
+            found[way.destination] += undelivered_calls(connection, way)
+    return dict(found)
