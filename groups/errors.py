@@ -123,7 +123,7 @@ class DdlRefused(GroupError):
     """A master refuses the statements; nothing was changed anywhere."""
 
     code = "SNP-515"
-    hint = "Correct them, and run them again; the group is still quiesced."
+    hint = "Correct them, and run them again; the group is as it was."
 
 
 class OtherSchema(GroupError):

@@ -66,7 +66,10 @@ def execute_ddl(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Run DDL at all masters of a quiesced group, or at none of them.
+    """Run DDL at all masters of a group, or at none of them.
+
+    Columns that may be null or have a constant default can be added while users work;
+    for all else the group has to be suspended.
 
     Example: snaptide group execute-ddl hq airline "ALTER TABLE flights ADD gate text"
     """
