@@ -61,6 +61,8 @@ def lock(connection: Connection, origin_id: uuid.UUID, origin: str) -> Marker:
 
 def make(connection: Connection, origin_id: uuid.UUID, origin: str) -> None:
     """Let an origin have a marker, at its start, if it has none."""
+    # What is watched for is counted once nobody is adding to it (`keep_new_out`).
+    connection.execute(select(func.pg_advisory_xact_lock_shared(*_first())))
     connection.execute(
         insert(push_marker)
         .values(
@@ -70,6 +72,14 @@ def make(connection: Connection, origin_id: uuid.UUID, origin: str) -> None:
         )
         .on_conflict_do_nothing()
     )
+
+
+def keep_new_out(connection: Connection) -> None:
+    """Wait for those who `make` a marker, and let no more come until the commit.
+
+    To be called before any marker is locked.
+    """
+    connection.execute(select(func.pg_advisory_xact_lock(*_first())))
 
 
 def share(connection: Connection, origin_id: uuid.UUID, watched: int) -> bool:
@@ -147,6 +157,10 @@ def _moved(origin_id: uuid.UUID, to: Marker) -> sa.Update:
 
 def _turn(origin_id: uuid.UUID) -> tuple[ColumnElement[int], ColumnElement[int]]:
     return func.hashtext("snaptide.marker"), func.hashtext(str(origin_id))
+
+
+def _first() -> tuple[ColumnElement[int], int]:
+    return func.hashtext("snaptide.new_marker"), 0
 
 
 def _of(origin_id: uuid.UUID) -> sa.ColumnElement[bool]:

@@ -104,6 +104,7 @@ def watch(connection: Connection, ways: Sequence[SecondWay]) -> None:
     if not missing:
         return
     with connection.begin():
+        marker.keep_new_out(connection)
         for sender in _senders(connection):
             marker.claim(connection, sender)
         locked = select(push_marker.c.origin_id).order_by("origin_id")

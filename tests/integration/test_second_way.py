@@ -1,0 +1,50 @@
+"""A master is told to watch for transactions that may come by two ways."""
+
+import threading
+import time
+import uuid
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+from deferred.batches import marker, second_way
+from deferred.batches.second_way import SecondWay
+from sites import Directory, Site
+from tests.linked_table import run
+
+LOCKED = (
+    "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
+    " AND wait_event_type = 'Lock'"
+)
+
+
+def test_sender_that_comes_for_the_first_time_is_watched_too(
+    make_sites: Callable[..., Directory],
+) -> None:
+    """Its marker is made, and not committed, while the master is told."""
+    master, sender = make_sites("hq")["hq"], uuid.uuid4()
+    now = datetime.now(UTC)
+    way = SecondWay(
+        replication_group="sales", origin="jfk", since=now, until=now, alone=True
+    )
+
+    def watch() -> None:
+        with master.connect() as connection:
+            second_way.watch(connection, [way])
+
+    with master.connect() as first:
+        assert marker.lock(first, sender, "lax").watched == 0
+        watching = threading.Thread(target=watch)
+        watching.start()
+        _wait_until_over_or_blocked(master, watching)
+        first.commit()
+        watching.join()
+        assert marker.read(first, sender).watched == 1
+
+
+def _wait_until_over_or_blocked(master: Site, running: threading.Thread) -> None:
+    until = time.monotonic() + 90
+    while time.monotonic() < until:
+        if not running.is_alive() or run(master, LOCKED)[0][0]:
+            return
+        time.sleep(0.01)
+    raise AssertionError("it neither ended nor waited for anybody")
