@@ -74,7 +74,7 @@ def switch_master(site: Site, what: str, *, to: str) -> SwitchReport:
         PushRunning, RefreshRunning: one runs.
     """
     given = look(site, what, to)
-    with _registered(given) as since:
+    with former.untold(site, to), _registered(given) as since:
         done, why = _switch_patiently(given, since)
     faults.point("switch.after_commit")
     away = former.tell(site, pause=timedelta())

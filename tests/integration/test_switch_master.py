@@ -3,6 +3,7 @@
 import os
 import random
 from collections.abc import Callable
+from datetime import timedelta
 
 import pytest
 
@@ -16,6 +17,7 @@ from masters import rules
 from masters.errors import NoSnapshotLog
 from sites import Directory, Site, faults
 from sites.faults import InjectedFault
+from snapshots import former
 from snaptide.doctor import examine
 from tests.fix_moments import Moments
 from tests.grouped import (
@@ -211,6 +213,37 @@ def test_and_back_again(world: Directory) -> None:
     for name in MASTERS:
         assert quantities(world[name])[2] == 11, name
     assert registered(world["lax"]) == []
+
+
+def test_master_that_was_left_is_not_told_so_while_snapshots_come_back(
+    world: Directory, moments: Moments
+) -> None:
+    """It was away when they left; the refreshes of the switch would tell it now."""
+    jfk = world["jfk"]
+    with without(world, "hq") as left:
+        groups.switch_master(left["jfk"], "orders", to="lax")
+        push_among(left, "jfk", "lax", "bos")
+    run(world["lax"], ADD.format(1, 1))
+    moments.at("switch.after_register", lambda: run(jfk, LATER))
+    moments.at("switch.after_level", lambda: former.tell(jfk, pause=timedelta()))
+    groups.switch_master(jfk, "orders", to="hq")
+    assert registered(world["hq"]) == [("orders",)]
+    assert registered(world["lax"]) == []
+
+
+def test_master_is_told_nothing_that_is_no_more_so(
+    world: Directory, moments: Moments
+) -> None:
+    """The snapshots have come back to it between two looks of who would tell it."""
+    jfk = world["jfk"]
+    with without(world, "hq") as left:
+        groups.switch_master(left["jfk"], "orders", to="lax")
+        push_among(left, "jfk", "lax", "bos")
+    moments.at(
+        "former.before_tell", lambda: groups.switch_master(jfk, "orders", to="hq")
+    )
+    assert former.tell(jfk, pause=timedelta()) == []
+    assert registered(world["hq"]) == [("orders",)]
 
 
 def test_batch_that_is_under_way_takes_nothing_twice(
