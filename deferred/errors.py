@@ -303,12 +303,12 @@ class DecidedOtherwise(SnaptideError):
 
 
 class BothDestinations(SnaptideError):
-    """A transaction has gone to both masters: it cannot be sent there once more."""
+    """Parts of a transaction are for both masters, and one of them has its part."""
 
     code = "SNP-328"
     hint = (
-        "Push to the former master until nothing waits, and switch again; or wait "
-        "until they are purged here."
+        "Push to both masters until nothing waits, and switch again; or wait until "
+        "they are purged here."
     )
 
 

@@ -29,12 +29,18 @@ def push_everywhere(site: Site, masters: Sequence[str]) -> None:
             master = site.peer(name)
             for to in destinations(master):
                 if to in masters:
-                    moved += _push(master, to)
+                    moved += push(master, to)
         if not moved:
             return
 
 
-def _push(master: Site, to: str) -> int:
+def push(master: Site, to: str) -> int:
+    """Push, once others do not; says how many transactions.
+
+    Raises:
+        PushRunning: another push does not end.
+        As `deferred.push` does.
+    """
     for attempt in waiting_for_pushes():
         with attempt:
             report = deferred.push(master, to)

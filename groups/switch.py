@@ -16,10 +16,11 @@ from deferred.batches import marker
 from deferred.batches.marker import Marker
 from deferred.batches.pusher import only_pusher, waiting_for_pushes
 from deferred.batches.redirect import Redirected
-from deferred.errors import PushRunning
+from deferred.errors import BothDestinations, PushRunning
 from deferred.parked import error_queue
+from deferred.pushing.push import destinations
 from deferred.queues import covered
-from groups.level import push_everywhere
+from groups.level import push, push_everywhere
 from groups.switch_commit import commit
 from groups.switch_given import Switch, look
 from masters import registration
@@ -136,7 +137,12 @@ def _switch_patiently(given: Switch, since: str) -> tuple[Redirected, str | None
                 continue  # a push came in between
             if why is None and answered is None:
                 why = f"pushes to {given.group.master} come all the time"
-            return commit(given, since if why is None else None, answered), why
+            try:
+                return commit(given, since if why is None else None, answered), why
+            except BothDestinations:
+                if why is not None or not left:
+                    raise
+                # One was made between the pushes to the two of them.
     raise AssertionError("unreachable")
 
 
@@ -153,10 +159,21 @@ def _level(given: Switch) -> str | None:
             identity.confirm(connection, given.group.master)
         push_everywhere(given.site, given.replicated.names)
         refresh(given.site, given.group.name)
+        _bring_rest(given)
         push_everywhere(given.site, given.replicated.names)
         return _parked(given)
     except SnaptideError as error:
         return error.message
+
+
+def _bring_rest(given: Switch) -> None:
+    """Push other snapshots' part of what the former master has answered.
+
+    If that cannot be, and there is such a part, the switch is refused.
+    """
+    if given.new.name in destinations(given.site):
+        with suppress(SnaptideError):
+            push(given.site, given.new.name)
 
 
 def _parked(given: Switch) -> str | None:

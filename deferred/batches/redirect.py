@@ -30,7 +30,7 @@ from deferred.catalog import queue as queue_catalog
 from deferred.errors import BothDestinations, CallsQueued
 from deferred.queues import define
 from deferred.queues.group_queue import note_forgotten
-from deferred.queues.queue import Queue
+from deferred.queues.queue import Queue, call_numbers
 from sites import transport, triggers
 from sites.catalog import SCHEMA
 from sites.identity import Identity
@@ -142,9 +142,12 @@ def redirect(
         settled: of a transaction: it is there, or is on its way there.
 
     Raises:
-        BothDestinations: a transaction has gone to the new one for other snapshots.
+        BothDestinations: a transaction has gone to the new one for other snapshots,
+            or has come there by another way while they wait.
     """
     before = queues[0].destination
+    _refuse_split(connection, queues, to.name, at, settled)
+    _undo_windows(connection, queues, to.name)
     count = _settle(connection, queues, to.name, settled)
     left = _left(connection, queues, to.name, settled)
     numbers = [one.id for one in queues]
@@ -170,6 +173,54 @@ def redirect(
 
 def _xids(queues: Sequence[Queue]) -> sa.CompoundSelect[Any]:
     return sa.union(*(select(one.sql().c.xid) for one in queues))
+
+
+def _refuse_split(
+    connection: Connection,
+    queues: Sequence[Queue],
+    to: str,
+    at: Marker,
+    settled: ColumnElement[bool],
+) -> None:
+    """Make sure that all of what is settled is there, not these queues' part alone.
+
+    A transaction is delivered as a whole: the rest would not be sent, or all of it.
+    """
+    made = deferred_transaction.c
+    rest = sa.union_all(*call_numbers(connection, to)).subquery()
+    in_batch = sa.exists().where(
+        delivery.c.destination == to,
+        delivery.c.xid == made.xid,
+        delivery.c.batch.is_not(None),
+    )
+    split = connection.scalar(
+        select(func.count())
+        .select_from(deferred_transaction)
+        .where(
+            made.xid.in_(_xids(queues)),
+            settled,
+            sa.or_(made.xid.in_(select(rest.c.xid)), in_batch),
+            sa.not_(answered_by(to, at)),
+        )
+    )
+    if split:
+        raise BothDestinations(
+            f"{split} transactions have come to {to}, and wait for it for other "
+            f"snapshots: push to {to} first.",
+            destination=to,
+            transactions=split,
+        )
+
+
+def _undo_windows(connection: Connection, queues: Sequence[Queue], to: str) -> None:
+    """Have what is in a window, and no batch yet, get its place with all its calls."""
+    connection.execute(
+        sa.delete(delivery).where(
+            delivery.c.destination == to,
+            delivery.c.batch.is_(None),
+            delivery.c.xid.in_(_xids(queues)),
+        )
+    )
 
 
 def _settle(

@@ -1,0 +1,124 @@
+"""A transaction changed snapshots of two masters, and those of one are switched."""
+
+from collections.abc import Callable
+
+import pytest
+
+import deferred
+import groups
+import masters
+import snapshots
+from deferred.batches import marker
+from deferred.batches.cut import next_batch
+from deferred.errors import BothDestinations
+from sites import Directory, Site, identity
+from tests.grouped import (
+    assert_masters_equal,
+    found_group,
+    push_all,
+    push_among,
+    without,
+)
+from tests.linked_table import rows, run
+from tests.stories import assert_equal_to_master, refresh
+
+pytestmark = pytest.mark.usefixtures("spark")
+
+ADD = "UPDATE orders SET qty = qty + {} WHERE id = 1"
+ADD_PARTS = "UPDATE parts SET qty = qty + {} WHERE id = 1"
+
+
+@pytest.fixture
+def world(make_sites: Callable[..., Directory]) -> Directory:
+    """Orders are a snapshot of hq, which replicates with lax; parts are one of lax."""
+    sites = make_sites("hq", "lax", "jfk")
+    found_group(sites, "hq", "lax")
+    for name in ("hq", "lax"):
+        masters.create_snapshot_log(sites[name], "orders")
+    run(sites["hq"], "INSERT INTO orders (id, qty) VALUES (1, 0)")
+    deferred.push(sites["hq"], "lax")
+    run(
+        sites["lax"],
+        "CREATE TABLE parts (id int PRIMARY KEY, qty int)",
+        "INSERT INTO parts VALUES (1, 0)",
+    )
+    masters.create_snapshot_log(sites["lax"], "parts")
+    for table, master in (("orders", "hq"), ("parts", "lax")):
+        snapshots.create(sites["jfk"], table, master=master, updatable=True)
+        refresh(sites["jfk"], table)
+    # From then on batches to lax are numbered from where it stands.
+    run(sites["jfk"], ADD_PARTS.format(100))
+    deferred.push(sites["jfk"], "lax")
+    return sites
+
+
+def at_master(site: Site) -> tuple[object, object]:
+    """The quantities of the one order, and of the one part."""
+    return rows(site)[0][2], rows(site, "parts")[0][1]
+
+
+def test_its_other_part_is_brought_before(world: Directory) -> None:
+    jfk = world["jfk"]
+    run(jfk, ADD.format(1), ADD_PARTS.format(7))
+    deferred.push(jfk, "hq")
+    assert groups.switch_master(jfk, "orders", to="lax").next_refresh == "fast"
+    run(jfk, ADD.format(10), ADD_PARTS.format(70))
+    push_all(world)
+    assert at_master(world["lax"]) == (11, 177)
+    assert_masters_equal(world, "hq", "lax")
+    snapshots.refresh(jfk, "orders")
+    snapshots.refresh(jfk, "parts")
+    assert at_master(jfk) == (11, 177)
+
+
+@pytest.mark.parametrize("cut", [False, True], ids=["queued", "cut"])
+def test_without_the_former_master_its_other_part_is_asked_for(
+    world: Directory, cut: bool
+) -> None:
+    """It came to the new one through the former one, which is gone."""
+    jfk = world["jfk"]
+    run(jfk, ADD.format(1), ADD_PARTS.format(7))
+    deferred.push(jfk, "hq")
+    deferred.push(world["hq"], "lax")
+    if cut:
+        assert cut_batch(world, calls=100) == 2
+    with without(world, "hq") as left:
+        with pytest.raises(BothDestinations, match="push to lax first"):
+            groups.switch_master(left["jfk"], "orders", to="lax")
+        deferred.push(left["jfk"], "lax")
+        assert groups.switch_master(left["jfk"], "orders", to="lax").settled == 1
+        push_among(left, "jfk", "lax")
+        assert at_master(left["lax"]) == (1, 107)
+    push_all(world)
+    snapshots.refresh(jfk, "orders")
+    snapshots.refresh(jfk, "parts")
+    assert_masters_equal(world, "hq", "lax")
+    assert_equal_to_master(jfk)
+
+
+def cut_batch(world: Directory, calls: int) -> int:
+    """Cut the next batch to lax, as a push that dies then; says its number."""
+    with world["jfk"].begin() as origin, world["lax"].connect() as target:
+        at = marker.read(target, identity.read(origin).site_id)
+        batch = next_batch(origin, "lax", at, calls)
+        assert batch is not None
+        return batch.number
+
+
+def test_what_no_batch_has_yet_gets_its_place_by_all_its_calls(
+    world: Directory,
+) -> None:
+    """It was in a window to the new master, for the other snapshot alone."""
+    jfk = world["jfk"]
+    run(jfk, ADD_PARTS.format(7))
+    run(jfk, ADD_PARTS.format(70), ADD.format(1))
+    cut_batch(world, calls=1)
+    with without(world, "hq") as left:
+        groups.switch_master(left["jfk"], "orders", to="lax")
+        waiting = (
+            "SELECT calls FROM snaptide.delivery"
+            " WHERE destination = 'lax' AND batch IS NULL"
+        )
+        assert run(jfk, waiting) == [(2,)]
+        push_among(left, "jfk", "lax")
+        assert at_master(left["lax"]) == (1, 177)
