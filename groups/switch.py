@@ -177,8 +177,11 @@ def _bring_rest(given: Switch) -> None:
 
 
 def _parked(given: Switch) -> str | None:
-    """Rows of which the two masters may have different values for good."""
-    for name in (given.group.master, given.new.name):
+    """Rows of which the two masters may have different values for good.
+
+    What is parked at one between them has not come to whom it would send it.
+    """
+    for name in given.replicated.names:
         with given.site.peer(name).connect() as connection:
             for table in sorted({one.master for one in given.members}):
                 count = error_queue.of_table(connection, table)

@@ -246,6 +246,18 @@ def test_master_is_told_nothing_that_is_no_more_so(
     assert registered(world["hq"]) == [("orders",)]
 
 
+def test_masters_are_not_level_while_one_between_them_has_parked_something(
+    world: Directory,
+) -> None:
+    """What bos cannot apply it sends to nobody: lax does not have it."""
+    groups.set_paths(world["hq"], GROUP, lambda names: groups.star(names, hub="bos"))
+    run(world["bos"], "UPDATE orders SET name = 'bos' WHERE id = 1")
+    run(world["hq"], "UPDATE orders SET name = 'hq' WHERE id = 1")
+    assert deferred.push(world["hq"], "bos").errors == 1
+    report = groups.switch_master(world["jfk"], "orders", to="lax")
+    assert report.why == "1 transactions of orders are parked at bos"
+
+
 def test_batch_that_is_under_way_takes_nothing_twice(
     world: Directory, moments: Moments
 ) -> None:
