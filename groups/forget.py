@@ -21,7 +21,9 @@ from sites.errors import SiteUnreachable
 def forget_master(home: Site, name: str, master: str) -> Group:
     """Take a master out of a group that does not answer, and never will.
 
-    What it has not sent on is lost, and what waits for it is not sent. Should it come
+    What it has not sent on is lost, and what waits for it is not sent. What it has
+    brought to one of the others and not to another is not brought there: compare their
+    rows, and let the one that lacks some join again. Should it come
     back, its pushes are refused: it has to join again. If this is interrupted, say it
     again.
 

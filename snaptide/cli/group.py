@@ -210,6 +210,8 @@ def forget(
     """Take out of a group a master that is gone for good.
 
     What it has not sent on is lost; should it come back, its pushes are refused.
+    What it brought to one of the others and not to another is not brought there:
+    compare their rows, and add the one that lacks some again with --copy.
 
     Example: snaptide group forget hq flights lax
     """
