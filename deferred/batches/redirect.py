@@ -32,9 +32,7 @@ from deferred.queues import define
 from deferred.queues.group_queue import note_forgotten
 from deferred.queues.queue import Queue, call_numbers
 from sites import transport, triggers
-from sites.catalog import SCHEMA
 from sites.identity import Identity
-from sites.types import Xid8
 
 #: The batch of what reached a destination by another way: before all of its own.
 BY_ANOTHER_WAY = -1
@@ -279,14 +277,8 @@ def _left(
 
 def _forget_places(connection: Connection, one: Queue) -> None:
     """Extra keys tell of batches and transactions of the former destination."""
-    assert one.extra_table is not None
-    extra = sa.table(
-        one.extra_table,
-        sa.column("batch_no", sa.BigInteger),
-        sa.column("order_no", sa.BigInteger),
-        sa.column("master_xid", Xid8()),
-        schema=SCHEMA,
-    )
+    extra = one.extra
+    assert extra is not None
     connection.execute(
         update(extra).values(batch_no=None, order_no=None, master_xid=None)
     )

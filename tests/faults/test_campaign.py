@@ -29,6 +29,7 @@ ELSEWHERE = (
     "group_join.",
     "group_forget.",
     "switch.",
+    "former.",
 )
 
 
