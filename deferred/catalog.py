@@ -292,6 +292,16 @@ former_sender = Table(
     Column("sender", Text, primary_key=True),
 )
 
+#: Replication groups that are quiet here: what touches them goes to the error queue.
+quiet_group = Table(
+    "quiet_group",
+    metadata,
+    Column("group_id", Uuid, primary_key=True),
+    Column("quiet_by", Text, nullable=False),
+    Column("since", DateTime(timezone=True), nullable=False, server_default=func.now()),
+    Column("why", Text, nullable=False),
+)
+
 #: The error queue: whole transactions that could not be applied.
 error_transaction = Table(
     "error_transaction",
@@ -321,7 +331,9 @@ error_transaction = Table(
     Column("told_at", DateTime(timezone=True)),
     Column("tellings", Integer, nullable=False, server_default=text("0")),
     UniqueConstraint("origin_id", "batch_no", "order_no"),
-    CheckConstraint("reason IN ('conflict', 'error', 'dependant')", name="reason"),
+    CheckConstraint(
+        "reason IN ('conflict', 'error', 'dependant', 'quiet')", name="reason"
+    ),
 )
 
 #: The calls of a parked transaction; values are text as the database prints them.

@@ -167,6 +167,16 @@ class WaitsForError(SnaptideError):
     hint = "Settle that one first, or retry both with --with-dependants."
 
 
+class GroupQuiet(SnaptideError):
+    """The transaction touches a group that is quiet; it waits in the error queue."""
+
+    code = "SNP-333"
+    hint = (
+        "When the cause is settled: snaptide group unquiet SITE GROUP MASTER "
+        "--only-group"
+    )
+
+
 class ProcedureNotAllowed(SnaptideError):
     """A call names something that may not run at the destination."""
 

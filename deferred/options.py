@@ -15,13 +15,16 @@ class ErrorAction(StrEnum):
     STOP = "stop"
     #: its rows in conflict are parked in the error queue, the others are applied
     SKIP_ROW = "skip_row"
+    #: it is parked, and its replication groups are quiet at the destination: what
+    #: touches them is held back there, and the rest goes on
+    QUIET_GROUP = "quiet_group"
     #: as stop, and the destination is paused at this origin
     QUIET_DATABASE = "quiet_database"
     #: as stop, and all destinations of this origin are paused
     QUIET_SERVER = "quiet_server"
 
 
-#: Those after which nothing more is pushed until somebody says so.
+#: Those after which nothing more at all is pushed until somebody says so.
 QUIET = (ErrorAction.QUIET_DATABASE, ErrorAction.QUIET_SERVER)
 
 

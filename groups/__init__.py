@@ -10,7 +10,12 @@ from groups.define import (
     remove_table,
 )
 from groups.define_paths import set_paths
-from groups.error_modes import set_error_action, set_quiet
+from groups.error_modes import (
+    quiet_group,
+    set_error_action,
+    set_quiet,
+    unquiet_group,
+)
 from groups.forget import forget_master
 from groups.group import Group, Master, Status, TargetType
 from groups.join import JoinReport, join_master
@@ -43,6 +48,7 @@ __all__ = [
     "leave_group",
     "list_groups",
     "masters_of_tables",
+    "quiet_group",
     "remove_master",
     "remove_table",
     "resume",
@@ -54,4 +60,5 @@ __all__ = [
     "suspend",
     "switch_master",
     "tree",
+    "unquiet_group",
 ]

@@ -11,6 +11,7 @@ from sqlalchemy import Connection
 
 from deferred.batches import former_sender
 from deferred.batches.arrivals import forget
+from deferred.parked import quiet
 from deferred.queues import define, group_queue
 from groups import group as groups
 from groups import guard
@@ -56,6 +57,7 @@ def leave(connection: Connection, group: Group) -> None:
         _release(connection, table)
     define.hold_back(connection, group.name, [])
     forget(connection, group.name)
+    quiet.end(connection, group.id)
     groups.forget(connection, group.name)
 
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from deferred.options import ErrorAction
+from deferred.parked import quiet as quiet_groups
+from deferred.parked.quiet import Quiet
+from deferred.parked.unquiet import Unquieted, unquiet
 from deferred.queues.backlog import set_disabled
 from groups.change import Connections, administered, change
 from groups.group import Group, changed
-from sites import Site
+from sites import Site, identity
 
 
 def set_error_action(home: Site, name: str, action: ErrorAction) -> Group:
@@ -18,8 +21,9 @@ def set_error_action(home: Site, name: str, action: ErrorAction) -> Group:
         home: the master definition site.
         action: queue parks the transaction, with those that depend on it, in the
             error queue of that master (SkipTransaction); skip_row parks its rows in
-            conflict alone; quiet_database pauses the pushes from there to that
-            master, quiet_server all pushes of the site that pushed.
+            conflict alone; quiet_group parks it and holds back, at that master, all
+            that comes for the group; quiet_database pauses the pushes from there to
+            that master, quiet_server all pushes of the site that pushed.
 
     Raises:
         NoSuchGroup, NotDefinitionSite, SiteUnreachable.
@@ -46,3 +50,39 @@ def set_quiet(home: Site, name: str, master: str, *, quiet: bool) -> list[str]:
     for sender in senders if group.tables else ():
         set_disabled(home.peer(sender), master, disabled=quiet)
     return senders
+
+
+def quiet_group(home: Site, name: str, master: str, *, why: str = "") -> Quiet:
+    """Hold back all that comes for a group at one of its masters (Ingres: QuietCDDS).
+
+    Whoever pushes it, it waits in the master's error queue, with what depends on it;
+    pushes of other groups go on. A transaction that is being applied at this moment
+    still is.
+
+    Parameters:
+        why: for others to see.
+
+    Returns:
+        Since when it is quiet, and why; as it was where it was so already.
+
+    Raises:
+        NoSuchGroup, NotDefinitionSite, NoSuchMaster, SiteUnreachable.
+    """
+    group = administered(home, name)
+    group.master(master)
+    with home.peer(master).begin() as connection:
+        identity.confirm(connection, master)
+        quiet_groups.begin(connection, [group.id], why or "by hand")
+        [found] = quiet_groups.listed(connection, group.id)
+        return found
+
+
+def unquiet_group(home: Site, name: str, master: str) -> Unquieted:
+    """Let a group go on at a master, and apply what was held back, in its order.
+
+    Raises:
+        NoSuchGroup, NotDefinitionSite, NoSuchMaster, SiteUnreachable.
+    """
+    group = administered(home, name)
+    group.master(master)
+    return unquiet(home.peer(master), group.id)

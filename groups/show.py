@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from deferred.batches.arrivals import Arrival, arrivals
+from deferred.parked import quiet
+from deferred.parked.quiet import Quiet
 from deferred.queues import group_queue
 from deferred.queues.queue import undelivered_calls
 from groups import group as groups
@@ -29,6 +31,8 @@ class MasterReport:
     waiting: dict[str, int]
     #: what has come there: of which master, and who brought it
     arrived: tuple[Arrival, ...]
+    #: since when all that comes for the group is held back there, and why
+    quiet: Quiet | None
     #: why it does not answer, or is behind the master definition site
     problem: str | None = None
 
@@ -100,6 +104,7 @@ def show_group(site: Site, name: str) -> GroupReport:
 def _master(site: Site, group: Group, name: str, target_type: str) -> MasterReport:
     version, waiting, problem = None, dict[str, int](), None
     arrived: list[Arrival] = []
+    held: list[Quiet] = []
     try:
         finish(site.peer(name))
         with site.peer(name).begin() as connection:
@@ -109,6 +114,7 @@ def _master(site: Site, group: Group, name: str, target_type: str) -> MasterRepo
             if version != group.version:
                 problem = f"knows version {version} of the group, not {group.version}"
             arrived = arrivals(connection, group.name)
+            held = quiet.listed(connection, group.id)
             if not group.master(name).joined:
                 problem = "is joining: its rows are not there yet"
             if any(one.source == name for one in arrived):
@@ -125,5 +131,6 @@ def _master(site: Site, group: Group, name: str, target_type: str) -> MasterRepo
         version=version,
         waiting=waiting,
         arrived=tuple(arrived),
+        quiet=held[0] if held else None,
         problem=problem,
     )

@@ -241,10 +241,11 @@ class PushSettings(BaseModel):
     retry_threshold: int = Field(default=_PUSH.retry_threshold, ge=0)
     #: What becomes of a transaction that cannot be applied: `queue` parks it in the
     #: error queue and goes on, `stop` leaves it queued at its site and ends the push.
-    #: `skip_row` parks its rows in conflict and applies the others; `quiet_database`
-    #: and `quiet_server` stop, and pause the destination, or all of them.
+    #: `skip_row` parks its rows in conflict and applies the others; `quiet_group`
+    #: parks it, and makes its replication groups quiet there; `quiet_database` and
+    #: `quiet_server` stop, and pause the destination, or all of them.
     error_action: Literal[
-        "queue", "stop", "skip_row", "quiet_database", "quiet_server"
+        "queue", "stop", "skip_row", "quiet_group", "quiet_database", "quiet_server"
     ] = _PUSH.error_action.value
     #: When so many of a site's transactions stand in the error queue of a destination,
     #: all pushes of the site are paused; 0 is no limit. Ingres: `-EMX`.

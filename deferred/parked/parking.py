@@ -43,7 +43,7 @@ class Parked:
     batch_no: int
     order_no: int
     start_time: datetime
-    #: conflict, error or dependant
+    #: conflict, error, dependant or quiet
     reason: str
     error_code: str
     error_message: str

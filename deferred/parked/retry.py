@@ -104,8 +104,22 @@ def retry_errors(
     reports = []
     for error_id in chosen:
         own = edits if error_ids and error_id == error_ids[0] else ()
-        reports.append(_retry_alone(master, error_id, own))
+        reports.append(retry_alone(master, error_id, own))
     return reports
+
+
+def retry_alone(master: Site, error_id: int, edits: Sequence[Edit] = ()) -> RetryReport:
+    """Retry one parked transaction, and commit it.
+
+    Raises:
+        NoSuchError, BadEdit, SiteUnreachable.
+    """
+    try:
+        with master.begin() as connection:
+            identity.confirm(connection, master.name)
+            return retry(connection, master, error_id, edits)
+    except (RetryFailed, WaitsForError) as error:
+        return RetryReport(error_id=error_id, applied=False, reason=error.message)
 
 
 def _steps(
@@ -139,15 +153,6 @@ def _steps(
         ],
         calls=procedures,
     )
-
-
-def _retry_alone(master: Site, error_id: int, edits: Sequence[Edit]) -> RetryReport:
-    try:
-        with master.begin() as connection:
-            identity.confirm(connection, master.name)
-            return retry(connection, master, error_id, edits)
-    except (RetryFailed, WaitsForError) as error:
-        return RetryReport(error_id=error_id, applied=False, reason=error.message)
 
 
 def _chosen(

@@ -16,6 +16,7 @@ from deferred.batches.batch import Waiting
 from deferred.batches.groups import Group
 from deferred.batches.shipping import Line, ship
 from deferred.errors import TransactionRefused
+from deferred.parked import quiet
 from deferred.pushing.compiled import deliver_together
 from deferred.pushing.delivery import Delivered, deliver
 from deferred.pushing.origin import Origin
@@ -76,12 +77,13 @@ def carry(line: Line, origin: Origin, group: Group, run: Run) -> bool:
 def _alone(line: Line, excluded: tuple[str, ...]) -> set[int]:
     """Transactions that cannot be compiled.
 
-    Those that call procedures; those of excluded tables, and of tables that go on to
-    other masters; and where foreign keys at the master act, those whose deletes may
-    reach rows that others of the group are about.
+    Those that call procedures; those of excluded tables, of tables that go on to
+    other masters, and of groups that are quiet there; and where foreign keys at the
+    master act, those whose deletes may reach rows that others of the group are about.
     """
     acting = references.acting(line.target, [one.table for one in line.staged])
     named = {names.parse(name) for name in excluded} | line.going_on
+    named |= quiet.tables(line.target)
     found = procedure_call.orders(line.origin, line.batch)
     for queue, staged in zip(line.queues, line.staged, strict=True):
         calls = queue.sql()

@@ -19,7 +19,7 @@ from deferred.batches import batch as batches
 from deferred.batches.groups import Group
 from deferred.batches.marker import Marker
 from deferred.batches.shipping import Line, ship
-from deferred.parked import error_queue
+from deferred.parked import error_queue, quiet
 from deferred.procedures.steps import Steps
 from deferred.pushing.delivery import Delivered, made_by, passed
 from deferred.pushing.origin import Origin
@@ -108,8 +108,12 @@ def attempt(
     """
     if any(count.get("X") for count in unit.counts):
         return Refused(transactions=work.invalid(line.target, line.staged, unit.number))
-    related = _related(line, origin, unit)
-    if related:
+    alone = Steps(units=[unit])
+    touched = [staged.table.qualified for staged in alone.changed]
+    there = quiet.in_the_way(line.target, origin.id)
+    if there.quiet and quiet.of_tables(line.target, touched):
+        return Refused()
+    if there.parked and (related := _related(line, origin, alone)):
         return Refused(transactions=related)
     try:
         outcome = apply(line.target, unit, resolving=_may_resolve(line, origin))
@@ -125,11 +129,8 @@ def attempt(
     return Delivered(resolved=outcome.resolved)
 
 
-def _related(line: Line, origin: Origin, unit: Unit) -> set[int]:
+def _related(line: Line, origin: Origin, alone: Steps) -> set[int]:
     """Transactions that share something with a parked one, which decides by itself."""
-    if not error_queue.parked(line.target, origin.id):
-        return set()
-    alone = Steps(units=[unit])
     return set(footprint.relations(line.target, origin.id, alone.changed, alone.rows))
 
 

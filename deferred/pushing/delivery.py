@@ -15,6 +15,7 @@ from deferred.batches.footprint import Relation
 from deferred.batches.marker import Marker
 from deferred.errors import (
     DestinationQuiet,
+    GroupQuiet,
     ProcedureFailed,
     ProcedureNotAllowed,
     TransactionRefused,
@@ -22,11 +23,12 @@ from deferred.errors import (
     WaitsForError,
 )
 from deferred.options import QUIET, ErrorAction
-from deferred.parked import error_queue, skipped
+from deferred.parked import error_queue, quiet, skipped
 from deferred.parked.parking import Parked, park
 from deferred.procedures.steps import Steps, apply
 from deferred.pushing import twice
 from deferred.pushing.origin import Origin
+from deferred.pushing.quieting import make_quiet
 from masters import table_rules
 from masters.apply import Outcome, Unit
 from masters.detect import Made
@@ -45,13 +47,15 @@ class Delivered:
     resolved: int = 0
     #: number in the error queue, when it was parked
     error_id: int | None = None
+    #: it was parked for nothing but that its group is quiet
+    held: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Failed:
     """Why a transaction was not applied, as the error queue will tell it."""
 
-    #: conflict, error or dependant
+    #: conflict, error, dependant or quiet
     reason: str
     code: str
     message: str
@@ -100,7 +104,9 @@ def deliver(
     if isinstance(answer, Outcome):
         delivered = Delivered(resolved=answer.resolved)
     else:
-        action = origin.action(_tables(steps), on_error)
+        held = answer.reason == quiet.REASON
+        asked = origin.action(_tables(steps), on_error)
+        action = ErrorAction.QUEUE if held else asked
         if action is ErrorAction.STOP or action in QUIET:
             if looked is not None:
                 looked.rollback()  # it has not come
@@ -110,7 +116,9 @@ def deliver(
             aside, resolved, answer = _skip(connection, origin, steps, answer)
         parked = _facts(origin, batch, transaction, answer, sources)
         error_id = park(connection, parked, aside, answer.conflicts)
-        delivered = Delivered(error_id=error_id, resolved=resolved)
+        if action is ErrorAction.QUIET_GROUP and answer.reason != "dependant":
+            make_quiet(connection, origin, parked, _tables(steps), on_error)
+        delivered = Delivered(error_id=error_id, resolved=resolved, held=held)
     if looked is not None:
         looked.commit()
     faults.point("push.after_apply")
@@ -179,8 +187,18 @@ def _answer(
     Parameters:
         sure: it has certainly not come before; else no rule may settle a conflict.
     """
-    relation = _dependence(connection, origin, steps)
+    there = quiet.in_the_way(connection, origin.id)
+    relation = footprint.NOTHING
+    if there.parked:
+        relation = _dependence(connection, origin, steps)
     waits_for = relation.error_ids
+    if held := quiet.of_tables(connection, _tables(steps)) if there.quiet else []:
+        return _Failed(
+            reason=quiet.REASON,
+            code=GroupQuiet.code,
+            message=" ".join(map(quiet.told, held)),
+            waits_for=waits_for,
+        )
     if relation.certain:
         return _Failed(
             reason="dependant",
@@ -236,6 +254,8 @@ def _applied(
 def _dependence(connection: Connection, origin: Origin, steps: Steps) -> Relation:
     """Parked transactions that this one may depend on, and whether it surely does.
 
+    Asked where some are parked.
+
     It does when it starts from what a parked call would have made, or deletes
     a row that a parked call refers to; otherwise the master's rows decide. Where
     old values are not sent, nobody knows what it starts from.
@@ -244,8 +264,6 @@ def _dependence(connection: Connection, origin: Origin, steps: Steps) -> Relatio
     waits for all that are parked; and a parked one that calls some may be the reason
     for whatever a later one meets.
     """
-    if not error_queue.parked(connection, origin.id):
-        return footprint.NOTHING
     unknown = error_queue.with_procedures(connection, origin.id)
     if steps.calls:
         everything = error_queue.numbers(connection, origin.id)

@@ -29,7 +29,7 @@ from deferred.errors import (
     TooManyErrors,
 )
 from deferred.options import ErrorAction, Options
-from deferred.parked import error_queue, notification
+from deferred.parked import notification, quiet
 from deferred.pushing import carry, streams
 from deferred.pushing.origin import Origin
 from deferred.pushing.run import Progress, Run
@@ -59,6 +59,8 @@ class PushReport:
     #: transactions parked in the destination's error queue
     errors: int = 0
     error_ids: tuple[int, ...] = ()
+    #: parked there only because a group of theirs is quiet; not among the errors
+    held_back: int = 0
     conflicts_resolved: int = 0
     seconds: float = 0.0
     #: another pusher was at work, so this one did nothing
@@ -123,6 +125,7 @@ def push(
         calls=run.calls,
         errors=len(run.error_ids),
         error_ids=tuple(run.error_ids),
+        held_back=run.held_back,
         conflicts_resolved=run.resolved,
         seconds=time.monotonic() - run.began,
         another_pusher=not alone,
@@ -145,7 +148,7 @@ def _push(origin: Connection, site: Site, me: Identity, name: str, run: Run) -> 
         who = Origin(id=me.site_id, name=site.name, master=name)
         wanted = run.options.parallelism if run.options.parallel else 0
         if run.options.error_limit:
-            run.parked = error_queue.parked(target, who.id)
+            run.parked = quiet.others_parked(target, who.id)
             target.rollback()
         with streams.opened(site, site.peer(name), wanted) as pairs:
             _push_all(Ends(origin=origin, target=target, pairs=pairs), who, run)

@@ -32,6 +32,8 @@ class Run:
     #: how often users held rows since something was delivered
     held_up: int = 0
     error_ids: list[int] = field(default_factory=list)
+    #: how many were parked because their group is quiet there
+    held_back: int = 0
     #: how many the destination had parked of this site before
     parked: int = 0
     #: has both sides remember the contact; None once it has happened
@@ -50,7 +52,9 @@ class Run:
             self.transactions += transactions
             self.calls += calls
             self.resolved += delivered.resolved
-            if delivered.error_id is not None:
+            if delivered.held:
+                self.held_back += 1
+            elif delivered.error_id is not None:
                 self.error_ids.append(delivered.error_id)
         self._tell()
 

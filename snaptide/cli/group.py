@@ -10,6 +10,7 @@ from rich.table import Table
 
 import groups
 from deferred.batches.arrivals import Arrival
+from deferred.parked.quiet import told
 from groups import Group, GroupReport, TargetType
 from snaptide.cli.arguments import Json, SiteName, complete_site
 from snaptide.cli.failures import ExitCode
@@ -69,14 +70,16 @@ def list_(ctx: typer.Context, site: SiteName, json: Json = False) -> None:
 def show_(
     ctx: typer.Context, site: SiteName, group: GroupName, json: Json = False
 ) -> None:
-    """Show a group and how its masters stand; ends with 3 if one has a problem.
+    """Show a group and how its masters stand.
+
+    Ends with 3 if one has a problem, or the group is quiet there.
 
     Example: snaptide group show hq flights
     """
     program = Program.of(ctx)
     report = groups.show_group(program.site(site), group)
     show(program, report, lambda: _masters(report))
-    if any(one.problem for one in report.masters):
+    if any(one.problem or one.quiet for one in report.masters):
         raise typer.Exit(ExitCode.ATTENTION)
 
 
@@ -288,7 +291,7 @@ def _masters(report: GroupReport) -> Table:
             one.target_type,
             [f"{calls} for {to}" for to, calls in one.waiting.items() if calls],
             [_brought(arrival) for arrival in one.arrived],
-            one.problem or "",
+            one.problem or (told(one.quiet) if one.quiet else ""),
         )
         for one in report.masters
     ]

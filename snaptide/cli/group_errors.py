@@ -11,9 +11,15 @@ import typer
 import groups
 from deferred.options import ErrorAction
 from snaptide.cli.arguments import Json, SiteName
+from snaptide.cli.failures import ExitCode
 from snaptide.cli.group import GroupName, MasterName, app, listed
-from snaptide.cli.output import facts, show
+from snaptide.cli.output import facts, show, table
 from snaptide.cli.program import Program
+from snaptide.errors import BadArgument
+
+OnlyGroup = Annotated[
+    bool, typer.Option("--only-group", help="The group alone; others go on.")
+]
 
 
 class ErrorMode(StrEnum):
@@ -21,6 +27,7 @@ class ErrorMode(StrEnum):
 
     SKIP_TRANSACTION = "skip-transaction"
     SKIP_ROW = "skip-row"
+    QUIET_GROUP = "quiet-group"
     QUIET_DATABASE = "quiet-database"
     QUIET_SERVER = "quiet-server"
 
@@ -28,6 +35,7 @@ class ErrorMode(StrEnum):
 _ACTIONS = {
     ErrorMode.SKIP_TRANSACTION: ErrorAction.QUEUE,
     ErrorMode.SKIP_ROW: ErrorAction.SKIP_ROW,
+    ErrorMode.QUIET_GROUP: ErrorAction.QUIET_GROUP,
     ErrorMode.QUIET_DATABASE: ErrorAction.QUIET_DATABASE,
     ErrorMode.QUIET_SERVER: ErrorAction.QUIET_SERVER,
 }
@@ -53,8 +61,9 @@ def error_mode(
     """Choose what becomes of a transaction that a master cannot apply.
 
     skip-transaction parks it, with those that depend on it, in the error queue there;
-    skip-row parks its rows in conflict, and applies the others; quiet-database pauses
-    the pushes to that master, quiet-server all pushes of the site that pushed.
+    skip-row parks its rows in conflict, and applies the others; quiet-group parks it,
+    and holds back all that comes for the group there; quiet-database pauses the pushes
+    to that master, quiet-server all pushes of the site that pushed.
 
     Example: snaptide group error-mode hq airline skip-row
     """
@@ -69,12 +78,26 @@ def quiet(
     site: SiteName,
     group: GroupName,
     master: MasterName,
+    only_group: OnlyGroup = False,
+    why: Annotated[
+        str, typer.Option(help="With --only-group: for others to see.")
+    ] = "",
     json: Json = False,
 ) -> None:
     """Pause all pushes of a group's masters to one of them.
 
-    Example: snaptide group quiet hq airline lax
+    With --only-group other groups go on: what comes for this one, from anywhere, waits
+    in the error queue there, with what depends on it.
+
+    Example: snaptide group quiet hq airline lax --only-group
     """
+    if only_group:
+        program = Program.of(ctx)
+        found = groups.quiet_group(program.site(site), group, master, why=why)
+        show(program, found, lambda: facts(found))
+        return
+    if why:
+        raise BadArgument("--why goes with --only-group.")
     _set(ctx, site, group, master, quiet=True)
 
 
@@ -84,13 +107,26 @@ def unquiet(
     site: SiteName,
     group: GroupName,
     master: MasterName,
+    only_group: OnlyGroup = False,
     json: Json = False,
 ) -> None:
     """Let the pushes to a master go on.
 
-    Example: snaptide group unquiet hq airline lax
+    With --only-group what was held back for the group is applied, in its order; ends
+    with 3 if some of it cannot be.
+
+    Example: snaptide group unquiet hq airline lax --only-group
     """
-    _set(ctx, site, group, master, quiet=False)
+    if not only_group:
+        _set(ctx, site, group, master, quiet=False)
+        return
+    program = Program.of(ctx)
+    report = groups.unquiet_group(program.site(site), group, master)
+    rows = [(one.error_id, one.reason) for one in report.left]
+    title = f"{group} at {report.master}: {report.applied} applied"
+    show(program, report, lambda: table(["left", "why"], rows, title))
+    if report.left:
+        raise typer.Exit(ExitCode.ATTENTION)
 
 
 def _set(

@@ -141,5 +141,12 @@ def _row(report: deferred.PushReport) -> tuple[object, ...]:
         report.conflicts_resolved,
         report.errors,
         report.seconds,
-        "another push is at work" if report.another_pusher else "",
+        _note(report),
     )
+
+
+def _note(report: deferred.PushReport) -> str:
+    if report.another_pusher:
+        return "another push is at work"
+    held = report.held_back
+    return f"{held} held back: their group is quiet there" if held else ""

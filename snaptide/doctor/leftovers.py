@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from sqlalchemy import Connection, func, select, text
 
 from deferred.catalog import destination, error_transaction, schedule
+from deferred.parked import quiet
+from groups.catalog import replication_group
 from snapshots import catalog as snapshots
 from snaptide.doctor.finding import Finding, Severity
 
@@ -35,6 +37,7 @@ def check(connection: Connection, site: str) -> Iterator[Finding]:
     yield from _destinations(connection, site)
     yield from _schedules(connection, site)
     yield from _groups(connection, site)
+    yield from _quiet(connection, site)
     yield from _parked(connection, site)
 
 
@@ -83,6 +86,21 @@ def _groups(connection: Connection, site: str) -> Iterator[Finding]:
             f"refresh group {row.name}",
             f"The last refresh failed: {row.last_error}",
             f"snaptide refresh {site} {row.name}",
+        )
+
+
+def _quiet(connection: Connection, site: str) -> Iterator[Finding]:
+    known = {row.id: row for row in connection.execute(select(replication_group))}
+    for one in quiet.listed(connection):
+        group = known.get(one.group_id)
+        if group is None:
+            continue
+        yield _warning(
+            site,
+            f"group {group.name}",
+            f"{quiet.told(one)} What comes for it waits in the error queue.",
+            f"snaptide group unquiet {group.definition_site} {group.name} {site}"
+            " --only-group",
         )
 
 

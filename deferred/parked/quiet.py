@@ -1,0 +1,178 @@
+"""Quiet groups: what comes for their tables waits in the error queue (QuietCDDS).
+
+One queue goes to a destination in one order, with one marker, so nothing of it can
+be held back where it was made. It is held back at the destination instead, with
+what depends on it; everything else goes on.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import Connection, func, select
+from sqlalchemy.dialects.postgresql import insert
+
+from deferred.catalog import error_call, error_transaction, quiet_group
+from masters.catalog import group_schema
+from sites import QualifiedName
+
+#: Why a transaction of a quiet group is parked.
+REASON = "quiet"
+
+
+_ALL = select(quiet_group).order_by(quiet_group.c.group_id)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quiet:
+    """A replication group that is quiet at a master."""
+
+    group_id: uuid.UUID
+    by: str
+    since: datetime
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InTheWay:
+    """What a transaction has to be held against before it is applied."""
+
+    #: whether transactions of its origin are parked
+    parked: bool
+    #: whether a group is quiet
+    quiet: bool
+
+
+def in_the_way(connection: Connection, origin_id: uuid.UUID) -> InTheWay:
+    """Whether transactions of an origin are parked here, and any group is quiet."""
+    of_origin = error_transaction.c.origin_id == origin_id
+    parked, quiet = connection.execute(
+        select(
+            sa.exists().where(of_origin),
+            select(quiet_group).exists(),
+        )
+    ).one()
+    return InTheWay(parked=parked, quiet=quiet)
+
+
+def begin(
+    connection: Connection, groups: Iterable[uuid.UUID], why: str, by: str | None = None
+) -> None:
+    """Make groups quiet here; one that is so already stays as it is.
+
+    Parameters:
+        by: who wants it; the user of the database by default.
+    """
+    for group in groups:
+        connection.execute(
+            insert(quiet_group)
+            .values(
+                group_id=group,
+                why=why,
+                quiet_by=by or func.session_user(),
+            )
+            .on_conflict_do_nothing()
+        )
+
+
+def end(connection: Connection, group: uuid.UUID) -> bool:
+    """Let a group be quiet no more; waits for those who park a transaction of it.
+
+    Returns:
+        Whether it was quiet.
+    """
+    mine = quiet_group.c.group_id == group
+    return connection.execute(sa.delete(quiet_group).where(mine)).rowcount == 1
+
+
+def listed(connection: Connection, group: uuid.UUID | None = None) -> list[Quiet]:
+    """The groups that are quiet here, or one if it is."""
+    mine = quiet_group.c.group_id == group
+    return _read(connection, _ALL if group is None else _ALL.where(mine))
+
+
+def told(one: Quiet) -> str:
+    """What people are told of it."""
+    return f"The group is quiet since {one.since:%F %T%z}: {one.why}"
+
+
+def of_tables(connection: Connection, tables: Collection[QualifiedName]) -> list[Quiet]:
+    """The quiet groups that some tables are in; they stay quiet until the commit.
+
+    So what is parked for them is there when `end` goes on.
+    """
+    mine = quiet_group.c.group_id.in_(groups(connection, tables))
+    kept = _ALL.where(mine).with_for_update(read=True, key_share=True)
+    return _read(connection, kept)
+
+
+def groups(connection: Connection, tables: Collection[QualifiedName]) -> set[uuid.UUID]:
+    """The replication groups here that some tables are in."""
+    at = group_schema.c
+    named = [(table.schema, table.name) for table in tables]
+    return set(
+        connection.scalars(
+            select(at.group_id).where(
+                sa.tuple_(at.table_schema, at.table_name).in_(named)
+            )
+        )
+    )
+
+
+def tables(connection: Connection) -> set[QualifiedName]:
+    """The tables of groups that are quiet here."""
+    at = group_schema.c
+    rows = connection.execute(
+        select(at.table_schema, at.table_name).join(
+            quiet_group, quiet_group.c.group_id == at.group_id
+        )
+    )
+    return {QualifiedName(*row) for row in rows}
+
+
+def others_parked(connection: Connection, origin_id: uuid.UUID) -> int:
+    """How many of an origin are parked for more than that a group is quiet."""
+    at = error_transaction.c
+    counted = select(func.count()).where(at.origin_id == origin_id, at.reason != REASON)
+    return connection.scalar(counted) or 0
+
+
+def waiting(connection: Connection) -> list[int]:
+    """The numbers of transactions that were parked so, and wait for no quiet group.
+
+    In the order in which they came.
+    """
+    at, call = group_schema.c, error_call.c
+    still = (
+        select(call.error_id)
+        .join(
+            group_schema,
+            sa.and_(
+                at.table_schema == call.target_schema,
+                at.table_name == call.target_table,
+            ),
+        )
+        .join(quiet_group, quiet_group.c.group_id == at.group_id)
+    )
+    number = error_transaction.c.id
+    wanted = select(number).where(
+        error_transaction.c.reason == REASON, number.not_in(still)
+    )
+    return list(connection.scalars(wanted.order_by(number)))
+
+
+def _read(connection: Connection, wanted: sa.Select[*tuple[Any, ...]]) -> list[Quiet]:
+    return [
+        Quiet(
+            group_id=row.group_id,
+            by=row.quiet_by,
+            since=row.since,
+            why=row.why,
+        )
+        for row in connection.execute(wanted)
+    ]

@@ -1,0 +1,98 @@
+"""Letting a quiet group go on: what was held back is applied, in its order."""
+
+from __future__ import annotations
+
+import uuid
+from contextlib import suppress
+from dataclasses import dataclass
+
+import sqlalchemy as sa
+
+from deferred.catalog import error_transaction
+from deferred.errors import NoSuchError, RetryFailed, WaitsForError
+from deferred.parked import error_queue, quiet
+from deferred.parked.retry import RetryReport, retry_alone
+from sites import Site, identity
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unquieted:
+    """What became of the transactions that were held back for a group."""
+
+    master: str
+    #: False where it was not quiet
+    was_quiet: bool
+    applied: int
+    #: those that stay parked, and why; also those that wait for them
+    left: tuple[RetryReport, ...]
+
+
+def unquiet(master: Site, group: uuid.UUID) -> Unquieted:
+    """Let a group be quiet no more, and apply what was held back for it.
+
+    Each transaction is retried by itself, in the order in which they came, with those
+    that depend on it. What touches another quiet group stays for that one. Said again
+    after it was cut off, it goes on.
+
+    Raises:
+        SiteUnreachable.
+    """
+    with master.begin() as connection:
+        identity.confirm(connection, master.name)
+        was_quiet = quiet.end(connection, group)
+    applied = 0
+    while True:
+        # What a push brings meanwhile depends on them, or is applied by itself.
+        reports = _retried(master, _ready(master))
+        done = sum(report.applied for report in reports)
+        applied += done
+        if not done:
+            break
+    left = tuple(reports)
+    _note_failures(master, left)
+    return Unquieted(
+        master=master.name,
+        was_quiet=was_quiet,
+        applied=applied,
+        left=left,
+    )
+
+
+def _ready(master: Site) -> list[int]:
+    """What was held back, and what depends on it, near and far, in order."""
+    with master.begin() as connection:
+        wanted = set(quiet.waiting(connection))
+    if wanted:
+        for error in sorted(error_queue.list_errors(master), key=lambda e: e.id):
+            if error.reason == "dependant" and wanted & set(error.waits_for):
+                wanted.add(error.id)
+    return sorted(wanted)
+
+
+def _retried(master: Site, error_ids: list[int]) -> list[RetryReport]:
+    """Retry each by itself; what somebody else has settled meanwhile is left out."""
+    reports = []
+    for error_id in error_ids:
+        with suppress(NoSuchError):
+            reports.append(retry_alone(master, error_id))
+    return reports
+
+
+def _note_failures(master: Site, left: tuple[RetryReport, ...]) -> None:
+    """Have the error queue say why one is parked now that no group is quiet."""
+    parked = error_transaction.alias()
+    at = error_transaction.c
+    waits = sa.exists().where(parked.c.id == sa.any_(at.waits_for))
+    with master.begin() as connection:
+        for report in left:
+            connection.execute(
+                sa.update(error_transaction)
+                .where(at.id == report.error_id, at.reason == quiet.REASON)
+                .values(
+                    reason=sa.case((waits, "dependant"), else_="error"),
+                    error_code=sa.case(
+                        (waits, WaitsForError.code), else_=RetryFailed.code
+                    ),
+                    error_message=report.reason,
+                )
+            )

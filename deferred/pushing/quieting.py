@@ -1,0 +1,35 @@
+"""Groups that become quiet because a transaction could not be applied."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from sqlalchemy import Connection
+
+from deferred.options import ErrorAction
+from deferred.parked import quiet
+from deferred.parked.parking import Parked
+from deferred.pushing.origin import Origin
+from sites import QualifiedName
+
+
+def make_quiet(
+    connection: Connection,
+    origin: Origin,
+    parked: Parked,
+    tables: Iterable[QualifiedName],
+    asked: ErrorAction,
+) -> None:
+    """Make the groups quiet that want it when a transaction of theirs fails."""
+    wanted = [
+        table
+        for table in tables
+        if origin.action([table], asked) is ErrorAction.QUIET_GROUP
+    ]
+    why = f"Transaction {parked.origin_transaction} of {parked.origin} was parked:"
+    quiet.begin(
+        connection,
+        quiet.groups(connection, wanted),
+        f"{why} {parked.error_message}",
+        by=f"the push of {origin.name}",
+    )
