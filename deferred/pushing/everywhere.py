@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
@@ -36,6 +37,7 @@ def push_all(
     names: Sequence[str] | None = None,
     *,
     shown: Callable[[str], AbstractContextManager[Progress | None]] | None = None,
+    stop: Callable[[], bool] | None = None,
     **options: Any,
 ) -> Pushes:
     """Push to each destination; one that is away or slow keeps no other waiting.
@@ -45,22 +47,34 @@ def push_all(
         names: the destinations; all when not given.
         shown: gives, for the time of the push to a destination, what is told how
             far it has come.
+        stop: where it returns True, each push ends between two commits.
         **options: as `push` has them.
 
     Raises:
         SiteUnreachable, SiteChanged: the origin itself; nothing was pushed.
+        KeyboardInterrupt: each push has ended, after what it committed last.
     """
+    interrupted = threading.Event()
+
+    def over() -> bool:
+        return interrupted.is_set() or (stop is not None and stop())
 
     def one(name: str) -> PushReport | SnaptideError:
         try:
             with shown(name) if shown else nullcontext() as progress:
-                return push(site, name, progress=progress, **options)
+                return push(site, name, progress=progress, stop=over, **options)
         except SnaptideError as error:
             return error
 
     chosen = destinations(site) if names is None else list(names)
-    with ThreadPoolExecutor(max_workers=MOST, thread_name_prefix="push") as pool:
-        ended = list(pool.map(one, chosen))
+    if len(chosen) == 1:
+        ended = [one(chosen[0])]  # where an interrupt reaches it at once
+    else:
+        with ThreadPoolExecutor(max_workers=MOST, thread_name_prefix="push") as pool:
+            try:
+                ended = list(pool.map(one, chosen))
+            finally:
+                interrupted.set()
     return Pushes(
         reports=tuple(e for e in ended if isinstance(e, PushReport)),
         errors=tuple(e for e in ended if isinstance(e, SnaptideError)),

@@ -23,6 +23,8 @@ class Run:
 
     options: Options
     progress: Progress | None = None
+    #: whether somebody wants it to end
+    stop: Callable[[], bool] | None = None
     began: float = field(default_factory=time.monotonic)
     transactions: int = 0
     calls: int = 0
@@ -103,6 +105,7 @@ class Run:
         return (
             (options.stop_on_error and bool(self.error_ids))
             or self.too_many_errors
+            or (self.stop is not None and self.stop())
             or (left is not None and left <= uncommitted)
             or 0 < options.execution_seconds <= time.monotonic() - self.began
         )

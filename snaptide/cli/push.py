@@ -17,6 +17,7 @@ from snaptide.cli.program import Program
 from snaptide.cli.progress import working
 from snaptide.cli.queued import hand_over
 from snaptide.errors import BadArgument
+from snaptide.interrupt import interruptible
 
 COLUMNS = ["to", "transactions", "calls", "resolved", "parked", "seconds", ""]
 
@@ -105,8 +106,8 @@ def push(
         return
     chosen = program.site(site)
     names = [destination] if destination else None
-    with working(program, chosen, "push") as shown:
-        pushes = deferred.push_all(chosen, names, shown=shown, **options)
+    with working(program, chosen, "push") as shown, interruptible() as stop:
+        pushes = deferred.push_all(chosen, names, shown=shown, stop=stop, **options)
     reports = pushes.reports
     if reports or not pushes.errors:
         show(program, reports, lambda: table(COLUMNS, map(_row, reports)))

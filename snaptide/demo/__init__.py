@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import os
-import signal
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
-from types import FrameType
 
 from snaptide.demo import farewell, place, story
 from snaptide.demo.screen import Screen
 from snaptide.demo.world import World
+from snaptide.interrupt import interruptible
 
 __all__ = ["run", "stop"]
 
@@ -34,12 +32,12 @@ def run(*, keep: bool = False, folder: Path | None = None) -> int:
     """
     home = place.choose(folder)
     screen = Screen()
-    with _terminated_as_interrupted():
+    with interruptible() as interrupted:
         stop(folder=home)
         place.claim(home)
         world = World(home, screen)
         try:
-            _tell(world)
+            _tell(world, interrupted)
         except KeyboardInterrupt:
             world.stop()
             screen.say(f"Interrupted; everything is stopped. Logs: {home}")
@@ -71,9 +69,9 @@ def stop(*, folder: Path | None = None) -> bool:
     return True
 
 
-def _tell(world: World) -> None:
+def _tell(world: World, interrupted: Callable[[], bool]) -> None:
     started, before = time.monotonic(), os.times()
-    taken = story.tell(world)
+    taken = story.tell(world, interrupted)
     world.screen.headline("Done")
     world.screen.table(["step", "seconds"], taken)
     mine = os.times()
@@ -82,17 +80,3 @@ def _tell(world: World) -> None:
         f"{seconds:.1f} s in all; this process used"
         f" {mine.user - before.user:.1f} s of processor time."
     )
-
-
-@contextmanager
-def _terminated_as_interrupted() -> Iterator[None]:
-    """Let SIGTERM end the demo as Ctrl-C does: everything is stopped."""
-
-    def interrupt(signum: int, frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGTERM, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)

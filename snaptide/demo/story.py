@@ -50,8 +50,11 @@ class TimeIsUp(BaseException):
     """A step took longer than it may; nothing on the way may catch this."""
 
 
-def tell(world: World) -> list[tuple[str, float]]:
+def tell(world: World, interrupted: Callable[[], bool]) -> list[tuple[str, float]]:
     """Go through all steps.
+
+    Parameters:
+        interrupted: asked after each step whether somebody wants it to end.
 
     Returns:
         The title of each step, and its seconds.
@@ -72,6 +75,8 @@ def tell(world: World) -> list[tuple[str, float]]:
             raise DemoFailed(
                 f"Step {title} failed.", hint=f"Logs are kept in {world.folder}."
             ) from error
+        if interrupted():
+            raise KeyboardInterrupt
         taken.append((title, time.monotonic() - started))
         world.screen.seconds(taken[-1][1])
     return taken
