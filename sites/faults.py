@@ -1,15 +1,16 @@
 """Named points at which a test can make Snaptide die, fail or stall.
 
 `SNAPTIDE_FAULT="push.after_apply:kill"` kills the process the first time it
-gets there; `:error` raises, `:sleep=5` waits, and a last `:3` means the third
-time. Several are separated by commas. Unset, a point costs a dictionary look-up.
+gets there; `:error` raises, `:stop` lets it stand still until it is sent SIGCONT,
+and a last `:3` means the third time. Several are separated by commas. Unset, a
+point costs a dictionary look-up.
 """
 
 from __future__ import annotations
 
 import os
 import signal
-import time
+import threading
 from collections import Counter
 
 _hits: Counter[str] = Counter()
@@ -39,7 +40,8 @@ def point(name: str) -> None:
 def _act(name: str, action: str) -> None:
     if action == "kill":
         os.kill(os.getpid(), signal.SIGKILL)
-    elif action.startswith("sleep="):
-        time.sleep(float(action.removeprefix("sleep=")))
+    elif action == "stop":
+        # To this thread: another one, if told, would stop it some work later.
+        signal.pthread_kill(threading.get_ident(), signal.SIGSTOP)
     else:
         raise InjectedFault(name)

@@ -4,6 +4,7 @@ import signal
 from types import FrameType
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from sites import configured
 
@@ -22,7 +23,14 @@ pytest_plugins = (
     "tests.fix_tls",
     "tests.fix_worker",
     "tests.fix_world",
+    "tests.fix_worlds",
 )
+
+# How fast an example is tried says something of the machine, not of the code.
+settings.register_profile(
+    "any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("any machine")
 
 # A test gets the mark of each fixture that it uses, directly or not.
 MARKS = {

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from snaptide.embedded import PostgresServer
-from tests.fix_db import TEST_SETTINGS, new_folder
+from tests.fix_db import QUIET_SETTINGS, new_folder
 
 FILE = "clock"
 
@@ -44,7 +44,7 @@ def server_with_clock(pg_version: int) -> Iterator[PostgresServer]:
     library = Path(spec.origin).parent / "vendor/libfaketime/src/libfaketime.so.1"
     folder = new_folder("snaptide-pg-")
     Clock(folder / FILE).set(timedelta(0))
-    server = PostgresServer(folder, pg_version, settings=TEST_SETTINGS)
+    server = PostgresServer(folder, pg_version, settings=QUIET_SETTINGS)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("LD_PRELOAD", str(library))
         patch.setenv("FAKETIME_TIMESTAMP_FILE", str(folder / FILE))

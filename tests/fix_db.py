@@ -15,9 +15,18 @@ from psycopg import sql
 from snaptide.embedded import PostgresServer
 from tests.fix_secrets import watched
 
-# Killing a server does not lose what it gave to the system's cache: tests of a killed
-# server hold without it, and every CREATE DATABASE is faster.
-TEST_SETTINGS = {"fsync": "off"}
+TEST_SETTINGS = {
+    # Killing a server does not lose what it gave to the system's cache: tests of a
+    # killed server hold without it, and every CREATE DATABASE is faster.
+    "fsync": "off",
+    "full_page_writes": "off",
+    # Sessions come by the ten thousand, and each proves that it knows the password.
+    "scram_iterations": "1",
+}
+
+#: What the server does by itself, and when, is no part of a test: a transaction of
+#: autovacuum keeps a purge from rows that nobody needs.
+QUIET_SETTINGS = {**TEST_SETTINGS, "autovacuum": "off"}
 
 #: Databases come and go by the thousand, and a busy disk takes long over each.
 _MEMORY = Path("/dev/shm")
@@ -90,7 +99,7 @@ def make_database(server: PostgresServer) -> Iterator[MakeDatabase]:
     made: list[tuple[PostgresServer, str]] = []
 
     def make(label: str = "db", on: PostgresServer | None = None) -> str:
-        home, name = on or server, _random_name(label)
+        home, name = on or server, random_name(label)
         made.append((home, name))
         return home.create_database(name)
 
@@ -111,7 +120,7 @@ def template_database(server: PostgresServer) -> TemplateDatabase:
         home = on or server
         if (name, home) not in made:
             prepare(home.create_database(name))
-            _close_for_connections(home, name)
+            close_for_connections(home, name)
             made.add((name, home))
         return name
 
@@ -124,7 +133,7 @@ def clone(server: PostgresServer) -> Iterator[Clone]:
     made: list[tuple[PostgresServer, str]] = []
 
     def copy(template: str, label: str = "db", on: PostgresServer | None = None) -> str:
-        home, name = on or server, _random_name(label)
+        home, name = on or server, random_name(label)
         made.append((home, name))
         return home.create_database(name, template=template)
 
@@ -140,7 +149,7 @@ def new_folder(prefix: str) -> Path:
 
 def _running(version: int) -> Iterator[PostgresServer]:
     folder = new_folder("snaptide-pg-")
-    server = PostgresServer(folder, version, settings=TEST_SETTINGS)
+    server = PostgresServer(folder, version, settings=QUIET_SETTINGS)
     try:
         server.start()
         watched.remember(str(urlsplit(server.url()).password))
@@ -151,7 +160,7 @@ def _running(version: int) -> Iterator[PostgresServer]:
         shutil.rmtree(folder)
 
 
-def _random_name(label: str) -> str:
+def random_name(label: str) -> str:
     # Not from `random`: it is seeded anew for each test, and would repeat itself.
     return f"{label}_{secrets.token_hex(4)}"
 
@@ -162,13 +171,13 @@ def _drop(made: list[tuple[PostgresServer, str]]) -> None:
             home.drop_database(name)
 
 
-def _close_for_connections(home: PostgresServer, name: str) -> None:
+def close_for_connections(home: PostgresServer, name: str) -> None:
     """A session left in a template would make every copy fail: allow none."""
     statement = sql.SQL("ALTER DATABASE {} WITH ALLOW_CONNECTIONS false").format(
         sql.Identifier(name)
     )
     end = (
-        "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity "
+        "SELECT pg_terminate_backend(pid, 90000) FROM pg_stat_activity "
         "WHERE datname = %s"
     )
     with psycopg.connect(home.url(), autocommit=True) as connection:

@@ -15,7 +15,7 @@ from snaptide import migrate
 from snaptide.embedded import PostgresServer
 from snaptide.embedded.account import server_account
 from snaptide.embedded.binaries import postgres_binaries
-from tests.fix_db import TEST_SETTINGS, new_folder
+from tests.fix_db import QUIET_SETTINGS, new_folder
 
 
 class Home:
@@ -102,7 +102,9 @@ class Home:
         shutil.rmtree(self.folder)
 
     def _server(self, label: str) -> PostgresServer:
-        made = PostgresServer(self._named(label), self._version, settings=TEST_SETTINGS)
+        made = PostgresServer(
+            self._named(label), self._version, settings=QUIET_SETTINGS
+        )
         self._made.append(made)
         return made
 

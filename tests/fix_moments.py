@@ -1,6 +1,7 @@
 """Acting in the middle of a push or refresh that runs in the test's own process."""
 
 from collections.abc import Callable
+from importlib import import_module
 
 import pytest
 
@@ -23,6 +24,13 @@ class Moments:
         action = self._wanted.pop(point, None)
         if action is not None:
             action()
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A push ends soon where users keep their rows, and does not come again."""
+    # By its module's name: the package shows the function of the same name.
+    monkeypatch.setattr(import_module("deferred.pushing.push"), "PAUSES", (0.01,))
 
 
 @pytest.fixture

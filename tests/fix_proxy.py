@@ -101,7 +101,7 @@ class Proxy:
 
     def _join(self, client: socket.socket) -> None:
         try:
-            upstream = socket.create_connection(self._target, timeout=10)
+            upstream = socket.create_connection(self._target, timeout=90)
         except OSError:
             _reset(client)
             return

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import pytest
+import typer.testing
+from typer.main import get_command
 from typer.testing import CliRunner, Result
 
 #: Files that hold passwords because they must.
@@ -59,6 +62,8 @@ def no_password_is_shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[N
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(CliRunner, "invoke", watched_invoke)
+        # All commands are put together once, not for each that is run.
+        patch.setattr(typer.testing, "_get_command", cache(get_command))
         yield
     watched.look_through(tmp_path_factory.getbasetemp())
     assert watched.seen == [], f"passwords are shown in {watched.seen}"

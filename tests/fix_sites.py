@@ -21,11 +21,11 @@ def make_sites(
     made: list[Directory] = []
 
     def make(*names: str) -> Directory:
-        template = template_database(TEMPLATE, _prepare)
+        template = template_database(TEMPLATE, prepare_site)
         directory = Directory({name: clone(template, name) for name in names})
         made.append(directory)
         for name in names:
-            _name(directory[name])
+            name_site(directory[name])
         return directory
 
     yield make
@@ -40,13 +40,26 @@ def sites(make_sites: Callable[..., Directory]) -> Directory:
     return make_sites("hq", "jfk")
 
 
-def _prepare(url: str) -> None:
+@pytest.fixture
+def hq(sites: Directory) -> Site:
+    """The master of a test's sites."""
+    return sites["hq"]
+
+
+@pytest.fixture
+def jfk(sites: Directory) -> Site:
+    """The snapshot site among them."""
+    return sites["jfk"]
+
+
+def prepare_site(url: str) -> None:
+    """Let the database be one that sites are cloned from."""
     site = Directory({"template": url})["template"]
     migrate.upgrade(site)
     site.engine.dispose()
 
 
-def _name(site: Site) -> None:
+def name_site(site: Site) -> None:
     """A clone is another database: give it an identity of its own."""
     with site.begin() as connection:
         connection.execute(text("DELETE FROM snaptide.site_identity"))

@@ -12,11 +12,16 @@ from snapshots.spark.java import java_home as find_java_home
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# Tests compare few rows: what the second compiler costs never comes back. For the
-# sessions of workers too, which are other processes.
+#: Tests compare few rows: what the second compiler, several collectors' threads and
+#: the proof of Spark's own code cost never comes back.
+JAVA_OPTIONS = (
+    "-XX:+UnlockDiagnosticVMOptions -XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+    " -XX:-BytecodeVerificationRemote"
+)
+# For the sessions of workers too, which are other processes.
 os.environ.setdefault(
     "PYSPARK_SUBMIT_ARGS",
-    "--conf spark.driver.defaultJavaOptions=-XX:TieredStopAtLevel=1 pyspark-shell",
+    f"--conf 'spark.driver.defaultJavaOptions={JAVA_OPTIONS}' pyspark-shell",
 )
 
 
@@ -50,4 +55,4 @@ def _end_jvm() -> None:
     gateway.shutdown()
     SparkContext._gateway = SparkContext._jvm = None
     # The JVM ends when its standard input does.
-    gateway.proc.communicate(timeout=120)
+    gateway.proc.communicate(timeout=300)

@@ -60,12 +60,12 @@ class TlsEndpoint:
     def start(self) -> None:
         """Accept connections."""
         self._thread.start()
-        assert self._ready.wait(10)
+        assert self._ready.wait(90)
 
     def stop(self) -> None:
         """Drop all connections."""
         self._loop.call_soon_threadsafe(self._over.set)
-        self._thread.join(10)
+        self._thread.join(90)
 
     def _run(self) -> None:
         asyncio.run(self._accept())

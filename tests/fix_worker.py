@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -55,7 +56,7 @@ class Service:
         """The number of the process."""
         return self._process.pid
 
-    def wait_for_line(self, text: str, *, seconds: float = 60) -> None:
+    def wait_for_line(self, text: str, *, seconds: float = 120) -> None:
         """Wait until the process has printed something."""
         deadline = time.monotonic() + seconds
         while text not in self.printed():
@@ -69,26 +70,47 @@ class Service:
 
     def kill(self) -> None:
         """End the process and its children at once, as `kill -9` does."""
-        with_children = [
-            psutil.Process(self.pid),
-            *psutil.Process(self.pid).children(recursive=True),
-        ]
-        for one in with_children:
-            one.kill()
+        self._each(psutil.Process.kill)
         self._process.wait(timeout=120)
 
-    def wait_killed(self, *, seconds: float = 60) -> None:
+    def wait_killed(self, *, seconds: float = 120) -> None:
         """Wait until the process has died of SIGKILL."""
         assert self._process.wait(timeout=seconds) == -signal.SIGKILL, self.printed()
 
-    def stop(self) -> None:
-        """End the process in good order."""
+    def wait_stopped(self) -> None:
+        """Wait until the process stands still, as a fault point lets it."""
+        process = psutil.Process(self.pid)
+        eventually(
+            lambda: process.status() == psutil.STATUS_STOPPED,
+            what=f"{self.log.name}: to stand still",
+        )
+
+    def halt(self) -> None:
+        """Have the process and its children stand still, as if the machine swapped."""
+        self._each(psutil.Process.suspend)
+
+    def go_on(self) -> None:
+        """Let them go on."""
+        self._each(psutil.Process.resume)
+
+    def _each(self, do: Callable[[psutil.Process], None]) -> None:
+        process = psutil.Process(self.pid)
+        for one in (process, *process.children(recursive=True)):
+            # A child may end by itself meanwhile.
+            with suppress(psutil.NoSuchProcess):
+                do(one)
+
+    def ask_to_stop(self) -> None:
+        """Have the process end in good order, if it has not ended."""
         if self._process.poll() is None:
             self._process.send_signal(signal.SIGTERM)
-            try:
-                self._process.wait(timeout=120)
-            except subprocess.TimeoutExpired:
-                self.kill()
+
+    def wait(self) -> None:
+        """Wait until the process has ended, as it was asked to."""
+        try:
+            self._process.wait(timeout=120)
+        except subprocess.TimeoutExpired:
+            self.kill()
 
 
 class Services:
@@ -117,9 +139,11 @@ class Services:
         return self._start(["snaptide", "--debug", *arguments], environment)
 
     def stop(self) -> None:
-        """Stop what still runs, the youngest first."""
-        for one in reversed(self._made):
-            one.stop()
+        """Stop what still runs, all of them at once."""
+        for one in self._made:
+            one.ask_to_stop()
+        for one in self._made:
+            one.wait()
 
     def _start(self, arguments: list[str], environment: dict[str, str]) -> Service:
         fixed = {"SNAPTIDE_CONFIG": str(self.config), "PYTHONPATH": str(ROOT)}

@@ -17,7 +17,7 @@ from sites import Directory
 from sites.errors import SnaptideError
 from tests.campaign.servers import TEMPLATE, Lines, Servers
 from tests.coordinated import left_over
-from tests.fix_sites import _name
+from tests.fix_sites import name_site
 from tests.linked_table import link, rows, run, run_everywhere
 
 ACCOUNTS = 16
@@ -108,7 +108,7 @@ class Clerk(threading.Thread):
     def stop(self) -> None:
         """Stop after the transfer of this moment."""
         self._stopping.set()
-        self.join(timeout=60)
+        self.join(timeout=180)
         assert not self.is_alive()
 
 
@@ -127,7 +127,7 @@ class Witness(threading.Thread):
         while not self._stopping.wait(0.05):
             with (
                 suppress(psycopg.OperationalError),
-                psycopg.connect(self._url, connect_timeout=5) as session,
+                psycopg.connect(self._url, connect_timeout=30) as session,
             ):
                 while not self._stopping.wait(0.05):
                     self._look(session)
@@ -136,7 +136,7 @@ class Witness(threading.Thread):
     def stop(self) -> None:
         """Stop after this look."""
         self._stopping.set()
-        self.join(timeout=60)
+        self.join(timeout=180)
         assert not self.is_alive()
 
     def _look(self, session: psycopg.Connection) -> None:
@@ -214,7 +214,7 @@ class Bank:
 
     def _build(self) -> None:
         for site in self.sites.values():
-            _name(site)
+            name_site(site)
         link(self.sites, "account", "id int PRIMARY KEY, balance int", synchronous=True)
         columns = "name text PRIMARY KEY, giver int, taker int, amount int"
         link(self.sites, "transfer", columns, synchronous=True)

@@ -9,7 +9,6 @@ both or at neither.
 from __future__ import annotations
 
 import atexit
-import multiprocessing
 import os
 import threading
 import time
@@ -27,12 +26,13 @@ from sites.errors import SnaptideError
 from tests.campaign.bank import Bank, Teller, transfer
 from tests.campaign.kinds import ANY_TIME, Crash
 from tests.campaign.servers import Servers
+from tests.processes import CONTEXT
 
 #: Crashes before the end state is compared.
 EPISODE = 20
 
 #: Within so many seconds of a crash nothing may be in doubt any more.
-PATIENCE = 60.0
+PATIENCE = 180.0
 
 _POINTS = (
     "synchronous.after_apply",
@@ -46,9 +46,6 @@ _POINTS = (
 )
 #: What is hit, the cheapest most often: a killed server takes seconds to come back.
 _VICTIMS = ("process",) * 5 + ("line",) * 3 + ("master", "site")
-
-_processes = multiprocessing.get_context("forkserver")
-_processes.set_forkserver_preload(["tests.campaign.bank"])
 
 
 def points() -> list[str]:
@@ -113,7 +110,7 @@ def _kill_process(bank: Bank, point: str, verb: str, random: Random) -> None:
     fault = "" if point == ANY_TIME else f"{point}:kill:{random.randint(1, 3)}"
     if verb == "recover":
         fault = f"{point}:kill"
-    process = _processes.Process(
+    process = CONTEXT.Process(
         target=_victim, args=(bank.urls, verb, number, fault), daemon=True
     )
     process.start()

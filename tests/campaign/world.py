@@ -11,7 +11,7 @@ from masters import rules
 from sites import Directory, Site
 from tests.campaign.servers import TEMPLATE, Lines, Servers
 from tests.campaign.writers import ACCOUNTS, Writer
-from tests.fix_sites import _name, log, rows, run
+from tests.fix_sites import log, name_site, rows, run
 from tests.linked_table import parked
 from tests.stories import assert_equal_to_master, settle
 
@@ -129,7 +129,7 @@ class World:
 
     def _build(self) -> None:
         for site in (self.hq, self.jfk):
-            _name(site)
+            name_site(site)
         run(self.hq, *TABLES)
         log(self.hq, "account", "booking", "note", "dispute")
         rules.set_column_group(self.hq, "account", "balance", ["balance"])

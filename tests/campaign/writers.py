@@ -30,7 +30,7 @@ class Writer(threading.Thread):
         """Write until told to stop; a server that is away is waited for."""
         while not self.stopping.is_set():
             try:
-                with psycopg.connect(self._url, connect_timeout=5) as session:
+                with psycopg.connect(self._url, connect_timeout=30) as session:
                     while not self.stopping.wait(PAUSE):
                         self._book(session)
             except psycopg.OperationalError:
@@ -39,7 +39,7 @@ class Writer(threading.Thread):
     def stop(self) -> None:
         """Stop after the booking of this moment."""
         self.stopping.set()
-        self.join(timeout=30)
+        self.join(timeout=180)
         assert not self.is_alive(), f"{self.name} waits"
 
     def _book(self, session: psycopg.Connection) -> None:

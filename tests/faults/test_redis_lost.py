@@ -6,14 +6,11 @@ keep a second push or refresh out: Redis can forget everything at any time.
 
 from __future__ import annotations
 
-import os
-import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import psutil
 import pytest
 
 import snapshots
@@ -22,6 +19,7 @@ from sites import Directory, Site
 from snaptide.embedded import RedisServer
 from tests.fix_sites import log, rows, run
 from tests.fix_worker import Service, Services, WriteSettings, eventually
+from tests.fix_worlds import prepared_once
 from tests.linked_table import application
 from tests.stories import assert_equal_to_master, column_groups, queued, refresh, settle
 
@@ -35,11 +33,23 @@ LOCKED = (
 PUSHING = f"{LOCKED} AND classid = hashtext('snaptide.push')::bit(32)::int8"
 REFRESHING = f"{LOCKED} AND classid = {0x52464753}"
 FAR = "SELECT next_at > now() + interval '50 minutes' FROM snaptide.schedule"
+#: Whoever changes a row takes as long as somebody else holds the lock.
+SLOW = (
+    (
+        "CREATE FUNCTION public.wait() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN"
+        " WHILE NOT pg_try_advisory_xact_lock(1) LOOP PERFORM pg_sleep(0.05); END LOOP;"
+        " RETURN NEW; END'"
+    ),
+    (
+        "CREATE TRIGGER wait BEFORE UPDATE ON public.t"
+        " FOR EACH ROW EXECUTE FUNCTION public.wait()"
+    ),
+)
 REFRESHED = "SELECT position::text FROM snaptide.refresh_group"
 
 
-@pytest.fixture
-def counter(sites: Directory) -> Directory:
+@prepared_once("hq", "jfk")
+def counter(sites: Directory) -> None:
     """One number, at hq and in an updatable snapshot, that adds up what arrives."""
     hq, jfk = sites["hq"], sites["jfk"]
     run(
@@ -53,7 +63,6 @@ def counter(sites: Directory) -> Directory:
     refresh(jfk, "t")
     # So that what comes a second time is resolved, and shows in the sum.
     run(hq, "UPDATE public.t SET n = n + 100000")
-    return sites
 
 
 @pytest.fixture
@@ -79,7 +88,7 @@ def test_in_the_middle_of_a_push(
     counter: Directory, redis: RedisServer, services: Services
 ) -> None:
     hq, jfk = counter["hq"], counter["jfk"]
-    first = services.worker(SNAPTIDE_FAULT="push.after_ship:sleep=3")
+    first = services.worker(SNAPTIDE_FAULT="push.after_ship:stop")
     beat = services.beat()
     _add(jfk, 1)
     schedules.schedule(jfk, "push", "hq", every="1s")
@@ -101,7 +110,7 @@ def test_in_the_middle_of_a_refresh(
     counter: Directory, redis: RedisServer, services: Services
 ) -> None:
     hq, jfk = counter["hq"], counter["jfk"]
-    first = services.worker(SNAPTIDE_FAULT="refresh.after_stage:sleep=3")
+    first = services.worker(SNAPTIDE_FAULT="refresh.after_stage:stop")
     beat = services.beat()
     before = rows(jfk, REFRESHED)
     schedules.schedule(jfk, "refresh", "t", every="1s")
@@ -125,8 +134,10 @@ def test_away_for_longer_while_a_task_is_at_work(
     hq, jfk = counter["hq"], counter["jfk"]
     worker = services.worker()
     services.beat()
+    run(hq, *SLOW)
     with application(hq) as user:
-        user.execute("SELECT FROM public.t WHERE id = 1 FOR UPDATE")
+        # A push does not wait for a row that a user keeps for many seconds.
+        user.execute("SELECT pg_advisory_lock(1)")
         _add(jfk, 1)
         schedules.schedule(jfk, "push", "hq", every="1s")
         eventually(lambda: rows(jfk, PUSHING) != [(0,)], what="the push to begin")
@@ -143,7 +154,7 @@ def test_schedule_that_changes_while_its_task_runs(
     counter: Directory, services: Services
 ) -> None:
     hq, jfk = counter["hq"], counter["jfk"]
-    worker = services.worker(SNAPTIDE_FAULT="push.after_ship:sleep=3")
+    worker = services.worker(SNAPTIDE_FAULT="push.after_ship:stop")
     services.beat()
     _add(jfk, 1)
     schedules.schedule(jfk, "push", "hq", every="1s")
@@ -211,18 +222,15 @@ def _add(site: Site, amount: int) -> None:
 
 @contextmanager
 def _held_still(worker: Service, site: Site, locked: str) -> Iterator[None]:
-    """Stop a worker in the middle of its work, as a machine that swaps does."""
-    eventually(lambda: rows(site, locked) != [(0,)], what="the worker to be at work")
-    family = [psutil.Process(worker.pid), *psutil.Process(worker.pid).children(True)]
-    for one in family:
-        os.kill(one.pid, signal.SIGSTOP)
+    """A worker stands still in the middle of its work while the block runs."""
+    worker.wait_stopped()
+    worker.halt()
     try:
         yield
         # It was at work all the time.
         assert rows(site, locked) != [(0,)]
     finally:
-        for one in family:
-            os.kill(one.pid, signal.SIGCONT)
+        worker.go_on()
 
 
 def _wait_for_runs(worker: Service, task: str) -> None:

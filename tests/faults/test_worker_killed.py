@@ -15,6 +15,8 @@ from snaptide.settings import Settings
 from tests.fix_moments import Moments
 from tests.fix_sites import log, rows, run
 from tests.fix_worker import Services, eventually
+from tests.fix_worlds import prepared_once
+from tests.let_go import wait_until_let_go
 from tests.stories import assert_equal_to_master, column_groups, queued, refresh, settle
 
 pytestmark = pytest.mark.usefixtures("spark")
@@ -22,8 +24,8 @@ pytestmark = pytest.mark.usefixtures("spark")
 SUM = "SELECT sum(n)::int FROM public.t"
 
 
-@pytest.fixture
-def counters(sites: Directory) -> Directory:
+@prepared_once("hq", "jfk")
+def sites(sites: Directory) -> None:
     """An updatable snapshot of numbers that add up: what comes twice would show."""
     hq, jfk = sites["hq"], sites["jfk"]
     run(
@@ -37,6 +39,10 @@ def counters(sites: Directory) -> Directory:
     refresh(jfk, "t")
     # So that every transaction is one that has to be resolved, by addition.
     run(hq, "UPDATE public.t SET n = n + 100")
+
+
+@pytest.fixture
+def counters(sites: Directory) -> Directory:
     return sites
 
 
@@ -65,6 +71,7 @@ def test_killed_in_mid_push(counters: Directory, services: Services, ask) -> Non
         worker = services.worker(SNAPTIDE_FAULT=fault)
         ask()
         worker.wait_killed()
+        wait_until_let_go(counters.values())
         run(jfk, "UPDATE public.t SET n = n + 1")
     assert queued(jfk) > 0
     services.worker()
@@ -84,6 +91,7 @@ def test_task_of_a_killed_worker_is_given_to_another(
     worker = services.worker(SNAPTIDE_FAULT="push.after_commit:kill")
     ask()
     worker.wait_killed()
+    wait_until_let_go(counters.values())
     with Redis.from_url(broker) as redis:
         tasks = redis.zrange("unacked_index", 0, -1)
         assert len(tasks) == 1

@@ -1,9 +1,7 @@
 """A worker stands still for longer than the broker waits for it, and then goes on."""
 
-import signal
 from collections.abc import Callable, Iterator
 
-import psutil
 import pytest
 from redis import Redis
 
@@ -20,7 +18,7 @@ SELECT a.pid FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid
 WHERE l.relation = 'snaptide.push_marker'::regclass AND l.mode = 'RowShareLock'
   AND a.datname = current_database() AND a.pid <> pg_backend_pid()
 """
-END = "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE "
+END = "SELECT pg_terminate_backend(pid, 90000) FROM pg_stat_activity WHERE "
 
 
 @pytest.fixture
@@ -46,14 +44,15 @@ def ask(services: Services) -> Iterator[Callable[[], object]]:
 def stalled(orders: Directory, services: Services, ask, broker: str) -> Service:
     """A worker that was stopped in mid-push, and whose task is another's by now."""
     worker = services.worker(
-        SNAPTIDE_FAULT="push.after_apply:sleep=2:2",
+        SNAPTIDE_FAULT="push.after_apply:stop:2",
         # Each transaction by itself, so that there is something between two.
         SNAPTIDE_PUSH__GROUP_MAX_CALLS="0",
     )
     ask()
-    eventually(lambda: run(orders["hq"], IN_MID_PUSH), what="the push to begin")
-    eventually(lambda: rows(orders["hq"])[0][2] == 1, what="its first commit")
-    _send(worker, signal.SIGSTOP)
+    worker.wait_stopped()
+    # Between its first commit and its second.
+    assert rows(orders["hq"])[0][2] == 1
+    worker.halt()
     with Redis.from_url(broker) as redis:
         [task] = redis.zrange("unacked_index", 0, -1)
         # As if the visibility timeout were over.
@@ -68,7 +67,7 @@ def test_another_leaves_its_work_to_it(
     other = services.worker()
     other.wait_for_line("succeeded")
     assert queued(orders["jfk"]) == 3
-    _send(stalled, signal.SIGCONT)
+    stalled.go_on()
     _assert_counted_once(orders)
 
 
@@ -85,7 +84,7 @@ def test_another_does_its_work(
     run(orders["jfk"], COUNT_UP)
     services.worker()
     eventually(lambda: queued(orders["jfk"]) <= 1, what="the work to be done")
-    _send(stalled, signal.SIGCONT)
+    stalled.go_on()
     # The task that it has not acknowledged fails there, is asked for again, and ends.
     _assert_counted_once(orders, times=4)
 
@@ -95,11 +94,3 @@ def _assert_counted_once(sites: Directory, times: int = 3) -> None:
     eventually(lambda: queued(jfk) == 0, seconds=120, what="the queue to be empty")
     assert [row[2] for row in rows(hq)] == [times, times]
     assert parked(hq) == []
-
-
-def _send(worker: Service, number: signal.Signals) -> None:
-    for process in (
-        psutil.Process(worker.pid),
-        *psutil.Process(worker.pid).children(recursive=True),
-    ):
-        process.send_signal(number)
