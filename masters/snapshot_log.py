@@ -10,19 +10,14 @@ from typing import Any
 
 from psycopg import sql
 from sqlalchemy import (
-    ColumnElement,
     Connection,
     Row,
     Text,
-    and_,
-    cast,
     delete,
     func,
     insert,
-    literal,
     select,
     text,
-    tuple_,
     update,
 )
 
@@ -30,10 +25,10 @@ from masters.catalog import registered_snapshot, snapshot_log
 from masters.errors import (
     CannotLogTable,
     NoPrimaryKey,
-    NoSnapshotLog,
     SnapshotLogExists,
     SnapshotLogInUse,
 )
+from masters.log_catalog import find_log, get_log
 from sites import (
     QualifiedName,
     Site,
@@ -41,7 +36,6 @@ from sites import (
     identity,
     locks,
     names,
-    position,
     ring,
     roles,
     triggers,
@@ -50,7 +44,6 @@ from sites.catalog import SCHEMA
 from sites.errors import UnknownTable
 from sites.table import Table, describe
 from sites.transport import raw
-from sites.types import PgSnapshot
 
 #: The row identity of Oracle7's ROWID logs: born with the row, kept everywhere.
 ROWID = "snaptide_rowid"
@@ -142,78 +135,6 @@ def show_snapshot_log(site: Site, table: str) -> SnapshotLog:
     """
     with site.begin() as connection:
         return _describe(connection, get_log(connection, names.parse(table)))
-
-
-def find_log(connection: Connection, table: QualifiedName) -> Row[Any] | None:
-    """The catalog row of a table's snapshot log, or None."""
-    return connection.execute(
-        select(snapshot_log).where(
-            snapshot_log.c.table_schema == table.schema,
-            snapshot_log.c.table_name == table.name,
-        )
-    ).one_or_none()
-
-
-def find_logs(connection: Connection, tables: Sequence[QualifiedName]) -> list[str]:
-    """The names of the snapshot logs that these tables have."""
-    at = tuple_(snapshot_log.c.table_schema, snapshot_log.c.table_name)
-    wanted = [(table.schema, table.name) for table in tables]
-    return list(
-        connection.scalars(select(snapshot_log.c.log_table).where(at.in_(wanted)))
-    )
-
-
-def get_log(connection: Connection, table: QualifiedName) -> Row[Any]:
-    """The catalog row of a table's snapshot log.
-
-    Raises:
-        NoSnapshotLog: the table has none.
-    """
-    row = find_log(connection, table)
-    if row is None:
-        raise NoSnapshotLog(f"Table {table} has no snapshot log.", table=str(table))
-    return row
-
-
-def reaches_back_to(connection: Connection, log: Row[Any], since: str) -> bool:
-    """Whether the log holds every change that a position has not seen.
-
-    It does not if the table was made anew, or its triggers are off.
-    """
-    table = QualifiedName(log.table_schema, log.table_name)
-    if not triggers.are_there(connection, table, log.log_table):
-        return False
-    reaching = select(_reaches(since)).where(snapshot_log.c.id == log.id)
-    return bool(connection.scalar(reaching))
-
-
-def reaching_back_to(
-    connection: Connection, tables: Sequence[QualifiedName], since: str
-) -> dict[QualifiedName, str]:
-    """The logs of these tables that hold every change since a position, by table."""
-    at = tuple_(snapshot_log.c.table_schema, snapshot_log.c.table_name)
-    wanted = [(table.schema, table.name) for table in tables]
-    found = connection.execute(
-        select(
-            snapshot_log.c.table_schema,
-            snapshot_log.c.table_name,
-            snapshot_log.c.log_table,
-        ).where(at.in_(wanted), _reaches(since))
-    )
-    logs = {QualifiedName(row[0], row[1]): str(row[2]) for row in found}
-    return {
-        table: log
-        for table, log in logs.items()
-        if triggers.are_there(connection, table, log)
-    }
-
-
-def _reaches(since: str) -> ColumnElement[bool]:
-    old = cast(literal(since), PgSnapshot())
-    return and_(
-        position.visible(snapshot_log.c.created_xid, old),
-        func.pg_snapshot_xmin(old) >= snapshot_log.c.horizon,
-    )
 
 
 def _create(connection: Connection, name: QualifiedName, *, with_rowid: bool) -> None:

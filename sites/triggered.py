@@ -7,8 +7,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, func, select
+from sqlalchemy import ColumnElement, Connection, Text, bindparam, func, select
 
+from sites.prepared import planned_once
 from sites.site import SETTINGS
 
 #: What a session has that says nothing else. Functions of PostgreSQL's own are
@@ -42,6 +43,22 @@ def _whose(origin: str, transaction: str) -> dict[str, str]:
     return {"snaptide.origin": origin, "snaptide.transaction": transaction}
 
 
+def _room(name: str) -> str:
+    return name.replace(".", "_")
+
+
+#: The same as `brought`, for a statement that is built once: it takes `values`.
+BROUGHT = [
+    func.set_config(name, bindparam(_room(name), type_=Text), True)
+    for name in _whose("", "")
+]
+
+
+def values(settings: Mapping[str, str]) -> dict[str, str]:
+    """What a statement with `BROUGHT` is given."""
+    return {_room(name): value for name, value in settings.items()}
+
+
 def _select(settings: Mapping[str, str]) -> list[ColumnElement[str]]:
     return [func.set_config(name, value, True) for name, value in settings.items()]
 
@@ -60,4 +77,9 @@ def users_search_path(connection: Connection) -> Iterator[None]:
 
 
 def _set(connection: Connection, path: str) -> None:
-    connection.execute(select(func.set_config("search_path", path, True)))
+    connection.execute(_SEARCH, {"path": path})
+
+
+_SEARCH = planned_once(
+    select(func.set_config("search_path", bindparam("path", type_=Text), True))
+)

@@ -17,6 +17,7 @@ from sqlalchemy import Connection, text
 
 from sites.catalog import SCHEMA
 from sites.names import QualifiedName, identifier
+from sites.prepared import planned_once
 from sites.sql import load
 from sites.table import Column, Table
 from sites.transport import raw
@@ -25,6 +26,17 @@ from sites.transport import raw
 #: transaction id, so that writers agree on it without asking anyone.
 SLOTS = 8
 SLOT_SHIFT = 15
+
+
+_COUNT_ENABLED = planned_once(
+    text(
+        "SELECT count(*) FROM pg_trigger t"
+        " JOIN pg_class c ON c.oid = t.tgrelid"
+        " JOIN pg_namespace n ON n.oid = c.relnamespace"
+        " WHERE n.nspname = :schema AND c.relname = :name"
+        " AND t.tgname = ANY (:wanted) AND t.tgenabled = 'A'"
+    )
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,18 +77,6 @@ class QueueCapture:
     forwarded: tuple[str, ...] = ()
 
 
-#: What a guard lets pass of that which Snaptide does itself: all of it, or nothing.
-OURS, NOTHING = sql.SQL("true"), sql.SQL("false")
-
-
-def brought_by_masters(group: str) -> sql.Composable:
-    """Lets pass what pushes of the masters of a group bring, and nothing else."""
-    setting = "NULLIF(current_setting('snaptide.transaction', true), '')::jsonb"
-    return sql.SQL("COALESCE({} -> 'sources' ? {}, false)").format(
-        sql.SQL(setting), sql.Literal(group)
-    )
-
-
 def install_log(connection: Connection, capture: LogCapture) -> None:
     """Record changes of a master table from now on; waits for open writers."""
     replace_log_function(connection, capture)
@@ -94,6 +94,7 @@ def replace_log_function(connection: Connection, capture: LogCapture) -> None:
     body = sql.SQL(load("log_function")).format(
         function=sql.Identifier(SCHEMA, capture.log),
         log=sql.Identifier(SCHEMA, capture.log),
+        table=sql.Literal(str(capture.table.oid)),
         slots=sql.Literal(SLOTS),
         slot_shift=sql.Literal(SLOT_SHIFT),
         log_keys=_comma(_identifiers(numbered("k", capture.identity))),
@@ -162,67 +163,40 @@ def replace_queue_function(connection: Connection, capture: QueueCapture) -> Non
     raw(connection).execute(body)
 
 
-def install_guard(
-    connection: Connection,
-    table: Table,
-    function: str,
-    *,
-    events: Sequence[str],
-    message: str,
-    hint: str,
-    open_to: sql.Composable = OURS,
-) -> None:
-    """Refuse some kinds of statement on a table, with a message of ours.
-
-    Takes the place of the guard that the table has.
-
-    Parameters:
-        events: of INSERT, UPDATE, DELETE, TRUNCATE.
-        open_to: what may pass of that which Snaptide does itself.
-    """
-    body = sql.SQL(load("guard_function")).format(
-        function=sql.Identifier(SCHEMA, function),
-        message=sql.Literal(message),
-        hint=sql.Literal(hint),
-        open_to=open_to,
-    )
-    raw(connection).execute(body)
-    statement = sql.SQL(
-        "CREATE OR REPLACE TRIGGER snaptide_guard BEFORE {events} ON {table}"
-        " FOR EACH STATEMENT EXECUTE FUNCTION {function}()"
-    ).format(
-        events=sql.SQL(" OR ").join(sql.SQL(event) for event in events),
-        table=identifier(table.qualified),
-        function=sql.Identifier(SCHEMA, function),
-    )
-    raw(connection).execute(statement)
-    _enable_always(connection, table.qualified, "snaptide_guard")
-
-
 def are_there(connection: Connection, table: QualifiedName, log: str) -> bool:
     """Whether all triggers of a log are on its table, and always on.
 
     They are not where the table was dropped and made anew.
     """
     wanted = [_trigger_name(log, event) for event, _ in _TRIGGERS]
-    found = connection.scalar(
-        text(
-            "SELECT count(*) FROM pg_trigger t"
-            " JOIN pg_class c ON c.oid = t.tgrelid"
-            " JOIN pg_namespace n ON n.oid = c.relnamespace"
-            " WHERE n.nspname = :schema AND c.relname = :name"
-            " AND t.tgname = ANY (:wanted) AND t.tgenabled = 'A'"
-        ),
-        {"schema": table.schema, "name": table.name, "wanted": wanted},
-    )
+    names = {"schema": table.schema, "name": table.name, "wanted": wanted}
+    found = connection.scalar(_COUNT_ENABLED, names)
     return bool(found == len(wanted))
 
 
 def remove(connection: Connection, function: str) -> None:
-    """Drop a trigger function of ours and with it the triggers that call it."""
+    """Drop a trigger function of ours, the triggers that call it, and what it asks."""
+    name = sql.Identifier(SCHEMA, function)
+    drop = sql.SQL("DROP FUNCTION IF EXISTS {}() CASCADE")
+    raw(connection).execute(drop.format(name))
+    asked = sql.SQL("DROP FUNCTION IF EXISTS {}(regclass)")
+    raw(connection).execute(asked.format(name))
+
+
+def tree(connection: Connection, table: Table) -> list[tuple[QualifiedName, bool]]:
+    """A table with its partitions and inheritance children, all of which get triggers.
+
+    Each with whether it is a partition, to which row triggers are cloned.
+    """
+    rows = connection.execute(text(load("trigger_tree")), {"oid": table.oid}).all()
+    return [(QualifiedName(schema, name), cloned) for schema, name, cloned in rows]
+
+
+def enable_always(connection: Connection, table: QualifiedName, trigger: str) -> None:
+    """Have a trigger fire with session_replication_role = replica too."""
     raw(connection).execute(
-        sql.SQL("DROP FUNCTION IF EXISTS {}() CASCADE").format(
-            sql.Identifier(SCHEMA, function)
+        sql.SQL("ALTER TABLE {} ENABLE ALWAYS TRIGGER {}").format(
+            identifier(table), sql.Identifier(trigger)
         )
     )
 
@@ -235,9 +209,7 @@ def numbered(prefix: str, columns: Sequence[object]) -> tuple[str, ...]:
 def _attach(
     connection: Connection, table: Table, function: str, *, for_log: bool
 ) -> None:
-    rows = connection.execute(text(load("trigger_tree")), {"oid": table.oid}).all()
-    for schema, name, cloned in rows:
-        one = QualifiedName(schema, name)
+    for one, cloned in tree(connection, table):
         for trigger in _TRIGGERS if for_log else _TRIGGERS[:3]:
             _create_trigger(connection, one, function, *trigger)
         if for_log and not cloned:
@@ -268,7 +240,7 @@ def _create_trigger(
         function=sql.Identifier(SCHEMA, function),
     )
     raw(connection).execute(statement)
-    _enable_always(connection, table, name)
+    enable_always(connection, table, name)
 
 
 def _create_row_trigger(
@@ -293,14 +265,6 @@ def _create_row_trigger(
 def _trigger_name(function: str, event: str) -> str:
     # The kind of record is part of the name: one table can have both.
     return f"snaptide_{function.partition('$')[0]}_{event.lower()}"
-
-
-def _enable_always(connection: Connection, table: QualifiedName, trigger: str) -> None:
-    raw(connection).execute(
-        sql.SQL("ALTER TABLE {} ENABLE ALWAYS TRIGGER {}").format(
-            identifier(table), sql.Identifier(trigger)
-        )
-    )
 
 
 def _identifiers(names: Sequence[str]) -> list[sql.Identifier]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Mapping
 from pathlib import Path
 
 import sqlalchemy as sa
@@ -15,18 +17,53 @@ from deferred.queues import define
 from masters import snapshot_log
 from sites import faults, identity, locks
 from sites.catalog import SCHEMA
-from sites.errors import SnaptideError
+from sites.errors import SiteNotInitialised, SnaptideError
 from sites.site import Site
+from snaptide.errors import BadArgument
 
 #: One key for all sites: whoever upgrades a database locks it for others.
 _UPGRADE_LOCK = 0x534E4150
+
+#: Alembic keeps in its modules what it works on: one upgrade at a time in a process.
+_ALEMBIC = threading.Lock()
+
+#: What nobody has elsewhere: a site is not taken down with it.
+_LIVING = {
+    "snapshot_log": "snapshot logs",
+    "snapshot": "snapshots",
+    "replication_group": "replication groups",
+    "deftrandest": "changes that wait for a push",
+    "error_transaction": "parked transactions",
+    "decision": "transactions in doubt",
+}
+
+#: What a site that goes on with an older version cannot do without: else changes are
+#: lost, or applied twice.
+_KEPT = {
+    **{name: what for name, what in _LIVING.items() if name != "deftrandest"},
+    "deferred_transaction": "recorded changes",
+    "procedure_call": "calls of procedures",
+    "error_procedure": "parked calls of procedures",
+    "push_marker": "notes of what other sites have pushed",
+    "taken_transaction": "notes of what came by two ways",
+}
 
 
 class SchemaInUse(SnaptideError):
     """The site still has snapshot logs, snapshots or replication groups."""
 
     code = "SNP-401"
-    hint = "Drop them first, and take it out of its groups; queues would be lost."
+    hint = (
+        "Drop them first, take it out of its groups, and settle what its error queue "
+        "holds: all of it would be lost."
+    )
+
+
+class NewerSchema(SnaptideError):
+    """The schema of the site is of a newer Snaptide than this one."""
+
+    code = "SNP-407"
+    hint = "Install the newer Snaptide here."
 
 
 def upgrade(site: Site, revision: str = "head") -> None:
@@ -36,6 +73,7 @@ def upgrade(site: Site, revision: str = "head") -> None:
 
     Raises:
         SiteUnreachable: the database cannot be reached.
+        NewerSchema: a newer program was there before.
     """
     # Logs are written in the transactions of users, who wait behind whoever waits.
     for attempt in locks.patiently():
@@ -46,11 +84,13 @@ def upgrade(site: Site, revision: str = "head") -> None:
 
 
 def _upgrade(connection: Connection, name: str, revision: str) -> None:
+    _current(connection, name)
     connection.execute(text("CREATE SCHEMA IF NOT EXISTS snaptide"))
     connection.execute(text(_CREATE_ROLE))
     connection.execute(text(_JOIN_ROLE))
     faults.point("site_upgrade.before_revisions")
-    command.upgrade(_config(connection), revision)
+    with _ALEMBIC:
+        command.upgrade(_config(connection), revision)
     if revision == "head":
         snapshot_log.replace_functions(connection)
         define.replace_functions(connection)
@@ -62,15 +102,26 @@ def downgrade(site: Site, revision: str) -> None:
     """Take the schema back to an older revision; `base` removes it.
 
     Raises:
-        SchemaInUse: logs or snapshots would be lost.
+        SchemaInUse: logs, snapshots, or changes that wait or are parked would be lost.
+        BadArgument: the site is at no such revision, or at an older one.
+        SiteNotInitialised, NewerSchema.
     """
     with site.begin() as connection:
         _lock(connection)
-        if revision == "base" and _in_use(connection):
-            raise SchemaInUse(
-                f"Site {site.name} still has snapshot logs, snapshots or groups."
+        current = _current(connection, site.name)
+        if current is None:
+            raise SiteNotInitialised(f"Site {site.name} has no schema snaptide.")
+        if revision != "base" and not (
+            revision in _revisions() and revision <= current
+        ):
+            raise BadArgument(
+                f"Site {site.name} is at {current}, not above {revision!r}."
             )
-        command.downgrade(_config(connection), revision)
+        filled = _filled(connection, _LIVING if revision == "base" else _KEPT)
+        with _ALEMBIC:
+            command.downgrade(_config(connection), revision)
+        if lost := [what for name, what in filled if not _has(connection, name)]:
+            raise SchemaInUse(f"Site {site.name} still has {', '.join(lost)}.")
         if revision == "base":
             connection.execute(text("DROP SCHEMA snaptide CASCADE"))
 
@@ -86,6 +137,12 @@ def current_revision(connection: Connection) -> str | None:
     return MigrationContext.configure(connection, opts=options).get_current_revision()
 
 
+def is_newer(revision: str | None) -> bool:
+    """Whether a schema's revision is one that this program does not know yet."""
+    # Revisions are numbered: 0001, 0002, ...
+    return revision is not None and revision > head_revision()
+
+
 def head_revision() -> str:
     """The revision that this program needs."""
     return str(ScriptDirectory(str(_folder())).get_current_head())
@@ -97,15 +154,35 @@ def _lock(connection: Connection) -> None:
     )
 
 
-def _in_use(connection: Connection) -> bool:
-    """Whether there is anything to lose; older revisions lack the tables."""
-    kinds = ("snapshot_log", "snapshot", "replication_group")
-    catalogs = [sa.table(name, schema=SCHEMA) for name in kinds]
-    return any(
-        sa.inspect(connection).has_table(catalog.name, schema=SCHEMA)
-        and connection.scalar(sa.select(sa.exists().select_from(catalog)))
-        for catalog in catalogs
-    )
+def _current(connection: Connection, name: str) -> str | None:
+    """The revision of the schema, if this program knows it."""
+    current = current_revision(connection)
+    if is_newer(current):
+        raise NewerSchema(
+            f"The schema of site {name} is at {current}, this program knows"
+            f" {head_revision()}."
+        )
+    return current
+
+
+def _revisions() -> set[str]:
+    return {one.revision for one in ScriptDirectory(str(_folder())).walk_revisions()}
+
+
+def _filled(connection: Connection, tables: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Those of our tables and views that hold rows; older revisions lack some."""
+    return [
+        (name, what)
+        for name, what in tables.items()
+        if _has(connection, name)
+        and connection.scalar(
+            sa.select(sa.exists().select_from(sa.table(name, schema=SCHEMA)))
+        )
+    ]
+
+
+def _has(connection: Connection, name: str) -> bool:
+    return sa.inspect(connection).has_table(name, schema=SCHEMA)
 
 
 def _config(connection: Connection) -> Config:

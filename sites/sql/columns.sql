@@ -6,7 +6,7 @@ WITH RECURSIVE base AS (
     SELECT a.attnum, t.oid, t.typtype, t.typbasetype, t.typtypmod,
            a.atttypmod AS modifier
     FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid
-    WHERE a.attrelid = CAST(:oid AS oid) AND a.attnum > 0 AND NOT a.attisdropped
+    WHERE a.attrelid = described.oid AND a.attnum > 0 AND NOT a.attisdropped
   UNION ALL
     SELECT b.attnum, t.oid, t.typtype, t.typbasetype, t.typtypmod, b.typtypmod
     FROM base b JOIN pg_type t ON t.oid = b.typbasetype
@@ -47,5 +47,5 @@ LEFT JOIN LATERAL (
 LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
 LEFT JOIN pg_collation co ON co.oid = a.attcollation
 LEFT JOIN pg_namespace cn ON cn.oid = co.collnamespace
-WHERE a.attrelid = CAST(:oid AS oid) AND a.attnum > 0 AND NOT a.attisdropped
+WHERE a.attrelid = described.oid AND a.attnum > 0 AND NOT a.attisdropped
 ORDER BY a.attnum

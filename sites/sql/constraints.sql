@@ -12,6 +12,6 @@ SELECT ic.relname AS name,
 FROM pg_index i
 JOIN pg_class ic ON ic.oid = i.indexrelid
 LEFT JOIN pg_constraint c ON c.conindid = i.indexrelid AND c.contype IN ('p', 'u')
-WHERE i.indrelid = CAST(:oid AS oid)
+WHERE i.indrelid = described.oid
   AND i.indisunique AND i.indisvalid AND i.indpred IS NULL AND i.indexprs IS NULL
 ORDER BY i.indisprimary DESC, ic.relname

@@ -14,5 +14,5 @@ SELECT c.conname AS name,
 FROM pg_constraint c
 JOIN pg_class pc ON pc.oid = c.confrelid
 JOIN pg_namespace pn ON pn.oid = pc.relnamespace
-WHERE c.conrelid = CAST(:oid AS oid) AND c.contype = 'f' AND c.conparentid = 0
+WHERE c.conrelid = described.oid AND c.contype = 'f' AND c.conparentid = 0
 ORDER BY c.conname

@@ -10,6 +10,6 @@ BEGIN
         RETURN NULL;
     END IF;
     RAISE EXCEPTION USING MESSAGE = {message}, HINT = {hint},
-        ERRCODE = 'object_not_in_prerequisite_state';
+        ERRCODE = {state};
 END
 $snaptide$

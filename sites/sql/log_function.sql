@@ -6,19 +6,35 @@
 -- The join of old and new rows is a FULL JOIN: PL/pgSQL plans an inner join for
 -- the size of the first call and keeps that plan for a thousand times as many.
 -- Only key columns are named: a user who drops another column goes on writing.
+-- Whether the table still has its key is asked by a second function of the same name. It
+-- is called IMMUTABLE and names the table by a constant, so that the plan of the question
+-- holds the answer; each change of the table makes PostgreSQL plan it anew. Of a partition,
+-- which may be detached and altered, and in a copy of the database, where the table has
+-- another number, it is asked at each statement; and in a transaction that sees one
+-- moment, because what an old moment saw must not be kept.
 -- Tables directly manipulated: the snapshot log.
+CREATE OR REPLACE FUNCTION {function}(logged regclass) RETURNS boolean
+LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp
+AS $snaptide$
+    SELECT {key_count} = count(*) FROM pg_attribute a
+    WHERE a.attrelid = logged AND a.attname = ANY ({key_names})
+      AND (a.attname, format_type(a.atttypid, NULL)) IN ({key_types})
+$snaptide$;
 CREATE OR REPLACE FUNCTION {function}() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS $snaptide$
 DECLARE
     xact xid8 := pg_current_xact_id();
     ring smallint := (xact::text::bigint >> {slot_shift}) % {slots};
+    intact boolean;
 BEGIN
-    IF TG_OP = 'TRUNCATE' OR {key_count} > (
-        SELECT count(*) FROM pg_attribute a
-        WHERE a.attrelid = TG_RELID AND a.attname = ANY ({key_names})
-          AND (a.attname, format_type(a.atttypid, NULL)) IN ({key_types})
-    ) THEN
+    IF TG_RELID = {table}::regclass
+       AND current_setting('transaction_isolation') = 'read committed' THEN
+        intact := {function}({table}::regclass);
+    ELSE
+        intact := {function}(TG_RELID);
+    END IF;
+    IF TG_OP = 'TRUNCATE' OR NOT intact THEN
         INSERT INTO {log} (kind, xid, slot) VALUES ('T', xact, ring);
     ELSIF TG_LEVEL = 'ROW' THEN
         IF TG_OP <> 'INSERT' THEN

@@ -66,21 +66,24 @@ BEGIN
                 USING HINT = 'Change it in a transaction of its own.',
                       ERRCODE = 'object_not_in_prerequisite_state';
         END IF;
-        -- A place in the order that was drawn before this call is too early. A row
-        -- that another transaction of this id left, before a restore, stays its own.
-        -- What was made elsewhere goes other ways than what is made here.
-        INSERT INTO snaptide.deferred_transaction AS known
+        INSERT INTO snaptide.deferred_transaction
             (xid, origin_user, origin, origin_transaction, made_at, sources)
         VALUES (xact, COALESCE(brought ->> 'user', session_user), brought ->> 'origin',
                 brought ->> 'transaction', (brought ->> 'made_at')::timestamptz,
-                brought -> 'sources') ON CONFLICT (xid)
-        DO UPDATE SET order_no = NULL
-        WHERE known.start_time = now()
-          AND (known.order_no IS NOT NULL
-               OR known.origin IS DISTINCT FROM excluded.origin
-               OR known.origin_transaction IS DISTINCT FROM excluded.origin_transaction)
-        RETURNING (known.origin, known.origin_transaction)
-                  IS DISTINCT FROM (brought ->> 'origin', brought ->> 'transaction') INTO mixed;
+                brought -> 'sources') ON CONFLICT (xid) DO NOTHING;
+        -- What was made elsewhere goes other ways than what is made here. A place in
+        -- the order that was drawn before this call is too early. A row that another
+        -- transaction of this id left, before a restore, stays its own.
+        IF NOT FOUND THEN
+            UPDATE snaptide.deferred_transaction AS known
+            SET order_no = NULL, start_time = now()
+            WHERE known.xid = xact AND known.start_time = now()
+              AND (known.order_no IS NOT NULL
+                   OR known.origin IS DISTINCT FROM brought ->> 'origin'
+                   OR known.origin_transaction IS DISTINCT FROM brought ->> 'transaction')
+            RETURNING (known.origin, known.origin_transaction)
+                      IS DISTINCT FROM (brought ->> 'origin', brought ->> 'transaction') INTO mixed;
+        END IF;
         IF mixed THEN
             RAISE EXCEPTION 'Changes that were made at different sites cannot be in one transaction'
                 USING HINT = 'Commit after each retry of a parked transaction, before anything else is changed.',

@@ -6,6 +6,7 @@ import deferred
 import masters
 from masters.errors import CannotLogTable
 from sites import Directory
+from tests.fix_worlds import prepared_once
 from tests.linked_table import calls, link, parked, rows, run, run_everywhere
 
 #: A type whose equality is its owner's, as that of citext or ltree: caseless.
@@ -39,14 +40,13 @@ CREATE OPERATOR CLASS code_hash_ops DEFAULT FOR TYPE code USING hash AS
 """
 
 
-@pytest.fixture
-def caseless(sites: Directory) -> Directory:
+@prepared_once("hq", "jfk")
+def caseless(sites: Directory) -> None:
     """A table at both sites whose key does not tell upper from lower case."""
     run_everywhere(sites, CODE)
     link(sites, "t", "k code PRIMARY KEY, u code UNIQUE, v int")
     rows = "('(a)', '(u)', 1), ('(b)', '(w)', 1)"
     run_everywhere(sites, f"INSERT INTO t VALUES {rows}")
-    return sites
 
 
 def test_an_update_is_one_change_of_one_row(caseless: Directory) -> None:

@@ -7,6 +7,7 @@ from psycopg import errors
 import deferred
 from sites import Directory
 from sites.transport import raw
+from tests.fix_worlds import prepared_once
 from tests.linked_table import (
     application,
     as_refresh,
@@ -21,13 +22,12 @@ from tests.linked_table import (
 THREE = "INSERT INTO orders SELECT g, 'n' || g, g FROM generate_series(1, 3) g"
 
 
-@pytest.fixture
-def orders(sites: Directory) -> Directory:
+@prepared_once("hq", "jfk")
+def orders(sites: Directory) -> None:
     """Three orders at both sites; nothing is queued."""
     link(sites)
     for site in sites.values():
         as_refresh(site, THREE)
-    return sites
 
 
 def test_commit_records_calls_with_both_images(orders: Directory) -> None:

@@ -21,6 +21,8 @@ from snaptide.doctor import bloat
 from snaptide.embedded import PostgresServer
 from tests import plans
 from tests.fix_sites import log, rows, run
+from tests.fix_worker import eventually
+from tests.fix_worlds import prepared_once
 from tests.stories import assert_equal_to_master, user
 
 pytestmark = [pytest.mark.usefixtures("spark")]
@@ -34,8 +36,8 @@ ROUNDS = 6
 PER_TRANSACTION = 50
 
 
-@pytest.fixture
-def world(sites: Directory) -> Directory:
+@prepared_once("hq", "jfk")
+def world(sites: Directory) -> None:
     """A table of some size at hq, with a child, and snapshots of both at jfk."""
     hq, jfk = sites["hq"], sites["jfk"]
     series = f"generate_series(1, {ROWS}) i"
@@ -54,7 +56,6 @@ def world(sites: Directory) -> Directory:
     snapshots.refresh(jfk, "g")
     for site in (hq, jfk):
         run(site, "ANALYZE")
-    return sites
 
 
 def change(site: Site, transactions: int, start: int) -> None:
@@ -118,13 +119,20 @@ def test_sizes_stay_bounded(world: Directory) -> None:
 # --- scans ---------------------------------------------------------------------
 
 
+OTHERS = (
+    "SELECT pid FROM pg_stat_activity WHERE datname = current_database()"
+    " AND backend_type = 'client backend' AND pid <> pg_backend_pid()"
+)
+
+
 def scanned(site: Site) -> dict[str, int]:
     """How many rows of each user's table sequential scans have read so far.
 
     The database counts them itself, whoever's statement it was: of triggers, of
     checks of foreign keys, of any plan.
     """
-    site.engine.dispose()  # a session that ends tells what it has counted
+    site.close()  # a session that ends tells what it has counted
+    eventually(lambda: not rows(site, OTHERS), what="the last session to end")
     found = rows(
         site,
         "SELECT relname, seq_tup_read FROM pg_stat_user_tables"

@@ -1,12 +1,19 @@
 """The chain of migrations, and the catalogs that the program declares."""
 
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+
+import pytest
 from sqlalchemy import text
 
+import deferred
 import masters
 from sites import Directory, Site
+from sites.errors import SiteNotInitialised
 from snaptide import migrate
+from snaptide.errors import BadArgument
 from tests.fix_db import MakeDatabase
-from tests.linked_table import run
+from tests.linked_table import link, run
 
 # What a schema holds, but for the version that Alembic notes.
 _CONTENTS = """
@@ -79,6 +86,63 @@ def test_upgrade_twice_changes_nothing(sites: Directory) -> None:
     before = _contents(sites["hq"])
     migrate.upgrade(sites["hq"])
     assert _contents(sites["hq"]) == before
+
+
+def test_no_step_down_loses_what_waits_or_is_parked(sites: Directory) -> None:
+    hq, jfk = sites["hq"], sites["jfk"]
+    link(sites)
+    link(sites, "others", "id int PRIMARY KEY")
+    run(hq, "INSERT INTO orders (id) VALUES (1)")
+    run(jfk, "INSERT INTO orders (id) VALUES (1)")
+    assert deferred.push(jfk).errors == 1
+    masters.drop_snapshot_log(hq, "orders", force=True)
+    masters.drop_snapshot_log(hq, "others", force=True)
+    with jfk.begin() as connection:
+        deferred.call(connection, "notify", [1])
+    for site, revision, what in (
+        (jfk, "base", "changes that wait"),
+        (jfk, "0002", "recorded changes"),
+        (hq, "base", "parked transactions"),
+        (hq, "0004", "parked transactions"),
+        (jfk, "0022", "calls of procedures"),
+    ):
+        run(jfk, "INSERT INTO others SELECT count(*) FROM others")
+        before = _contents(site)
+        with pytest.raises(migrate.SchemaInUse, match=what):
+            migrate.downgrade(site, revision)
+        assert _contents(site) == before
+
+
+def test_revisions_that_there_are_not(make_database: MakeDatabase) -> None:
+    site = Directory({"hq": make_database()})["hq"]
+    with pytest.raises(SiteNotInitialised):
+        migrate.downgrade(site, "base")
+    migrate.upgrade(site, "0005")
+    for revision in ("9999", "0006", "+1", ""):
+        with pytest.raises(BadArgument, match="0005"):
+            migrate.downgrade(site, revision)
+    migrate.upgrade(site)
+    run(site, "UPDATE snaptide.alembic_version SET version_num = '9999'")
+    for step in (migrate.upgrade, lambda site: migrate.downgrade(site, "0005")):
+        with pytest.raises(migrate.NewerSchema, match="9999"):
+            step(site)
+    site.close()
+
+
+def test_several_sites_at_once_in_one_process(make_database: MakeDatabase) -> None:
+    directory = Directory({name: make_database() for name in ("hq", "jfk", "lga")})
+    sites = list(directory.values())
+    together = Barrier(len(sites))
+
+    def upgrade(site: Site) -> None:
+        together.wait(timeout=90)
+        migrate.upgrade(site)
+
+    with ThreadPoolExecutor(len(sites)) as pool:
+        list(pool.map(upgrade, sites))
+    first, *others = map(_contents, sites)
+    assert all(one == first for one in others)
+    directory.close()
 
 
 def _revisions() -> list[str]:

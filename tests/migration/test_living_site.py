@@ -30,6 +30,13 @@ BEGIN
     RETURN NULL;
 END $$
 """
+#: The same, of what coordinators ask.
+OLD_CAPTURED = """
+CREATE FUNCTION snaptide.captured_calls(after bigint, most integer)
+RETURNS TABLE (queue_id integer, call_no bigint, kind text)
+LANGUAGE sql AS 'SELECT 1, 2::bigint, ''U''::text'
+"""
+CAPTURED = "SELECT pg_get_functiondef('snaptide.captured_calls'::regproc)"
 OURS = """
 SELECT proname, pg_get_functiondef(oid) FROM pg_proc
 WHERE pronamespace = 'snaptide'::regnamespace AND proname LIKE '%$\\_orders'
@@ -63,6 +70,16 @@ def test_living_logs_and_queues_record_as_the_new_version_does(
     assert rows(hq) == rows(jfk) == [(1, "one", 2, None, None)]
     kinds = 'SELECT DISTINCT kind FROM snaptide."mlog$_orders" ORDER BY 1'
     assert run(hq, kinds) == [("D",), ("I",), ("U",)]
+
+
+def test_what_coordinators_ask_gave_other_columns_before(sites: Directory) -> None:
+    jfk = sites["jfk"]
+    link(sites)
+    before = run(jfk, CAPTURED)
+    run(jfk, "DROP FUNCTION snaptide.captured_calls(bigint, integer)")
+    run(jfk, OLD_CAPTURED)
+    migrate.upgrade(jfk)
+    assert run(jfk, CAPTURED) == before
 
 
 def test_what_cannot_record_any_more_is_left_as_it_is(sites: Directory) -> None:

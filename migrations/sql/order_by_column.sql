@@ -1,0 +1,45 @@
+-- Draws a transaction's place in the order, after its last check: rows locked
+-- by a deferred constraint are locked by then. Fires at commit, queues itself
+-- once more so that every other deferred check comes before it, then draws.
+-- SET CONSTRAINTS may have it drawn early: the next call forgets the number,
+-- and it is drawn again.
+-- Then wakes the pusher, at most once per 100 ms for all sessions: NOTIFY takes
+-- a lock until commit, a sequence's last value remembers the time without one.
+-- A transaction that its coordinator carries ('site') has no row left by then: all its
+-- calls were sent and taken out. One that is committed past it is refused. Who prepares
+-- a transaction of his own ('on') wants no notification alone.
+-- It is queued by a statement that sets start_time, to what it is: PostgreSQL would
+-- read a condition in WHEN anew at each UPDATE of each writer.
+-- Tables directly manipulated: deferred_transaction.
+CREATE OR REPLACE FUNCTION snaptide.take_order() RETURNS trigger
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    coordinated text := current_setting('snaptide.coordinated', true);
+    now_ms bigint;
+BEGIN
+    IF NEW.order_no IS NULL THEN
+        UPDATE snaptide.deferred_transaction
+        SET order_no = 0, start_time = start_time WHERE xid = NEW.xid;
+        IF FOUND AND coordinated = 'site' THEN
+            RAISE EXCEPTION 'A coordinated transaction cannot be committed past its coordinator'
+                USING HINT = 'Commit through the connection of deferred.synchronous(...).',
+                      ERRCODE = 'object_not_in_prerequisite_state';
+        END IF;
+        RETURN NULL;
+    END IF;
+    UPDATE snaptide.deferred_transaction
+    SET order_no = nextval('snaptide.order_no') WHERE xid = NEW.xid;
+    -- PREPARE TRANSACTION refuses transactions that notified.
+    IF coordinated <> '' THEN
+        RETURN NULL;
+    END IF;
+    now_ms := extract(epoch FROM clock_timestamp()) * 1000;
+    -- Not by a SELECT from the sequence, which would take a statement.
+    IF now_ms - COALESCE(pg_sequence_last_value('snaptide.notified_at'), 0) NOT BETWEEN 0 AND 99 THEN
+        PERFORM setval('snaptide.notified_at', now_ms);
+        PERFORM pg_notify('snaptide_push', '');
+    END IF;
+    RETURN NULL;
+END
+$$;
