@@ -11,12 +11,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
 from adbc_driver_manager import Error
-from adbc_driver_postgresql import dbapi
 from pyarrow.csv import (
     ConvertOptions,
     ParseOptions,
@@ -27,6 +26,9 @@ from pyarrow.csv import (
 )
 
 from sites.errors import SnaptideError
+
+if TYPE_CHECKING:
+    from adbc_driver_postgresql import dbapi
 
 #: Types that come back from Arrow as they went in. Not floats and times: the
 #: database prints and reads them without loss, NaN and infinity included.
@@ -204,6 +206,9 @@ def _reading(uri: str, snapshot: str | None) -> Iterator[dbapi.Cursor]:
 @contextmanager
 def _connected(uri: str) -> Iterator[dbapi.Connection]:
     """A connection in a transaction that ends, with it, whatever happens."""
+    # Imported late: it brings pandas, for which every command would wait.
+    from adbc_driver_postgresql import dbapi
+
     try:
         # Closing rolls back what was not committed.
         with dbapi.connect(uri, autocommit=False) as connection:

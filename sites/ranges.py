@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from psycopg import sql
 from sqlalchemy import (
     Column,
     ColumnElement,
@@ -34,8 +33,8 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import CHAR, OID, REAL, REGCLASS
 
-from sites.names import QualifiedName, identifier, quoted
-from sites.transport import raw
+from sites import locks
+from sites.names import QualifiedName, quoted
 from sites.types import NativeType
 
 #: Large enough that starting a task is nothing beside it.
@@ -110,8 +109,7 @@ def ctid_ranges(
         parts: how many ranges there should be in all; each partition has at
             least one. By default, one for each 64 MB.
     """
-    lock = sql.SQL("LOCK TABLE {} IN ACCESS SHARE MODE")
-    raw(connection).execute(lock.format(identifier(table)))
+    locks.against_ddl(connection, table)
     found = connection.execute(_leaves(table)).all()
     total = sum(leaf.bytes for leaf in found)
     size = PART_BYTES if parts is None else max(total // max(parts, 1), 1)

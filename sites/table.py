@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import sqlalchemy as sa
@@ -12,6 +13,7 @@ from sqlalchemy import (
     Connection,
     TableClause,
     Text,
+    TextClause,
     and_,
     cast,
     or_,
@@ -20,6 +22,7 @@ from sqlalchemy import (
 
 from sites.errors import UnknownTable
 from sites.names import QualifiedName
+from sites.prepared import planned_once
 from sites.sql import load
 from sites.types import NativeType, as_record
 
@@ -204,7 +207,7 @@ def glance(
 ) -> dict[QualifiedName, Glance]:
     """Look at several tables at once; who is not there is not in it."""
     rows = connection.execute(
-        text(load("glance")),
+        planned_once(text(load("glance"))),
         {
             "schemas": [name.schema for name in tables],
             "names": [name.name for name in tables],
@@ -230,28 +233,25 @@ def describe(connection: Connection, table: QualifiedName) -> Table:
         UnknownTable: no such table, or it is not visible to this user.
     """
     found = connection.execute(
-        text(
-            "SELECT c.oid, c.relkind FROM pg_class c"
-            " JOIN pg_namespace n ON n.oid = c.relnamespace"
-            " WHERE n.nspname = :schema AND c.relname = :name"
-            " AND c.relkind IN ('r', 'p', 'v', 'f', 'm')"
-        ),
-        {"schema": table.schema, "name": table.name},
+        _described(), {"schema": table.schema, "name": table.name}
     ).one_or_none()
     if found is None:
         raise UnknownTable(f"There is no table {table}.", table=str(table))
-    oid = {"oid": found.oid}
     return Table(
         schema=table.schema,
         name=table.name,
         oid=found.oid,
-        kind=found.relkind,
-        columns=tuple(Column(**row) for row in _rows(connection, "columns", oid)),
-        uniques=tuple(Unique(**row) for row in _rows(connection, "constraints", oid)),
-        foreign_keys=tuple(
-            ForeignKey(**row) for row in _rows(connection, "foreign_keys", oid)
-        ),
+        kind=found.kind,
+        columns=tuple(Column(**row) for row in _rows(found.columns)),
+        uniques=tuple(Unique(**row) for row in _rows(found.uniques)),
+        foreign_keys=tuple(ForeignKey(**row) for row in _rows(found.foreign_keys)),
     )
+
+
+@cache
+def _described() -> TextClause:
+    parts = {name: load(name) for name in ("columns", "constraints", "foreign_keys")}
+    return planned_once(text(load("described").format(**parts)))
 
 
 def hides_rows(connection: Connection, table: Table) -> bool:
@@ -261,11 +261,8 @@ def hides_rows(connection: Connection, table: Table) -> bool:
     )
 
 
-def _rows(
-    connection: Connection, query: str, parameters: dict[str, int]
-) -> list[dict[str, Any]]:
-    rows = connection.execute(text(load(query)), parameters).mappings()
+def _rows(found: list[dict[str, Any]] | None) -> list[dict[str, Any]]:
     return [
         {k: tuple(v) if isinstance(v, list) else v for k, v in row.items()}
-        for row in rows
+        for row in found or ()
     ]

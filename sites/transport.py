@@ -23,6 +23,9 @@ from sites import faults
 #: How much of a COPY is handed on at a time, in bytes.
 PIECE = 64 * 1024
 
+#: The protocol counts the values of a statement in two bytes.
+MOST_VALUES = 65_535
+
 #: After so many rows of a COPY somebody is told.
 COUNTED = 10_000
 
@@ -73,6 +76,41 @@ def copy(
                 for block in joined(_counted(rows, told) if told else rows):
                     sink.write(block)
         return writer.rowcount
+
+
+def send(
+    source: Connection,
+    query: str,
+    target: Connection,
+    table: TableClause,
+    columns: Sequence[str],
+) -> int:
+    """As `copy`, for a few rows of a query that a session asks again and again.
+
+    Parameters:
+        query: the text, which stays the same; the session plans it once. Its columns
+            must keep their types as long as it does.
+
+    Raises:
+        sqlalchemy.exc.DBAPIError: as any statement would.
+    """
+    with (
+        _reported(source, target),
+        raw(source).cursor() as reader,
+        raw(target).cursor() as writer,
+    ):
+        reader.execute(query.encode(), prepare=True)
+        found = reader.pgresult
+        assert found is not None
+        rows = [
+            [_text(found.get_value(n, m)) for m in range(found.nfields)]
+            for n in range(found.ntuples)
+        ]
+        return _insert(writer, table, columns, rows)
+
+
+def _text(value: bytes | None) -> str | None:
+    return None if value is None else value.decode()
 
 
 def copy_rows(
@@ -193,9 +231,16 @@ def _insert(
     columns: Sequence[str],
     rows: Sequence[Sequence[object]],
 ) -> int:
-    """Write rows of text by one INSERT, which reads them as the columns' types do."""
+    """Write rows of text by one INSERT, which reads them as the columns' types do.
+
+    By several, where a statement does not take so many values.
+    """
     if not rows:
         return 0
+    most = MOST_VALUES // len(columns)
+    if len(rows) > most:
+        parts = (rows[n : n + most] for n in range(0, len(rows), most))
+        return sum(_insert(writer, table, columns, part) for part in parts)
     line = sql.SQL("({})").format(
         sql.SQL(", ").join([sql.Placeholder()] * len(columns))
     )

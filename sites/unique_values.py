@@ -11,14 +11,19 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy import ColumnElement, FromClause, and_, func, or_
+from sqlalchemy import ColumnElement, FromClause, TableClause, and_, func, or_
 from sqlalchemy.sql.dml import Update
 
 from sites.errors import NoFreeValue
 from sites.staged import Staged, selected, updated
 from sites.table import Column, Table, Unique
 
-_INTEGERS = ("smallint", "integer", "bigint")
+#: The lowest and the highest number of each type.
+_INTEGERS = {
+    "smallint": (-(2**15), 2**15 - 1),
+    "integer": (-(2**31), 2**31 - 1),
+    "bigint": (-(2**63), 2**63 - 1),
+}
 
 #: Characters of a random text that nobody else has.
 _ENOUGH = 16
@@ -29,6 +34,8 @@ _PRIVATE, _PRIVATE_SIZE = 0xF0000, 0xFFFE
 
 #: Between the free integers of two sessions.
 _APART = 1_000_000
+#: Where highest small ones leave room above them.
+_SMALL_ROOM = 30_000
 
 
 def movable(staged: Staged) -> list[Unique]:
@@ -78,18 +85,36 @@ def pin(
     return statement if unique.nulls_not_distinct else statement.where(now.is_not(None))
 
 
-def park(staged: Staged, unique: Unique, rows: Mapping[str, Any]) -> Update:
+def moved(
+    staged: Staged, unique: Unique, target: TableClause, source: FromClause
+) -> ColumnElement[bool]:
+    """An update gives its row another value of the unique key."""
+    return or_(
+        *(
+            updated(staged, target, name, source).is_distinct_from(target.c[name])
+            for name in unique.columns
+        )
+    )
+
+
+def park(
+    staged: Staged,
+    unique: Unique,
+    rows: Mapping[str, Any],
+    givers: Mapping[str, Any] | None = None,
+) -> Update:
     """Free unique values that one row of the changes gives up and another takes.
 
     Parameters:
         rows: equalities that select the changes in the source (column -> value).
+        givers: the same, of changes whose rows may be parked; None: all of `rows`.
 
     Raises:
         NoFreeValue: the unique key has no column that can be parked.
     """
     target = staged.table.sql()
     spot = parking_column(staged.table, unique, staged.identity)
-    held = passing(staged, unique, rows).subquery("held")
+    held = passing(staged, unique, rows, givers).subquery("held")
     value: ColumnElement[Any] | None = sa.null()
     if unique.nulls_not_distinct or not spot.nullable:
         value = _free_value(spot, target.alias("others"), held.c.place)
@@ -102,17 +127,15 @@ def park(staged: Staged, unique: Unique, rows: Mapping[str, Any]) -> Update:
 
 
 def passing(
-    staged: Staged, unique: Unique, rows: Mapping[str, Any]
+    staged: Staged,
+    unique: Unique,
+    rows: Mapping[str, Any],
+    givers: Mapping[str, Any] | None = None,
 ) -> sa.Select[tuple[Any, ...]]:
     """The rows whose value another row takes: what identifies them, and a number."""
     target = staged.table.sql()
     giver, taker = staged.source.alias("giver"), staged.source.alias("taker")
-    moved = or_(
-        *(
-            updated(staged, target, c, giver).is_distinct_from(target.c[c])
-            for c in unique.columns
-        )
-    )
+    moves = moved(staged, unique, target, giver)
     keys = [target.c[name] for name in staged.identity]
     takers, wanted = _takers(staged, unique, taker)
     return (
@@ -121,12 +144,12 @@ def passing(
             func.row_number().over().label("place"),
         )
         .select_from(target, giver, takers)
-        .where(selected(giver, rows), selected(taker, rows))
+        .where(selected(giver, givers or rows), selected(taker, rows))
         .where(staged.same_row(target, giver))
         .where(
             or_(
                 staged.kind("D", "R", source=giver),
-                and_(staged.kind("U", source=giver), moved),
+                and_(staged.kind("U", source=giver), moves),
             )
         )
         .where(staged.kind("I", "U", "R", source=taker))
@@ -197,14 +220,7 @@ def _free_value(
     """
     base = _base(column)
     if base in _INTEGERS:
-        lowest = sa.select(
-            func.least(func.min(others.c[column.name]), sa.literal_column("0"))
-        ).scalar_subquery()
-        if base == "smallint":
-            return lowest - place
-        # Another push that parks here now has numbers of its own, where there is room.
-        own = func.mod(func.pg_backend_pid(), 1000) * _APART
-        return lowest - place - sa.case((lowest > -_APART * 1000, own), else_=0)
+        return _free_integer(base, others.c[column.name], place)
     if base == "uuid":
         return func.gen_random_uuid()
     length = _length(column)
@@ -212,6 +228,44 @@ def _free_value(
         number = _PRIVATE + func.mod(place, _PRIVATE_SIZE)
         return func.chr(sa.cast(number, sa.Integer))
     return func.left(func.md5(sa.cast(func.gen_random_uuid(), sa.Text)), length)
+
+
+def _free_integer(
+    base: str, others: ColumnElement[Any], place: ColumnElement[Any]
+) -> ColumnElement[Any]:
+    """Below all that there are; above, if these are positive: as a CHECK may say.
+
+    Where that side ends, on the other one; where both do, in the widest gap.
+    """
+    lowest = sa.select(func.min(others)).scalar_subquery()
+    highest = sa.select(func.max(others)).scalar_subquery()
+    down = func.least(lowest, sa.literal_column("0"))
+    up = func.greatest(highest, sa.literal_column("0"))
+    first, last = (sa.literal_column(str(e), sa.Numeric) for e in _INTEGERS[base])
+    ends = (down >= first + place, down - place), (up <= last - place, up + place)
+    gap = _widest_gap(others) + place
+    if base == "smallint":
+        room = sa.literal_column(str(_SMALL_ROOM), sa.BigInteger)
+        positive = sa.and_(lowest > 0, highest < room)
+        return sa.case((positive, highest + place), *ends, else_=gap)
+    # Another push that parks here now has numbers of its own, where there is room.
+    own = (func.mod(func.pg_backend_pid(), 1000) + 1) * _APART
+    room = sa.literal_column(str(_APART * 1000), sa.BigInteger)
+    return sa.case(
+        (sa.and_(lowest > 0, highest < room), highest + own + place),
+        (down > -room, down - own - place),
+        *ends,
+        else_=gap,
+    )
+
+
+def _widest_gap(others: ColumnElement[Any]) -> ColumnElement[Any]:
+    """The number that has the most free ones above it."""
+    wide = sa.cast(others, sa.Numeric)
+    width = func.lead(wide).over(order_by=wide) - wide
+    gaps = sa.select(others.label("below"), width.label("width")).subquery("gaps")
+    widest = sa.select(gaps.c.below).order_by(gaps.c.width.desc().nulls_last())
+    return widest.limit(1).scalar_subquery()
 
 
 def _has_free_values(column: Column) -> bool:

@@ -65,6 +65,17 @@ def from_text(value: ColumnElement[Any], type_name: str) -> ColumnElement[Any]:
     return sa.cast(value, NativeType(unsized(type_name)))
 
 
+def printed(value: ColumnElement[Any]) -> ColumnElement[Any]:
+    """A value as the database prints it.
+
+    A cast to text takes the blanks at the end of a `bpchar` away, which is padded to no
+    length: they are its own.
+    """
+    if isinstance(value.type, NativeType) and value.type.name == "bpchar":
+        return sa.func.textin(sa.func.bpcharout(value), type_=sa.Text)
+    return sa.cast(value, sa.Text)
+
+
 def unsized(type_name: str) -> str:
     """A type without its length, as a cast to it has to name it."""
     base = _SIZE.sub("", type_name)

@@ -10,35 +10,22 @@ merge at a snapshot.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy import Connection, func
+from sqlalchemy import Connection
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.dml import Delete, Insert, Update
 
 from sites import faults
-from sites.errors import NoFreeValue, RowCountMismatch
+from sites.counted import Counted
+from sites.errors import NoFreeValue
 from sites.names import QualifiedName
-from sites.prepared import Prepared
 from sites.staged import Staged, selected, updated
 from sites.table import Table, Unique
 from sites.unique_values import movable, park, passing, pin
-
-#: So many rows are written by one statement where somebody wants to know how far it is.
-SLICE = 100_000
-
-#: Whether users have triggers for whole statements on a table.
-_STATEMENT_TRIGGERS = sa.text(
-    "SELECT EXISTS (SELECT FROM pg_trigger t JOIN pg_proc p ON p.oid = t.tgfoid"
-    " JOIN pg_namespace n ON n.oid = p.pronamespace WHERE t.tgrelid = :oid"
-    " AND NOT t.tgisinternal AND t.tgtype & 1 = 0 AND n.nspname <> 'snaptide')"
-)
-
-Build = Callable[..., Insert | Update | Delete]
 
 
 def parents_first(tables: Sequence[Table]) -> list[QualifiedName]:
@@ -117,20 +104,22 @@ def pass_on(
     unique: Unique,
     rows: Mapping[str, Any],
     *kinds: str,
+    givers: Mapping[str, Any] | None = None,
 ) -> None:
     """Let values of a unique key pass from row to row: park those that hold them.
 
     Parameters:
         kinds: of changes that are written by an update.
+        givers: equalities that select those that may be parked; None: all of `rows`.
 
     Raises:
         NoFreeValue: some do, and nothing can stand in for them.
     """
     try:
         pinned = pin(staged, unique, rows, *kinds)
-        parked = park(staged, unique, rows)
+        parked = park(staged, unique, rows, givers)
     except NoFreeValue:
-        needed = passing(staged, unique, rows).limit(1)
+        needed = passing(staged, unique, rows, givers).limit(1)
         if connection.execute(needed).first() is not None:
             raise
         return
@@ -152,14 +141,14 @@ def write(
         counts: for each of `changes`, how many rows there are of each kind.
         rows: equalities that select the changes in each source.
         told: how many rows are written, from time to time; then many are written
-            `SLICE` at a time, unless a user's triggers for statements would see it.
+            some at a time, unless a user's triggers for statements would see it.
 
     Raises:
         RowCountMismatch: a statement touched more or fewer rows than it should.
         NoFreeValue: a unique value passes from row to row, and nothing can stand in
             for it meanwhile.
     """
-    step = _Step(connection=connection, rows=rows, told=told)
+    counted = Counted(connection=connection, rows=rows, told=told)
     order = parents_first([staged.table for staged in changes])
     paired = sorted(
         zip(changes, counts, strict=True),
@@ -171,20 +160,20 @@ def write(
     early = _below(paired, anew)
     for staged, count in reversed(paired):
         if staged.table.qualified in early:
-            step.take(delete, staged, count, "D")
+            counted.run(delete, staged, count, "D")
         if staged.table.qualified in anew:
-            step.take(delete, staged, count, "R")
+            counted.run(delete, staged, count, "R")
     for staged, count in paired:
         kinds = ("I", "R") if staged.table.qualified in anew else ("I",)
-        step.take(insert, staged, count, *kinds)
+        counted.run(insert, staged, count, *kinds)
     faults.point("write.after_insert")
     for staged, count in paired:
         kinds = ("U",) if staged.table.qualified in anew else ("U", "R")
-        step.take(update, staged, count, *kinds)
+        counted.run(update, staged, count, *kinds)
     faults.point("write.after_update")
     for staged, count in reversed(paired):
         if staged.table.qualified not in early:
-            step.take(delete, staged, count, "D")
+            counted.run(delete, staged, count, "D")
 
 
 def _pass_all_on(
@@ -233,97 +222,6 @@ def _below(
         if any(f.parent in tables | below for f in staged.table.foreign_keys):
             below.add(staged.table.qualified)
     return below
-
-
-@dataclass(slots=True, kw_only=True)
-class _Step:
-    """One statement after another, each of which must meet its rows exactly."""
-
-    connection: Connection
-    rows: Mapping[str, Any]
-    told: Callable[[int], None] | None
-    done: int = 0
-
-    def take(
-        self, build: Build, staged: Staged, count: Mapping[str, int], *kinds: str
-    ) -> None:
-        expected = sum(count.get(kind, 0) for kind in kinds)
-        if not expected:
-            return
-        touched = sum(
-            self._run(build, staged, part, *kinds)
-            for part in self._parts(staged, expected, *kinds)
-        )
-        if touched != expected:
-            raise RowCountMismatch(
-                f"{build.__name__.capitalize()} on {staged.table.qualified} touched"
-                f" {touched} rows where {expected} were compared.",
-                table=str(staged.table.qualified),
-            )
-
-    def _parts(
-        self, staged: Staged, expected: int, *kinds: str
-    ) -> Iterator[Mapping[str, Any]]:
-        """What selects the rows that are written together."""
-        if self.told is None or expected <= SLICE or self._whole(staged.table):
-            yield self.rows
-            return
-        number = staged.source.c.call_no
-        ends = sa.select(func.min(number), func.max(number))
-        mine = ends.where(selected(staged.source, self.rows), staged.kind(*kinds))
-        first, last = self.connection.execute(mine).one()
-        if first is None:
-            return
-        width = -(-(last - first + 1) * SLICE // expected)
-        for start in range(first, last + 1, width):
-            yield {**self.rows, "call_no": range(start, start + width)}
-
-    def _whole(self, table: Table) -> bool:
-        """Whether one statement has to write all: somebody may look at it as one.
-
-        What refers to rows of its own table may do so to one of a later part; and what
-        a user's trigger for statements finds must not depend on who watches.
-        """
-        if table.qualified in {foreign.parent for foreign in table.foreign_keys}:
-            return True
-        return bool(self.connection.scalar(_STATEMENT_TRIGGERS, {"oid": table.oid}))
-
-    def _run(
-        self, build: Build, staged: Staged, rows: Mapping[str, Any], *kinds: str
-    ) -> int:
-        if "call_no" in rows:
-            touched = self.connection.execute(build(staged, rows, *kinds)).rowcount
-        else:
-            prepared = _prepared(self.connection, build, staged, rows, *kinds)
-            values = {_room(name): value for name, value in rows.items()}
-            touched = prepared.run(self.connection, **values).rowcount
-        self.done += touched
-        if self.told is not None:
-            self.told(self.done)
-        return touched
-
-
-def _prepared(
-    connection: Connection,
-    build: Build,
-    staged: Staged,
-    rows: Mapping[str, Any],
-    *kinds: str,
-) -> Prepared:
-    """A statement about rows that are selected by values of these columns."""
-
-    def made() -> Prepared:
-        values = {
-            name: sa.bindparam(_room(name), 0, staged.source.c[name].type)
-            for name in rows
-        }
-        return Prepared(connection, build(staged, values, *kinds))
-
-    return staged.keep((build.__name__, kinds, tuple(rows)), made)
-
-
-def _room(column: str) -> str:
-    return f"its_{column}"
 
 
 class _InsertOverriding(postgresql.Insert):

@@ -13,7 +13,7 @@ from sqlalchemy.dialects import postgresql
 
 from deferred.queues import covered, define, queue
 from masters.snapshot_log import ROWID
-from sites import ddl, roles, transport, triggers
+from sites import ddl, guards, roles, transport, triggers
 from sites.catalog import SCHEMA
 from sites.ddl import NewColumn
 from sites.names import QualifiedName
@@ -187,7 +187,7 @@ def _guard(connection: Connection, snapshot: Snapshot, base: Table) -> None:
         if snapshot.updatable
         else "Change the rows at the master, or create an updatable snapshot."
     )
-    triggers.install_guard(
+    guards.install(
         connection,
         base,
         _guard_function(snapshot),

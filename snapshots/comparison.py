@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 import sqlalchemy as sa
-from sqlalchemy import func, select
+from sqlalchemy import Select, func, select
 
 from sites import ranges
-from snapshots import difference, images, keys, window
+from snapshots import buckets, difference, images, keys, window
 from snapshots.keys import ALWAYS_FEW, Keys
 from snapshots.packed import Pair
 from snapshots.side import FEW, Side, Sides
@@ -43,6 +44,8 @@ class Small:
     changed: Keys
     #: the keys of the site's own log
     mine: Keys
+    #: of a complete refresh, the buckets in which rows differ; None for all
+    differing: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,10 +72,10 @@ def small_window(master: Side, seen: Window, member: Member) -> Keys | None:
     if member.method == FAST:
         assert seen.since is not None
         changed = window.changed_keys(member, seen.since)
-        found = keys.read(master, changed, names, lambda: _most(master, member))
+        found = keys.read(master, changed, names, lambda: most_rows(master, member))
         many = found is None or found.num_rows > SMALL_WINDOW
         return None if many else found
-    most = _most(master, member)
+    most = most_rows(master, member)
     some = select(sa.literal(1)).select_from(member.master.sql())
     counted = select(func.count()).select_from(some.limit(most + 1).subquery())
     many = (master.at.scalar(counted) or 0) > most
@@ -98,6 +101,12 @@ def compare(sides: Sides, windows: Sequence[Small]) -> Iterator[Compared]:
     yield from _compared(read)
 
 
+def equal(member: Member) -> Compared:
+    """A snapshot of which all rows are as its defining query says."""
+    none = [images.schema(member).empty_table()]
+    return next(_compared([_images(member, none, none, None, distinct=False)]))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Read:
     member: Member
@@ -108,7 +117,7 @@ class _Read:
 def _read(sides: Sides, one: Small) -> _Read:
     if one.member.method == FAST:
         return _of_keys(sides, one)
-    return _of_all(sides, one.member)
+    return _of_all(sides, one.member, one.differing)
 
 
 def _of_keys(sides: Sides, one: Small) -> _Read:
@@ -127,20 +136,34 @@ def _of_keys(sides: Sides, one: Small) -> _Read:
     return _images(member, theirs, present, wanted.num_rows, distinct=twice)
 
 
-def _of_all(sides: Sides, member: Member) -> _Read:
+def _of_all(sides: Sides, member: Member, differing: tuple[int, ...] | None) -> _Read:
     shape = images.schema(member)
-    theirs = [
-        sides.master.read(images.at_master(member, part), shape, many=True)
-        for part in ranges.ctid_ranges(sides.master.at, member.snapshot.master)
-    ]
-    present = [
-        sides.site.read(images.present(member, part), shape, many=True)
-        for part in ranges.ctid_ranges(sides.site.at, member.snapshot.base)
-    ]
+    there, here = of_all(sides, member, differing)
+    theirs, present = [shape.empty_table()], [shape.empty_table()]
+    theirs += [sides.master.read(query, shape, many=True) for query in there]
+    present += [sides.site.read(query, shape, many=True) for query in here]
     return _images(member, theirs, present, None, distinct=False)
 
 
-def _most(master: Side, member: Member) -> int:
+def of_all(
+    sides: Sides, member: Member, differing: tuple[int, ...] | None
+) -> tuple[list[Select[Any]], list[Select[Any]]]:
+    """What reads all rows of both sides, or those of some buckets, part by part."""
+    theirs = ranges.ctid_ranges(sides.master.at, member.snapshot.master)
+    present = ranges.ctid_ranges(sides.site.at, member.snapshot.base)
+    queries = (
+        [images.at_master(member, part) for part in theirs],
+        [images.present(member, part) for part in present],
+    )
+    if differing is None:
+        return queries
+    there, here = (
+        [buckets.within(query, member, differing) for query in side] for side in queries
+    )
+    return there, here
+
+
+def most_rows(master: Side, member: Member) -> int:
     """How many rows this process can hold."""
     fits = ranges.rows_within(master.at, member.snapshot.master, MOST_BYTES)
     return min(SMALL_WINDOW, UNCOUNTED if fits is None else max(fits, ALWAYS_FEW))

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from sqlalchemy import Connection
 
 from masters.errors import NoSnapshotLog
-from masters.snapshot_log import find_log
+from masters.log_catalog import find_log
 from sites import ddl, identity, where
 from sites.ddl import DefaultNeeds, Index
 from sites.definitions import UNREADABLE, Definitions, type_definitions

@@ -109,7 +109,7 @@ class ColumnGone(RefreshError):
 
 
 class ColumnChanged(RefreshError):
-    """DDL of the master table's group gave a column another type."""
+    """A column of the master table has another type, whose values might be rounded."""
 
     code = "SNP-243"
     hint = "Push what the site has, then drop the snapshot and create it again."

@@ -11,14 +11,15 @@ from collections.abc import Collection
 from datetime import timedelta
 
 import sqlalchemy as sa
-from sqlalchemy import Connection, cast, func, literal, select, text
+from sqlalchemy import Connection, cast, func, literal, select
 
 from deferred.batches import marker
 from deferred.queues import covered
-from masters import group_schema, registration, snapshot_log
+from masters import group_schema, log_catalog, registration
 from sites import position, ranges, table
 from sites.catalog import SCHEMA
 from sites.identity import Identity
+from sites.prepared import planned_once
 from sites.table import Glance
 from sites.types import PgSnapshot, Xid8
 from snapshots import refresh_group, snapshot
@@ -50,7 +51,7 @@ def moment(
     whose = task.group.master_id, task.group.incarnation
     if not _is_settled(task, known) or (them.site_id, them.incarnation) != whose:
         return None
-    logs = snapshot_log.reaching_back_to(
+    logs = log_catalog.reaching_back_to(
         master, [m.master for m in task.members], str(task.group.position)
     )
     if not all(m.master in logs for m in task.members):
@@ -74,9 +75,10 @@ def note(site: Connection, task: Task) -> None:
         site: outside a transaction.
     """
     with site.begin():
-        site.execute(text("SET LOCAL synchronous_commit = off"))
         group = refresh_group.refreshed(task.group.name).cte("noted")
-        site.execute(snapshot.refreshed(task.group.name, FAST).add_cte(group))
+        quick = func.set_config("synchronous_commit", "off", True)
+        statement = snapshot.refreshed(task.group.name, FAST).add_cte(group)
+        site.execute(planned_once(statement.returning(quick)))
 
 
 def _is_settled(task: Task, known: Collection[str]) -> bool:

@@ -17,6 +17,7 @@ from sites import arrow, where
 from sites.ranges import Range
 from sites.table import Table
 from sites.types import NativeType
+from sites.values import printed
 from snapshots.keys import Keys, as_rows
 from snapshots.snapshot import key_types
 from snapshots.window import Member, changed_keys
@@ -138,9 +139,7 @@ def _images(member: Member, rows: sa.FromClause) -> list[sa.ColumnElement[Any]]:
 def _carried(
     base: Table, name: str, value: sa.ColumnElement[Any]
 ) -> sa.ColumnElement[Any]:
-    native = arrow.carrier(base.column(name).type) == "native"
-    return (
-        sa.type_coerce(value, NativeType(base.column(name).type))
-        if native
-        else cast(value, Text)
-    )
+    column = base.column(name)
+    if arrow.carrier(column.type) == "native":
+        return sa.type_coerce(value, NativeType(column.type))
+    return printed(sa.type_coerce(value, NativeType(column.recorded)))

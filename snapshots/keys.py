@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from sqlalchemy import Select, Text, cast, select
 from sqlalchemy.dialects.postgresql import ARRAY
 
+from sites.types import NativeType
 from snapshots.side import FEW, Side
 
 #: Keys in one statement.
@@ -66,16 +67,30 @@ def chunks(keys: Keys) -> Iterator[Keys]:
         yield keys.slice(first, CHUNK)
 
 
-def as_rows(keys: Keys, kinds: Sequence[sa.types.TypeEngine[Any]]) -> sa.FromClause:
+def as_rows(keys: Keys, kinds: Sequence[NativeType]) -> sa.FromClause:
     """Keys as rows of a query, with their own types again."""
+    plain = all(map(_is_plain, kinds))
     arrays = [
-        cast(sa.literal(_array(column), Text), ARRAY(kind))
+        cast(sa.literal(_array(column), Text), ARRAY(kind if plain else Text))
         for column, kind in zip(keys.columns, kinds, strict=True)
     ]
     found = sa.func.unnest(*arrays).table_valued(
         *keys.column_names, name="wanted", joins_implicitly=True
     )
-    return found.render_derived()
+    rows = found.render_derived()
+    if plain:
+        return rows
+    each = zip(keys.column_names, kinds, strict=True)
+    return select(*(cast(rows.c[k], kind).label(k) for k, kind in each)).subquery()
+
+
+def _is_plain(kind: NativeType) -> bool:
+    """Whether `unnest` takes an array of these apart into these.
+
+    It takes arrays of arrays apart to the last, and composites into their columns;
+    they, as all that is not PostgreSQL's own, have a dot in their names.
+    """
+    return not kind.name.endswith("[]") and "." not in kind.name
 
 
 def _array(texts: pa.ChunkedArray) -> str:

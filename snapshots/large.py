@@ -13,11 +13,11 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import Connection, Select, select
 
-from sites import ranges, transport
+from sites import transport
 from sites.site import Site
 from sites.transport import literal_text
-from snapshots import difference, images, keys, stage, window
-from snapshots.comparison import Compared
+from snapshots import buckets, comparison, difference, images, keys, stage, window
+from snapshots.comparison import Compared, Small
 from snapshots.keys import Keys
 from snapshots.side import Side, Sides
 from snapshots.stage import Stage
@@ -63,11 +63,38 @@ def compare(sides: Sides, seen: Window, ready: Prepared, mine: Keys) -> Compared
     Raises:
         StageFailed: a task failed; nothing was merged.
     """
-    member = ready.member
-    if ready.keys is not None:
-        queries = _window_queries(seen, ready, mine)
-    else:
-        queries = _complete_queries(sides, member)
+    if ready.keys is None:
+        return _complete(sides, ready.member)
+    queries = _window_queries(seen, ready, mine)
+    return Compared(
+        member=ready.member,
+        difference=_staged(sides, ready.member, queries, twice=bool(mine.num_rows)),
+        window_keys=ready.count + mine.num_rows,
+    )
+
+
+def _complete(sides: Sides, member: Member) -> Compared:
+    """Compare the rows of those buckets alone in which there is a difference."""
+    differing: tuple[int, ...] | None = None
+    if not buckets.mostly_differ(sides, member):
+        found = buckets.differing(sides, member)
+        if not found.numbers:
+            return comparison.equal(member)
+        if found.rows <= comparison.most_rows(sides.master, member):
+            none = keys.none(member.snapshot.key_names)
+            few = Small(member=member, changed=none, mine=none, differing=found.numbers)
+            return next(comparison.compare(sides, [few]))
+        if len(found.numbers) * 2 < buckets.BUCKETS:
+            differing = found.numbers
+    queries = comparison.of_all(sides, member, differing)
+    staged = _staged(sides, member, queries, twice=False)
+    return Compared(member=member, difference=staged, window_keys=None)
+
+
+_Queries = tuple[list[Select[Any]], list[Select[Any]]]
+
+
+def _staged(sides: Sides, member: Member, queries: _Queries, *, twice: bool) -> Stage:
     with sides.site.site.begin() as connection:
         table = stage.create(connection, member)
     load_id = uuid.uuid4()
@@ -77,19 +104,14 @@ def compare(sides: Sides, seen: Window, ready: Prepared, mine: Keys) -> Compared
         images.schema(member),
         images.key_positions(member),
         difference.Target(table.schema, table.name, load_id),
-        twice=ready.keys is not None and bool(mine.num_rows),
+        twice=twice,
     )
-    found = Stage(
+    return Stage(
         table=table,
         load_id=load_id,
         attempts=tuple(attempts),
         rows=sum(attempts.values()),
     )
-    keys = None if ready.keys is None else ready.count + mine.num_rows
-    return Compared(member=member, difference=found, window_keys=keys)
-
-
-_Queries = tuple[list[Select[Any]], list[Select[Any]]]
 
 
 def _window_queries(seen: Window, ready: Prepared, mine: Keys) -> _Queries:
@@ -104,15 +126,6 @@ def _window_queries(seen: Window, ready: Prepared, mine: Keys) -> _Queries:
     here = [select(*ready.keys.c), window.site_keys(member.snapshot)]
     present = [images.at_site(member, here, part=(n, parts)) for n in range(parts)]
     return theirs, present
-
-
-def _complete_queries(sides: Sides, member: Member) -> _Queries:
-    theirs = ranges.ctid_ranges(sides.master.at, member.snapshot.master)
-    present = ranges.ctid_ranges(sides.site.at, member.snapshot.base)
-    return (
-        [images.at_master(member, part) for part in theirs],
-        [images.present(member, part) for part in present],
-    )
 
 
 def _source(side: Side, queries: Sequence[Select[Any]]) -> difference.Side:

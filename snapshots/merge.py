@@ -7,6 +7,7 @@ merge gives way, not the user. What users hold, want or changed is left alone
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -42,7 +43,7 @@ from snapshots.work import Work
 LOCK_TIMEOUT = "20ms"
 
 #: What sorts and joins of many differences need to stay in memory.
-WORK_MEMORY = 64 * 2**20
+WORK_MEMORY = 32 * 2**20
 
 #: A merge whose program is stopped keeps no row from users for longer.
 IDLE_TIMEOUT = "30s"
@@ -119,7 +120,8 @@ def merge(
         _write_locked(connection, ordered, window, rules)
     merged = {w.member.snapshot.key: _count(connection, w) for w in group}
     for changes in group:
-        _keep_held(connection, changes)
+        if merged[changes.member.snapshot.key].held_back:
+            _keep_held(connection, changes)
     return merged
 
 
@@ -244,13 +246,20 @@ def _refuse_mass_delete(connection: Connection, changes: Work, rules: Rules) -> 
 
 
 def _count(connection: Connection, changes: Work) -> Merged:
-    written = work.counts(connection, changes)
+    found = work.outcome(connection, changes)
+    written = Counter[str]()
+    refused = Counter[str]()
+    for one in found:
+        if not one.held:
+            written[one.kind] += one.rows
+        if one.why is not None:
+            refused[one.why] += one.rows
     return Merged(
-        inserted=written.get("I", 0),
-        updated=written.get("U", 0),
-        deleted=written.get("D", 0),
-        held_back=work.held(connection, changes),
-        refused=work.refusals(connection, changes),
+        inserted=written["I"],
+        updated=written["U"],
+        deleted=written["D"],
+        held_back=sum(one.rows for one in found if one.held),
+        refused=dict(sorted(refused.items(), key=lambda why: (-why[1], why[0]))),
     )
 
 

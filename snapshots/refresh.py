@@ -15,7 +15,7 @@ from deferred.queues import queue
 from sites import identity
 from sites.activity import Progress
 from sites.errors import SnaptideError
-from sites.site import Site
+from sites.site import Site, each_by_itself
 from snapshots import refresh_group, snapshot, task, turn
 from snapshots.errors import (
     DifferentGroups,
@@ -72,7 +72,7 @@ def refresh(
     """
     started = time.monotonic()
     named = _split(what)
-    with site.connect() as connection:
+    with site.connect() as connection, each_by_itself(connection):
         identity.confirm(connection, site.name)
         group = _group_of(connection, named)
         has_queues = bool(queue.list_queues(connection, group.master))
@@ -83,10 +83,13 @@ def refresh(
         allow_mass_delete=allow_mass_delete,
         mass_delete_share=mass_delete_share,
     )
-    with refresh_group.exclusively(site, group.name), _noted(site, group.name):
+    with (
+        refresh_group.exclusively(site, group.name) as connection,
+        _noted(site, group.name),
+    ):
         for attempt in _again():
             with attempt:
-                given = task.read(site, group.name, named, method, rules)
+                given = task.read(connection, site, group.name, named, method, rules)
                 if not refresh_after_errors:
                     task.refuse_errors(given)
                 position, reports = turn.run(given, progress)

@@ -24,7 +24,8 @@ from sqlalchemy import (
 
 from sites.identity import Identity
 from sites.names import parse
-from sites.site import Site
+from sites.prepared import planned_once
+from sites.site import Site, each_by_itself
 from sites.types import PgSnapshot
 from snapshots import catalog
 from snapshots.errors import MixedMasters, PositionMoved, RefreshRunning
@@ -52,7 +53,7 @@ def find(connection: Connection, name: str) -> RefreshGroup | None:
     """The group of that name, or None."""
     if "\0" in name:
         return None
-    row = connection.execute(_select(name)).one_or_none()
+    row = connection.execute(planned_once(_select(name))).one_or_none()
     return None if row is None else RefreshGroup(**row._mapping)
 
 
@@ -188,15 +189,16 @@ def note_error(connection: Connection, name: str, message: str) -> None:
 
 
 @contextmanager
-def exclusively(site: Site, name: str) -> Iterator[None]:
+def exclusively(site: Site, name: str) -> Iterator[Connection]:
     """Be the only refresh of a group while the block runs, whoever asks for another.
+
+    Gives the connection that holds the lock, for questions.
 
     Raises:
         RefreshRunning: another one runs.
     """
     lock = {"space": _REFRESH_LOCK, "name": name}
-    with site.connect() as plain:
-        connection = plain.execution_options(isolation_level="AUTOCOMMIT")
+    with site.connect() as connection, each_by_itself(connection):
         taken = connection.scalar(
             text("SELECT pg_try_advisory_lock(:space, hashtext(:name))"), lock
         )
@@ -205,7 +207,7 @@ def exclusively(site: Site, name: str) -> Iterator[None]:
                 f"Refresh group {name} is being refreshed.", group=name
             )
         try:
-            yield
+            yield connection
         finally:
             connection.execute(
                 text("SELECT pg_advisory_unlock(:space, hashtext(:name))"), lock

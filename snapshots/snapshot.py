@@ -9,13 +9,15 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import Connection, select
 
+from deferred.queues.queue import extra_keys
 from masters.group_schema import SchemaVersion
 from sites import names
-from sites.catalog import SCHEMA
 from sites.names import QualifiedName
+from sites.prepared import planned_once
 from sites.table import Table
 from sites.triggers import numbered
-from sites.types import NativeType, Xid8
+from sites.types import NativeType
+from sites.values import unsized
 from snapshots import catalog
 from snapshots.errors import UnknownSnapshot
 
@@ -79,16 +81,7 @@ class Snapshot:
 
     def extra(self) -> sa.TableClause:
         """The table of extra keys, for use in statements."""
-        return sa.table(
-            self.extra_table,
-            *(sa.column(name) for name in self.key_names),
-            sa.column("reason", sa.Text),
-            sa.column("xid", Xid8()),
-            sa.column("batch_no", sa.BigInteger),
-            sa.column("order_no", sa.BigInteger),
-            sa.column("master_xid", Xid8()),
-            schema=SCHEMA,
-        )
+        return extra_keys(self.extra_table, self.identity_columns)
 
 
 def carried(snapshot: Snapshot, base: Table) -> tuple[str, ...]:
@@ -97,8 +90,12 @@ def carried(snapshot: Snapshot, base: Table) -> tuple[str, ...]:
 
 
 def key_types(table: Table, snapshot: Snapshot) -> list[NativeType]:
-    """The types of the identity columns, in their order."""
-    return [table.column(name).sql_type for name in snapshot.identity_columns]
+    """The types in which keys are looked up, in the order of the identity columns.
+
+    Without lengths and domains: what a longer key would be cut to is another row's.
+    """
+    columns = map(table.column, snapshot.identity_columns)
+    return [NativeType(unsized(c.recorded), c.equality) for c in columns]
 
 
 def find(connection: Connection, name: QualifiedName) -> Snapshot | None:
@@ -126,9 +123,8 @@ def read(connection: Connection, name: str) -> Snapshot:
 
 def members(connection: Connection, group: str) -> list[Snapshot]:
     """The snapshots of a refresh group, by name."""
-    rows = connection.execute(
-        _SELECT.where(catalog.snapshot.c.refresh_group == group)
-    ).all()
+    found = _SELECT.where(catalog.snapshot.c.refresh_group == group)
+    rows = connection.execute(planned_once(found)).all()
     return [_from_row(row) for row in rows]
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from sqlalchemy import Connection
+
 from deferred.parked import error_queue
 from sites import identity, names
 from sites.identity import Identity
@@ -30,12 +32,16 @@ class Task:
 
 
 def read(
-    site: Site, group_name: str, named: list[str], method: str, rules: Rules
+    connection: Connection,
+    site: Site,
+    group_name: str,
+    named: list[str],
+    method: str,
+    rules: Rules,
 ) -> Task:
-    with site.connect() as connection:
-        who = identity.confirm(connection, site.name)
-        group = refresh_group.find(connection, group_name)
-        members = snapshot.members(connection, group_name)
+    who = identity.confirm(connection, site.name)
+    group = refresh_group.find(connection, group_name)
+    members = snapshot.members(connection, group_name)
     if group is None or not members:
         raise UnknownSnapshot(f"Refresh group {group_name} has no snapshots.")
     keys = [m.key for m in members]

@@ -10,9 +10,12 @@ from sqlalchemy import Connection, func, select
 
 from deferred.batches import agreement
 from masters import registration
-from masters.snapshot_log import find_logs
-from sites import faults, peers, position, ring
+from masters.log_catalog import find_logs
+from sites import faults, locks, peers, position
 from sites.activity import Progress
+from sites.catalog import SCHEMA
+from sites.names import QualifiedName
+from sites.table import describe
 from snapshots import (
     base_table,
     comparison,
@@ -50,8 +53,10 @@ def run(task: Task, told: Progress | None) -> tuple[str, tuple[SnapshotReport, .
         faults.point("refresh.after_register")
         _hold_moment(master, task)
         nothing_since = idle.moment(master, site, task, them, registered)
-        site.rollback()
+        # Not rolled back: the server would be told to forget what it has planned.
+        site.commit()
         if nothing_since is not None:
+            master.commit()
             idle.note(site, task)
             return nothing_since, _unchanged(task)
         seen = window.read(
@@ -71,8 +76,7 @@ def run(task: Task, told: Progress | None) -> tuple[str, tuple[SnapshotReport, .
         known = [m for m in seen.members if m.method != LOAD]
         ready = [_ready(sides, seen, member) for member in known]
         # Only now does the site's own moment begin.
-        site.execution_options(isolation_level="REPEATABLE READ")
-        here = position.current(site)
+        here = _hold_own_moment(site, known)
         mine = [comparison.site_keys(sides.site, member) for member in known]
         _meet(task, seen)
         # It is still the one that was read, and has not gone back since.
@@ -95,18 +99,60 @@ def run(task: Task, told: Progress | None) -> tuple[str, tuple[SnapshotReport, .
 
 
 def _hold_moment(master: Connection, task: Task) -> None:
-    """Have the connection see one moment, with the logs held from before it on.
+    """Have the connection see one moment, with what it reads held from before it on.
 
-    A purge that empties a partition takes its rows away from older moments too:
-    what was looked up as being there would be read as empty.
+    A purge that empties a partition of a log, a TRUNCATE and DDL that writes a table
+    anew take rows away from older moments too: what was looked up as being there would
+    be read as empty.
+
+    Raises:
+        UnknownTable: a master table is gone.
+        PositionMoved: a snapshot log is.
     """
-    logs = find_logs(master, [member.master for member in task.members])
-    master.rollback()
-    master.execution_options(isolation_level="REPEATABLE READ")
+    tables = [member.master for member in task.members]
+    logs = [QualifiedName(SCHEMA, log) for log in find_logs(master, tables)]
+    master.commit()
+    _hold(master, tables, logs, gone="A snapshot log of the group went meanwhile.")
+
+
+def _hold_own_moment(site: Connection, members: Sequence[Member]) -> str:
+    """Have the connection see one moment of the site, and say which, in the same way.
+
+    Raises:
+        UnknownTable: a base table is gone.
+        PositionMoved: one was, and is there again.
+    """
+    tables = [member.base.qualified for member in members]
+    _hold(site, tables, gone="A base table of the group went meanwhile.")
+    return position.current(site)
+
+
+def _hold(
+    connection: Connection,
+    tables: Sequence[QualifiedName],
+    logs: Sequence[QualifiedName] = (),
+    *,
+    gone: str,
+) -> None:
+    """Begin one moment of a database with the locks of what is read in it.
+
+    Parameters:
+        logs: of the tables, or none.
+        gone: what to say where a lock was refused, though the tables are there.
+
+    Raises:
+        UnknownTable: one of the tables is gone.
+        PositionMoved: a log is, or a table was.
+    """
+    connection.execution_options(isolation_level="REPEATABLE READ")
     try:
-        ring.hold(master, logs)
+        # In the order in which DDL of a log takes them.
+        locks.against_ddl(connection, *sorted(tables), *sorted(logs))
     except UndefinedTable as error:
-        raise PositionMoved("A snapshot log of the group went meanwhile.") from error
+        connection.rollback()
+        for table in tables:
+            describe(connection, table)
+        raise PositionMoved(gone) from error
 
 
 def _meet(task: Task, seen: Window) -> None:

@@ -21,7 +21,7 @@ from deferred.batches import marker
 from deferred.batches.marker import Marker
 from masters import group_schema
 from masters.group_schema import SchemaVersion
-from masters.snapshot_log import find_log, reaches_back_to
+from masters.log_catalog import find_log, reaches_back_to
 from sites import identity, position, ranges
 from sites.catalog import SCHEMA
 from sites.identity import Identity
@@ -29,7 +29,7 @@ from sites.names import QualifiedName
 from sites.ranges import Range
 from sites.table import Table, describe, hides_rows
 from sites.types import PgSnapshot, Xid8
-from snapshots import shared
+from snapshots import fitting, shared
 from snapshots.errors import (
     ColumnGone,
     MasterChanged,
@@ -122,7 +122,7 @@ def read(
         MasterChanged: the database is not the one that the position belongs to.
         NoSnapshotLog, SnapshotLogTooYoung: fast was asked for and cannot be done.
         ColumnGone, RowsHidden: a table is not what it was when it was created.
-        MasterBehind, ColumnChanged: DDL of the master table's group, likewise.
+        MasterBehind, ColumnChanged: DDL of the master table, likewise.
     """
     here = position.current(master)
     complete = all(methods.get(s.key) == "c" for s in snapshots)
@@ -219,6 +219,7 @@ def _member(
     for connection, one in ((master, table), (site, base)):
         _refuse_altered(connection, one, snapshot)
     shared.refuse_other(snapshot, table, base, group.master, schema_version)
+    fitting.refuse_lossy(snapshot, table, base)
     parts = ranges.leaves(master, snapshot.master)
     kept = registered and set(snapshot.master_parts or ()) <= parts.keys()
     return Member(

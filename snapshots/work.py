@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import sqlalchemy as sa
@@ -14,6 +15,7 @@ from sites.ddl import NewColumn
 from sites.staged import Staged
 from sites.triggers import numbered
 from sites.types import NativeType
+from sites.values import from_text
 from snapshots import stage
 from snapshots.stage import Stage
 from snapshots.window import Member
@@ -59,6 +61,36 @@ class Work:
     def free(self) -> sa.ColumnElement[bool]:
         """The row is not held back."""
         return sa.not_(self.table.c.held)
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Rows of a work table: how many, and between which numbers."""
+
+    count: int
+    numbers: range
+
+    @classmethod
+    def numbered(cls, numbers: Sequence[int]) -> Rows:
+        """Rows of these numbers, in their order; none in between is meant."""
+        return cls(len(numbers), range(numbers[0], numbers[-1] + 1))
+
+    @classmethod
+    def all_of(cls, parts: Collection[Rows]) -> Rows:
+        """The rows of all parts."""
+        ends = [(part.numbers.start, part.numbers.stop) for part in parts]
+        span = range(min(a for a, _ in ends), max(b for _, b in ends))
+        return cls(sum(part.count for part in parts), span)
+
+
+class Outcome(NamedTuple):
+    """What became of some rows of a work table."""
+
+    kind: str
+    held: bool
+    #: what the site said when it refused them
+    why: str | None
+    rows: int
 
 
 def create(connection: Connection, member: Member, number: int) -> Work:
@@ -129,7 +161,7 @@ def take(connection: Connection, work: Work, difference: pa.Table | Stage) -> No
 def _from_stage(connection: Connection, work: Work, staged: Stage) -> int:
     table = stage.rows_of(work.member, staged)
     values = [
-        sa.cast(table.c[f"c{n}"], NativeType(work.member.base.column(c).recorded))
+        from_text(table.c[f"c{n}"], work.member.base.column(c).recorded)
         for n, c in enumerate(work.member.carried, 1)
     ]
     kind = sa.cast(table.c.op, NativeType('"char"'))
@@ -139,6 +171,17 @@ def _from_stage(connection: Connection, work: Work, staged: Stage) -> int:
     return connection.execute(statement).rowcount
 
 
+def free_rows(connection: Connection, work: Work) -> dict[str, Rows]:
+    """The rows of each kind that are not held back."""
+    kind, no = work.table.c.kind, work.table.c.no
+    found = connection.execute(
+        select(kind, func.count(), func.min(no), func.max(no))
+        .where(work.free)
+        .group_by(kind)
+    ).all()
+    return {row[0]: Rows(row[1], range(row[2], row[3] + 1)) for row in found}
+
+
 def counts(connection: Connection, work: Work) -> dict[str, int]:
     """How many rows of each kind are not held back."""
     kind = work.table.c.kind
@@ -146,12 +189,6 @@ def counts(connection: Connection, work: Work) -> dict[str, int]:
         select(kind, func.count()).where(work.free).group_by(kind)
     ).all()
     return {row[0]: row[1] for row in rows}
-
-
-def held(connection: Connection, work: Work) -> int:
-    """How many rows are held back."""
-    query = select(func.count()).select_from(work.table).where(work.table.c.held)
-    return connection.scalar(query) or 0
 
 
 def hold(
@@ -169,16 +206,11 @@ def hold(
     return connection.execute(statement.values(held=True, why=why)).rowcount
 
 
-def refusals(connection: Connection, work: Work) -> dict[str, int]:
-    """What the site said of the rows that it refused, and of how many."""
-    why = work.table.c.why
-    rows = connection.execute(
-        select(why, func.count())
-        .where(why.is_not(None))
-        .group_by(why)
-        .order_by(func.count().desc(), why)
-    ).all()
-    return {row[0]: row[1] for row in rows}
+def outcome(connection: Connection, work: Work) -> list[Outcome]:
+    """What became of the rows."""
+    of = [work.table.c[name] for name in ("kind", "held", "why")]
+    found = connection.execute(select(*of, func.count()).group_by(*of)).all()
+    return [Outcome._make(row) for row in found]
 
 
 def _pair_equal_keys(connection: Connection, work: Work) -> None:

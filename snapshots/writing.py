@@ -15,7 +15,6 @@ from functools import partial
 
 from psycopg import errors as pg
 from sqlalchemy import (
-    ColumnElement,
     Connection,
     Delete,
     Update,
@@ -30,9 +29,9 @@ from deferred import sqlstate
 from sites import unique_values, write
 from sites.staged import selected
 from sites.table import Unique
-from snapshots import held_back, work
+from snapshots import held_back, obstacles, work
 from snapshots.errors import CannotMerge
-from snapshots.work import Work
+from snapshots.work import Rows, Work
 
 #: While looking for a row that somebody holds: he had his time already.
 SHORT_TIMEOUT = "10ms"
@@ -79,13 +78,14 @@ class _InTheWay(Exception):
 class _Step:
     """One statement of the write.
 
-    `run` executes it for a range of row numbers and returns those that another
-    row was in the way of.
+    `run` executes it for a range of row numbers, which holds so many rows, and
+    returns those that another row was in the way of.
     """
 
     changes: Work
     kinds: tuple[str, ...]
-    run: Callable[[Connection, range], list[int]]
+    rows: Rows
+    run: Callable[[Connection, Rows], list[int]]
 
 
 def in_order(group: Sequence[Work]) -> list[Work]:
@@ -131,9 +131,12 @@ def write_all(connection: Connection, group: Sequence[Work]) -> bool:
     """
     _hold_back(connection, group)
     try:
-        if any(_run(connection, step) for step in _steps(connection, group)):
-            return False
-        _check_references(connection, group)
+        with connection.begin_nested():
+            for step in _steps(connection, group):
+                _announce(connection, step.changes)
+                if step.run(connection, step.rows):
+                    return False
+            _check_references(connection, group)
     except (_InTheWay, CannotMerge):
         return False
     except (DBAPIError, RowsSwallowed) as error:
@@ -149,31 +152,35 @@ def _hold_back(connection: Connection, group: Sequence[Work]) -> None:
 
 
 def _steps(connection: Connection, group: Sequence[Work]) -> Iterator[_Step]:
-    counts = {w.staged.table.qualified: work.counts(connection, w) for w in group}
-    busy = [w for w in group if counts[w.staged.table.qualified]]
+    """What is to be written, as the rows that are held back stand now."""
+    free = {w.staged.table.qualified: work.free_rows(connection, w) for w in group}
+    busy = [w for w in group if free[w.staged.table.qualified]]
     for changes in busy:
-        if sum(counts[changes.staged.table.qualified].values()) > 1:
+        every = Rows.all_of(free[changes.staged.table.qualified].values())
+        if every.count > 1:
             for unique in unique_values.movable(changes.staged):
-                run = partial(_park, changes, unique)
-                yield _Step(changes, ("I", "U", "D"), run)
+                run = partial(_park, changes, unique, every)
+                yield _Step(changes, ("I", "U", "D"), every, run)
     for kind, verb, works in (
         ("I", _insert, busy),
         ("U", _update, busy),
         ("D", _delete, list(reversed(busy))),
     ):
         for changes in works:
-            if counts[changes.staged.table.qualified].get(kind):
-                yield _Step(changes, (kind,), partial(verb, changes))
+            rows = free[changes.staged.table.qualified].get(kind)
+            if rows is not None:
+                yield _Step(changes, (kind,), rows, partial(verb, changes))
 
 
 def _park(
-    changes: Work, unique: Unique, connection: Connection, rows: range
+    changes: Work, unique: Unique, every: Rows, connection: Connection, rows: Rows
 ) -> list[int]:
-    write.pass_on(connection, changes.staged, unique, _free(rows))
+    """Park those of some rows whose value any row takes."""
+    write.pass_on(connection, changes.staged, unique, _free(every), givers=_free(rows))
     return []
 
 
-def _insert(changes: Work, connection: Connection, rows: range) -> list[int]:
+def _insert(changes: Work, connection: Connection, rows: Rows) -> list[int]:
     """Insert, and say which rows were not: their key or value was there."""
     statement = write.insert(changes.staged, _free(rows), "I", skip_existing=True)
     identity = [statement.table.c[n] for n in changes.staged.identity]
@@ -190,60 +197,36 @@ def _insert(changes: Work, connection: Connection, rows: range) -> list[int]:
     return list(connection.scalars(missing))
 
 
-def _update(changes: Work, connection: Connection, rows: range) -> list[int]:
-    _expect_all(
-        connection, changes, "U", rows, write.update(changes.staged, _free(rows))
-    )
-    return []
+def _update(changes: Work, connection: Connection, rows: Rows) -> list[int]:
+    return _all(connection, rows, write.update(changes.staged, _free(rows)))
 
 
-def _delete(changes: Work, connection: Connection, rows: range) -> list[int]:
-    statement = write.delete(changes.staged, _free(rows), "D")
-    _expect_all(connection, changes, "D", rows, statement)
-    return []
+def _delete(changes: Work, connection: Connection, rows: Rows) -> list[int]:
+    return _all(connection, rows, write.delete(changes.staged, _free(rows), "D"))
 
 
-def _expect_all(
-    connection: Connection,
-    changes: Work,
-    kind: str,
-    rows: range,
-    statement: Update | Delete,
-) -> None:
-    wanted = select(func.count()).where(
-        selected(changes.table, _free(rows)), changes.table.c.kind == kind
-    )
-    expected = connection.scalar(wanted)
-    touched = connection.execute(statement).rowcount
-    if touched != expected:
+def _all(connection: Connection, rows: Rows, statement: Update | Delete) -> list[int]:
+    """Write exactly these rows, or fail."""
+    if connection.execute(statement).rowcount != rows.count:
         raise RowsSwallowed("a trigger or policy at the site swallows the row")
+    return []
 
 
-def _free(rows: range) -> dict[str, object]:
-    return {"held": False, "no": rows}
+def _free(rows: Rows) -> dict[str, object]:
+    return {"held": False, "no": rows.numbers}
 
 
 def _take(connection: Connection, step: _Step) -> None:
     """Take one step, or find out which rows are in its way."""
     try:
-        missing: _Missing = dict.fromkeys(_run(connection, step))
+        _announce(connection, step.changes)
+        with connection.begin_nested():
+            missing: _Missing = dict.fromkeys(step.run(connection, step.rows))
     except (DBAPIError, RowsSwallowed) as error:
         _reason(error)
-        missing = _look_for(connection, step, _numbers(connection, step))
-        # Empty: whoever was in the way has gone. All is written once more.
-        raise _InTheWay(step.changes, missing) from None
+        missing = _in_parts(connection, step, _numbers(connection, step))
     if missing:
         raise _InTheWay(step.changes, missing)
-
-
-def _run(connection: Connection, step: _Step) -> list[int]:
-    """Take one step; says which rows another row was in the way of."""
-    rows = _extent(connection, step)
-    if not rows:
-        return []
-    _announce(connection, step.changes)
-    with connection.begin_nested():
-        return step.run(connection, rows)
 
 
 def _announce(connection: Connection, changes: Work) -> None:
@@ -252,19 +235,27 @@ def _announce(connection: Connection, changes: Work) -> None:
     connection.execute(select(func.set_config("snaptide.writing", table, True)))
 
 
-def _look_for(connection: Connection, step: _Step, numbers: list[int]) -> _Missing:
-    """Find the rows by halving: what can be written is, for the time being."""
-    with connection.begin_nested() as trial:
-        connection.execute(select(func.set_config("lock_timeout", SHORT_TIMEOUT, True)))
-        found = _halve(connection, step, numbers)
+def _in_parts(connection: Connection, step: _Step, numbers: list[int]) -> _Missing:
+    """Find the rows by halving: what can be written is, for the time being.
+
+    Where none is found, who was in the way has gone meanwhile, and all is written.
+    """
+    patience = connection.scalar(select(func.current_setting("lock_timeout")))
+    trial = connection.begin_nested()
+    connection.execute(select(func.set_config("lock_timeout", SHORT_TIMEOUT, True)))
+    found = _halve(connection, step, numbers)
+    if found:
         trial.rollback()
+    else:
+        connection.execute(select(func.set_config("lock_timeout", patience, True)))
+        trial.commit()
     return found
 
 
 def _halve(connection: Connection, step: _Step, numbers: list[int]) -> _Missing:
     try:
         with connection.begin_nested():
-            return dict.fromkeys(step.run(connection, _span(numbers)))
+            return dict.fromkeys(step.run(connection, Rows.numbered(numbers)))
     except (DBAPIError, RowsSwallowed) as error:
         why = _reason(error)
     if len(numbers) == 1:
@@ -293,25 +284,9 @@ def _reason(error: DBAPIError | RowsSwallowed) -> str | None:
 
 
 def _numbers(connection: Connection, step: _Step) -> list[int]:
-    number = step.changes.table.c.no
-    query = select(number).where(*_written(step)).order_by(number)
-    return list(connection.scalars(query))
-
-
-def _extent(connection: Connection, step: _Step) -> range:
-    """From the first number of a step's rows to the last; empty if there are none."""
-    number = step.changes.table.c.no
-    ends = select(func.min(number), func.max(number)).where(*_written(step))
-    first, last = connection.execute(ends).one()
-    return range(0) if first is None else range(first, last + 1)
-
-
-def _written(step: _Step) -> tuple[ColumnElement[bool], ...]:
-    return step.changes.free, step.changes.table.c.kind.in_(step.kinds)
-
-
-def _span(numbers: list[int]) -> range:
-    return range(numbers[0], numbers[-1] + 1)
+    table = step.changes.table
+    ours = (step.changes.free, table.c.kind.in_(step.kinds))
+    return list(connection.scalars(select(table.c.no).where(*ours).order_by("no")))
 
 
 def _check_references(connection: Connection, group: Sequence[Work]) -> None:
@@ -331,8 +306,8 @@ def _check_references(connection: Connection, group: Sequence[Work]) -> None:
 def _find_orphans(connection: Connection, group: Sequence[Work]) -> None:
     by_table = {w.staged.table.qualified: w for w in group}
     for changes in group:
-        for link in held_back.links_up(changes, by_table):
-            for side, condition in held_back.violations(link):
+        for link in obstacles.links_up(changes, by_table):
+            for side, condition in obstacles.violations(link):
                 rows = select(side.table.c.no).where(side.free, condition)
                 numbers = list(connection.scalars(rows))
                 if numbers:

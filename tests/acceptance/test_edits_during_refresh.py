@@ -16,6 +16,8 @@ from snapshots import held_back, writing
 from snapshots.work import Work
 from tests.fix_moments import Moments
 from tests.fix_sites import log, rows, run
+from tests.fix_worker import eventually
+from tests.fix_worlds import prepared_once
 from tests.stories import (
     assert_equal_to_master,
     column_groups,
@@ -51,9 +53,9 @@ EDITS = {
 SETTLED = {1: ("hq", "mine"), 3: ("old", "mine"), 9: ("mine", "mine")}
 
 
-@pytest.fixture
-def hq(sites: Directory) -> Site:
-    hq = sites["hq"]
+@prepared_once("hq", "jfk")
+def sites(sites: Directory) -> None:
+    hq, jfk = sites["hq"], sites["jfk"]
     run(
         hq,
         "CREATE TABLE public.t (id int PRIMARY KEY, a text, b text)",
@@ -62,14 +64,15 @@ def hq(sites: Directory) -> Site:
     )
     log(hq, "t")
     column_groups(hq, "t", {"a": "", "b": ""})
-    return hq
+    snapshots.create(jfk, "t", master="hq", updatable=True)
+    refresh(jfk, "t")
 
 
-@pytest.fixture
-def jfk(sites: Directory, hq: Site) -> Site:
-    snapshots.create(sites["jfk"], "t", master="hq", updatable=True)
-    refresh(sites["jfk"], "t")
-    return sites["jfk"]
+#: A session that waits: of a user, or of a push.
+WAITS = (
+    "SELECT FROM pg_stat_activity"
+    " WHERE datname = current_database() AND wait_event_type = 'Lock'"
+)
 
 
 class Editor:
@@ -82,19 +85,28 @@ class Editor:
         self.site, self.block, self.push = site, block, push
         self.made: set[int] = set()
         self.surprise: BaseException | None = None
+        self._session = 0
         self._thread = threading.Thread(target=self._run)
 
     def begin(self) -> None:
         """Begin to edit; returns when all is done or something has to wait."""
         self._thread.start()
-        self._thread.join(timeout=1)
+        eventually(self._is_done_or_waits, what="the edits")
 
     def end(self) -> None:
         """Wait until all is done."""
-        self._thread.join(timeout=120)
+        self._thread.join(timeout=180)
         assert not self._thread.is_alive()
         if self.surprise:
             raise self.surprise
+
+    def _is_done_or_waits(self) -> bool:
+        if not self._thread.is_alive():
+            return True
+        return bool(rows(self.site, f"{WAITS} AND pid = {self._session}")) or any(
+            rows(site, f"{WAITS} AND application_name = 'snaptide'")
+            for site in self.site.directory.values()
+        )
 
     def _run(self) -> None:
         try:
@@ -107,7 +119,8 @@ class Editor:
 
     def _edit(self, number: int) -> None:
         with user(self.site) as session:
-            session.execute("SET lock_timeout = '60s'")
+            session.execute("SET lock_timeout = '120s'")
+            self._session = session.info.backend_pid
             try:
                 done = session.execute(EDITS[number], [self.block + number])
             except psycopg.errors.UniqueViolation:
@@ -322,9 +335,10 @@ def test_edit_delivered_between_window_and_merge_is_not_reverted(
 
 
 def test_user_is_not_the_victim_of_a_deadlock(hq: Site, jfk: Site, at) -> None:
-    """He has waited for the merge nearly as long as the database lets him."""
+    """He has waited for the merge, and the database looks who waits for whom."""
     run(hq, *AT_MASTER)
     with user(jfk) as writer:
+        writer.execute("SET deadlock_timeout = '90s'")
         # A key that the merge wants, and then a row that it has locked.
         writer.execute("INSERT INTO public.t VALUES (6, 'mine', 'mine')")
         waiting = threading.Thread(target=lambda: told.append(_execute(writer)))
@@ -332,13 +346,13 @@ def test_user_is_not_the_victim_of_a_deadlock(hq: Site, jfk: Site, at) -> None:
 
         def wait() -> None:
             waiting.start()
-            # The database looks for a deadlock when a wait has lasted a second.
-            waiting.join(timeout=0.8)
+            # The database looks for a deadlock when a wait has lasted for 90 seconds.
+            waiting.join(timeout=1)
             assert not told
 
         at("before the write", wait)
         refresh(jfk, "t")
-        waiting.join(timeout=120)
+        waiting.join(timeout=180)
         assert told == [None]
         writer.commit()
     assert rows(jfk, "SELECT a, b FROM public.t WHERE id = 1") == [("hq", "mine")]

@@ -51,6 +51,8 @@ OWN_SAMPLES = {
 }
 #: Two tables hold them all.
 PER_TABLE = 82
+#: Rows that one of several transactions changes.
+SOME = 20
 
 
 @dataclass(frozen=True)
@@ -73,6 +75,15 @@ class Wide:
     def rows(self) -> range:
         """One row for each column."""
         return range(len(self.columns))
+
+    @property
+    def turn(self) -> range:
+        """As many rows as each type has a turn in with each of its values."""
+        return range(max(len(column.values) for column in self.columns))
+
+    def some(self) -> Iterator[range]:
+        """The rows, so many at a time as one transaction changes."""
+        return (self.rows[n : n + SOME] for n in self.rows[::SOME])
 
     def create(self) -> str:
         columns = ", ".join(f'"{c.name}" {c.type}' for c in self.columns)
@@ -187,9 +198,9 @@ def test_every_type(
     assert_same(hq, jfk, tables)
 
     # Pushed in one transaction and in several: no conflict is seen.
-    write(jfk, *(tables[0].update(row, 1) for row in tables[0].rows))
+    write(jfk, *(tables[0].update(row, 1) for row in tables[0].turn))
     for table in tables[1:]:
-        for row in table.rows:
+        for row in table.turn:
             write(jfk, table.update(row, 1))
     assert deferred.push(jfk).errors == 0
     assert_same(hq, jfk, tables)
@@ -200,7 +211,7 @@ def test_every_type(
     ):
         monkeypatch.setattr(comparison, "SMALL_WINDOW", limit)
         for table in tables:
-            write(hq, *(table.update(row, step) for row in table.rows))
+            write(hq, *(table.update(row, step) for row in table.turn))
         assert differences(jfk, tables, method) > 0
         assert_same(hq, jfk, tables)
     assert differences(jfk, tables, "c") == 0
@@ -209,14 +220,17 @@ def test_every_type(
 
 
 def conflict(hq: Site, jfk: Site, tables: list[Wide]) -> None:
-    """Each type in a row of its own: changed at both sides, parked, and retried."""
+    """Each type in a row of its own: in conflict, parked with others, and retried."""
     set_all(hq, tables, 0)
     assert differences(jfk, tables, "f") > 0
     set_all(hq, tables, 1)
     for table in tables:
-        for row in table.rows:
-            write(jfk, table.set(row, -1))
-    assert deferred.push(jfk).errors == sum(len(table.rows) for table in tables)
+        for rows in table.some():
+            write(jfk, *(table.set(row, -1) for row in rows))
+    deferred.push(jfk)
+    parked = [deferred.show_error(hq, one.id) for one in deferred.list_errors(hq)]
+    in_conflict = [call for one in parked for call in one.calls if call.conflict]
+    assert len(in_conflict) == sum(len(table.rows) for table in tables)
     # What was in the way is taken back; the parked values are as they were written.
     set_all(hq, tables, 0)
     assert all(report.applied for report in deferred.retry_errors(hq))

@@ -6,6 +6,7 @@ from sqlalchemy.exc import DBAPIError
 import snapshots
 from sites import Directory, Site
 from tests.fix_sites import log, rows, run
+from tests.fix_worlds import prepared_once
 from tests.stories import (
     assert_equal_to_master,
     column_groups,
@@ -19,10 +20,9 @@ pytestmark = pytest.mark.usefixtures("spark")
 IDS = "SELECT id FROM public.t ORDER BY id"
 
 
-@pytest.fixture
-def airports(make_sites) -> Directory:
+@prepared_once("hq", "jfk", "lga")
+def airports(directory: Directory) -> None:
     """A master and two sites, each with the rows of its own region."""
-    directory: Directory = make_sites("hq", "jfk", "lga")
     hq = directory["hq"]
     run(
         hq,
@@ -40,7 +40,6 @@ def airports(make_sites) -> Directory:
             updatable=True,
         )
         refresh(directory[name], "t")
-    return directory
 
 
 def ids(site: Site) -> list[object]:

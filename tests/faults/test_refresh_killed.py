@@ -12,6 +12,8 @@ import pytest
 import snapshots
 from sites import Directory, Site
 from tests.fix_sites import log, rows, run
+from tests.fix_worlds import prepared_once
+from tests.let_go import wait_until_let_go
 from tests.stories import assert_equal_to_master, refresh, settle, user
 
 pytestmark = pytest.mark.usefixtures("spark")
@@ -51,10 +53,11 @@ def kill_refresh(sites: Directory, fault: str | None) -> None:
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
         check=False,
     )
     assert ended.returncode == -signal.SIGKILL, ended.stderr
+    wait_until_let_go(sites.values())
 
 
 def _tables(hq: Site) -> None:
@@ -68,8 +71,8 @@ def _tables(hq: Site) -> None:
     log(hq, "p", "c")
 
 
-@pytest.fixture
-def group(sites: Directory) -> Directory:
+@prepared_once("hq", "jfk")
+def group(sites: Directory) -> None:
     """Two updatable snapshots at jfk, loaded, and changes at both sides."""
     hq, jfk = sites["hq"], sites["jfk"]
     _tables(hq)
@@ -92,7 +95,6 @@ def group(sites: Directory) -> Directory:
         "DELETE FROM public.c WHERE id = 6",
         "INSERT INTO public.c VALUES (40, 5, 'mine')",
     )
-    return sites
 
 
 WANTED = (

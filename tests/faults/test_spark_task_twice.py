@@ -16,6 +16,7 @@ import snapshots
 from benchmarks import spark_cluster
 from sites import Directory, Site
 from tests.fix_sites import log, rows, run
+from tests.fix_spark import JAVA_OPTIONS
 from tests.spark_attempts import FAILS, SLOW
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -31,7 +32,7 @@ TWICE = {
     "spark.speculation.multiplier": "1.1",
     "spark.speculation.task.duration.threshold": "500ms",
     # As the driver of tests: what the second compiler costs never comes back.
-    "spark.executor.defaultJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.executor.defaultJavaOptions": JAVA_OPTIONS,
 }
 
 #: What attempts leave behind.

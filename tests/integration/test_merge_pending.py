@@ -5,28 +5,32 @@ import pytest
 import snapshots
 from sites import Directory
 from tests.fix_sites import log, rows, run
+from tests.fix_worlds import prepared_once
 
 pytestmark = pytest.mark.usefixtures("spark")
 
 ALL = "SELECT * FROM public.t ORDER BY id"
+#: Rows 1 and 2 take each other's value, and 3 and 4.
+SWAPS = (
+    "UPDATE public.t SET u = -u WHERE id < 5",
+    "UPDATE public.t SET u = 2 WHERE id = 1",
+    "UPDATE public.t SET u = 1 WHERE id = 2",
+    "UPDATE public.t SET u = 4 WHERE id = 3",
+    "UPDATE public.t SET u = 3 WHERE id = 4",
+)
 
 
-@pytest.fixture
-def hq(sites: Directory):
+@prepared_once("hq", "jfk")
+def sites(sites: Directory) -> None:
+    hq, jfk = sites["hq"], sites["jfk"]
     run(
-        sites["hq"],
+        hq,
         "CREATE TABLE public.t (id int PRIMARY KEY, v text, u int UNIQUE)",
         "INSERT INTO public.t SELECT i, 'hq', i FROM generate_series(1, 9) i",
     )
-    log(sites["hq"], "t")
-    return sites["hq"]
-
-
-@pytest.fixture
-def jfk(sites: Directory, hq):
-    snapshots.create(sites["jfk"], "t", master="hq", updatable=True)
-    snapshots.refresh(sites["jfk"], "t")
-    return sites["jfk"]
+    log(hq, "t")
+    snapshots.create(jfk, "t", master="hq", updatable=True)
+    snapshots.refresh(jfk, "t")
 
 
 def pull(site, **options):
@@ -146,6 +150,52 @@ def test_swap_and_chain_of_unique_values(hq, jfk):
         "INSERT INTO public.t VALUES (11, 'new', 3)",
     )
     assert pull(jfk).held_back == 0
+    assert rows(jfk, ALL) == rows(hq, ALL)
+
+
+def test_swap_of_values_while_a_user_refers_to_a_row(hq, jfk):
+    run(jfk, 'CREATE TABLE public.notes (t int REFERENCES public."snap$_t")')
+    run(hq, *SWAPS, "UPDATE public.t SET v = 'new' WHERE id IN (1, 2, 5)")
+    with jfk.begin() as user:
+        user.exec_driver_sql("INSERT INTO public.notes VALUES (2), (5)")
+        done = pull(jfk)
+        # 2 is referred to, and 1 wants its value; 5 keeps its value.
+        assert (done.updated, done.held_back) == (3, 2)
+        assert done.refused == {}
+    assert pull(jfk).updated == 2
+    assert rows(jfk, ALL) == rows(hq, ALL)
+
+
+def test_row_that_must_not_be_parked(hq, jfk):
+    run(
+        jfk,
+        "CREATE FUNCTION public.keep() RETURNS trigger LANGUAGE plpgsql AS"
+        " 'BEGIN RAISE check_violation USING MESSAGE = ''must not be empty''; END'",
+        'CREATE TRIGGER keep BEFORE UPDATE ON public."snap$_t" FOR EACH ROW'
+        " WHEN (NEW.id = 2 AND NEW.u IS NULL) EXECUTE FUNCTION public.keep()",
+    )
+    run(hq, *SWAPS)
+    done = pull(jfk)
+    assert (done.updated, done.held_back) == (2, 2)
+    assert done.refused == {"must not be empty": 1}
+    run(jfk, 'DROP TRIGGER keep ON public."snap$_t"')
+    assert pull(jfk).updated == 2
+    assert rows(jfk, ALL) == rows(hq, ALL)
+
+
+def test_rows_that_are_taken_only_one_by_one(hq, jfk):
+    run(
+        jfk,
+        "CREATE FUNCTION public.single() RETURNS trigger LANGUAGE plpgsql AS"
+        " 'BEGIN IF (SELECT count(*) FROM rows) > 1 THEN"
+        " RAISE check_violation USING MESSAGE = ''one by one''; END IF;"
+        " RETURN NULL; END'",
+        'CREATE TRIGGER single AFTER UPDATE ON public."snap$_t"'
+        " REFERENCING NEW TABLE AS rows EXECUTE FUNCTION public.single()",
+    )
+    run(hq, "UPDATE public.t SET v = 'new' WHERE id < 4")
+    done = pull(jfk)
+    assert (done.updated, done.held_back) == (3, 0)
     assert rows(jfk, ALL) == rows(hq, ALL)
 
 

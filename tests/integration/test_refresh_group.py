@@ -10,32 +10,28 @@ from sites import Directory
 from snapshots import refresh_group, writing
 from snapshots.errors import CannotMerge, ErrorsAtMaster, MasterChanged, RefreshRunning
 from tests.fix_sites import log, rows, run
+from tests.fix_worlds import prepared_once
 
 pytestmark = pytest.mark.usefixtures("spark")
 
 
-@pytest.fixture
-def hq(sites: Directory):
+@prepared_once("hq", "jfk")
+def sites(sites: Directory) -> None:
+    hq, jfk = sites["hq"], sites["jfk"]
     for name in ("a", "b"):
         run(
-            sites["hq"],
+            hq,
             f"CREATE TABLE public.{name} (id int PRIMARY KEY, money int DEFAULT 100)",
         )
     run(
-        sites["hq"],
+        hq,
         "INSERT INTO public.a SELECT generate_series(1, 5)",
         "INSERT INTO public.b SELECT id FROM public.a",
     )
-    log(sites["hq"], "a", "b")
-    return sites["hq"]
-
-
-@pytest.fixture
-def jfk(sites: Directory, hq):
+    log(hq, "a", "b")
     for name in ("a", "b"):
-        snapshots.create(sites["jfk"], name, master="hq", group="bank", updatable=True)
-    snapshots.refresh(sites["jfk"], "bank")
-    return sites["jfk"]
+        snapshots.create(jfk, name, master="hq", group="bank", updatable=True)
+    snapshots.refresh(jfk, "bank")
 
 
 def test_one_moment(hq, jfk):

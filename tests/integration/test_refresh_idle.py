@@ -1,20 +1,25 @@
 """A refresh that finds nothing to do writes nothing that anyone has to remember."""
 
+from contextlib import ExitStack
+
 import pytest
+from sqlalchemy import text
 
 import deferred
 import masters
 import snapshots
 from sites import Directory, Site
+from sites.site import each_by_itself
 from snapshots import difference
 from tests.fix_sites import log, rows, run
+from tests.fix_worlds import prepared_once
 from tests.stories import refresh, user
 
 pytestmark = pytest.mark.usefixtures("spark")
 
 
-@pytest.fixture
-def pair(sites: Directory) -> Directory:
+@prepared_once("hq", "jfk")
+def pair(sites: Directory) -> None:
     """Two updatable snapshots of one master, in groups of their own."""
     hq, jfk = sites["hq"], sites["jfk"]
     for table in ("a", "b"):
@@ -26,7 +31,6 @@ def pair(sites: Directory) -> Directory:
         log(hq, table)
         snapshots.create(jfk, table, master="hq", group=f"of_{table}", updatable=True)
         refresh(jfk, table)
-    return sites
 
 
 def moved(site: Site) -> list[tuple[object, ...]]:
@@ -97,3 +101,27 @@ def test_error_of_before_goes(pair: Directory) -> None:
     refresh(jfk, "a")
     kept = "SELECT name FROM snaptide.refresh_group WHERE last_error IS NOT NULL"
     assert rows(jfk, kept) == [("of_b",)]
+
+
+def test_questions_are_planned_once(pair: Directory) -> None:
+    hq, jfk = pair["hq"], pair["jfk"]
+    for _ in range(8):  # one after the other takes each connection of the pool
+        refresh(jfk, "a")
+    before = planned(hq), planned(jfk)
+    refresh(jfk, "a")
+    assert min(map(len, before)) > 3
+    assert (planned(hq), planned(jfk)) == before
+
+
+def planned(site: Site) -> set[tuple[object, ...]]:
+    """What the sessions of a pool have prepared, and when."""
+    asked = text(
+        "SELECT pg_backend_pid(), name, prepare_time FROM pg_prepared_statements"
+    )
+    found: set[tuple[object, ...]] = set()
+    with ExitStack() as all_of_them:
+        for _ in range(site.engine.pool.checkedin()):  # type: ignore[attr-defined]
+            connection = all_of_them.enter_context(site.connect())
+            all_of_them.enter_context(each_by_itself(connection))
+            found.update(map(tuple, connection.execute(asked)))
+    return found

@@ -1,15 +1,22 @@
 """Refreshes that executors compare and stage, made small enough for a test."""
 
+import secrets
 import sys
+from collections.abc import Iterator
 
+import psycopg
 import pytest
+from psycopg import sql
 from sqlalchemy import text
 
 import snapshots
-from sites import Directory
-from snapshots import comparison, large
+from sites import Directory, Site
+from snapshots import buckets, comparison, difference, large
 from snapshots.errors import StageLost
+from snaptide import migrate
+from snaptide.embedded import PostgresServer
 from tests.fix_sites import log, rows, run
+from tests.fix_worlds import prepared_once
 
 pytestmark = pytest.mark.usefixtures("spark")
 
@@ -22,10 +29,11 @@ def _small(monkeypatch):
     monkeypatch.setattr(large, "PART", 40)
 
 
-@pytest.fixture
-def hq(sites: Directory):
+@prepared_once("hq", "jfk")
+def sites(sites: Directory) -> None:
+    hq, jfk = sites["hq"], sites["jfk"]
     run(
-        sites["hq"],
+        hq,
         "CREATE TABLE public.t (a int, b text, n numeric, f float8, d date,"
         " s varchar(20), y bytea, i int[], PRIMARY KEY (b, a))",
         "INSERT INTO public.t SELECT i, 'it''s ' || i % 7, i / 3.0, i / 3.0,"
@@ -33,15 +41,9 @@ def hq(sites: Directory):
         " NULLIF(i % 3, 0), decode(lpad(to_hex(i), 4, '0'), 'hex'),"
         " ARRAY[[i, NULL], [1, 2]] FROM generate_series(1, 300) i",
     )
-    log(sites["hq"], "t")
-    return sites["hq"]
-
-
-@pytest.fixture
-def jfk(sites: Directory, hq):
-    snapshots.create(sites["jfk"], "t", master="hq", where="a <> 77", updatable=True)
-    snapshots.refresh(sites["jfk"], "t")
-    return sites["jfk"]
+    log(hq, "t")
+    snapshots.create(jfk, "t", master="hq", where="a <> 77", updatable=True)
+    snapshots.refresh(jfk, "t")
 
 
 def change(hq, jfk):
@@ -118,3 +120,74 @@ def test_rows_that_fill_a_page_as_text(sites: Directory):
     assert rows(jfk, everything) == rows(hq, everything)
     wide = "SELECT count(*) FROM pg_class WHERE relname LIKE 'wide$%'"
     assert rows(jfk, wide) == [(0,)]
+
+
+def test_all_rows_that_are_equal_stay_where_they_are(hq, jfk, monkeypatch):
+    monkeypatch.setattr(difference, "session", lambda: pytest.fail("a Spark job"))
+    done = snapshots.refresh(jfk, "t", method="c").snapshots[0]
+    assert (done.inserted, done.updated, done.deleted) == (0, 0, 0)
+    assert (done.method, done.window_keys) == ("complete", None)
+
+
+@pytest.mark.parametrize("count", [1, buckets.BUCKETS])
+@pytest.mark.parametrize("most", [10, 1000])
+def test_rows_that_swap_values_are_found(hq, jfk, monkeypatch, count, most):
+    """Also by sums that all rows share, and whoever compares what differs."""
+    monkeypatch.setattr(buckets, "BUCKETS", count)
+    monkeypatch.setattr(comparison, "small_window", lambda *_: None)
+    monkeypatch.setattr(comparison, "most_rows", lambda *_: most)
+    run(hq, "UPDATE public.t SET a = -a WHERE a IN (5, 12)")
+    run(
+        hq,
+        "UPDATE public.t SET n = 301 / 3.0 - n, f = (301 - a) / 3.0 WHERE a > 100",
+        "UPDATE public.t SET y = NULL, s = '' WHERE s IS NULL",
+        "UPDATE public.t SET n = n + 0.00 WHERE a = 90",
+    )
+    done = snapshots.refresh(jfk, "t", method="c").snapshots[0]
+    assert (done.inserted, done.deleted) == (2, 2)
+    everything = "SELECT t::text FROM public.t WHERE a <> 77 ORDER BY a, b"
+    assert rows(jfk, everything) == rows(hq, everything)
+
+
+def test_rows_that_all_differ_are_not_summed_up(hq, jfk, monkeypatch):
+    monkeypatch.setattr(buckets, "differing", lambda *_: pytest.fail("all rows"))
+    run(hq, "UPDATE public.t SET n = n + 1")
+    done = snapshots.refresh(jfk, "t", method="c").snapshots[0]
+    assert done.updated == 299
+    assert rows(jfk, ALL) == rows(hq, ALL.replace("t ORDER", "t WHERE a <> 77 ORDER"))
+
+
+@pytest.fixture
+def latin(server: PostgresServer, jfk: Site) -> Iterator[Directory]:
+    """A master whose texts are other bytes than those of its site."""
+    name = f"latin_{secrets.token_hex(4)}"
+    statement = sql.SQL(
+        "CREATE DATABASE {} ENCODING 'LATIN1' LOCALE 'C' LOCALE_PROVIDER libc"
+        " TEMPLATE template0"
+    )
+    with psycopg.connect(server.url(), autocommit=True) as connection:
+        connection.execute(statement.format(sql.Identifier(name)))
+    made = Directory({"latin": server.url(name), "jfk": jfk.url})
+    migrate.upgrade(made["latin"])
+    yield made
+    made.close()
+    server.drop_database(name)
+
+
+def test_other_texts_of_the_same_bytes_are_found(latin: Directory) -> None:
+    there, here = latin["latin"], latin["jfk"]
+    run(
+        there,
+        "CREATE TABLE public.l (id int PRIMARY KEY, v text)",
+        "INSERT INTO public.l SELECT i, U&'\\00C3\\00A9' FROM generate_series(1, 30) i",
+    )
+    log(there, "l")
+    snapshots.create(here, "l", master="latin", updatable=True)
+    snapshots.refresh(here, "l")
+    run(
+        here,
+        "SET LOCAL snaptide.origin = 'latin'",
+        "UPDATE public.l SET v = U&'\\00E9' WHERE id = 7",
+    )
+    assert snapshots.refresh(here, "l", method="c").snapshots[0].updated == 1
+    assert rows(here, "SELECT DISTINCT v FROM public.l") == [("\u00c3\u00a9",)]

@@ -37,11 +37,6 @@ def hq(sites: Directory):
     return sites["hq"]
 
 
-@pytest.fixture
-def jfk(sites: Directory):
-    return sites["jfk"]
-
-
 @pytest.mark.parametrize(
     "condition",
     [

@@ -11,15 +11,16 @@ from snapshots.errors import UndeliveredCalls, UnknownSnapshot
 from tests.fix_moments import Moments
 from tests.fix_sites import log, rows, run
 from tests.fix_worker import eventually
+from tests.fix_worlds import prepared_once
 from tests.stories import assert_equal_to_master, refresh, settle, user
 
 pytestmark = pytest.mark.usefixtures("spark")
 
-WITHIN = "SET lock_timeout = '200ms'"
+WITHIN = "SET lock_timeout = '30s'"
 
 
-@pytest.fixture
-def used(sites: Directory) -> Directory:
+@prepared_once("hq", "jfk")
+def used(sites: Directory) -> None:
     """An updatable snapshot of three rows at jfk."""
     hq, jfk = sites["hq"], sites["jfk"]
     run(
@@ -30,7 +31,6 @@ def used(sites: Directory) -> Directory:
     log(hq, "t")
     snapshots.create(jfk, "t", master="hq", updatable=True)
     refresh(jfk, "t")
-    return sites
 
 
 def test_nobody_waits_while_the_master_is_asked(used: Directory, moments: Moments):
@@ -80,7 +80,7 @@ def test_drop_gives_way_to_a_long_transaction(used: Directory):
         session.execute("SELECT * FROM public.t")
         dropped = pool.submit(snapshots.drop, jfk, "t")
         eventually(lambda: rows(jfk, waiting), what="the drop to wait")
-        other.execute("SET lock_timeout = '5s'")
+        other.execute("SET lock_timeout = '60s'")
         other.execute("SELECT * FROM public.t")
         other.rollback()
         assert not dropped.done()

@@ -37,7 +37,7 @@ def starting(java_home: Path) -> Iterator[subprocess.Popen[bytes]]:
 
 def test_interrupted_start_ends_the_jvm(starting: subprocess.Popen[bytes]) -> None:
     family = psutil.Process(starting.pid)
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 120
     while not (children := [c for c in family.children(recursive=True) if _is_java(c)]):
         assert time.monotonic() < deadline
         time.sleep(0.02)

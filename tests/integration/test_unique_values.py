@@ -90,6 +90,26 @@ def test_all_values_move_where_few_are_free(sites: Directory, kind: str) -> None
     assert_arrived(sites)
 
 
+@pytest.mark.parametrize("ends", ["lowest", "lowest, highest"])
+@pytest.mark.parametrize(
+    ("kind", "bits"), [("smallint", 15), ("int", 31), ("bigint", 63)]
+)
+def test_numbers_at_the_ends_of_their_type_pass_on(
+    sites: Directory, kind: str, bits: int, ends: str
+) -> None:
+    """Where one side has no room, a free number is on the other, or between."""
+    last = 2**bits - 1
+    numbers = {"lowest": [-last - 1, 3, 9], "lowest, highest": [-last - 1, 3, last]}
+    values = ", ".join(f"({place}, {n})" for place, n in enumerate(numbers[ends], 1))
+    pushed(
+        sites,
+        f"n {kind} NOT NULL, UNIQUE (n)",
+        f"VALUES {values}",
+        "UPDATE t SET n = other.n FROM t other WHERE other.id = 1 + t.id % 3",
+    )
+    assert_arrived(sites)
+
+
 def test_replaced_row_keeps_the_column_that_was_parked(sites: Directory) -> None:
     """It stays in place, because a child moves away from it in the same transaction."""
     link(sites, "t", "id int PRIMARY KEY, a text, n int, UNIQUE (a, n)")

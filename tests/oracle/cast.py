@@ -209,7 +209,7 @@ class Cast:
 
     def _surely(self, what: Callable[[], object]) -> None:
         """Do it as soon as the server has noticed that an old line is cut."""
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 120
         while True:
             try:
                 what()

@@ -33,7 +33,7 @@ from tests.oracle.stage import Stage, random_name
 from tests.oracle.story import Story
 from tests.oracle.world import MASTER, SITES
 
-EXAMPLES = int(os.environ.get("SNAPTIDE_ORACLE_EXAMPLES", "3"))
+EXAMPLES = int(os.environ.get("SNAPTIDE_ORACLE_EXAMPLES", "2"))
 STEPS = int(os.environ.get("SNAPTIDE_ORACLE_STEPS", "20"))
 SECONDS = float(os.environ.get("SNAPTIDE_ORACLE_SECONDS", "0"))
 SEED = int(os.environ.get("SNAPTIDE_ORACLE_SEED", "0")) or secrets.randbelow(10**9)

@@ -12,7 +12,7 @@ from tests.oracle.story import Story
 
 #: What a user may be told in a world where others write too: values, checks,
 #: constraints, locks, and the refusals of snapshots; that one was dropped.
-MAY_BE_TOLD = ("22", "23", "40", "44", "55000", "55P03", "0A000", "42P01")
+MAY_BE_TOLD = ("22", "23", "40", "44", "55000", "55006", "55P03", "0A000", "42P01")
 
 Statement = sql.Composed
 

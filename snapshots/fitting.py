@@ -1,0 +1,65 @@
+"""Whether a snapshot can hold what its master holds, value by value.
+
+What a type refuses is seen: a text that is too long, a number out of range. What it
+takes and rounds, or cuts, would be another value at the site with nobody noticing.
+"""
+
+from __future__ import annotations
+
+import re
+
+from sites.table import Column, Table
+from snapshots.errors import ColumnChanged
+from snapshots.snapshot import Snapshot
+
+_SIZED = re.compile(r"([^(]+)\((\d+)(?:,(-?\d+))?\)(.*)")
+_INTEGERS = {"smallint", "integer", "bigint"}
+_TEXTS = {"text", "character varying"}
+#: Refuse what is longer, and never round.
+_REFUSING = {"character varying", "character", "bit", "bit varying"}
+
+
+def refuse_lossy(snapshot: Snapshot, table: Table, base: Table) -> None:
+    """Make sure that no value of the master would be changed on its way.
+
+    Parameters:
+        table, base: the master table, and the snapshot's own.
+
+    Raises:
+        ColumnChanged: a column has another type by now, which might do so.
+    """
+    for name in snapshot.columns:
+        there, here = table.column(name), base.column(name)
+        if there.type != here.type and not _holds(here, there):
+            raise ColumnChanged(
+                f"{snapshot.master}.{name} is {there.type} at the master;"
+                f" {snapshot.key} has it as {here.type}.",
+                snapshot=snapshot.key,
+                column=name,
+            )
+
+
+def _holds(here: Column, there: Column) -> bool:
+    """Whether a type refuses all values of another that it cannot hold as they are."""
+    if here.recorded == there.recorded:
+        return True
+    mine, size = _divided(here.recorded)
+    its, its_size = _divided(there.recorded)
+    if mine != its:
+        exact = mine == "numeric" and (size is None or size[-1] >= 0)
+        whole = its in _INTEGERS and (mine in _INTEGERS or exact)
+        return whole or {mine, its} <= _TEXTS
+    plain = mine.partition("[")[0]
+    if size is None or plain in _REFUSING:
+        return True
+    # The last is what is kept behind the point.
+    return its_size is not None and size[-1] >= its_size[-1]
+
+
+def _divided(kind: str) -> tuple[str, tuple[int, ...] | None]:
+    """A type without its length, and its length: digits, and those behind the point."""
+    found = _SIZED.fullmatch(kind)
+    if found is None:
+        return kind, None
+    base, first, second, rest = found.groups()
+    return base + rest, (int(first), int(second)) if second else (int(first),)

@@ -1,0 +1,190 @@
+"""What other rows put in the way of those that a merge writes.
+
+Unique values, rows that are referred to, and rows that refer to them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import sqlalchemy as sa
+from sqlalchemy import (
+    ColumnElement,
+    FromClause,
+    and_,
+    exists,
+    or_,
+    select,
+)
+
+from sites.names import QualifiedName
+from sites.table import ForeignKey, Unique
+from snapshots.work import Work
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A foreign key between two snapshots of the group."""
+
+    child: Work
+    parent: Work
+    key: ForeignKey
+
+
+def links_up(changes: Work, by_table: Mapping[QualifiedName, Work]) -> list[Link]:
+    """The foreign keys of a snapshot to others of the group."""
+    return [
+        Link(changes, by_table[key.parent], key)
+        for key in changes.staged.table.foreign_keys
+        if key.parent in by_table
+    ]
+
+
+def links_down(changes: Work, by_table: Mapping[QualifiedName, Work]) -> list[Link]:
+    mine = changes.staged.table.qualified
+    return [
+        Link(other, changes, key)
+        for other in by_table.values()
+        for key in other.staged.table.foreign_keys
+        if key.parent == mine
+    ]
+
+
+def unsettling(link: Link) -> set[str]:
+    """Kinds of change of a parent that can take away what children refer to."""
+    fixed = set(link.key.parent_columns) <= set(link.parent.staged.identity)
+    return {"D"} if fixed else {"D", "U"}
+
+
+def violations(link: Link) -> list[tuple[Work, ColumnElement[bool]]]:
+    """Written rows that violate a foreign key: children, or parents that went."""
+    child, parent, key = link.child, link.parent, link.key
+    there, below = parent.staged.table.sql(), child.staged.table.sql()
+    mine = [child.staged.new(name) for name in key.columns]
+    orphan = and_(
+        child.table.c.kind.in_(("I", "U")),
+        *(v.is_not(None) for v in mine),
+        ~exists().where(
+            *(there.c[p] == v for p, v in zip(key.parent_columns, mine, strict=True))
+        ),
+    )
+    found = [(child, orphan)]
+    if set(key.parent_columns) <= set(parent.staged.identity):
+        gone = [parent.staged.new(name) for name in key.parent_columns]
+        referred = exists().where(
+            *(below.c[c] == v for c, v in zip(key.columns, gone, strict=True))
+        )
+        found.append((parent, and_(parent.table.c.kind == "D", referred)))
+    return found
+
+
+def lacks_parent(link: Link) -> ColumnElement[bool]:
+    """The row refers to one that will not be there."""
+    changes, parent, key = link.child, link.parent, link.key
+    mine = [changes.staged.new(name) for name in key.columns]
+    present = parent.staged.table.sql().alias("present")
+    leaving, coming = parent.table.alias("leaving"), parent.table.alias("coming")
+    stays = exists().where(
+        *(present.c[p] == v for p, v in zip(key.parent_columns, mine, strict=True)),
+        ~exists().where(_gives_up(parent, leaving, present, key.parent_columns)),
+    )
+    comes = exists().where(
+        sa.not_(coming.c.held),
+        coming.c.kind.in_(("I", "U")),
+        *(
+            parent.staged.new(p, coming) == v
+            for p, v in zip(key.parent_columns, mine, strict=True)
+        ),
+    )
+    return and_(
+        changes.table.c.kind.in_(("I", "U")),
+        *(v.is_not(None) for v in mine),
+        sa.not_(stays),
+        sa.not_(comes),
+    )
+
+
+def has_locked_parent(link: Link) -> ColumnElement[bool]:
+    """The row begins to refer to one that is there, and that another has locked."""
+    changes, key = link.child, link.key
+    parent = link.parent.staged.table.sql().alias("parent")
+    row = changes.staged.table.sql().alias("row")
+    refers = [
+        parent.c[p] == changes.staged.new(c)
+        for p, c in zip(key.parent_columns, key.columns, strict=True)
+    ]
+    same = [row.c[c] == changes.staged.new(c) for c in key.columns]
+    unchanged = exists().where(changes.staged.same_row(row), *same)
+    begins = and_(
+        changes.free, changes.table.c.kind.in_(("I", "U")), sa.not_(unchanged)
+    )
+    locked = (
+        select(changes.table.c.no)
+        .join_from(changes.table, parent, and_(*refers))
+        .where(begins)
+        .order_by(*(parent.c[p] for p in key.parent_columns))
+        .with_for_update(of=parent, read=True, key_share=True, skip_locked=True)
+        .cte("locked")
+    )
+    return and_(
+        changes.table.c.kind.in_(("I", "U")),
+        sa.not_(unchanged),
+        exists().where(*refers),
+        ~exists().where(locked.c.no == changes.table.c.no),
+    )
+
+
+def has_children(link: Link) -> ColumnElement[bool]:
+    """The row goes, or changes what others refer to, and one of them stays."""
+    changes, child, key = link.parent, link.child, link.key
+    row = changes.staged.table.sql().alias("row")
+    below = child.staged.table.sql().alias("below")
+    leaving = child.table.alias("leaving")
+    moved = or_(
+        *(
+            changes.staged.new(name).is_distinct_from(row.c[name])
+            for name in key.parent_columns
+        )
+    )
+    stays = exists().where(
+        *(
+            below.c[c] == row.c[p]
+            for c, p in zip(key.columns, key.parent_columns, strict=True)
+        ),
+        ~exists().where(_gives_up(child, leaving, below, key.columns)),
+    )
+    return and_(
+        changes.table.c.kind.in_(("D", "U")),
+        exists().where(
+            changes.staged.same_row(row), or_(changes.table.c.kind == "D", moved), stays
+        ),
+    )
+
+
+def value_is_taken(changes: Work, unique: Unique) -> ColumnElement[bool]:
+    """Another row has the unique value that this one wants, and keeps it."""
+    holder = changes.staged.table.sql().alias("holder")
+    giver = changes.table.alias("giver")
+    wanted = [unique.same(holder.c[n], changes.staged.new(n)) for n in unique.columns]
+    gives = _gives_up(changes, giver, holder, unique.columns)
+    return and_(
+        changes.table.c.kind.in_(("I", "U")),
+        exists().where(
+            *wanted, sa.not_(changes.staged.same_row(holder)), ~exists().where(gives)
+        ),
+    )
+
+
+def _gives_up(
+    changes: Work, giver: FromClause, holder: FromClause, columns: Sequence[str]
+) -> ColumnElement[bool]:
+    """A free change takes these values away from the row that has them."""
+    moved = or_(
+        *(changes.staged.new(n, giver).is_distinct_from(holder.c[n]) for n in columns)
+    )
+    return and_(
+        sa.not_(giver.c.held),
+        changes.staged.same_row(holder, giver),
+        or_(giver.c.kind == "D", and_(giver.c.kind == "U", moved)),
+    )

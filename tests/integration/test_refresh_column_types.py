@@ -1,0 +1,123 @@
+"""A column of a master table gets another type, and its snapshots have the former."""
+
+import pytest
+
+import deferred
+import snapshots
+from sites import Directory
+from snapshots import comparison
+from snapshots.errors import CannotMerge, ColumnChanged
+from tests.fix_sites import log, rows, run
+from tests.stories import assert_equal_to_master, refresh
+
+pytestmark = pytest.mark.usefixtures("spark")
+
+
+def _sites(sites: Directory, kind: str, value: str) -> None:
+    run(
+        sites["hq"],
+        f"CREATE TABLE public.t (id int PRIMARY KEY, v {kind})",
+        f"INSERT INTO public.t VALUES (1, {value})",
+    )
+    log(sites["hq"], "t")
+    snapshots.create(sites["jfk"], "t", master="hq", updatable=True)
+    refresh(sites["jfk"], "t")
+
+
+@pytest.mark.parametrize(
+    ("kind", "other", "value"),
+    [
+        ("numeric(6,2)", "numeric(8,4)", "1.2345"),
+        ("numeric(6,2)", "numeric", "1.2345"),
+        ("numeric(6,2)[]", "numeric(8,4)[]", "'{1.2345}'"),
+        ("timestamp(0)", "timestamp(3)", "'2026-01-01 10:00:00.123'"),
+        ("date", "timestamp", "'2026-01-01 10:00'"),
+        ("real", "float8", "0.123456789012"),
+        ("int", "text", "'x'"),
+    ],
+)
+def test_value_that_would_be_rounded_is_refused(
+    sites: Directory, kind: str, other: str, value: str
+) -> None:
+    hq, jfk = sites["hq"], sites["jfk"]
+    _sites(sites, kind, "NULL")
+    run(hq, f"ALTER TABLE public.t ALTER v TYPE {other}")
+    run(hq, f"UPDATE public.t SET v = {value}")
+    for method in "fc":
+        with pytest.raises(ColumnChanged, match=r"t\.v is .* at the master"):
+            refresh(jfk, "t", method=method)
+    run(jfk, "DROP VIEW public.t")
+    run(jfk, f'ALTER TABLE public."snap$_t" ALTER v TYPE {other}')
+    refresh(jfk, "t")
+    assert rows(hq, "TABLE public.t") == rows(jfk, 'TABLE public."snap$_t"')
+
+
+@pytest.mark.parametrize(
+    ("kind", "other", "value"),
+    [
+        ("int", "bigint", "7"),
+        ("numeric", "int", "7"),
+        ("varchar(3)", "text", "'abc'"),
+        ("numeric", "numeric(8,4)", "1.2345"),
+        ("numeric(8,4)", "numeric(6,2)", "1.23"),
+    ],
+)
+def test_value_that_would_be_the_same_or_refused_comes(
+    sites: Directory, kind: str, other: str, value: str
+) -> None:
+    _sites(sites, kind, "NULL")
+    run(sites["hq"], f"ALTER TABLE public.t ALTER v TYPE {other}")
+    run(sites["hq"], f"UPDATE public.t SET v = {value}")
+    refresh(sites["jfk"], "t")
+    assert_equal_to_master(sites["jfk"])
+
+
+@pytest.mark.parametrize("most", [comparison.SMALL_WINDOW, 0])
+def test_text_that_is_too_long_is_refused(
+    sites: Directory, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    """However many rows there are: a large window passes through tables of texts."""
+    monkeypatch.setattr(comparison, "SMALL_WINDOW", most)
+    hq, jfk = sites["hq"], sites["jfk"]
+    _sites(sites, "varchar(3)", "'abc'")
+    run(hq, "ALTER TABLE public.t ALTER v TYPE varchar(9)")
+    run(hq, "UPDATE public.t SET v = 'abcdef'")
+    with pytest.raises(CannotMerge, match="too long for type character varying"):
+        refresh(jfk, "t")
+    assert rows(jfk, "SELECT v FROM public.t") == [("abc",)]
+
+
+def test_queue_keeps_what_became_longer(sites: Directory) -> None:
+    """It was made for shorter values: they are neither rounded nor refused to users."""
+    hq, jfk = sites["hq"], sites["jfk"]
+    run(
+        hq,
+        "CREATE TABLE public.t (id int PRIMARY KEY, n numeric(6,2), v varchar(3))",
+        "INSERT INTO public.t VALUES (1, 1.23, 'abc')",
+    )
+    log(hq, "t")
+    snapshots.create(jfk, "t", master="hq", updatable=True)
+    refresh(jfk, "t")
+    longer = "ALTER n TYPE numeric(8,4), ALTER v TYPE varchar(9)"
+    run(hq, f"ALTER TABLE public.t {longer}")
+    run(jfk, "DROP VIEW public.t", f'ALTER TABLE public."snap$_t" {longer}')
+    run(jfk, "UPDATE public.\"snap$_t\" SET n = 1.2345, v = 'abcdefg'")
+    assert deferred.push(jfk, "hq").errors == 0
+    there = rows(hq, "SELECT n::text, v FROM public.t")
+    assert there == [("1.2345", "abcdefg")]
+
+
+def test_blanks_at_the_end_are_kept(sites: Directory) -> None:
+    """By a refresh, and by the error queue, which hold values as texts."""
+    hq, jfk = sites["hq"], sites["jfk"]
+    _sites(sites, "bpchar", "'a'")
+    run(hq, "UPDATE public.t SET v = 'a  '")
+    refresh(jfk, "t")
+    length = "SELECT octet_length(v) FROM public.t"
+    assert rows(jfk, length) == [(3,)]
+    run(hq, "UPDATE public.t SET v = 'b'")
+    run(jfk, "UPDATE public.t SET v = 'c '")
+    assert deferred.push(jfk, "hq").errors == 1
+    run(hq, "UPDATE public.t SET v = 'a  '")
+    assert [one.applied for one in deferred.retry_errors(hq)] == [True]
+    assert rows(hq, length) == [(2,)]

@@ -1,0 +1,81 @@
+"""Keys that a fast refresh looks up, of types that are easily taken for others."""
+
+import pytest
+
+import deferred
+import snapshots
+from sites import Directory
+from snapshots import comparison
+from tests.fix_sites import log, rows, run
+from tests.stories import assert_equal_to_master, refresh
+
+pytestmark = pytest.mark.usefixtures("spark")
+
+ROWS = ("ROW(1, 'a,\"b')", "ROW(NULL, NULL)")
+
+
+@pytest.mark.parametrize(
+    ("kind", "keys"),
+    [
+        ("int[]", ["'{1,2}'", "'{}'", "'{3,NULL}'"]),
+        ("text[]", [r"""'{a,"b \"c\\"}'""", "'{{x},{y}}'"]),
+        ("public.pair", [f"{row}::public.pair" for row in ROWS]),
+        ("public.several", ["'{1,2}'", "'{3}'"]),
+    ],
+)
+def test_keys_of_several_values(sites: Directory, kind: str, keys: list[str]) -> None:
+    hq, jfk = sites["hq"], sites["jfk"]
+    for site in (hq, jfk):
+        run(
+            site,
+            "CREATE TYPE public.pair AS (a int, b text)",
+            "CREATE DOMAIN public.several AS int[]",
+        )
+    run(hq, f"CREATE TABLE public.t (id {kind}, n int, v text, PRIMARY KEY (id, n))")
+    run(hq, *(f"INSERT INTO public.t VALUES ({key}, 1, 'old')" for key in keys))
+    log(hq, "t")
+    snapshots.create(jfk, "t", master="hq", updatable=True)
+    refresh(jfk, "t")
+    run(hq, "UPDATE public.t SET v = 'new'")
+    assert refresh(jfk, "t")["t"].updated == len(keys)
+    run(jfk, f"DELETE FROM public.t WHERE id = {keys[0]}")
+    assert deferred.push(jfk, "hq").errors == 0
+    refresh(jfk, "t")
+    assert_equal_to_master(jfk)
+
+
+@pytest.mark.parametrize("most", [comparison.SMALL_WINDOW, 0])
+@pytest.mark.parametrize(
+    ("kind", "wider", "kept", "gone"),
+    [
+        ("varchar(5)", "varchar(9)", "'abcde'", "'abcdefg'"),
+        ("public.short", "varchar(9)", "'abcde'", "'abcdefg'"),
+    ],
+)
+def test_what_a_key_would_be_cut_to_is_another_row(
+    sites: Directory,
+    monkeypatch: pytest.MonkeyPatch,
+    most: int,
+    kind: str,
+    wider: str,
+    kept: str,
+    gone: str,
+) -> None:
+    """The master has longer keys by now, none of them in the snapshot."""
+    monkeypatch.setattr(comparison, "SMALL_WINDOW", most)
+    hq, jfk = sites["hq"], sites["jfk"]
+    for site in (hq, jfk):
+        run(site, "CREATE DOMAIN public.short AS varchar(5)")
+    run(
+        hq,
+        f"CREATE TABLE public.t (id {kind} PRIMARY KEY, v text)",
+        f"INSERT INTO public.t VALUES ({kept}, 'kept')",
+    )
+    log(hq, "t")
+    snapshots.create(jfk, "t", master="hq")
+    refresh(jfk, "t")
+    run(hq, f"ALTER TABLE public.t ALTER id TYPE {wider}")
+    run(hq, f"INSERT INTO public.t VALUES ({gone}, 'gone')")
+    run(hq, f"DELETE FROM public.t WHERE id = {gone}")
+    assert refresh(jfk, "t", method="f")["t"].deleted == 0
+    assert rows(jfk, "SELECT v FROM public.t") == [("kept",)]
