@@ -1,37 +1,23 @@
 """What tests of synchronous propagation share."""
 
-import json
-import os
-import subprocess
-import sys
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
-from sites import Site
-from tests.linked_table import run
-
-ROOT = Path(__file__).resolve().parents[1]
-_COORDINATOR = """
-import json, sys
 from sqlalchemy import text
+
 import deferred
-from sites import Directory
-sites = Directory(json.loads(sys.argv[1]))
-with deferred.synchronous(sites["jfk"]) as connection:
-    connection.execute(text("UPDATE orders SET qty = qty - 1 WHERE id = 1"))
-    connection.execute(text("UPDATE orders SET qty = qty + 1 WHERE id = 2"))
-"""
+from sites import Directory, Site
+from tests.let_go import wait_until_let_go
+from tests.linked_table import run
+from tests.processes import Elsewhere
 
 
 def coordinate(sites: Mapping[str, Site], fault: str = "") -> int:
     """Move one from an order to another in a process of its own; how that ended."""
     urls = {n: s.url.render_as_string(hide_password=False) for n, s in sites.items()}
-    return subprocess.run(
-        [sys.executable, "-c", _COORDINATOR, json.dumps(urls)],
-        env={**os.environ, "PYTHONPATH": str(ROOT), "SNAPTIDE_FAULT": fault},
-        check=False,
-    ).returncode
+    status, _ = Elsewhere(_move_one, urls, fault=fault).end()
+    wait_until_let_go(sites.values())
+    return status
 
 
 def left_over(sites: Mapping[str, Site]) -> dict[str, int]:
@@ -61,6 +47,13 @@ def prepared(site: Site) -> list[str]:
 def quantities(site: Site, table: str = "orders") -> dict[int, Any]:
     """Key and quantity of each row."""
     return dict(run(site, f"SELECT id, qty FROM {table} ORDER BY id"))
+
+
+def _move_one(urls: Mapping[str, str]) -> None:
+    sites = Directory(urls)
+    with deferred.synchronous(sites["jfk"]) as connection:
+        connection.execute(text("UPDATE orders SET qty = qty - 1 WHERE id = 1"))
+        connection.execute(text("UPDATE orders SET qty = qty + 1 WHERE id = 2"))
 
 
 def _count(site: Site, query: str) -> int:

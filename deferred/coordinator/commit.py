@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 import psycopg
@@ -22,9 +22,11 @@ from sqlalchemy.exc import DBAPIError
 
 from deferred.coordinator import decision, refusal
 from deferred.coordinator.decision import Answer
-from deferred.coordinator.exchange import exchange
+from deferred.coordinator.exchange import Conversation
 from deferred.coordinator.gid import Gid
+from deferred.coordinator.knowledge import Knowledge
 from deferred.coordinator.participant import Participant
+from deferred.coordinator.template import COMMIT
 from deferred.errors import CommitFailed, OutcomeUnknown
 from sites import faults
 from sites.errors import SnaptideError
@@ -53,13 +55,17 @@ def commit(transaction: Transaction) -> None:
         return
     gid = Gid.of(transaction.knowledge.who, int(transaction.xid))
     try:
-        _prepare(writers, gid)
-        settled = _taken(transaction)
-        try:
-            _decide(transaction, writers, gid, settled)
-        except BaseException as error:
-            transaction.knowledge.settled.extend(settled)
-            _find_out(transaction, writers, gid, error)
+        with (
+            _settled(transaction.knowledge) as settled,
+            Conversation(transaction.driver) as site,
+        ):
+            with _prepared(writers, gid):
+                _tell(site, transaction, writers, gid, settled)
+            try:
+                _decide(site)
+            except BaseException as error:
+                site.drop()
+                _find_out(transaction, writers, gid, error)
         faults.point("synchronous.after_decision")
         if _confirm(writers, gid):
             transaction.knowledge.settled.append(transaction.xid)
@@ -67,25 +73,14 @@ def commit(transaction: Transaction) -> None:
         transaction.end()
 
 
-def _prepare(writers: Sequence[Participant], gid: Gid) -> None:
-    """Let all masters promise; release those that did when one does not."""
-    for number, participant in enumerate(writers):
-        faults.point("synchronous.before_prepare")
-        try:
-            participant.prepare(str(gid.for_branch(participant.branch)))
-        except psycopg.Error as error:
-            _release(writers[: number + 1], gid)
-            raise refusal.not_prepared(participant, error) from error
-    faults.point("synchronous.after_prepare")
-
-
-def _decide(
+def _tell(
+    site: Conversation,
     transaction: Transaction,
     writers: Sequence[Participant],
     gid: Gid,
     settled: Sequence[str],
 ) -> None:
-    """Commit at the site, and with it the decision, in one round trip."""
+    """Tell the site all but to commit: it works while the masters promise."""
     masters = {p.master.name: p for p in writers}
     statement = transaction.last_statement(masters)
     names = {p.branch: name for name, p in masters.items()}
@@ -94,22 +89,59 @@ def _decide(
         "gid": gid.transaction,
         "names": array_text(names.get(n, "") for n in range(max(names) + 1)),
         "settled": array_text(settled),
+        "applied": str(sum(p.applied for p in writers)),
         **{bound: masters[name].xid for bound, name in statement.masters.items()},
     }
+    try:
+        site.send(statement.template.bind(parameters))
+    except psycopg.Error as error:
+        raise refusal.not_committed(transaction.knowledge.site, error) from error
+
+
+@contextmanager
+def _prepared(writers: Sequence[Participant], gid: Gid) -> Iterator[None]:
+    """Let all masters promise at once, before the block and while it runs.
+
+    Those that did are released when one does not.
+    """
+    asked = writers[0]
+    try:
+        for asked in writers:
+            faults.point("synchronous.before_prepare")
+            asked.prepare(gid.of_branch(asked.branch))
+        yield
+        for asked in writers:
+            asked.prepared()
+    except psycopg.Error as error:
+        _release(writers, gid)
+        raise refusal.not_prepared(asked, error) from error
+    except Exception:
+        _release(writers, gid)
+        raise
+    faults.point("synchronous.after_prepare")
+
+
+def _decide(site: Conversation) -> None:
+    """Commit at the site, and with it the decision."""
     faults.point("synchronous.before_decision")
-    over = exchange(transaction.driver, statement.template.bind(parameters), "COMMIT")
+    site.send(COMMIT)
+    over = site.answers()[-1]
     if over.command_status != b"COMMIT":
         raise CommitFailed("The site rolled the transaction back.")
 
 
-def _taken(transaction: Transaction) -> list[str]:
-    """Decisions that this commit may forget, taken from what others would."""
-    settled = transaction.knowledge.settled
+@contextmanager
+def _settled(knowledge: Knowledge) -> Iterator[list[str]]:
+    """Decisions that a commit may forget; others may, where it fails."""
     found: list[str] = []
     with suppress(IndexError):
         while len(found) < 100:
-            found.append(settled.popleft())
-    return found
+            found.append(knowledge.settled.popleft())
+    try:
+        yield found
+    except BaseException:
+        knowledge.settled.extend(found)
+        raise
 
 
 def _find_out(
@@ -170,7 +202,7 @@ def _confirm(writers: Sequence[Participant], gid: Gid) -> bool:
     """Let the masters commit; whether all have. Recovery does what is left."""
     done = True
     for participant in writers:
-        name = str(gid.for_branch(participant.branch))
+        name = gid.of_branch(participant.branch)
         try:
             participant.commit_prepared(name)
         except errors.UndefinedObject:
@@ -191,4 +223,4 @@ def _release(writers: Sequence[Participant], gid: Gid) -> None:
     """Let masters roll back what they may have prepared. Recovery does what is left."""
     for participant in writers:
         with suppress(psycopg.Error):
-            participant.rollback_prepared(str(gid.for_branch(participant.branch)))
+            participant.rollback_prepared(gid.of_branch(participant.branch))

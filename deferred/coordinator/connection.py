@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, MutableMapping
+from collections.abc import Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
 from typing import Any
 from weakref import WeakKeyDictionary
 
 from sqlalchemy import Connection, Engine, event
+from sqlalchemy.engine.interfaces import ExecutionContext
 
-from deferred.coordinator import home, idle, line, session
+from deferred.coordinator import home, idle, lines, session
 from deferred.coordinator.knowledge import Knowledge
 from deferred.coordinator.transaction import Transaction
-from deferred.errors import NoTransaction
-from sites import Site, configured
+from deferred.errors import NotCoordinated, NoTransaction
+from sites import Site, configured, identity
 
 #: Seconds: a master may take as long to answer.
 TIMEOUT = 10.0
@@ -21,6 +22,9 @@ TIMEOUT = 10.0
 LOCK_TIMEOUT = 5.0
 #: Seconds: a transaction may be left alone as long, at the site and its masters.
 IDLE_TIMEOUT = 60.0
+
+#: What the database counts: milliseconds in 31 bits.
+SHORTEST, LONGEST = 0.001, 2_147_483
 
 LIMITS = {
     "timeout": TIMEOUT,
@@ -61,18 +65,18 @@ def synchronous(
         PendingCalls: the row has changes that wait for a push.
         CommitFailed: nothing was changed anywhere.
         OutcomeUnknown: the site was lost while it committed; recovery finishes it.
+        ValueError: a timeout is not between a millisecond and `LONGEST`.
     """
     found = configured.site(site) if isinstance(site, str) else site
-    limits = {
-        "timeout": timeout,
-        "lock_timeout": lock_timeout,
-        "idle_timeout": idle_timeout,
-    }
-    options: dict[str, Any] = {"snaptide_limits": limits}
+    limits = _limits(
+        timeout=timeout, lock_timeout=lock_timeout, idle_timeout=idle_timeout
+    )
+    options: dict[str, Any] = {} if limits == LIMITS else {"snaptide_limits": limits}
     if isolation_level is not None:
         options["isolation_level"] = isolation_level
-    with found.connect(_engine(found)) as plain:
-        connection = plain.execution_options(**options)
+    with found.open(_engine(found)) as connection:
+        if options:
+            connection.execution_options(**options)
         with connection.begin():
             yield connection
 
@@ -87,19 +91,45 @@ def coordinate(
 ) -> None:
     """Make every transaction of an engine a coordinated one, sessions' too.
 
-    The engine leads to the site's database, as a user who owns the schema snaptide.
-
     Parameters:
-        engine: the application's own; see `synchronous` for the others.
+        engine: the application's own, with the driver psycopg, to the site's database,
+            as a user who may coordinate (docs/howto/security.md); see `synchronous` for
+            the others.
+
+    Raises:
+        NotCoordinated: it has another driver.
+        SiteChanged, SiteNotInitialised, NotAMember: it leads to another database than
+            the site's, or its user is no coordinator.
+        ValueError: as `synchronous` does.
     """
     found = configured.site(site) if isinstance(site, str) else site
-    limits = {
-        "timeout": timeout,
-        "lock_timeout": lock_timeout,
-        "idle_timeout": idle_timeout,
-    }
-    engine.connect().close()
+    limits = _limits(
+        timeout=timeout, lock_timeout=lock_timeout, idle_timeout=idle_timeout
+    )
+    _confirm(engine, found)
     _listen(engine, Knowledge(found), limits)
+
+
+def _limits(**seconds: float) -> dict[str, float]:
+    """See that each limit is one: to database and driver 0 means to wait for ever."""
+    for name, value in seconds.items():
+        if not SHORTEST <= value <= LONGEST:
+            raise ValueError(
+                f"{name} must be between {SHORTEST} and {LONGEST} seconds, not {value}"
+            )
+    return seconds
+
+
+def _confirm(engine: Engine, site: Site) -> None:
+    """See that an engine can be coordinated, before it changes anything."""
+    if engine.dialect.driver != "psycopg" or engine.dialect.is_async:
+        raise NotCoordinated(
+            f"An engine of {engine.dialect.name}+{engine.dialect.driver} cannot be"
+            " coordinated.",
+            site=site.name,
+        )
+    with engine.connect() as connection:
+        identity.confirm(connection, site.name)
 
 
 def _engine(site: Site) -> Engine:
@@ -107,7 +137,9 @@ def _engine(site: Site) -> Engine:
 
     def make() -> Engine:
         engine = site.new_engine(
-            prepare_threshold=line.ONLY_WHEN_ASKED, pool_size=8, max_overflow=56
+            plans_once=False,
+            pool_size=8,
+            max_overflow=56,
         )
         idle.try_after_idling(engine)
         event.listen(engine, "do_connect", home.connect)
@@ -115,41 +147,41 @@ def _engine(site: Site) -> Engine:
         # What SQLAlchemy asks on its first connection is in no transaction.
         with site.connect(engine):
             pass
-        _listen(engine, Knowledge(site), {})
+        _listen(engine, Knowledge(site), LIMITS)
         return engine
 
     return site.pool("coordinated", make)
 
 
-def _listen(engine: Engine, knowledge: Knowledge, limits: dict[str, float]) -> None:
+def _listen(engine: Engine, knowledge: Knowledge, limits: Mapping[str, float]) -> None:
     def begin(connection: Connection) -> None:
+        if connection.connection.driver_connection.autocommit:  # type: ignore[union-attr]
+            raise NoTransaction("A connection in autocommit mode has no transactions.")
         own = connection.get_execution_options().get("snaptide_limits", limits)
         _open[connection] = Transaction(connection, knowledge, own)
 
-    def before(connection: Connection, _cursor: Any, statement: str, *_: Any) -> None:
-        _transaction(connection).before(statement)
+    def execute(cursor: Any, statement: str, values: Any, context: Any) -> bool:
+        return _transaction(context).execute(cursor, statement, values)
 
-    def after(connection: Connection, _cursor: Any, statement: str, *_: Any) -> None:
-        _transaction(connection).after(statement)
+    def execute_many(cursor: Any, statement: str, values: Any, context: Any) -> bool:
+        return _transaction(context).execute_many(cursor, statement, values)
 
-    def execute(
-        cursor: Any, statement: str, parameters: Any, context: Any
-    ) -> bool | None:
-        transaction = _transaction(context.root_connection)
-        return transaction.execute(cursor, statement, parameters) or None
+    def execute_no_params(cursor: Any, statement: str, context: Any) -> bool:
+        return _transaction(context).execute(cursor, statement, None)
 
+    lines.close_with(engine)
     event.listen(engine, "begin", begin)
     event.listen(engine, "do_execute", execute)
-    event.listen(engine, "before_cursor_execute", before)
-    event.listen(engine, "after_cursor_execute", after)
+    event.listen(engine, "do_executemany", execute_many)
+    event.listen(engine, "do_execute_no_params", execute_no_params)
     event.listen(engine, "commit", _commit)
     event.listen(engine, "rollback", _rollback)
 
 
-def _transaction(connection: Connection) -> Transaction:
-    found = _open.get(connection)
+def _transaction(context: ExecutionContext) -> Transaction:
+    found = _open.get(context.root_connection)
     if found is None:
-        raise NoTransaction("An engine in autocommit mode has no transactions.")
+        raise NoTransaction("A two-phase transaction of its own is not coordinated.")
     return found
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from deferred.coordinator.exchange import Bound, Template
+from deferred.coordinator.template import Bound, Template
 from deferred.queues.queue import Queue
 from sites import triggers, write
 from sites.staged import Staged
@@ -31,6 +31,8 @@ class Statement:
     """A statement that applies any call of one kind and table."""
 
     template: Template
+    #: the parameters for the old image, and then the new one
+    names: tuple[str, ...]
     #: positions of columns; a call that changes one of them goes the other way
     unique: tuple[int, ...]
 
@@ -40,9 +42,8 @@ class Statement:
 
     def bind(self, old: Image, new: Image) -> Bound:
         """The statement for a call."""
-        values = dict(zip(triggers.numbered("o", old), old, strict=True))
-        values.update(zip(triggers.numbered("n", new), new, strict=True))
-        return self.template.bind(values)
+        values = zip(self.names, (*old, *new), strict=True)
+        return self.template.bind(dict(values))
 
 
 def build(queue: Queue, table: Table, kind: str) -> Statement | None:
@@ -68,6 +69,7 @@ def build(queue: Queue, table: Table, kind: str) -> Statement | None:
     xid = sa.cast(sa.func.pg_current_xact_id(), sa.Text)
     return Statement(
         template=Template.of(statement.returning(xid)),
+        names=tuple(n for side in "on" for n in triggers.numbered(side, queue.columns)),
         unique=_unique(queue, table) if kind == "U" else (),
     )
 

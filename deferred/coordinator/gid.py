@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 import uuid
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from sites.identity import Identity
 
@@ -12,7 +13,7 @@ from sites.identity import Identity
 PREFIX = "snaptide"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Gid:
     """A global transaction id.
 
@@ -65,13 +66,17 @@ class Gid:
         )
 
     def __str__(self) -> str:
-        return f"{self.transaction}:{self.branch}"
+        return self.of_branch(self.branch)
 
-    @property
+    @cached_property
     def transaction(self) -> str:
         """What all branches have in common; the decision is stored by it."""
         database = f"{self.site_id}:{self.system_identifier}:{self.timeline}"
         return f"{PREFIX}:{database}:{self.database_oid}:{self.xid}:{self.nonce}"
+
+    def of_branch(self, branch: int) -> str:
+        """The name of another master's part, written out."""
+        return f"{self.transaction}:{branch}"
 
     def for_branch(self, branch: int) -> Gid:
         """The name for another master's part."""

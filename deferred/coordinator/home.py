@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, cast
 
 import psycopg
+from psycopg.pq import TransactionStatus
 from psycopg.rows import TupleRow
 
 
@@ -21,6 +22,16 @@ class Home(psycopg.Connection[TupleRow]):
         """Exchange something with the server: cursors of every kind come by here."""
         self.used += 1
         return super().wait(*arguments, **options)
+
+    def commit(self) -> None:
+        """Commit, unless the coordinator has."""
+        if self.pgconn.transaction_status != TransactionStatus.IDLE:
+            super().commit()
+
+    def rollback(self) -> None:
+        """Roll back what is open."""
+        if self.pgconn.transaction_status != TransactionStatus.IDLE:
+            super().rollback()
 
 
 def connect(

@@ -28,16 +28,24 @@ def _note(_driver: object, record: Any) -> None:
     record.info[_KEY] = time.monotonic()
 
 
-def _try(driver: psycopg.Connection[Any], record: Any, _proxy: object) -> None:
-    since = record.info.get(_KEY)
-    if driver.closed:
-        raise DisconnectionError
-    if since is None or time.monotonic() - since < LONG:
-        return
+def is_alive(driver: psycopg.Connection[Any], since: float) -> bool:
+    """Whether a connection that was not used since a moment still works.
+
+    Parameters:
+        since: by the monotonic clock, in seconds.
+    """
+    if driver.closed or time.monotonic() - since < LONG:
+        return not driver.closed
     autocommit = driver.autocommit
     try:
         driver.autocommit = True
         driver.execute("")
         driver.autocommit = autocommit
-    except psycopg.Error as error:
-        raise DisconnectionError from error
+    except psycopg.Error:
+        return False
+    return True
+
+
+def _try(driver: psycopg.Connection[Any], record: Any, _proxy: object) -> None:
+    if not is_alive(driver, record.info.get(_KEY, time.monotonic())):
+        raise DisconnectionError

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 
 import sqlalchemy as sa
 from sqlalchemy import Connection, func, select, text
 from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.exc import DBAPIError
 
 from deferred.catalog import decision, heuristic_decision
 from deferred.coordinator import recovery
@@ -15,6 +18,7 @@ from deferred.coordinator.decision import Answer
 from deferred.coordinator.gid import Gid
 from deferred.errors import DecidedOtherwise, NotInDoubt
 from sites import Site, identity
+from sites.errors import SnaptideError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,20 +47,27 @@ def list_in_doubt(site: Site) -> list[InDoubt]:
     with site.begin() as connection:
         identity.read(connection)
         prepared = connection.execute(text(_PREPARED)).all()
-        decided = connection.execute(
-            select(decision.c.gid, decision.c.decided_at).order_by(decision.c.xid)
-        ).all()
+        decided = recovery.open_decisions(connection)
+        since = dict(
+            connection.execute(select(decision.c.gid, decision.c.decided_at)).all()
+        )
         judged = connection.execute(
             select(heuristic_decision).order_by(heuristic_decision.c.decided_at)
         ).all()
     waiting = [
-        InDoubt(gid=gid, state="prepared", since=since, decision=_answer(site, gid))
-        for gid, since in prepared
+        InDoubt(gid=gid, state="prepared", since=at, decision=_answer(site, gid))
+        for gid, at in prepared
         if Gid.parse(gid) is not None
     ]
     unconfirmed = [
-        InDoubt(gid=gid, state="decided", since=since, decision="commit")
-        for gid, since in decided
+        InDoubt(
+            gid=one.gid.transaction,
+            state="decided",
+            since=since[one.gid.transaction],
+            decision="commit",
+        )
+        for one in _open(site, decided)
+        if not one.confirmed
     ]
     return [*waiting, *unconfirmed, *map(_heuristic, judged)]
 
@@ -90,9 +101,20 @@ def forget_in_doubt(site: Site, gid: str) -> None:
 
     Raises:
         NotInDoubt: there is neither.
+        DecidedOtherwise: a master that answers waits for this decision.
     """
     with site.begin() as connection:
         identity.confirm(connection, site.name)
+        decided = recovery.open_decisions(connection)
+    mine = [one for one in decided if one[1].transaction == gid]
+    for one in _open(site, mine):
+        if one.waiting:
+            raise DecidedOtherwise(
+                f"{one.waiting} has prepared {gid} and waits for this decision.",
+                gid=gid,
+                decision=Answer.COMMITTED.value,
+            )
+    with site.begin() as connection:
         gone = [
             connection.execute(sa.delete(table).where(table.c.gid == gid)).rowcount
             for table in (heuristic_decision, decision)
@@ -118,6 +140,41 @@ def _end(site: Site, name: str, wanted: Answer, *, force: bool) -> None:
     with site.begin() as connection:
         _record(connection, name, wanted)
     recovery.end_prepared(site, gid, commit=wanted is Answer.COMMITTED)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Open:
+    """A decision of a site, and what its masters say of it."""
+
+    gid: Gid
+    #: a master that has prepared its part and waits, of those that can be asked
+    waiting: str | None
+    #: all masters can be asked, and none waits
+    confirmed: bool
+
+
+def _open(site: Site, decided: Sequence[tuple[str, Gid, list[str]]]) -> list[_Open]:
+    """How decisions stand at their masters, each of which is asked once.
+
+    One that all have confirmed goes with a later commit, or the next recovery.
+    """
+    names = {name for _, _, masters in decided for name in masters if name}
+    held = {name: _held(site, name) for name in names}
+    found = []
+    for _, gid, masters in decided:
+        parts = {name: gid.for_branch(n) for n, name in enumerate(masters) if name}
+        waiting = (name for name, part in parts.items() if part in (held[name] or ()))
+        first = next(waiting, None)
+        asked = all(held[name] is not None for name in parts)
+        found.append(_Open(gid=gid, waiting=first, confirmed=asked and not first))
+    return found
+
+
+def _held(site: Site, name: str) -> list[Gid] | None:
+    """What is prepared at a master; None where it cannot be asked."""
+    with suppress(SnaptideError, DBAPIError):
+        return recovery.prepared_at(site.peer(name))
+    return None
 
 
 def _record(connection: Connection, gid: str, decided: Answer) -> None:

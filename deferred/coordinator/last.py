@@ -5,7 +5,7 @@ One statement for all of it: several would be sent, planned and answered one by 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import sqlalchemy as sa
@@ -13,7 +13,7 @@ from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.sql.dml import UpdateBase
 
 from deferred.catalog import decision, deferred_transaction
-from deferred.coordinator.exchange import Template
+from deferred.coordinator.template import Template
 from deferred.queues.queue import Queue
 from sites import triggers
 from sites.types import Xid8
@@ -31,12 +31,26 @@ class LastStatement:
 def build(queues: Sequence[Queue]) -> LastStatement:
     """The statement that takes the calls out and writes the decision.
 
-    Its parameters, but the masters': xid, of the transaction; gid and names, of the
-    decision; settled, the ids of decisions that every master has confirmed.
+    Its parameters, but the masters': xid, of the transaction; applied, the number of
+    calls that the masters have applied; gid and names, of the decision; settled, the
+    ids of decisions that every master has confirmed.
+
+    Where the site has not as many calls (some were undone past the coordinator) the
+    decision has no name, and the statement fails.
     """
     settled = sa.cast(sa.cast(_bound("settled"), ARRAY(sa.Text)), ARRAY(Xid8()))
+    taken = [_taken(queue) for queue in queues]
+    here: sa.ColumnElement[int] = sum(
+        (
+            sa.select(sa.func.count()).select_from(one).scalar_subquery()
+            for one in taken
+        ),
+        start=sa.literal_column("0"),
+    )
+    applied = sa.cast(sa.cast(_bound("applied"), sa.Text), sa.BigInteger)
     parts = [
-        *(part for queue in queues for part in _calls_to_keys(queue)),
+        *taken,
+        *(_kept(queue, one) for queue, one in zip(queues, taken, strict=True)),
         sa.delete(deferred_transaction)
         .where(deferred_transaction.c.xid == _xid("xid"))
         .cte("done"),
@@ -46,7 +60,7 @@ def build(queues: Sequence[Queue]) -> LastStatement:
         ["xid", "gid", "masters"],
         sa.select(
             _xid("xid"),
-            sa.cast(_bound("gid"), sa.Text),
+            sa.case((here == applied, sa.cast(_bound("gid"), sa.Text))),
             sa.cast(_bound("names"), ARRAY(sa.Text)),
         ),
     )
@@ -56,16 +70,20 @@ def build(queues: Sequence[Queue]) -> LastStatement:
     )
 
 
-def _calls_to_keys(queue: Queue) -> Iterator[sa.CTE]:
-    """Takes calls out of a queue and leaves their keys, for the next refresh.
+def _taken(queue: Queue) -> sa.CTE:
+    """Takes the calls out of a queue."""
+    calls = queue.sql()
+    taken: UpdateBase = sa.delete(calls).where(calls.c.xid == _xid("xid"))
+    return taken.returning(*queue.keys(calls)).cte(f"taken_{queue.id}")
+
+
+def _kept(queue: Queue, gone: sa.CTE) -> sa.CTE:
+    """Leaves the keys of those calls, for the next refresh.
 
     Until that sees the master's transaction, the rows are pending: between the two
     commits it would show the old ones.
     """
-    calls = queue.sql()
     names = triggers.numbered("k", queue.identity_columns)
-    taken: UpdateBase = sa.delete(calls).where(calls.c.xid == _xid("xid"))
-    gone = taken.returning(*queue.keys(calls)).cte(f"taken_{queue.id}")
     extra = queue.extra
     assert extra is not None
     keys = sa.select(
@@ -74,7 +92,7 @@ def _calls_to_keys(queue: Queue) -> Iterator[sa.CTE]:
         _xid(_master_xid(queue)),
     ).distinct()
     written = sa.insert(extra).from_select([*names, "reason", "master_xid"], keys)
-    yield written.cte(f"kept_{queue.id}")
+    return written.cte(f"kept_{queue.id}")
 
 
 def _master_xid(queue: Queue) -> str:

@@ -11,16 +11,11 @@ from typing import Any, cast
 import psycopg
 from psycopg import errors
 from psycopg.abc import RV, PQGen
-from sqlalchemy import Connection, Engine, event, func, select
+from sqlalchemy import Connection, Engine, NullPool, event, func, select
 
-from deferred.coordinator import idle
 from sites import Site
 from sites.site import SETTINGS
 from sites.triggered import USERS_SEARCH_PATH
-
-#: Statements are prepared when they ask for it, and never by being counted:
-#: others may be about tables that change.
-ONLY_WHEN_ASKED = 1_000_000_000
 
 #: Where a line remembers what it was set to.
 _SETTINGS = "snaptide.settings"
@@ -57,7 +52,7 @@ _timeout: ContextVar[float] = ContextVar("timeout", default=10.0)
 
 
 def engine(master: Site) -> Engine:
-    """The pool of lines to a master; transactions on them are begun by hand.
+    """What opens lines to a master; transactions on them are begun by hand.
 
     PREPARE TRANSACTION ends a transaction in a way that no driver knows of.
     """
@@ -65,21 +60,20 @@ def engine(master: Site) -> Engine:
     def make() -> Engine:
         made = master.new_engine(
             isolation_level="AUTOCOMMIT",
-            prepare_threshold=ONLY_WHEN_ASKED,
-            # Who takes a line rolls back what he has begun on it.
+            plans_once=False,
+            # Those that are used again go with a connection to a site, and who gives
+            # one up has rolled back what he could.
+            poolclass=NullPool,
             pool_reset_on_return=None,
-            pool_size=8,
-            max_overflow=56,
         )
         event.listen(made, "do_connect", _connect)
-        idle.try_after_idling(made)
         return made
 
     return master.pool("lines", make)
 
 
 def connect(master: Site, timeout: float) -> Connection:
-    """Take a line to a master; neither this nor an answer takes longer than `timeout`.
+    """Open a line to a master; neither this nor an answer takes longer than `timeout`.
 
     Raises:
         sqlalchemy.exc.OperationalError: the master cannot be reached.

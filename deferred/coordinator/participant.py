@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -15,9 +16,11 @@ from psycopg.pq.abc import PGresult
 from sqlalchemy import Connection
 
 from deferred.batches import net_change, work
-from deferred.coordinator import line, printing, staging
-from deferred.coordinator.exchange import Bound, command, exchange
+from deferred.coordinator import line, lines, printing, staging
+from deferred.coordinator.exchange import command, done, exchange
 from deferred.coordinator.fast import Image, Statement
+from deferred.coordinator.lines import Lines
+from deferred.coordinator.template import Bound
 from deferred.parked import calls
 from deferred.parked.calls import Call
 from deferred.queues.queue import Queue
@@ -32,7 +35,7 @@ _OPEN = (TransactionStatus.INTRANS, TransactionStatus.INERROR)
 #: The work tables hold the rows of one unit at a time.
 _UNIT = 1
 
-_XID = "SELECT pg_current_xact_id()::text"
+_XID = Bound(text="SELECT pg_current_xact_id()::text")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,31 +73,42 @@ class Participant:
         branch: int,
         terms: Terms,
         *,
+        kept: Lines,
         meet: Callable[[Connection, Site], None],
     ) -> None:
         self.master = master
         self.branch = branch
         self._terms = terms
+        self._lines = kept
         self._meet = meet
         self._connection: Connection | None = None
+        #: the driver's, below it
+        self._driver: line.Line
         #: id of its transaction, once it has begun
         self.xid = ""
         self._began = False
+        #: it was asked to prepare, and has not answered yet
+        self._preparing = False
         #: savepoints that are set here
         self._depth = 0
-        #: calls that were applied, by how many savepoints were set then
+        #: how many calls were applied, by how many savepoints were set then
         self._applied: Counter[int] = Counter()
 
     @property
     def has_written(self) -> bool:
         """Whether anything that it applied is still to be committed."""
-        return self._applied.total() > 0
+        return self.applied > 0
+
+    @property
+    def applied(self) -> int:
+        """How many calls it applied that are still to be committed."""
+        return self._applied.total()
 
     @property
     def is_lost(self) -> bool:
         """Whether the line to the master has gone."""
         taken = self._connection
-        return taken is not None and (taken.invalidated or line.driver(taken).closed)
+        return taken is not None and (taken.invalidated or self._driver.closed)
 
     @property
     def connection(self) -> Connection:
@@ -111,6 +125,7 @@ class Participant:
         """
         if self._connection is None:
             self._connection = self._line()
+            self._driver = line.driver(self._connection)
         return self._connection
 
     def apply_one(
@@ -127,7 +142,7 @@ class Participant:
     def apply_all(
         self,
         site: Connection,
-        queues: Sequence[Queue],
+        queues: Mapping[Queue, int],
         xid: str,
         after: int,
         depth: int,
@@ -136,7 +151,7 @@ class Participant:
 
         Parameters:
             site: the connection that captured it.
-            queues: those with calls for this master.
+            queues: those with calls for this master, each with how many.
             xid: of the site's transaction.
             after: the last call number that was applied before.
 
@@ -145,8 +160,8 @@ class Participant:
         """
         self.xid = _text(self._run(_XID, depth))
         with line.searching_as_ours(self.connection):
-            outcome, unresolved = self._apply(site, queues, xid, after)
-        self._applied[depth] += 1
+            outcome, unresolved = self._apply(site, list(queues), xid, after)
+        self._applied[depth] += sum(queues.values())
         return outcome, unresolved
 
     def _apply(
@@ -178,7 +193,7 @@ class Participant:
             del self._applied[depth]
         if self._connection is None or self._depth < place:
             return  # set at the site only, after the last call
-        line.driver(self._connection).execute(f"ROLLBACK TO SAVEPOINT s{place}")
+        self._driver.execute(f"ROLLBACK TO SAVEPOINT s{place}")
         self._depth = place
 
     def release(self, place: int) -> None:
@@ -189,40 +204,41 @@ class Participant:
         if kept:
             self._applied[place - 1] += kept
         if self._connection is not None and self._depth >= place:
-            line.driver(self._connection).execute(f"RELEASE SAVEPOINT s{place}")
+            self._driver.execute(f"RELEASE SAVEPOINT s{place}")
             self._depth = place - 1
 
     def prepare(self, gid: str) -> None:
-        """Promise to commit whatever happens. Ends the transaction on this line."""
-        _command(self.connection, "PREPARE TRANSACTION", gid)
+        """Ask for the promise to commit whatever happens; `prepared` waits for it."""
+        self._preparing = True
+        command(self._driver, "PREPARE TRANSACTION", gid)
+
+    def prepared(self) -> None:
+        """Wait for the promise. The transaction has ended on this line then."""
+        self._preparing = False
+        done(self._driver)
 
     def commit_prepared(self, gid: str) -> None:
         """Keep the promise."""
-        _command(self.connection, "COMMIT PREPARED", gid)
+        command(self._driver, "COMMIT PREPARED", gid)
+        done(self._driver)
 
     def rollback_prepared(self, gid: str) -> None:
-        """Be released from the promise."""
-        _command(self.connection, "ROLLBACK PREPARED", gid)
+        """Be released from the promise, or from having been asked for it."""
+        if self._preparing:
+            with suppress(psycopg.Error):
+                self.prepared()
+        command(self._driver, "ROLLBACK PREPARED", gid)
+        done(self._driver)
 
     def end(self) -> None:
         """Roll back what is open, and give the line back."""
         connection, self._connection = self._connection, None
-        if connection is None:
-            return
-        try:
-            driver = line.driver(connection)
-            if driver.closed:
-                connection.invalidate()
-            elif driver.pgconn.transaction_status != TransactionStatus.IDLE:
-                driver.rollback()
-        except psycopg.Error as error:
-            connection.invalidate(error)
-        finally:
-            connection.close()
+        if connection is not None:
+            self._lines.give(self.master, connection)
 
     def _line(self) -> Connection:
         try:
-            connection = line.connect(self.master, self._terms.timeout)
+            connection = self._lines.take(self.master, self._terms.timeout)
         except sa.exc.OperationalError as error:
             raise SiteUnreachable(
                 f"Site {self.master.name} ({self.master.address}) cannot be reached:"
@@ -232,22 +248,24 @@ class Participant:
         try:
             self._meet(connection, self.master)
         except BaseException:
-            connection.close()
+            lines.drop(connection)
             raise
         line.configure(connection, self._terms.settings())
         return connection
 
-    def _run(self, statement: str | Bound, depth: int) -> PGresult:
+    def _run(self, statement: Bound, depth: int) -> PGresult:
         """Run a statement in the transaction, with all savepoints that the site has."""
-        driver = line.driver(self.connect())
-        before = [f"SAVEPOINT s{n}" for n in range(self._depth + 1, depth + 1)]
+        self.connect()
+        added = range(self._depth + 1, depth + 1)
+        before = [Bound(text=f"SAVEPOINT s{place}") for place in added]
         if not self._began:
-            before.insert(0, f"BEGIN ISOLATION LEVEL {self._terms.isolation_level}")
+            begin = f"BEGIN ISOLATION LEVEL {self._terms.isolation_level}"
+            before.insert(0, Bound(text=begin))
         try:
-            answer = exchange(driver, *before, statement)
+            answer = exchange(self._driver, *before, statement)
             self._depth = max(self._depth, depth)
         finally:
-            self._began = driver.info.transaction_status in _OPEN
+            self._began = self._driver.pgconn.transaction_status in _OPEN
         return answer
 
     def _unit(self, staged: Sequence[Any], xid: str) -> Unit:
@@ -264,12 +282,3 @@ class Participant:
 def _text(answer: PGresult) -> str:
     """The only value of an answer."""
     return (answer.get_value(0, 0) or b"").decode()
-
-
-def _command(connection: Connection, verb: str, gid: str) -> None:
-    """Run one of the statements of two-phase commit, which take no parameters."""
-    text = psycopg.sql.SQL("{} {}").format(
-        psycopg.sql.SQL(verb),
-        psycopg.sql.Literal(gid),
-    )
-    command(line.driver(connection), text.as_string())

@@ -58,7 +58,7 @@ def recover(site: Site) -> RecoveryReport:
     with site.begin() as connection:
         identity.confirm(connection, site.name)
         prepared = list_prepared(connection)
-        unconfirmed = _open_decisions(connection)
+        unconfirmed = open_decisions(connection)
         judged = _unjudged(connection)
     answers = {gid: ask(site, gid) for gid in prepared}
     finished = {gid: finish(site, gid, a) for gid, a in answers.items()}
@@ -101,13 +101,20 @@ def ask(site: Site, gid: Gid) -> Answer | None:
 
 
 def finish(site: Site, gid: Gid, answer: Answer | None) -> Answer | None:
-    """Commit or roll back what is prepared at a site; None where it has to stay."""
+    """Commit or roll back what is prepared at a site; None where it has to stay.
+
+    It stays, too, where only somebody else may end it: others are not kept waiting.
+    """
     if answer not in (Answer.COMMITTED, Answer.ROLLED_BACK):
         why = "does not answer" if answer is None else f"says: {answer.value}"
         log.warning("%s stays in doubt at %s: its site %s.", gid, site.name, why)
         return None
     faults.point("recovery.before_finish")
-    end_prepared(site, gid, commit=answer is Answer.COMMITTED)
+    try:
+        end_prepared(site, gid, commit=answer is Answer.COMMITTED)
+    except (psycopg.Error, DBAPIError) as error:
+        log.warning("%s stays in doubt at %s: %s", gid, site.name, error)
+        return None
     log.info("%s at %s: %s.", gid, site.name, answer.value)
     return answer
 
@@ -129,7 +136,12 @@ def end_prepared(site: Site, gid: Gid, *, commit: bool) -> bool:
     return True
 
 
-def _open_decisions(connection: Connection) -> list[tuple[str, Gid, list[str]]]:
+def open_decisions(connection: Connection) -> list[tuple[str, Gid, list[str]]]:
+    """Decisions of this site that, as far as it knows, not all masters have confirmed.
+
+    Returns:
+        The deciding transaction, its name, and the masters by their branches.
+    """
     rows = connection.execute(
         select(
             sa.cast(decisions.c.xid, sa.Text), decisions.c.gid, decisions.c.masters
@@ -139,16 +151,24 @@ def _open_decisions(connection: Connection) -> list[tuple[str, Gid, list[str]]]:
     return [(xid, gid, masters) for xid, gid, masters in parsed if gid is not None]
 
 
+def prepared_at(master: Site) -> list[Gid]:
+    """What is prepared at a master by coordinators of ours.
+
+    Raises:
+        SnaptideError, sqlalchemy.exc.DBAPIError: it cannot be asked.
+    """
+    with master.begin() as connection:
+        identity.confirm(connection, master.name)
+        return list_prepared(connection)
+
+
 def _carry(site: Site, gid: Gid, masters: Sequence[str]) -> bool:
     """Let each master commit its part of what this site decided; whether all have."""
     branches = [(gid.for_branch(n), name) for n, name in enumerate(masters) if name]
     try:
         for branch, name in branches:
             master = site.peer(name)
-            with master.begin() as connection:
-                identity.confirm(connection, name)
-                waiting = branch in list_prepared(connection)
-            if waiting:
+            if branch in prepared_at(master):
                 end_prepared(master, branch, commit=True)
     except (SnaptideError, DBAPIError, psycopg.Error) as error:
         log.warning("%s is not confirmed yet: %s", gid.transaction, error)

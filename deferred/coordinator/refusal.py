@@ -61,6 +61,12 @@ def not_prepared(participant: Participant, error: psycopg.Error) -> SnaptideErro
 
 def not_committed(site: Site, error: psycopg.Error) -> SnaptideError:
     """The site itself did not commit; the masters roll back."""
+    diagnostics = error.diag
+    if (diagnostics.table_name, diagnostics.column_name) == ("decision", "gid"):
+        return CommitFailed(
+            f"Changes at {site.name} were undone past its coordinator: savepoints have"
+            " to be set and rolled back to by statements of their own."
+        )
     return CommitFailed(
         f"{site.name} cannot commit: {_message(error)}",
         sqlstate=getattr(error, "sqlstate", None),

@@ -6,14 +6,10 @@ writes come the same way.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 
-from deferred.control import BACK
-
-_NAME = r'(?P<name>"(?:[^"]|"")+"|[^\s;"]+)\s*;?\s*$'
-_SAVEPOINT = re.compile(r"\s*savepoint\s+" + _NAME, re.IGNORECASE)
-_RELEASE = re.compile(r"\s*release\s+(?:savepoint\s+)?" + _NAME, re.IGNORECASE)
+from deferred.control import BACK, RELEASE, SET
+from deferred.errors import TransactionControl
 
 
 @dataclass(slots=True)
@@ -33,15 +29,18 @@ class Savepoints:
         Returns:
             `set`, `release` or `back`, and the place of the savepoint, from 1;
             None when the statement is about no savepoint.
+
+        Raises:
+            TransactionControl: it is about one that was set past the coordinator.
         """
-        if found := _SAVEPOINT.match(statement):
+        if found := SET.match(statement):
             self.names.append(_folded(found["name"]))
             return "set", self.depth
         if found := BACK.match(statement):
             place = self._place(found["name"])
             del self.names[place:]
             return "back", place
-        if found := _RELEASE.match(statement):
+        if found := RELEASE.match(statement):
             place = self._place(found["name"])
             del self.names[place - 1 :]
             return "release", place
@@ -49,7 +48,13 @@ class Savepoints:
 
     def _place(self, name: str) -> int:
         wanted = _folded(name)
-        return next(n for n in range(self.depth, 0, -1) if self.names[n - 1] == wanted)
+        known = (n for n in range(self.depth, 0, -1) if self.names[n - 1] == wanted)
+        place = next(known, None)
+        if place is None:
+            raise TransactionControl(
+                f"Savepoint {name} was not set by a statement of its own."
+            )
+        return place
 
 
 def _folded(name: str) -> str:

@@ -13,7 +13,7 @@ from typing import Any, cast
 import psycopg
 from sqlalchemy import Connection, Engine, event
 
-from deferred.coordinator.exchange import forget
+from deferred.coordinator.prepared import forget
 from sites.triggered import USERS_SEARCH_PATH
 
 #: What of it holds until a transaction ends, or for all of a session's transactions.

@@ -2,23 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Container, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
 import psycopg
 from psycopg.pq import TransactionStatus
+from psycopg.pq.abc import PGresult
 from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
 
-from deferred.control import checks_constraints, ends_transaction
-from deferred.coordinator import contact, home, pending, refusal, session
+from deferred.control import SET, checks_constraints, ends_transaction
+from deferred.coordinator import (
+    asking,
+    contact,
+    home,
+    lines,
+    pending,
+    refusal,
+    session,
+)
 from deferred.coordinator.commit import commit
+from deferred.coordinator.exchange import exchange
 from deferred.coordinator.knowledge import Knowledge
 from deferred.coordinator.last import LastStatement
 from deferred.coordinator.participant import Participant, Terms
 from deferred.coordinator.savepoints import Savepoints
+from deferred.coordinator.template import Bound
 from deferred.errors import CommitFailed, TransactionControl
 from deferred.queues.queue import Queue
 from sites import faults
@@ -27,15 +38,14 @@ _CAPTURED = """
 SELECT *, current_setting('transaction_isolation'), current_setting('lock_timeout'),
  current_setting('statement_timeout'),
  current_setting('idle_in_transaction_session_timeout')
-FROM snaptide.captured_calls(%s, 2)
+FROM snaptide.captured_calls($1, 2)
 """
 _ORDER_LATER = """
-SET CONSTRAINTS snaptide.snaptide_order_first, snaptide.snaptide_order_last,
- snaptide.snaptide_order_again DEFERRED
+SET CONSTRAINTS snaptide.snaptide_order_first, snaptide.snaptide_order_last DEFERRED
 """
 _FORGET = "DELETE FROM snaptide.deferred_transaction WHERE xid = %s::xid8"
 _CAPTURED_ALL = """
-SELECT queue_id, max(call_no), min(xid::text), bool_and(synchronous)
+SELECT queue_id, max(call_no), min(xid::text), bool_and(synchronous), count(*)
 FROM snaptide.captured_calls(%s, NULL) GROUP BY queue_id
 """
 
@@ -47,6 +57,8 @@ class Transaction:
         self, connection: Connection, knowledge: Knowledge, limits: Mapping[str, Any]
     ) -> None:
         self.connection = connection
+        #: the driver's connection to the site
+        self.driver: psycopg.Connection[Any] = connection.connection.driver_connection  # type: ignore[assignment]
         self.knowledge = knowledge
         self.participants: dict[str, Participant] = {}
         self.savepoints = Savepoints()
@@ -56,8 +68,6 @@ class Transaction:
         self.xid = ""
         #: the last call that was applied
         self._seen = 0
-        #: what came with the last statement's own answer
-        self._asked: psycopg.Cursor[Any] | None = None
         #: how often the connection was used by then; None where nobody counts
         self._used: int | None = None
         #: its own statements are under way, which are nobody's changes
@@ -67,83 +77,44 @@ class Transaction:
         self._terms: Terms | None = None
         session.begin(connection, limits)
 
-    @property
-    def driver(self) -> psycopg.Connection[Any]:
-        """The driver's connection to the site."""
-        found: psycopg.Connection[Any] = self.connection.connection.driver_connection  # type: ignore[assignment]
-        return found
-
-    def before(self, statement: str) -> None:
-        """Refuse what would end the transaction behind the coordinator's back.
-
-        Raises:
-            TransactionControl.
-        """
-        if self._busy:
-            return
-        session.watch(self.connection, statement)
-        if checks_constraints(statement):
-            # Calls were sent: they need no place in an order, which it would draw.
-            self.driver.execute(_FORGET, [self.xid or "0"])
-        if ends_transaction(statement):
-            raise TransactionControl(
-                f"{' '.join(statement.split())} cannot be a statement of a coordinated"
-                " transaction."
-            )
-
     def execute(self, cursor: psycopg.Cursor[Any], statement: str, values: Any) -> bool:
-        """Run a statement and ask what it captured in one round trip, where possible.
+        """Run a statement, and let the masters do what it did: its savepoint or calls.
+
+        What it captured is asked for in the same round trip, where that is possible:
+        not with several statements in one, or with cursors of the server.
 
         Returns:
-            Whether it was run; several statements in one, and cursors of the server,
-            are left to the driver.
-        """
-        # Those of the server are run in two steps.
-        plain = type(cursor) is psycopg.Cursor and ";" not in statement
-        if self._busy or not plain or session.unprepares(statement):
-            return False
-        with self.driver.pipeline():
-            cursor.execute(statement, values)
-            self._asked = self._ask()
-        # The pipeline's end came after the question, and changed nothing.
-        self._used = home.used(self.driver)
-        return True
-
-    def after(self, statement: str) -> None:
-        """Let the masters do what a statement did: its savepoints or its calls.
+            Whether it was run; our own statements are left to the driver.
 
         Raises:
+            TransactionControl: it would end the transaction behind our back.
             SynchronousConflict, RefusedByMaster, PendingCalls, SiteUnreachable: the
                 transaction can only be rolled back, or to a savepoint.
         """
         if self._busy:
-            return
-        with self._failing_together():
-            step = self.savepoints.follow(statement)
-            if step is None:
-                if checks_constraints(statement):
-                    self.driver.execute(_ORDER_LATER)
-                self.propagate()
-                return
-            self._asked = None
-            kind, place = step
-            for participant in self.participants.values():
-                if kind == "back":
-                    participant.back_to(place)
-                elif kind == "release":
-                    participant.release(place)
+            return False
+        self._look_at(statement)
+        asked = None
+        plain = type(cursor) is psycopg.Cursor and ";" not in statement
+        if plain and not session.unprepares(statement):
+            question = self._question(kept=True)
+            asked = asking.execute(cursor, statement, values, question)
+            self._used = home.used(self.driver)
+        else:
+            cursor.execute(statement, values)
+        self._together(lambda: self._follow(statement, asked))
+        return True
 
-    def propagate(self) -> None:
-        """Apply the calls that were captured since the last time."""
-        asked, self._asked = self._asked or self._ask(), None
-        rows = asked.fetchall()
-        if not rows:
-            return
-        if self._terms is None:
-            self._agree(rows[0][7:])
-        if len(rows) > 1 or not self._apply_one(*rows[0][:7]):
-            self._apply_all()
-        faults.point("synchronous.after_apply")
+    def execute_many(
+        self, cursor: psycopg.Cursor[Any], statement: str, values: Any
+    ) -> bool:
+        """Run a statement many times, and let the masters do it: see `execute`."""
+        if self._busy:
+            return False
+        self._look_at(statement)
+        cursor.executemany(statement, values)
+        self._together(lambda: self._follow(statement, None))
+        return True
 
     def commit(self) -> None:
         """Commit at the site and all masters, or nowhere.
@@ -153,9 +124,7 @@ class Transaction:
         """
         if self.driver.info.transaction_status is TransactionStatus.INERROR:
             raise CommitFailed("A statement of the transaction failed.")
-        if self._used is None or self._used != home.used(self.driver):
-            with self._failing_together():
-                self.propagate()
+        self._catch_up()
         self._busy = True
         commit(self)
 
@@ -175,8 +144,64 @@ class Transaction:
         for participant in participants.values():
             participant.end()
 
-    def _ask(self) -> psycopg.Cursor[Any]:
-        asked = self.driver.execute(_CAPTURED, [self._seen], prepare=True)
+    def _look_at(self, statement: str) -> None:
+        """Before it is run."""
+        if SET.match(statement):
+            # What was captured before it is not undone with it.
+            self._catch_up()
+        session.watch(self.connection, statement)
+        if checks_constraints(statement):
+            # Calls were sent: they need no place in an order, which it would draw.
+            self.driver.execute(_FORGET, [self.xid or "0"])
+        if ends_transaction(statement):
+            raise TransactionControl(
+                f"{' '.join(statement.split())} cannot be a statement of a coordinated"
+                " transaction."
+            )
+
+    def _follow(self, statement: str, asked: PGresult | None) -> None:
+        """After it was run."""
+        step = self.savepoints.follow(statement)
+        if step is None:
+            if checks_constraints(statement):
+                self.driver.execute(_ORDER_LATER)
+            self._propagate(asked)
+            return
+        kind, place = step
+        for participant in self.participants.values():
+            if kind == "back":
+                participant.back_to(place)
+            elif kind == "release":
+                participant.release(place)
+
+    def _propagate(self, asked: PGresult | None = None) -> None:
+        """Apply the calls that were captured since the last time.
+
+        Parameters:
+            asked: what the site says of them, where it was asked already.
+        """
+        rows = asking.rows(self.driver, self._ask() if asked is None else asked)
+        if not rows:
+            return
+        if self._terms is None:
+            self._agree(rows[0][7:])
+        if len(rows) > 1 or not self._apply_one(*rows[0][:7]):
+            self._apply_all()
+        faults.point("synchronous.after_apply")
+
+    def _catch_up(self) -> None:
+        """Apply what was captured past SQLAlchemy, if there may be anything."""
+        if self.driver.info.transaction_status is not TransactionStatus.INTRANS:
+            return
+        if self._used is None or self._used != home.used(self.driver):
+            self._together(self._propagate)
+
+    def _question(self, *, kept: bool) -> Bound:
+        return Bound(text=_CAPTURED, values=[str(self._seen)], kept=kept)
+
+    def _ask(self) -> PGresult:
+        # Somebody has spoken past us: perhaps nothing is prepared any more.
+        asked = exchange(self.driver, self._question(kept=False))
         self._used = home.used(self.driver)
         return asked
 
@@ -226,8 +251,12 @@ class Transaction:
             if not row[3]:
                 pending.refuse(self.connection, queue, xid, self._seen)
         for name in sorted({queue.destination for queue in queues}):
-            mine = [queue for queue in queues if queue.destination == name]
-            outcome, calls = self._participant(mine[0]).apply_all(
+            mine = {
+                queue: row[4]
+                for queue, row in zip(queues, rows, strict=True)
+                if queue.destination == name
+            }
+            outcome, calls = self._participant(next(iter(mine))).apply_all(
                 self.connection, mine, xid, self._seen, self.savepoints.depth
             )
             if outcome.unresolved:
@@ -247,17 +276,17 @@ class Transaction:
                 master,
                 len(self.participants),
                 self._terms,
+                kept=lines.of(self.connection),
                 meet=partial(contact.ensure, self.knowledge, self.connection),
             )
             self.participants[queue.destination] = found
         return found
 
-    @contextmanager
-    def _failing_together(self) -> Iterator[None]:
+    def _together(self, work: Callable[[], None]) -> None:
         """Where a master fails, let the site's transaction fail as after any error."""
         self._busy = True
         try:
-            yield
+            work()
         except BaseException as error:
             self._fail()
             if isinstance(error, (psycopg.Error, DBAPIError)):

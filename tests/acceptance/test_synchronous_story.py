@@ -16,12 +16,13 @@ from snapshots.errors import UndeliveredCalls
 from snapshots.reports import SnapshotReport
 from tests.coordinated import left_over, quantities
 from tests.fix_moments import Moments
+from tests.fix_worlds import prepared_once
 from tests.linked_table import run
 from tests.stories import refresh, unsettled, user
 
 
-@pytest.fixture
-def flights(sites: Directory, spark: object) -> Directory:
+@prepared_once("hq", "jfk", needs="spark")
+def flights(sites: Directory) -> None:
     """A table and its updatable snapshot `flights`, loaded and synchronous."""
     hq, jfk = sites["hq"], sites["jfk"]
     run(
@@ -33,7 +34,6 @@ def flights(sites: Directory, spark: object) -> Directory:
     snapshots.create(jfk, "flights", master="hq", updatable=True)
     refresh(jfk, "flights")
     snapshots.alter_propagation(jfk, "flights", synchronous=True)
-    return sites
 
 
 def change(sites: Directory, statement: str) -> None:

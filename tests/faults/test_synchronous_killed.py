@@ -11,18 +11,19 @@ from sites import Directory
 from sites.errors import SnaptideError
 from tests.coordinated import coordinate, left_over, quantities
 from tests.fix_proxy import Proxy
+from tests.fix_worlds import prepared_once
+from tests.let_go import wait_until_let_go
 from tests.linked_table import link, run_everywhere
 
 BEFORE = {1: 10, 2: 10}
 AFTER = {1: 9, 2: 11}
 
 
-@pytest.fixture
-def linked(sites: Directory) -> Directory:
+@prepared_once("hq", "jfk")
+def linked(sites: Directory) -> None:
     """Two accounts at both sites, propagated synchronously."""
     link(sites, "orders", "id int PRIMARY KEY, qty int", synchronous=True)
     run_everywhere(sites, "INSERT INTO orders VALUES (1, 10), (2, 10)")
-    return sites
 
 
 def states(sites: Directory) -> list[dict[int, int]]:
@@ -75,6 +76,7 @@ def test_a_line_that_is_cut_at_any_message_leaves_all_or_nothing(
         proxy.cut_before(messages)
         failed = _transfer(far)
         was_cut = proxy.cut_before(0)
+        wait_until_let_go(linked.values())
         for site in linked.values():
             deferred.recover(site)
         here, there = states(linked)
@@ -90,7 +92,7 @@ def test_a_line_that_is_cut_at_any_message_leaves_all_or_nothing(
 
 def _transfer(sites: Directory) -> bool:
     try:
-        with deferred.synchronous(sites["jfk"], timeout=3) as connection:
+        with deferred.synchronous(sites["jfk"], timeout=90) as connection:
             connection.execute(text("UPDATE orders SET qty = qty - 1 WHERE id = 1"))
             connection.execute(text("UPDATE orders SET qty = qty + 1 WHERE id = 2"))
     except Exception:
@@ -107,10 +109,10 @@ def test_a_master_that_does_not_answer_in_time_is_given_up(
     urls["hq"] = proxy.url
     far = Directory(urls)
 
-    with deferred.synchronous(far["jfk"], timeout=1) as connection:
+    with deferred.synchronous(far["jfk"], timeout=5) as connection:
         connection.execute(text("UPDATE orders SET qty = qty - 1 WHERE id = 1"))
         proxy.deafen()
-        with pytest.raises(SnaptideError, match="hq was lost: no answer within 1 s"):
+        with pytest.raises(SnaptideError, match="hq was lost: no answer within 5 s"):
             connection.execute(text("UPDATE orders SET qty = qty + 1 WHERE id = 2"))
         connection.rollback()
     proxy.hear()

@@ -13,15 +13,15 @@ from deferred.errors import DecidedOtherwise, NotInDoubt, OutcomeUnknown
 from sites import Directory, faults, identity
 from sites.faults import InjectedFault
 from tests.coordinated import left_over, prepared, quantities
+from tests.fix_worlds import prepared_once
 from tests.linked_table import link, run, run_everywhere
 
 
-@pytest.fixture
-def linked(sites: Directory) -> Directory:
+@prepared_once("hq", "jfk")
+def linked(sites: Directory) -> None:
     """The table `orders` at both sites, with one row, propagated synchronously."""
     link(sites, "orders", "id int PRIMARY KEY, qty int", synchronous=True)
     run_everywhere(sites, "INSERT INTO orders VALUES (1, 1)")
-    return sites
 
 
 @pytest.fixture
@@ -136,6 +136,43 @@ def test_a_decision_by_hand_is_held_against_the_sites_own(
     assert found.decision == "commit"
     deferred.forget_in_doubt(hq, gid)
     assert deferred.list_in_doubt(hq) == []
+
+
+def test_what_every_master_has_confirmed_is_not_in_doubt(linked: Directory) -> None:
+    """Its decision stays until a later commit, or the next recovery."""
+    change(linked)
+
+    assert run(linked["jfk"], "SELECT count(*) FROM snaptide.decision")[0][0] == 1
+    assert deferred.list_in_doubt(linked["jfk"]) == []
+
+
+def test_a_decision_that_a_master_waits_for_is_not_forgotten(
+    linked: Directory, abandon: Callable[[str], str]
+) -> None:
+    """Else the master would roll back what the site has committed."""
+    abandon("synchronous.after_decision")
+    (decided,) = deferred.list_in_doubt(linked["jfk"])
+    with pytest.raises(DecidedOtherwise, match="hq has prepared"):
+        deferred.forget_in_doubt(linked["jfk"], decided.gid)
+
+    deferred.recover(linked["hq"])
+
+    assert [quantities(site)[1] for site in linked.values()] == [7, 7]
+    deferred.forget_in_doubt(linked["jfk"], decided.gid)
+    assert run(linked["jfk"], "SELECT count(*) FROM snaptide.decision")[0][0] == 0
+
+
+def test_a_decision_of_a_master_that_is_gone_can_be_forgotten(
+    linked: Directory, abandon: Callable[[str], str]
+) -> None:
+    abandon("synchronous.after_decision")
+    here = linked["jfk"].url.render_as_string(hide_password=False)
+    gone = Directory({"jfk": here, "hq": "postgresql://u:p@127.0.0.1:1/hq"})
+    (decided,) = deferred.list_in_doubt(gone["jfk"])
+    deferred.forget_in_doubt(gone["jfk"], decided.gid)
+    assert deferred.list_in_doubt(gone["jfk"]) == []
+    gone.close()
+    deferred.recover(linked["hq"])
 
 
 def test_what_is_not_ours_is_not_touched(linked: Directory) -> None:

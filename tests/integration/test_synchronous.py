@@ -13,6 +13,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
 import deferred
+from deferred.coordinator.prepared import MOST, OFTEN
 from deferred.errors import (
     CommitFailed,
     PendingCalls,
@@ -24,6 +25,8 @@ from masters import rules
 from sites import Directory, Site
 from sites.transport import raw
 from tests.coordinated import left_over, prepared, quantities
+from tests.fix_worker import eventually
+from tests.fix_worlds import prepared_once
 from tests.linked_table import (
     application,
     calls,
@@ -43,12 +46,11 @@ ROWS = (
 )
 
 
-@pytest.fixture
-def linked(sites: Directory) -> Directory:
+@prepared_once("hq", "jfk")
+def linked(sites: Directory) -> None:
     """The table `orders` at both sites, with three rows, propagated synchronously."""
     link(sites, synchronous=True)
     run_everywhere(sites, ROWS)
-    return sites
 
 
 def change(sites: Directory, *statements: str, **options: object) -> None:
@@ -231,7 +233,7 @@ def test_a_commit_says_one_thing_to_the_site(linked: Directory) -> None:
         before = driver.used
 
     # The driver's commit and the pool's rollback find no transaction any more.
-    assert driver.used == before + 3
+    assert driver.used == before + 1
 
 
 def test_threads_that_begin_at_once_share_their_pools(
@@ -251,7 +253,8 @@ def test_threads_that_begin_at_once_share_their_pools(
 
     def work(_: int) -> None:
         start.wait(timeout=90)
-        change(linked, "UPDATE orders SET qty = qty + 1 WHERE id = 1")
+        update = "UPDATE orders SET qty = qty + 1 WHERE id = 1"
+        change(linked, update, lock_timeout=80, timeout=90)
 
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(work, range(8)))
@@ -466,7 +469,9 @@ def test_a_deadlock_over_two_sites_ends_for_one_of_them(linked: Directory) -> No
             except psycopg.Error as error:
                 failed.append(error)
 
-        with deferred.synchronous(linked["jfk"], lock_timeout=2) as connection:
+        with deferred.synchronous(
+            linked["jfk"], lock_timeout=80, timeout=90
+        ) as connection:
             connection.execute(text("UPDATE orders SET qty = 7 WHERE id = 1"))
             thread = threading.Thread(target=want)
             thread.start()
@@ -475,7 +480,7 @@ def test_a_deadlock_over_two_sites_ends_for_one_of_them(linked: Directory) -> No
             except (RefusedByMaster, SynchronousConflict) as error:
                 failed.append(error)
                 connection.rollback()
-        thread.join(timeout=20)
+        thread.join(timeout=180)
 
     assert not thread.is_alive()
     assert len(failed) == 1
@@ -588,13 +593,19 @@ def test_isolation_level_and_timeouts_are_the_masters_too(linked: Directory) -> 
     assert_same(linked)
 
 
-def test_a_trigger_that_notifies_is_named(linked: Directory) -> None:
+def cannot_prepare(master: Site, table: str = "orders") -> None:
+    """Let changes of a table notify, which PREPARE TRANSACTION refuses."""
     run(
-        linked["hq"],
+        master,
         "CREATE FUNCTION tell() RETURNS trigger LANGUAGE plpgsql AS"
         " $$ BEGIN PERFORM pg_notify('x', ''); RETURN NULL; END $$",
-        "CREATE TRIGGER telling AFTER UPDATE ON orders EXECUTE FUNCTION tell()",
+        f"CREATE TRIGGER telling AFTER INSERT OR UPDATE ON {table}"
+        " EXECUTE FUNCTION tell()",
     )
+
+
+def test_a_trigger_that_notifies_is_named(linked: Directory) -> None:
+    cannot_prepare(linked["hq"])
 
     with pytest.raises(CommitFailed, match="telling on"):
         change(linked, "UPDATE orders SET qty = 7 WHERE id = 1")
@@ -658,14 +669,20 @@ def test_parents_and_children_travel_together(sites: Directory) -> None:
     assert_same(sites)
 
 
-def test_several_masters_take_part(make_sites: object) -> None:
-    sites = make_sites("hq", "lon", "jfk")  # type: ignore[operator]
+@pytest.fixture
+def two_masters(make_sites: Callable[..., Directory]) -> Directory:
+    """The table `orders` of hq and the table `parts` of lon, both at jfk."""
+    sites = make_sites("hq", "lon", "jfk")
     link(sites, "orders", synchronous=True)
     parts = {"hq": sites["lon"], "jfk": sites["jfk"]}
     link(parts, "parts", "id int PRIMARY KEY, qty int")
     run(sites["jfk"], TO_LON)
     run_everywhere({n: sites[n] for n in ("hq", "jfk")}, ROWS)
+    return sites
 
+
+def test_several_masters_take_part(two_masters: Directory) -> None:
+    sites = two_masters
     change(
         sites,
         "UPDATE orders SET qty = 7 WHERE id = 1",
@@ -678,6 +695,26 @@ def test_several_masters_take_part(make_sites: object) -> None:
     assert left_over(sites) == {}
     masters = run(sites["jfk"], "SELECT masters FROM snaptide.decision")
     assert masters == [(["hq", "lon"],)]
+
+
+@pytest.mark.parametrize(("refusing", "table"), [("hq", "orders"), ("lon", "parts")])
+def test_masters_are_released_when_another_cannot_prepare(
+    two_masters: Directory, refusing: str, table: str
+) -> None:
+    cannot_prepare(two_masters[refusing], table)
+
+    with pytest.raises(CommitFailed, match=f"{refusing} cannot commit"):
+        change(
+            two_masters,
+            "UPDATE orders SET qty = 7 WHERE id = 1",
+            "INSERT INTO parts VALUES (1, 1)",
+        )
+
+    assert quantities(two_masters["hq"]) == {1: 1, 2: 2, 3: 3}
+    assert quantities(two_masters["jfk"]) == {1: 1, 2: 2, 3: 3}
+    assert left_over(two_masters) == {}
+    change(two_masters, "DELETE FROM orders WHERE id = 3")
+    assert quantities(two_masters["hq"]) == {1: 1, 2: 2}
 
 
 def test_a_session_of_an_application_is_coordinated_by_one_line(
@@ -741,3 +778,70 @@ def test_a_foreign_prepared_transaction_is_no_concern(linked: Directory) -> None
         raw(connection.execution_options(isolation_level="AUTOCOMMIT")).execute(
             "ROLLBACK PREPARED 'theirs'"
         )
+
+
+def test_lines_to_masters_close_with_the_sites_connections(linked: Directory) -> None:
+    before = sessions(linked["hq"])
+    update = "UPDATE orders SET qty = qty + 1 WHERE id = 1"
+    change(linked, update)
+    line = sessions(linked["hq"]) - before
+    assert len(line) == 1
+    change(linked, update)
+    assert sessions(linked["hq"]) - before == line
+
+    linked["jfk"].close()
+
+    # The server process goes a moment after its client.
+    eventually(lambda: not line & sessions(linked["hq"]), what="the closed line's end")
+
+
+def sessions(site: Site) -> set[int]:
+    """The server processes of programs at a database."""
+    found = (
+        "SELECT pid FROM pg_stat_activity WHERE datname = current_database()"
+        " AND backend_type = 'client backend'"
+    )
+    return {pid for (pid,) in run(site, found)}
+
+
+def test_a_line_that_broke_while_nobody_used_it_is_opened_anew(
+    linked: Directory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("deferred.coordinator.idle.LONG", 0)
+    update = "UPDATE orders SET qty = qty + 1 WHERE id = 1"
+    change(linked, update)
+    run(
+        linked["hq"],
+        "SELECT pg_terminate_backend(pid, 90000) FROM pg_stat_activity"
+        " WHERE datname = current_database() AND pid <> pg_backend_pid()",
+    )
+    change(linked, update)
+
+    assert_same(linked)
+
+
+@pytest.mark.parametrize(
+    "statement", ["UPDATE orders SET qty = qty + 1", "SELECT * FROM orders"]
+)
+def test_a_statement_goes_on_when_its_table_has_another_column(
+    linked: Directory, statement: str
+) -> None:
+    for _ in range(OFTEN + 2):
+        change(linked, statement)
+    run(linked["jfk"], "ALTER TABLE orders ADD COLUMN later int")
+    for _ in range(OFTEN + 2):
+        change(linked, statement)
+
+    assert quantities(linked["jfk"]) == quantities(linked["hq"])
+    assert left_over(linked) == {}
+
+
+def test_an_applications_statements_are_prepared_but_not_all(linked: Directory) -> None:
+    update = "UPDATE orders SET qty = qty + 1 WHERE id = 1"
+    for number in range(MOST + 20):
+        change(linked, *[f"{update} OR id = {number + 1000}"] * (OFTEN + 1))
+
+    with deferred.synchronous(linked["jfk"]) as connection:
+        count = connection.scalar(text("SELECT count(*) FROM pg_prepared_statements"))
+    assert 50 < count <= MOST + 1
+    assert_same(linked)

@@ -1,0 +1,65 @@
+"""What a statement captured is asked for in the statement's own round trip.
+
+The driver has a pipeline for that, which costs the application's process more than the
+statement itself, and one more round trip for BEGIN. So the driver translates the
+statement and reads its answer; what lies between is done here.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import psycopg
+from psycopg.adapt import Transformer
+from psycopg.pq import TransactionStatus
+from psycopg.pq.abc import PGresult
+
+from deferred.coordinator.exchange import Conversation
+from deferred.coordinator.prepared import Translated
+from deferred.coordinator.template import Bound
+
+
+def execute(
+    cursor: psycopg.Cursor[Any], statement: str, values: Any, question: Bound
+) -> PGresult:
+    """Run a statement as its cursor would, and a question of ours behind it.
+
+    Returns:
+        The answer to the question; that to the statement is the cursor's.
+
+    Raises:
+        psycopg.Error: the statement failed; nothing was asked.
+    """
+    driver = cursor.connection
+    cursor._tx = Transformer(cursor)
+    query = cursor._convert_query(statement, values)
+    with Conversation(driver) as site:
+        site.send(
+            *_begin(driver),
+            Translated(
+                text=query.query,
+                values=query.params,
+                types=query.types,
+                formats=query.formats,
+            ),
+            question,
+        )
+        *_, answer, asked = site.answers()
+    cursor._set_results([answer])
+    return asked
+
+
+def rows(driver: psycopg.Connection[Any], answer: PGresult) -> list[tuple[Any, ...]]:
+    """The rows of an answer, as the driver reads values."""
+    if not answer.ntuples:
+        return []
+    reader = Transformer(driver)
+    reader.set_pgresult(answer)
+    return reader.load_rows(0, answer.ntuples, tuple)
+
+
+def _begin(driver: psycopg.Connection[Any]) -> list[Bound]:
+    """What begins a transaction as the driver would, where none is open."""
+    if driver.autocommit or driver.pgconn.transaction_status != TransactionStatus.IDLE:
+        return []
+    return [Bound(text=driver._get_tx_start_command().decode())]

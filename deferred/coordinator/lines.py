@@ -1,0 +1,91 @@
+"""The lines to masters that go with one connection to the site.
+
+They stay as long as it does: to take each from a pool costs a transaction of one row a
+twentieth of its time.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import psycopg
+from psycopg.pq import TransactionStatus
+from sqlalchemy import Connection, Engine, event
+
+from deferred.coordinator import idle, line
+from sites import Site
+
+_KEY = "snaptide.lines"
+
+
+class Lines:
+    """Those that are not in use, and since when."""
+
+    def __init__(self) -> None:
+        self._kept: dict[str, tuple[Connection, float]] = {}
+        self._closed = False
+
+    def take(self, master: Site, timeout: float) -> Connection:
+        """A line to a master; neither this nor an answer takes longer than `timeout`.
+
+        Raises:
+            sqlalchemy.exc.OperationalError: the master cannot be reached.
+        """
+        connection, since = self._kept.pop(master.name, (None, 0.0))
+        if connection is not None:
+            driver = line.driver(connection)
+            driver.patience = timeout
+            if idle.is_alive(driver, since):
+                return connection
+            drop(connection)
+        return line.connect(master, timeout)
+
+    def give(self, master: Site, connection: Connection) -> None:
+        """Take a line back, and roll back what is open on it."""
+        if self._closed or not _is_reset(connection):
+            drop(connection)
+        else:
+            self._kept[master.name] = (connection, time.monotonic())
+
+    def close(self) -> None:
+        """Close them, and what is given back from now on."""
+        self._closed = True
+        while self._kept:
+            drop(self._kept.popitem()[1][0])
+
+
+def of(at_site: Connection) -> Lines:
+    """The lines that go with a connection."""
+    found: Lines = at_site.info.setdefault(_KEY, Lines())
+    return found
+
+
+def drop(connection: Connection) -> None:
+    """Close a line, whether it works or not."""
+    connection.invalidate()
+    connection.close()
+
+
+def close_with(engine: Engine) -> None:
+    """Close the lines of each connection of a pool when that is closed."""
+
+    def close(_driver: object, record: Any) -> None:
+        if _KEY in record.info:
+            record.info[_KEY].close()
+
+    event.listen(engine, "close", close)
+
+
+def _is_reset(connection: Connection) -> bool:
+    """Whether nothing is open on a line any more."""
+    if connection.invalidated:
+        return False
+    driver = line.driver(connection)
+    try:
+        if driver.pgconn.transaction_status != TransactionStatus.IDLE:
+            driver.rollback()
+        connection.rollback()
+    except psycopg.Error:
+        return False
+    return not driver.closed

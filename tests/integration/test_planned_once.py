@@ -1,0 +1,49 @@
+"""Statements that a session of ours plans once, and what it must not keep for long."""
+
+from sqlalchemy import Connection, select, text
+
+import deferred
+from deferred.queues import define
+from sites import Directory
+from sites.prepared import planned_once
+from tests.linked_table import link, rows, run
+
+
+def test_a_session_plans_what_asks_for_it_once(sites: Directory) -> None:
+    with sites["hq"].connect() as connection:
+        once = planned_once(select(text("'asked for'")))
+        for _ in range(3):
+            assert connection.scalar(once) == "asked for"
+            assert connection.scalar(select(text("'not asked for'"))) is not None
+            connection.commit()
+        assert _planned(connection) == ["SELECT 'asked for'"]
+
+
+def test_another_queue_of_the_same_name_is_sent_as_it_is(sites: Directory) -> None:
+    """The text of what is sent would be the same, but not the types of its columns."""
+    hq, jfk = sites["hq"], sites["jfk"]
+    link(sites, "orders", "id int PRIMARY KEY, what int", with_log=False)
+    for n in range(3):
+        run(jfk, f"INSERT INTO orders VALUES ({n}, {n})")
+        deferred.push(jfk)
+    # A driver forgets what it planned when it drops something, or rolls back.
+    with jfk.connect() as origin:
+        before = _planned(origin)
+        origin.commit()
+        with jfk.begin() as connection:
+            define.drop_queue(connection, "orders")
+            connection.execute(
+                text('DROP TABLE public.orders, snaptide."extra$_orders"')
+            )
+        with hq.begin() as connection:
+            connection.execute(text("DROP TABLE public.orders"))
+        link(sites, "orders", "id int PRIMARY KEY, what text", with_log=False)
+        run(jfk, "INSERT INTO orders VALUES (1, 'one')")
+    deferred.push(jfk)
+    assert any("def$_orders" in one for one in before)
+    assert rows(hq) == [(1, "one")]
+
+
+def _planned(connection: Connection) -> list[str]:
+    found = connection.scalars(text("SELECT statement FROM pg_prepared_statements"))
+    return list(found)
