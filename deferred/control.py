@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 
-#: What may stand before a statement.
-_NOTHING = r"(?:\s|;|--[^\n]*\n|/\*(?:[^*]|\*(?!/))*\*/)*"
-#: Back to a savepoint.
+#: What may stand before a statement, and after it.
+_NOTHING = r"(?:\s|;|--[^\n]*(?:\n|\Z)|/\*(?:[^*]|\*(?!/))*\*/)*"
+#: A savepoint's name, and the statement's end.
+_NAME = r"(?P<name>\"(?:[^\"]|\"\")+\"|[^\s;\"/-]+)" + _NOTHING + r"\Z"
+#: To set a savepoint, to release it, and to go back to it.
+SET = re.compile(_NOTHING + r"savepoint\s+" + _NAME, re.IGNORECASE)
+RELEASE = re.compile(_NOTHING + r"release\s+(?:savepoint\s+)?" + _NAME, re.IGNORECASE)
 BACK = re.compile(
-    _NOTHING + r"rollback\s+(?:(?:work|transaction)\s+)?to\s+(?:savepoint\s+)?"
-    r"(?P<name>\"(?:[^\"]|\"\")+\"|[^\s;\"]+)\s*;?\s*$",
+    _NOTHING + r"rollback\s+(?:(?:work|transaction)\s+)?to\s+(?:savepoint\s+)?" + _NAME,
     re.IGNORECASE,
 )
 _CONTROL = re.compile(

@@ -275,10 +275,10 @@ class TransactionControl(SnaptideError):
 
 
 class NoTransaction(SnaptideError):
-    """A coordinated connection has no transaction."""
+    """A connection has no transaction that can be coordinated."""
 
     code = "SNP-355"
-    hint = "Choose an isolation level other than AUTOCOMMIT."
+    hint = "Choose an isolation level other than AUTOCOMMIT, and no two phases."
 
 
 class CommitFailed(SnaptideError):
@@ -296,6 +296,13 @@ class OutcomeUnknown(SnaptideError):
         "Do not run it again before you know. Recovery finishes it when the site is "
         "back; see snaptide indoubt list."
     )
+
+
+class NotCoordinated(SnaptideError):
+    """An engine of an application's cannot take part in coordinated transactions."""
+
+    code = "SNP-360"
+    hint = "Make it with create_engine('postgresql+psycopg://...'); not an async one."
 
 
 class NotInDoubt(SnaptideError):

@@ -5,15 +5,17 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime, timedelta
 
-from croniter import croniter
+from croniter import CroniterBadDateError, croniter
 
 from sites.errors import SnaptideError
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
-_SECONDS = re.compile(r"(\d+(?:\.\d+)?)\s*([smhdw])")
+_SECONDS = re.compile(r"(\d+(?:\.\d+)?)\s*([smhdw])", re.ASCII)
 
 #: Two runs closer than this would only find each other's locks.
 SHORTEST = 0.5
+#: A century, in seconds: the calendar ends some time after that.
+LONGEST = 36525 * 86400
 
 
 class BadInterval(SnaptideError):
@@ -44,7 +46,7 @@ def next_time(every: str, due: datetime, now: datetime) -> datetime:
 
 
 def check_interval(every: str) -> None:
-    """Refuse what is neither a duration nor cron.
+    """Refuse what is neither a duration nor cron, and what never comes.
 
     Raises:
         BadInterval.
@@ -53,7 +55,15 @@ def check_interval(every: str) -> None:
     if seconds is not None:
         if seconds < SHORTEST:
             raise BadInterval(f"{every!r} is shorter than {SHORTEST} s.", every=every)
+        if seconds > LONGEST:
+            raise BadInterval(f"{every!r} is longer than a century.", every=every)
         return
     # croniter also takes six fields and words like @daily; the catalog does not.
     if len(every.split()) != 5 or not croniter.is_valid(every):
         raise BadInterval(f"{every!r} is neither a duration nor cron.", every=every)
+    try:
+        croniter(every).get_next()
+    except CroniterBadDateError:
+        raise BadInterval(
+            f"There is no such day as {every!r} says.", every=every
+        ) from None

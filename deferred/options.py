@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from enum import StrEnum
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from enum import Enum, StrEnum
 
 
 class ErrorAction(StrEnum):
@@ -33,6 +34,30 @@ MOST_STREAMS = 16
 
 #: Streams take no group with more calls: nobody looks what those share.
 STREAM_CALLS = 10_000
+
+
+class ValueKind(Enum):
+    """What a value is that somebody wrote down; named as people are told it."""
+
+    YES_OR_NO = "true or false"
+    WHOLE_NUMBER = "a whole number"
+    NUMBER = "a number that is not negative"
+    TEXT = "a text"
+    NAMES = "a list of names"
+
+    def holds(self, value: object) -> bool:
+        """Whether a value is of this kind."""
+        if self is ValueKind.YES_OR_NO or isinstance(value, bool):
+            return self is ValueKind.YES_OR_NO and isinstance(value, bool)
+        if self is ValueKind.NAMES:
+            return isinstance(value, list | tuple) and all(
+                isinstance(one, str) for one in value
+            )
+        if self is ValueKind.TEXT:
+            return isinstance(value, str)
+        if self is ValueKind.NUMBER:
+            return isinstance(value, int | float) and value >= 0
+        return isinstance(value, int)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,3 +140,17 @@ class Options:
     def parallel(self) -> bool:
         """Whether several streams are at work."""
         return self.parallelism > 1 and not self.batch_size
+
+
+_KIND_OF = {
+    "bool": ValueKind.YES_OR_NO,
+    "int": ValueKind.WHOLE_NUMBER,
+    "float": ValueKind.NUMBER,
+    "ErrorAction": ValueKind.TEXT,
+    "tuple[str, ...]": ValueKind.NAMES,
+}
+
+#: The options by name, and what their values are.
+KINDS: Mapping[str, ValueKind] = {
+    option.name: _KIND_OF[str(option.type)] for option in fields(Options)
+}

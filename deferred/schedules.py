@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -18,26 +18,24 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from deferred.catalog import schedule as catalog
 from deferred.interval import BadInterval, check_interval, next_time, seconds_of
-from deferred.options import Options
+from deferred.options import KINDS, Options, ValueKind
 from sites import Site, identity
 from sites.errors import SnaptideError
 
 #: Subject of what concerns a site as a whole: its purge, a push to everyone.
 EVERYTHING = "*"
 
-#: What each kind of work takes as options.
-OPTIONS: Mapping[str, frozenset[str]] = {
-    "push": frozenset(field.name for field in fields(Options)),
-    "refresh": frozenset(
-        {
-            "method",
-            "push_deferred_rpc",
-            "refresh_after_errors",
-            "keep_pending",
-            "allow_mass_delete",
-        }
-    ),
-    "purge": frozenset({"record_days"}),
+#: What each kind of work takes as options, and what these are.
+OPTIONS: Mapping[str, Mapping[str, ValueKind]] = {
+    "push": KINDS,
+    "refresh": {
+        "method": ValueKind.TEXT,
+        "push_deferred_rpc": ValueKind.YES_OR_NO,
+        "refresh_after_errors": ValueKind.YES_OR_NO,
+        "keep_pending": ValueKind.YES_OR_NO,
+        "allow_mass_delete": ValueKind.YES_OR_NO,
+    },
+    "purge": {"record_days": ValueKind.NUMBER},
 }
 
 
@@ -203,21 +201,36 @@ def check(kind: str, subject: str, every: str, options: Mapping[str, Any]) -> No
     """Refuse what could never run.
 
     Raises:
-        BadSchedule: of an unknown kind, or with options that it does not take.
+        BadSchedule: of an unknown kind, or with options or values that it does not
+            take.
         BadInterval: neither a duration nor cron.
     """
     if kind not in OPTIONS:
         raise BadSchedule(f"{kind!r} is none of {', '.join(OPTIONS)}.", kind=kind)
     if kind == "refresh" and subject == EVERYTHING:
         raise BadSchedule("A refresh is scheduled for one refresh group.")
-    unknown = sorted(set(options) - OPTIONS[kind])
+    known = OPTIONS[kind]
+    unknown = sorted(set(options) - set(known))
     if unknown:
         raise BadSchedule(
             f"{kind} takes no {', '.join(unknown)}; it takes: "
-            f"{', '.join(sorted(OPTIONS[kind])) or 'nothing'}.",
+            f"{', '.join(sorted(known)) or 'nothing'}.",
             options=unknown,
         )
+    for name, value in options.items():
+        # A text is true, whatever it says.
+        if not known[name].holds(value):
+            raise BadSchedule(f"{name} is {known[name].value}, not {value!r}.")
+    if kind == "push":
+        _check_push(options)
     check_interval(every)
+
+
+def _check_push(options: Mapping[str, Any]) -> None:
+    try:
+        Options(**options)
+    except ValueError as error:
+        raise BadSchedule(f"{error}.") from None
 
 
 def _take(connection: Connection, row: sa.Row[Any], now: datetime) -> Schedule | None:

@@ -29,6 +29,8 @@ _UNCARRIED = (DataError, ProgrammingError)
 UNIQUE_VIOLATION = "23505"
 #: The second one is RESTRICT's, from PostgreSQL 18 on.
 FOREIGN_KEY_VIOLATIONS = ("23503", "23001")
+#: With those of CHECK and exclusion constraints.
+OF_CONSTRAINTS = (UNIQUE_VIOLATION, *FOREIGN_KEY_VIOLATIONS, "23514", "23P01")
 
 
 def of(error: DBAPIError) -> str:

@@ -18,6 +18,7 @@ from masters import records
 from masters.records import RECORD_DAYS
 from sites import activity, configured
 from sites.errors import SiteUnreachable, SnaptideError
+from sites.site import each_by_itself
 
 #: What passes by itself is tried again, each time after a longer pause of random
 #: length; a site that stays away longer is left to the next schedule or notification.
@@ -48,7 +49,7 @@ def push(
     everything = destination == schedules.EVERYTHING
     wanted = destinations(home) if everything else [destination]
     if not task.request.retries:
-        with home.begin() as connection:
+        with home.connect() as connection, each_by_itself(connection):
             resting = backlog.resting(connection)
         open_ = [name for name in wanted if name not in resting]
         if wanted and not open_:

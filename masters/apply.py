@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
-from sqlalchemy import Connection, select, text
+from sqlalchemy import Boolean, Connection, Row, Select, literal_column, select, text
 
-from masters import at_once, rules, table_rules, unchecked
+from masters import at_once, table_rules, unchecked
 from masters.detect import Made, Parties
 from masters.errors import InvalidNetChange
 from masters.newest import newest
 from masters.settlement import Settlement
 from masters.table_rules import TableRules
 from sites import faults, memory, triggered, write
+from sites.prepared import planned_once
+from sites.row_by_row import write_rows
 from sites.staged import Staged
 
 
@@ -50,8 +53,34 @@ class Outcome:
     refused: frozenset[int] = frozenset()
 
 
+#: Whether constraints can be deferred at all: of any table, since users' triggers may
+#: write to any. Those of the catalog are checked at the commit.
+_ANY_DEFERRABLE = literal_column(
+    "EXISTS (SELECT FROM pg_constraint"
+    " WHERE condeferrable AND connamespace <> 'snaptide'::regnamespace)",
+    Boolean,
+).label("deferrable")
+
+
+_BEGIN: Select[*tuple[Any, ...]] = planned_once(
+    select(
+        *triggered.BROUGHT,
+        memory.enough(),
+        memory.lookups(),
+        unchecked.oids(),
+        table_rules.LAST_VERSION,
+        _ANY_DEFERRABLE,
+    )
+)
+
+
 def apply(
-    connection: Connection, unit: Unit, *, resolving: bool = True, last: bool = True
+    connection: Connection,
+    unit: Unit,
+    *,
+    resolving: bool = True,
+    last: bool = True,
+    row_by_row: bool = False,
 ) -> Outcome:
     """Apply a unit whole, or say what stands in its way.
 
@@ -61,20 +90,13 @@ def apply(
     Parameters:
         resolving: False leaves every conflict unresolved, whatever the rules.
         last: False leaves deferrable constraints to what else the transaction does.
+        row_by_row: rows are not written as sets, which the database refused.
 
     Raises:
         sqlalchemy.exc.DBAPIError: the database refused a change.
         RowCountMismatch, InvalidNetChange, NoFreeValue.
     """
-    known_as = connection.execute(
-        select(
-            *triggered.brought(unit.origin, unit.facts),
-            memory.enough(),
-            memory.lookups(),
-            unchecked.oids(),
-        )
-    ).one()
-    connection.execute(text("SET CONSTRAINTS ALL DEFERRED"))
+    known_as = _begun(connection, unit)
     _refuse_invalid(unit)
     resolved, unresolved, refused = 0, {}, set[int]()
     counts = [dict(count) for count in unit.counts]
@@ -83,8 +105,12 @@ def apply(
         for staged, count in zip(unit.staged, counts, strict=True)
         if count
     ]
-    known = [_rules(connection, one, resolving=resolving) for one, _ in touched]
-    if len(touched) == 1 and touched[0][0].table.oid not in known_as.unchecked:
+    known = [
+        _rules(connection, one, known_as.version, resolving=resolving)
+        for one, _ in touched
+    ]
+    whole = len(touched) == 1 and not row_by_row
+    if whole and touched[0][0].table.oid not in known_as.unchecked:
         (staged, count), (its_rules,) = touched[0], known
         if at_once.written(
             connection, staged, unit.number, count, its_rules, last=last, told=unit.told
@@ -106,9 +132,8 @@ def apply(
     faults.point("push.after_settle")
     if not unresolved:
         with triggered.users_search_path(connection):
-            rows = {"unit": unit.number}
-            write.write(connection, unit.staged, counts, rows, unit.told)
-            if last:
+            _write(connection, unit, counts, row_by_row=row_by_row)
+            if last and known_as.deferrable:
                 connection.execute(text("SET CONSTRAINTS ALL IMMEDIATE"))
         for settlement in settlements:
             if settlement.deletes is not None and settlement.count.get("D"):
@@ -116,12 +141,33 @@ def apply(
     return Outcome(resolved=resolved, unresolved=unresolved, refused=frozenset(refused))
 
 
-def _rules(connection: Connection, staged: Staged, *, resolving: bool) -> TableRules:
-    """The rules as they are now, read again only where any has changed."""
-    now = table_rules.version(connection)
-    known = staged.keep(
-        ("rules", now), lambda: rules.load(connection, staged.table.qualified)
-    )
+def _write(
+    connection: Connection,
+    unit: Unit,
+    counts: Sequence[Mapping[str, int]],
+    *,
+    row_by_row: bool,
+) -> None:
+    rows = {"unit": unit.number}
+    if row_by_row:
+        write_rows(connection, unit.staged, rows)
+    else:
+        write.write(connection, unit.staged, counts, rows, unit.told)
+
+
+def _begun(connection: Connection, unit: Unit) -> Row[Any]:
+    """Say whose changes come, and what statements are to be like; learn what holds."""
+    whose = triggered.as_brought(unit.origin, unit.facts)
+    known_as = connection.execute(_BEGIN, triggered.values(whose)).one()
+    if known_as.deferrable:
+        connection.execute(text("SET CONSTRAINTS ALL DEFERRED"))
+    return known_as
+
+
+def _rules(
+    connection: Connection, staged: Staged, version: int, *, resolving: bool
+) -> TableRules:
+    known = table_rules.known(connection, staged, version)
     return known if resolving else replace(known, rules=())
 
 

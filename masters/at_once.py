@@ -19,7 +19,7 @@ from sqlalchemy.sql.dml import Delete, Update
 
 from masters import detect, differences, uniqueness
 from masters.table_rules import TableRules
-from sites import faults, locks, triggered, write
+from sites import counted, faults, locks, triggered, write
 from sites.prepared import Prepared
 from sites.staged import Staged
 
@@ -51,10 +51,10 @@ def written(
     Parameters:
         count: how many staged rows there are of each kind.
         last: False leaves deferrable constraints to what else the transaction does.
-        told: how many rows are written; more than `sites.write.SLICE` are left to it.
+        told: how many rows are written; more than `sites.counted.SLICE` are left to it.
     """
     expected = sum(count.values())
-    if told is not None and expected > write.SLICE:
+    if told is not None and expected > counted.SLICE:
         return False
     if not _fits(connection, staged, unit, count, rules):
         return False
@@ -63,7 +63,7 @@ def written(
     savepoint = connection.begin_nested()
     try:
         with triggered.users_search_path(connection):
-            statement = _prepared(connection, staged, kind, rules)
+            statement = _prepared(staged, kind, rules)
             met = statement.run(connection, unit_no=unit).rowcount
             faults.point("push.after_at_once")
             if met == expected and last:
@@ -127,9 +127,7 @@ def _seems_wrong(
     return connection.scalar(wrong.limit(1)) is not None
 
 
-def _prepared(
-    connection: Connection, staged: Staged, kind: str, rules: TableRules
-) -> Prepared:
+def _prepared(staged: Staged, kind: str, rules: TableRules) -> Prepared:
     """The write of rows of a kind that are as their changes expect."""
     groups = differences.groups_of(staged, rules)
 
@@ -137,7 +135,7 @@ def _prepared(
         unit = sa.bindparam("unit_no", 0, sa.BigInteger)
         build = write.update if kind == "U" else write.delete
         statement = build(staged, {"unit": unit}, kind)
-        return Prepared(connection, _agreeing(statement, staged, groups, rules))
+        return Prepared(_agreeing(statement, staged, groups, rules))
 
     return staged.keep(("at once", kind, tuple(groups), rules.comparison), made)
 

@@ -25,7 +25,7 @@ from sqlalchemy import (
 )
 
 from masters.detect import Made
-from masters.snapshot_log import find_log
+from masters.log_catalog import find_log
 from masters.table_rules import TableRules
 from sites import ring
 from sites.catalog import SCHEMA

@@ -89,7 +89,7 @@ def agree(
     """
     agreement = staged.keep(
         ("agreement", tuple(groups), comparison),
-        lambda: Prepared(connection, _agreement(staged, groups, comparison)),
+        lambda: Prepared(_agreement(staged, groups, comparison)),
     )
     present, wrong = agreement.run(connection, unit_no=unit).one()
     return not wrong and present == sum(count.get(kind, 0) for kind in OF_ROWS)

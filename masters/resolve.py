@@ -92,6 +92,14 @@ class RowResolution:
         """Whether all conflicts were settled."""
         return not self.unresolved
 
+    @property
+    def reason(self) -> str:
+        """Why the row could not be settled, for the error queue."""
+        return "; ".join(
+            f"{one.conflict.kind.value} conflict{_of(one.conflict)}: {one.reason}"
+            for one in self.unresolved
+        )
+
 
 Columns: TypeAlias = tuple[str, ...]
 
@@ -204,6 +212,14 @@ def _row(records: tuple[ResolutionRecord, ...]) -> RowResolution:
         origin_changed=Decision.SITE_WINS_ORIGIN_CHANGED in decisions,
         records=records,
     )
+
+
+def _of(conflict: Conflict) -> str:
+    if conflict.column_group:
+        return f" in column group {conflict.column_group}"
+    if conflict.kind is Kind.UNIQUENESS:
+        return f" of {conflict.constraint}"
+    return ""
 
 
 def _drops_row(record: ResolutionRecord) -> bool:

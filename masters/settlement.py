@@ -26,7 +26,7 @@ from masters import (
 )
 from masters.answers import Settled
 from masters.catalog import conflict_number
-from masters.conflict import Conflict, Kind, Row, Subject
+from masters.conflict import Kind, Row, Subject
 from masters.detect import Parties, RowConflicts
 from masters.images import Compared
 from masters.record import Records
@@ -237,7 +237,7 @@ class Settlement:
         self, row: RowConflicts, answer: RowResolution, *, by_key: bool
     ) -> Verdict | str:
         if not answer.resolved:
-            return why(answer)
+            return answer.reason
         if not by_key:
             return verdict.of_constraint(row, answer, self.staged.identity)
         decided = verdict.of_row(row, answer, self.staged.identity)
@@ -330,22 +330,6 @@ class Settlement:
             )
             for row in rows
         ]
-
-
-def why(answer: RowResolution) -> str:
-    """Why a row could not be settled, for the error queue."""
-    return "; ".join(
-        f"{one.conflict.kind.value} conflict{_of(one.conflict)}: {one.reason}"
-        for one in answer.unresolved
-    )
-
-
-def _of(conflict: Conflict) -> str:
-    if conflict.column_group:
-        return f" in column group {conflict.column_group}"
-    if conflict.kind is Kind.UNIQUENESS:
-        return f" of {conflict.constraint}"
-    return ""
 
 
 def _overlaid(row: Row | None, values: Row) -> Row | None:

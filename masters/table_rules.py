@@ -18,6 +18,8 @@ from masters.catalog import (
 from masters.conflict import Kind
 from masters.rule import Rule
 from sites import QualifiedName
+from sites.prepared import planned_once
+from sites.staged import Staged
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +90,8 @@ class TableRules:
         return [part for part in parts if part[1]]
 
 
-_LAST_VERSION = (
+#: The number of the last change of any rule of a master, as a column `version`.
+LAST_VERSION = (
     select(func.coalesce(func.max(rules_version.c.id), 0))
     .scalar_subquery()
     .label("version")
@@ -110,22 +113,38 @@ _SAME_TABLE = and_(
 
 def version(connection: Connection) -> int:
     """The number of the last change of any rule of this master, 0 before the first."""
-    number: int = connection.execute(select(_LAST_VERSION)).scalar_one()
+    number: int = connection.execute(_VERSION).scalar_one()
     return number
+
+
+_VERSION = planned_once(select(LAST_VERSION))
+
+
+def known(connection: Connection, staged: Staged, now: int) -> TableRules:
+    """The rules of a staged table, read again only where any has changed.
+
+    Parameters:
+        now: the version of the rules.
+    """
+    return staged.keep(("rules", now), lambda: load(connection, staged.table.qualified))
 
 
 def load(connection: Connection, table: QualifiedName) -> TableRules:
     """The rules of a table as the catalog holds them."""
     found = connection.execute(
-        select(column_group.c.name, column_group.c.columns, *_COMPARED)
-        .select_from(column_group.outerjoin(comparison, _SAME_TABLE, full=True))
-        .where(or_(of(column_group, table), of(comparison, table)))
-        .order_by(column_group.c.id)
+        planned_once(
+            select(column_group.c.name, column_group.c.columns, *_COMPARED)
+            .select_from(column_group.outerjoin(comparison, _SAME_TABLE, full=True))
+            .where(or_(of(column_group, table), of(comparison, table)))
+            .order_by(column_group.c.id)
+        )
     ).all()
     rules = connection.execute(
-        select(resolution_rule, _LAST_VERSION)
-        .where(of(resolution_rule, table))
-        .order_by("sequence_no")
+        planned_once(
+            select(resolution_rule, LAST_VERSION)
+            .where(of(resolution_rule, table))
+            .order_by("sequence_no")
+        )
     ).all()
     known = tuple(
         rule_of(

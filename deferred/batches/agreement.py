@@ -34,6 +34,8 @@ from deferred.errors import CannotTell, PastRetention, PushRunning
 from deferred.queues.queue import Queue, call_numbers, list_queues
 from sites import faults, identity, peers, transport
 from sites.identity import Identity
+from sites.prepared import planned_once
+from sites.site import each_by_itself
 
 
 def confirm(
@@ -48,8 +50,8 @@ def confirm(
         SiteRestored, SiteReplaced: one of the two is older than the other remembers.
         CannotTell, PastRetention: the two cannot be brought together by themselves.
     """
-    them = identity.confirm(target, name)
-    target.rollback()
+    with each_by_itself(target):
+        them = identity.confirm(target, name)
     pair = peers.compare(origin, target, me, them)
     pair.confirm()
     if not is_agreed(origin, them):
@@ -68,8 +70,8 @@ def confirm_for_refresh(
         PushRunning: and the two have to agree first, which the push has not done.
         As `confirm` does.
     """
-    them = identity.confirm(target, name)
-    target.rollback()
+    with each_by_itself(target):
+        them = identity.confirm(target, name)
     # A push that runs agrees before all else: soon there is nothing left to do.
     for attempt in waiting_for_pushes():
         with attempt:
@@ -89,7 +91,7 @@ def confirm_for_refresh(
 
 def is_agreed(origin: Connection, them: Identity) -> bool:
     """Whether this site's batches are those of the destination as it is now."""
-    with origin.begin():
+    with each_by_itself(origin):
         return _incarnations(origin, them.name) <= {them.incarnation}
 
 
@@ -100,11 +102,14 @@ def holds(connection: Connection, name: str, incarnation: uuid.UUID) -> bool:
 
 def _incarnations(connection: Connection, name: str) -> set[uuid.UUID | None]:
     """The incarnation that batches to a destination are of; none without any."""
-    return set(
-        connection.scalars(
-            select(destination.c.incarnation).where(destination.c.name == name)
-        )
+    return set(connection.scalars(_INCARNATION, {"its_name": name}))
+
+
+_INCARNATION = planned_once(
+    select(destination.c.incarnation).where(
+        destination.c.name == sa.bindparam("its_name", type_=sa.Text)
     )
+)
 
 
 def agree(

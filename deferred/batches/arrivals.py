@@ -90,7 +90,7 @@ def of_part(line: Line, sender: str, after: int, end: int) -> Arrived:
         for row in rows:
             found[group, row.source] += row.transactions
     if line.groups:
-        line.origin.rollback()  # nothing was written there
+        line.origin.commit()  # nothing was written there
     return found
 
 

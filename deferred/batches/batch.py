@@ -18,8 +18,9 @@ from sqlalchemy import (
 )
 
 from deferred.batches.marker import Marker
-from deferred.catalog import deferred_transaction, delivery
+from deferred.catalog import deferred_transaction, delivery, procedure_call
 from deferred.errors import PositionMismatch
+from sites.prepared import planned_once
 
 if TYPE_CHECKING:
     from deferred.batches.procedure_call import ProcedureCall
@@ -47,6 +48,8 @@ class Waiting:
     origin_user: str
     #: when it was made
     start_time: datetime
+    #: calls of procedures are queued at its site, perhaps some of its own
+    may_call: bool = False
     #: procedures that it calls, in order
     procedures: tuple[ProcedureCall, ...] = ()
     #: where it was made; None is the site of this queue
@@ -69,23 +72,7 @@ def waiting(
         after, end: only those with an order number beyond the first of these, up to
             the second.
     """
-    made = deferred_transaction.c
-    rows = connection.execute(
-        select(
-            func.coalesce(made.origin_transaction, cast(delivery.c.xid, sa.Text)).label(
-                "xid"
-            ),
-            delivery.c.order_no,
-            delivery.c.calls,
-            made.origin_user,
-            func.coalesce(made.made_at, made.start_time).label("start_time"),
-            made.origin,
-            made.sources,
-        )
-        .join(deferred_transaction, made.xid == delivery.c.xid)
-        .where(within(batch, after, end))
-        .order_by(delivery.c.order_no)
-    )
+    rows = connection.execute(_WAITING, placed(batch, after, end))
     return [Waiting(**row._mapping) for row in rows]
 
 
@@ -104,7 +91,7 @@ def within(batch: Batch, after: int, end: int) -> ColumnElement[bool]:
 
 
 def part(
-    destination: str,
+    destination: str | ColumnElement[str],
     number: int | ColumnElement[int],
     after: int | ColumnElement[int],
     end: int | ColumnElement[int],
@@ -118,21 +105,59 @@ def part(
     )
 
 
-def note_delivered(connection: Connection, name: str, marker: Marker) -> int:
-    """Mark what the destination has answered; a hint, the marker is the truth."""
-    result = connection.execute(
-        sa.update(delivery)
-        .where(
-            delivery.c.destination == name,
-            delivery.c.delivered_at.is_(None),
-            sa.or_(
-                delivery.c.batch < marker.batch_no,
-                sa.and_(
-                    delivery.c.batch == marker.batch_no,
-                    delivery.c.order_no <= marker.order_no,
-                ),
-            ),
-        )
-        .values(delivered_at=func.clock_timestamp())
+#: The same of a batch, or part, that comes with the statement: see `placed`.
+PART = part(
+    sa.bindparam("its_destination", type_=sa.Text),
+    *(
+        sa.bindparam(name, type_=sa.BigInteger)
+        for name in ("its_number", "its_start", "its_end")
+    ),
+)
+
+
+def placed(batch: Batch, after: int, end: int) -> dict[str, object]:
+    """A part of a batch, as statements about `PART` take it."""
+    return {
+        "its_destination": batch.destination,
+        "its_number": batch.number,
+        "its_start": after,
+        "its_end": end,
+    }
+
+
+_MADE = deferred_transaction.c
+_WAITING = planned_once(
+    select(
+        func.coalesce(_MADE.origin_transaction, cast(delivery.c.xid, sa.Text)).label(
+            "xid"
+        ),
+        delivery.c.order_no,
+        delivery.c.calls,
+        _MADE.origin_user,
+        func.coalesce(_MADE.made_at, _MADE.start_time).label("start_time"),
+        _MADE.origin,
+        _MADE.sources,
+        select(procedure_call.c.xid).exists().label("may_call"),
     )
-    return result.rowcount
+    .join(deferred_transaction, _MADE.xid == delivery.c.xid)
+    .where(PART)
+    .order_by(delivery.c.order_no)
+)
+
+
+def note_delivered(connection: Connection, name: str, marker: Marker) -> int:
+    """Mark what the destination has answered; a hint, the marker is the truth.
+
+    Of the batch that it stands in: those before were marked before the next was cut.
+    """
+    place = {"its_destination": name, "its_number": marker.batch_no, "its_start": -1}
+    return connection.execute(
+        _DELIVERED, {**place, "its_end": marker.order_no}
+    ).rowcount
+
+
+_DELIVERED = planned_once(
+    sa.update(delivery)
+    .where(PART, delivery.c.delivered_at.is_(None))
+    .values(delivered_at=func.clock_timestamp())
+)

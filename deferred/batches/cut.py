@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import sqlalchemy as sa
@@ -29,8 +30,9 @@ from deferred.batches.batch import Batch, note_delivered
 from deferred.batches.marker import Marker
 from deferred.catalog import deferred_transaction, delivery, destination
 from deferred.errors import NoSuchDestination, PositionMismatch
-from deferred.queues.queue import call_numbers
+from deferred.queues.queue import Queue, call_numbers, call_numbers_of, list_queues
 from sites import position
+from sites.prepared import Prepared, planned_once
 from sites.types import PgSnapshot
 
 #: A batch is closed when it has this many calls; one transaction always fits.
@@ -51,9 +53,8 @@ def next_batch(
         NoSuchDestination: nothing here is queued for it.
         PositionMismatch: the destination stands at no batch of ours.
     """
-    row = connection.execute(
-        select(destination).where(destination.c.name == name).with_for_update()
-    ).one_or_none()
+    place = {"batch_no": marker.batch_no, "order_no": marker.order_no}
+    row = connection.execute(_HEAD, {"its_name": name, **place}).one_or_none()
     if row is None:
         raise NoSuchDestination(
             f"Nothing is queued here for {name!r}.", destination=name
@@ -62,20 +63,42 @@ def next_batch(
         return Batch(
             destination=name, number=row.batch_no, id=row.batch_id, end=row.batch_end
         )
-    _note_missed(connection, name, marker)
-    return _cut(connection, row, calls) or _open_window(connection, row, calls)
-
-
-def _note_missed(connection: Connection, name: str, marker: Marker) -> None:
-    """Mark what a pusher delivered that died before it could do so itself."""
-    last = select(delivery.c.delivered_at).where(
-        delivery.c.destination == name,
-        delivery.c.batch == marker.batch_no,
-        delivery.c.order_no == marker.order_no,
-    )
-    found = connection.execute(last).one_or_none()
-    if found is not None and found.delivered_at is None:
+    if row.missed:
         note_delivered(connection, name, marker)
+    batch = _cut(connection, row, calls) if row.left else None
+    return batch or _open_window(connection, row, calls)
+
+
+#: Where a destination stands, and in the same round trip: whether a pusher died before
+#: it marked what it had delivered; whether the window is used up; the position of this
+#: transaction. Plans are for many rows from here on: nobody has analysed what was just
+#: written. Taken for a few, each transaction of a window would be looked up by itself,
+#: or the whole queue be read for one.
+_NAME = sa.bindparam("its_name", type_=sa.Text)
+_HEAD = planned_once(
+    select(
+        destination,
+        # By the last that is there: its queue, or a purge, may have taken others.
+        select(delivery.c.delivered_at.is_(None))
+        .where(
+            delivery.c.destination == _NAME,
+            delivery.c.batch == sa.bindparam("batch_no", type_=sa.BigInteger),
+            delivery.c.order_no <= sa.bindparam("order_no", type_=sa.BigInteger),
+        )
+        .order_by(delivery.c.order_no.desc())
+        .limit(1)
+        .scalar_subquery()
+        .label("missed"),
+        sa.exists()
+        .where(delivery.c.destination == _NAME, delivery.c.batch.is_(None))
+        .label("left"),
+        cast(func.pg_current_snapshot(), sa.Text).label("now"),
+        func.set_config("enable_nestloop", "off", True),
+        func.set_config("enable_seqscan", "off", True),
+    )
+    .where(destination.c.name == _NAME)
+    .with_for_update(of=destination)
+)
 
 
 def _done(row: Row[Any], marker: Marker) -> bool:
@@ -129,55 +152,48 @@ def _calls_before(
     return func.sum(calls).over(order_by=order_no) - calls
 
 
-def _begun(connection: Connection, row: Row[Any]) -> Batch:
-    """Go on to the next batch, whose transactions have its number already."""
+def _begun(connection: Connection, row: Row[Any], **values: Any) -> Batch:
+    """Go on to the next batch, whose transactions have its number already.
+
+    Parameters:
+        values: of other columns of the destination.
+    """
     number, id_ = row.batch_no + 1, uuid.uuid4()
+    last = (
+        select(func.max(delivery.c.order_no))
+        .where(delivery.c.destination == row.name, delivery.c.batch == number)
+        .scalar_subquery()
+    )
     end = connection.execute(
-        select(func.max(delivery.c.order_no)).where(
-            delivery.c.destination == row.name, delivery.c.batch == number
+        planned_once(
+            sa.update(destination)
+            .where(destination.c.name == row.name)
+            .values(
+                batch_no=number,
+                batch_id=id_,
+                batch_end=last,
+                previous_id=row.batch_id,
+                previous_end=row.batch_end,
+                **values,
+            )
+            .returning(destination.c.batch_end)
         )
     ).scalar_one()
-    connection.execute(
-        sa.update(destination)
-        .where(destination.c.name == row.name)
-        .values(
-            batch_no=number,
-            batch_id=id_,
-            batch_end=end,
-            previous_id=row.batch_id,
-            previous_end=row.batch_end,
-        )
-    )
     return Batch(destination=row.name, number=number, id=id_, end=end)
 
 
 def _open_window(connection: Connection, row: Row[Any], most: int) -> Batch | None:
     """Take what committed since the last window, and cut the first batch of it."""
-    now = _now(connection)
-    taken = connection.execute(_first_cut(connection, row, most)).rowcount
-    if taken or _anything_since(connection, row):
+    seen = {"window_end": cast(literal(row.now), PgSnapshot())}
+    statement = _first_cut(tuple(list_queues(connection, row.name)), row.name)
+    places = {"seen": row.window_end, "number": row.batch_no + 1, "most": most}
+    if statement.run(connection, **places).rowcount:
+        return _begun(connection, row, **seen)
+    if _anything_since(connection, row):
         connection.execute(
-            sa.update(destination)
-            .where(destination.c.name == row.name)
-            .values(window_end=cast(literal(now), PgSnapshot()))
+            sa.update(destination).where(destination.c.name == row.name).values(seen)
         )
-    return _begun(connection, row) if taken else None
-
-
-def _now(connection: Connection) -> str:
-    """The position of this transaction, whose plans are for many rows from here on.
-
-    Nobody has analysed what was just written. Taken for a few, each transaction of a
-    window would be looked up by itself, or the whole queue be read for one.
-    """
-    at, *_ = connection.execute(
-        select(
-            cast(func.pg_current_snapshot(), sa.Text),
-            func.set_config("enable_nestloop", "off", True),
-            func.set_config("enable_seqscan", "off", True),
-        )
-    ).one()
-    return str(at)
+    return None
 
 
 def _anything_since(connection: Connection, row: Row[Any]) -> bool:
@@ -196,15 +212,20 @@ def deliveries(connection: Connection, name: str) -> sa.Insert:
     known = sa.exists().where(
         delivery.c.destination == name, delivery.c.xid == deferred_transaction.c.xid
     )
-    return _insert(_rows(connection, name).where(sa.not_(known)))
+    return _insert(_rows(call_numbers(connection, name), name).where(sa.not_(known)))
 
 
-def _first_cut(connection: Connection, row: Row[Any], most: int) -> sa.Insert:
-    """The transactions of a new window; those of its first batch have its number."""
-    new = _rows(connection, row.name, row.window_end).subquery()
+@lru_cache(maxsize=64)
+def _first_cut(queues: tuple[Queue, ...], name: str) -> Prepared:
+    """The transactions of a new window; those of its first batch have their number.
+
+    Takes `seen`, the position of the window before, `number` and `most`.
+    """
+    since = sa.bindparam("seen", position.START, sa.Text)
+    new = _rows(call_numbers_of(queues, name), name, since).subquery()
     before = _calls_before(new.c.calls, new.c.order_no)
-    number = sa.case((before < most, row.batch_no + 1))
-    return _insert(select(*new.c, number), "batch")
+    most, number = (sa.bindparam(n, 0, sa.BigInteger) for n in ("most", "number"))
+    return Prepared(_insert(select(*new.c, sa.case((before < most, number))), "batch"))
 
 
 def _insert(rows: sa.Select[Any], *more: str) -> sa.Insert:
@@ -213,14 +234,17 @@ def _insert(rows: sa.Select[Any], *more: str) -> sa.Insert:
 
 
 def _rows(
-    connection: Connection, name: str, since: str | None = None
+    recent: Sequence[sa.Select[Any]],
+    name: str,
+    since: ColumnElement[str] | None = None,
 ) -> sa.Select[Any]:
     """Transactions with calls to a destination, as its deliveries.
 
     Parameters:
+        recent: where those calls are queued.
         since: a position; only what committed since then.
     """
-    tran, recent = deferred_transaction, call_numbers(connection, name)
+    tran = deferred_transaction
     new: list[ColumnElement[bool]] = []
     if since is not None:
         recent = [

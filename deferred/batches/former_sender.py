@@ -31,6 +31,18 @@ def admit(connection: Connection, group: str, senders: Iterable[str]) -> None:
     )
 
 
+def forgotten_by(
+    connection: Connection, groups: Iterable[str], sender: str
+) -> str | None:
+    """One of these groups that has forgotten a master of its; None where none has."""
+    return connection.scalar(
+        select(former_sender.c.replication_group).where(
+            former_sender.c.sender == sender,
+            former_sender.c.replication_group.in_(sorted(set(groups))),
+        )
+    )
+
+
 def refuse(connection: Connection, groups: Iterable[str], sender: str) -> None:
     """Make sure that a site is no former master of what it is about to push.
 
@@ -40,15 +52,8 @@ def refuse(connection: Connection, groups: Iterable[str], sender: str) -> None:
     Raises:
         NoMasterAnyMore: it is one.
     """
-    names = sorted(set(groups))
-    if not names:
-        return
-    found = connection.scalar(
-        select(former_sender.c.replication_group).where(
-            former_sender.c.sender == sender,
-            former_sender.c.replication_group.in_(names),
-        )
-    )
+    names = set(groups)
+    found = forgotten_by(connection, names, sender) if names else None
     if found is not None:
         raise NoMasterAnyMore(
             f"{sender} is no master of group {found} any more.",

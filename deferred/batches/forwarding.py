@@ -8,6 +8,7 @@ group say for the master at which it began where it goes next.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 
 from sqlalchemy import Connection, func, select
 
@@ -16,6 +17,7 @@ from deferred.catalog import queue as queue_catalog
 from deferred.catalog import route
 from deferred.queues.queue import Queue
 from sites import QualifiedName
+from sites.prepared import planned_once
 
 
 def sources(transaction: Waiting, sender: str, groups: Iterable[str]) -> dict[str, str]:
@@ -30,15 +32,26 @@ def sources(transaction: Waiting, sender: str, groups: Iterable[str]) -> dict[st
 
 
 def facts(
-    transaction: Waiting, sender: str, began_at: Mapping[str, str]
+    *,
+    origin: str,
+    transaction: str,
+    user: str,
+    made_at: datetime | None,
+    began_at: Mapping[str, str] | None,
 ) -> Mapping[str, object]:
-    """What the queues of a destination keep of a transaction that goes on."""
+    """What the queues of a destination keep of a transaction that goes on.
+
+    Parameters:
+        origin: the site where it was made.
+        transaction: its id there; who made it, and when, is from there too.
+        began_at: by group, the master at which it began.
+    """
     return {
-        "origin": transaction.origin or sender,
-        "transaction": transaction.xid,
-        "user": transaction.origin_user,
-        "made_at": transaction.start_time.isoformat(),
-        "sources": began_at,
+        "origin": origin,
+        "transaction": transaction,
+        "user": user,
+        "made_at": made_at and made_at.isoformat(),
+        "sources": began_at or {},
     }
 
 
@@ -50,18 +63,7 @@ def tables(
     Each transaction that touches one is applied by itself, in a transaction of its
     own: the next destination is to get it as it was made.
     """
-    there = queue_catalog.c
-    goes_on = target.execute(
-        select(
-            there.base_schema,
-            there.base_table,
-            there.replication_group,
-            func.array_agg(route.c.source).label("sources"),
-        )
-        .join(route, route.c.queue_id == there.id)
-        .where(there.replication_group.is_not(None))
-        .group_by(there.id)
-    ).all()
+    goes_on = target.execute(_GOES_ON).all()
     return frozenset(
         queue.target
         for queue in queues
@@ -69,6 +71,20 @@ def tables(
         if queue.target == QualifiedName(row.base_schema, row.base_table)
         and not _brought(queue, row.replication_group, sender).isdisjoint(row.sources)
     )
+
+
+_there = queue_catalog.c
+_GOES_ON = planned_once(
+    select(
+        _there.base_schema,
+        _there.base_table,
+        _there.replication_group,
+        func.array_agg(route.c.source).label("sources"),
+    )
+    .join(route, route.c.queue_id == _there.id)
+    .where(_there.replication_group.is_not(None))
+    .group_by(_there.id)
+)
 
 
 def _brought(queue: Queue, group: str, sender: str) -> set[str]:

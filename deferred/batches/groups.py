@@ -3,8 +3,8 @@
 HVAR's rules: a transaction joins the group unless the calls of both, as they were
 made, would exceed a limit; then the group is dispatched and the next one begins. When
 the queue is empty the group is dispatched too: nobody waits for more. A transaction
-that exceeds a limit by itself, or touches a table that is to be applied one by one, is
-a group of its own.
+that exceeds a limit by itself is a group of its own. Those that touch tables that are
+to be applied one by one are shipped together, and not compiled.
 """
 
 from __future__ import annotations
@@ -12,20 +12,22 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, groupby, repeat
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 from sqlalchemy import ColumnElement, Connection, func, select
 from sqlalchemy.dialects.postgresql import aggregate_order_by
 
-from deferred.batches.batch import Batch, within
+from deferred.batches.batch import PART, Batch, placed, within
 from deferred.catalog import delivery
 from deferred.options import Options
 from deferred.queues.queue import Queue
 from masters import collector
 from sites import QualifiedName, triggers, wide
 from sites.catalog import SCHEMA
+from sites.prepared import planned_once
 
 
 class Member(NamedTuple):
@@ -44,8 +46,8 @@ class Group:
     #: order number of the transaction before the first one
     after: int
     members: tuple[Member, ...]
-    #: a transaction that cannot be compiled; no other is applied beside it
-    alone: bool = False
+    #: they cannot be compiled; no others are applied beside them
+    one_by_one: bool = False
 
     @property
     def end(self) -> int:
@@ -70,23 +72,21 @@ def plan(
         after: order number of the transaction before the first.
         alone: order numbers of transactions that cannot be compiled.
     """
-    calls = list(accumulate((one.calls for one in members), initial=0))
-    sizes = list(accumulate((one.size for one in members), initial=0))
-    single = [n for n, one in enumerate(members) if one.order_no in alone]
-    ends = iter([*single, len(members)])
-    first, stop = 0, next(ends)
-    while first < len(members):
-        by_itself = first == stop
-        if by_itself:
-            last, stop = first + 1, next(ends)
-        else:
+    calls = list(accumulate(map(attrgetter("calls"), members), initial=0))
+    sizes = list(accumulate(map(attrgetter("size"), members), initial=0))
+    whole: Iterable[tuple[bool, Iterable[Member]]] = [(False, members)]
+    runs = groupby(members, lambda one: one.order_no in alone) if alone else whole
+    first = 0
+    for one_by_one, run in runs:
+        stop = first + sum(1 for _ in run)
+        while first < stop:
             fits = _reaching(calls, first, options.calls_together)
             if options.group_max_bytes:
                 fits = min(fits, _reaching(sizes, first, options.group_max_bytes))
             last = max(first + 1, min(fits, stop))
-        group = Group(after=after, members=tuple(members[first:last]), alone=by_itself)
-        yield group
-        first, after = last, group.end
+            some = tuple(members[first:last])
+            yield Group(after=after, members=some, one_by_one=one_by_one)
+            first, after = last, some[-1].order_no
 
 
 def _reaching(before: Sequence[int], first: int, limit: int) -> int:
@@ -132,20 +132,23 @@ def members(
     Parameters:
         limit: bytes; sizes are looked up only where the queues hold more.
     """
-    sizes = (
-        _sizes(connection, batch, queues) if _exceeds(connection, queues, limit) else {}
-    )
-    number = delivery.c.order_no
-    # As two arrays: there may be many of them.
-    orders, calls = connection.execute(
-        select(
-            func.array_agg(aggregate_order_by(number, number)),
-            func.array_agg(aggregate_order_by(delivery.c.calls, number)),
-        ).where(within(batch, after, batch.end))
-    ).one()
+    orders, calls = connection.execute(_MEMBERS, placed(batch, after, batch.end)).one()
+    several = orders is not None and len(orders) > 1
+    exceeds = several and _exceeds(connection, queues, limit)
+    sizes = _sizes(connection, batch, queues) if exceeds else {}
     with collector.paused():
-        each = zip(orders or (), calls or (), strict=True)
-        return [Member(order, many, sizes.get(order, 0)) for order, many in each]
+        bytes_of = map(sizes.get, orders or (), repeat(0))
+        return list(map(Member, orders or (), calls or (), bytes_of))
+
+
+_NUMBER = delivery.c.order_no
+#: As two arrays: there may be many of them.
+_MEMBERS = planned_once(
+    select(
+        func.array_agg(aggregate_order_by(_NUMBER, _NUMBER)),
+        func.array_agg(aggregate_order_by(delivery.c.calls, _NUMBER)),
+    ).where(PART)
+)
 
 
 def touching(
@@ -173,14 +176,18 @@ def _divided(after: int, runs: Iterable[Sequence[Member]]) -> list[Group]:
     return groups
 
 
+#: No table of PostgreSQL's takes more.
+_MOST_BYTES = 2**62
+
+
 def _exceeds(connection: Connection, queues: Sequence[Queue], limit: int) -> bool:
     """Whether the queues together take more than so many bytes on disk."""
     if not limit or not queues:
         return False
-    whole = sum(
-        (func.pg_table_size(_stored(queue)) for queue in queues), start=sa.literal(0)
-    )
-    return bool(connection.scalar(select(whole > limit)))
+    sizes = (func.pg_table_size(_stored(queue)) for queue in queues)
+    whole = sum(sizes, start=sa.literal(0, sa.BigInteger))
+    most = sa.literal(min(limit, _MOST_BYTES), sa.BigInteger)
+    return bool(connection.scalar(select(whole > most)))
 
 
 def _stored(queue: Queue) -> ColumnElement[Any]:
@@ -215,7 +222,8 @@ def _sizes(
     sizes = sa.union_all(*each).subquery()
     rows = connection.execute(
         select(
-            sizes.c.order_no, sa.cast(func.sum(sizes.c.size), sa.BigInteger)
+            sizes.c.order_no,
+            sa.cast(func.sum(sizes.c.size), sa.BigInteger).label("size"),
         ).group_by(sizes.c.order_no)
     )
     return {row.order_no: row.size for row in rows}

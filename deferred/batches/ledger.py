@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import uuid
 from datetime import timedelta
+from functools import cache
 from typing import Any
 
 import sqlalchemy as sa
@@ -26,10 +27,11 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import aggregate_order_by, insert
 
-from deferred.batches.batch import Batch
+from deferred.batches.batch import PART, Batch, placed
 from deferred.batches.marker import Marker
 from deferred.catalog import deferred_transaction, delivery, push_batch, push_marker
 from sites.position import STRETCH
+from sites.prepared import planned_once
 
 #: How long a destination can tell a restored origin what it has applied. Longer
 #: than backups are kept that anyone restores.
@@ -40,8 +42,35 @@ def note(
     origin: Connection, target: Connection, origin_id: uuid.UUID, batch: Batch
 ) -> None:
     """Note at the destination what a batch holds, before it is applied."""
+    row = origin.execute(_listed(), placed(batch, -1, batch.end)).one()
+    columns = push_batch.c
+    values: dict[str, Any] = {"id": batch.id} | {
+        name: cast(literal(value, Text), columns[name].type)
+        for name, value in row._mapping.items()
+    }
+    statement = insert(push_batch).values(
+        origin_id=origin_id, number=batch.number, **values
+    )
+    # One of that number and another id was shipped, but nothing of it applied.
+    target.execute(
+        planned_once(
+            statement.on_conflict_do_update(
+                index_elements=[push_batch.c.origin_id, push_batch.c.number],
+                set_=values,
+                where=push_batch.c.id != batch.id,
+            )
+        )
+    )
+
+
+@cache
+def _listed() -> Select[Any]:
+    """What a batch holds, as lists in the order of its transactions.
+
+    As text, which both ends print and read alike: there may be many of them.
+    """
     made = deferred_transaction.c
-    listed = {
+    always = {
         "orders": delivery.c.order_no,
         "started": made.start_time,
         "transactions": original(
@@ -49,37 +78,17 @@ def note(
         ),
     }
     brought = func.bool_or(made.origin.is_not(None))
-    # As text, which both ends print and read alike: there may be many of them.
     lists = {
         name: cast(func.array_agg(_in_order(value)), Text)
-        for name, value in listed.items()
+        for name, value in always.items()
     } | {
         name: sa.case((brought, cast(func.array_agg(_in_order(value)), Text)))
         for name, value in {"origins": made.origin, "made": made.made_at}.items()
     }
-    row = origin.execute(
+    return planned_once(
         select(*(each.label(name) for name, each in lists.items()))
         .join(deferred_transaction, deferred_transaction.c.xid == delivery.c.xid)
-        .where(
-            delivery.c.destination == batch.destination,
-            delivery.c.batch == batch.number,
-        )
-    ).one()
-    columns = push_batch.c
-    values: dict[str, Any] = {"id": batch.id} | {
-        name: cast(literal(row._mapping[name], Text), columns[name].type)
-        for name in lists
-    }
-    statement = insert(push_batch).values(
-        origin_id=origin_id, number=batch.number, **values
-    )
-    # One of that number and another id was shipped, but nothing of it applied.
-    target.execute(
-        statement.on_conflict_do_update(
-            index_elements=[push_batch.c.origin_id, push_batch.c.number],
-            set_=values,
-            where=push_batch.c.id != batch.id,
-        )
+        .where(PART)
     )
 
 

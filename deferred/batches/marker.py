@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import uuid
 from dataclasses import dataclass, field
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import ColumnElement, Connection, func, select
 from sqlalchemy.dialects.postgresql import insert
 
 from deferred.catalog import push_marker, second_way
+from sites.prepared import planned_once
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,8 +56,6 @@ def lock(connection: Connection, origin_id: uuid.UUID, origin: str) -> Marker:
     if found is None:
         make(connection, origin_id, origin)
         found = _read(connection, origin_id, lock=True)
-    # Not before: another pusher may take his time.
-    _limit(connection)
     return found or Marker()
 
 
@@ -95,17 +95,13 @@ def share(connection: Connection, origin_id: uuid.UUID, watched: int) -> bool:
         False where somebody waits in `claim`, to whom the marker should be left, or
         there came to be more to be watched for.
     """
-    if not connection.scalar(
-        select(func.pg_try_advisory_xact_lock_shared(*_turn(origin_id)))
-    ):
+    mine = {"its_id": origin_id, **_limits()}
+    if not connection.scalar(_TAKE_TURN, {"its_name": str(origin_id)}):
         return False
-    found = connection.scalar(
-        select(push_marker.c.watched)
-        .where(_of(origin_id))
-        .with_for_update(read=True, key_share=True)
-    )
-    _limit(connection)
-    return found in (None, watched)
+    row = connection.execute(_SHARE, mine).one_or_none()
+    if row is None:
+        connection.execute(_LIMIT, _limits())
+    return row is None or row.watched == watched
 
 
 def claim(connection: Connection, origin_id: uuid.UUID) -> None:
@@ -113,64 +109,105 @@ def claim(connection: Connection, origin_id: uuid.UUID) -> None:
 
     Without that there is always one who shares it, until a push is over.
     """
-    connection.execute(select(func.pg_advisory_xact_lock(*_turn(origin_id))))
+    connection.execute(select(func.pg_advisory_xact_lock(*_turn(str(origin_id)))))
 
 
 def move(connection: Connection, origin_id: uuid.UUID, to: Marker) -> None:
     """Move the marker, which the caller has locked."""
-    connection.execute(_moved(origin_id, to))
+    connection.execute(_MOVE, {"its_id": origin_id, **_named("to", to)})
 
 
 def advance(
     connection: Connection, origin_id: uuid.UUID, at: Marker, to: Marker
 ) -> bool:
     """Move the marker, if it still stands where it should; whether it did."""
-    here = sa.and_(
-        push_marker.c.batch_no == at.batch_no,
-        push_marker.c.batch_id.is_not_distinct_from(at.batch_id),
-        push_marker.c.order_no == at.order_no,
-    )
-    return connection.execute(_moved(origin_id, to).where(here)).rowcount == 1
+    places = {**_named("at", at), **_named("to", to)}
+    return connection.execute(_ADVANCE, {"its_id": origin_id, **places}).rowcount == 1
 
 
-def _limit(connection: Connection) -> None:
-    connection.execute(
-        select(
-            func.set_config("lock_timeout", LOCK_TIMEOUT, True),
-            func.set_config("idle_in_transaction_session_timeout", IDLE_TIMEOUT, True),
+_LIMITS = (
+    func.set_config("lock_timeout", sa.bindparam("lock_timeout", type_=sa.Text), True),
+    func.set_config(
+        "idle_in_transaction_session_timeout",
+        sa.bindparam("idle_timeout", type_=sa.Text),
+        True,
+    ),
+)
+
+
+def _limits() -> dict[str, str]:
+    return {"lock_timeout": LOCK_TIMEOUT, "idle_timeout": IDLE_TIMEOUT}
+
+
+_LIMIT = planned_once(select(*_LIMITS))
+
+
+#: What says where a marker stands.
+_PLACE = ("batch_no", "batch_id", "order_no")
+
+
+def _named(prefix: str, place: Marker) -> dict[str, object]:
+    """A place, as statements are given it."""
+    return {f"{prefix}_{name}": getattr(place, name) for name in _PLACE}
+
+
+def _given(prefix: str) -> dict[str, sa.BindParameter[Any]]:
+    return {
+        name: sa.bindparam(f"{prefix}_{name}", type_=push_marker.c[name].type)
+        for name in _PLACE
+    }
+
+
+def _turn(
+    name: str | sa.BindParameter[str],
+) -> tuple[ColumnElement[int], ColumnElement[int]]:
+    return func.hashtext("snaptide.marker"), func.hashtext(name)
+
+
+_TAKE_TURN = planned_once(
+    select(
+        func.pg_try_advisory_xact_lock_shared(
+            *_turn(sa.bindparam("its_name", type_=sa.Text))
         )
     )
-
-
-def _moved(origin_id: uuid.UUID, to: Marker) -> sa.Update:
-    return (
-        sa.update(push_marker)
-        .where(_of(origin_id))
-        .values(
-            batch_no=to.batch_no,
-            batch_id=to.batch_id,
-            order_no=to.order_no,
-            applied_at=func.clock_timestamp(),
-        )
-    )
-
-
-def _turn(origin_id: uuid.UUID) -> tuple[ColumnElement[int], ColumnElement[int]]:
-    return func.hashtext("snaptide.marker"), func.hashtext(str(origin_id))
+)
 
 
 def _first() -> tuple[ColumnElement[int], int]:
     return func.hashtext("snaptide.new_marker"), 0
 
 
-def _of(origin_id: uuid.UUID) -> sa.ColumnElement[bool]:
+def _of(origin_id: uuid.UUID | sa.BindParameter[Any]) -> sa.ColumnElement[bool]:
     return sa.and_(push_marker.c.origin_id == origin_id, push_marker.c.stream == 0)
 
 
-def _read(connection: Connection, origin_id: uuid.UUID, *, lock: bool) -> Marker | None:
-    at = push_marker.c
-    wanted = select(at.batch_no, at.batch_id, at.order_no, at.watched).where(
-        _of(origin_id)
+_ID = sa.bindparam("its_id", type_=push_marker.c.origin_id.type)
+_MOVE = planned_once(
+    sa.update(push_marker)
+    .where(_of(_ID))
+    .values(**_given("to"), applied_at=func.clock_timestamp())
+)
+_ADVANCE = _MOVE.where(
+    *(
+        push_marker.c[name].is_not_distinct_from(value)
+        for name, value in _given("at").items()
     )
-    row = connection.execute(wanted.with_for_update() if lock else wanted).one_or_none()
-    return None if row is None else Marker(**row._mapping)
+)
+
+_WANTED = select(*(push_marker.c[name] for name in Marker.__slots__)).where(_of(_ID))
+_READ = planned_once(_WANTED)
+_LOCKED = _WANTED.with_for_update().subquery()
+#: The limits are set when the row is locked, not before: another pusher may take his
+#: time.
+_LOCK = planned_once(select(*_LOCKED.c, *_LIMITS))
+_SHARED = _WANTED.with_for_update(read=True, key_share=True).subquery()
+_SHARE = planned_once(select(_SHARED.c.watched, *_LIMITS))
+
+
+def _read(connection: Connection, origin_id: uuid.UUID, *, lock: bool) -> Marker | None:
+    wanted = _LOCK if lock else _READ
+    limits = _limits() if lock else {}
+    row = connection.execute(wanted, {"its_id": origin_id, **limits}).one_or_none()
+    if row is None:
+        return None
+    return Marker(**{name: row._mapping[name] for name in Marker.__slots__})

@@ -25,7 +25,6 @@ from sqlalchemy import (
     CTE,
     ColumnElement,
     CompoundSelect,
-    Connection,
     Select,
     Subquery,
     Text,
@@ -63,6 +62,7 @@ def net_changes(
     group: int | ColumnElement[int] | None = None,
     *,
     after: int | None = None,
+    single: bool = False,
 ) -> Select[Any]:
     """The net changes of transactions in one queue, as rows to be shipped.
 
@@ -73,11 +73,13 @@ def net_changes(
         group: the unit of all of them together; without it each transaction is a
             unit by itself, named by its order number.
         after: only calls with a higher number than this one.
+        single: each has one call, which is its net change.
 
     Returns:
         The columns that `columns_of` names.
     """
-    nets = _nets(queue, _calls(queue, transactions, after))
+    calls = _calls(queue, transactions, after)
+    nets = _as_made(queue, calls) if single else _nets(queue, calls)
     unit: ColumnElement[Any]
     several: ColumnElement[Any]
     if group is None:
@@ -105,14 +107,10 @@ def _number(value: int | ColumnElement[int]) -> ColumnElement[int]:
     return sa.literal(value, sa.BigInteger) if isinstance(value, int) else value
 
 
-def expect_many(connection: Connection) -> None:
-    """Have the rest of the transaction join as if calls were many.
-
-    Nobody has analysed rows that were just written. Taken for a few, each step of one
-    fold would be compared with each other.
-    """
-    hashed = func.set_config("enable_nestloop", "off", True)
-    connection.execute(select(hashed, memory.enough()))
+#: To be selected: has the rest of the transaction join as if calls were many. Nobody
+#: has analysed rows that were just written. Taken for a few, each step of one fold
+#: would be compared with each other.
+EXPECTING_MANY = (func.set_config("enable_nestloop", "off", True), memory.enough())
 
 
 def key_names(queue: Queue) -> list[str]:
@@ -169,15 +167,17 @@ def _in_step(
 
 def _nets(queue: Queue, calls: CTE) -> CompoundSelect[Any]:
     """The net change of each row in each transaction, with the row's key."""
-    named = ["tran", "call_no", "kind", *key_names(queue)]
     repeated = _repeated(calls, ["tran", *key_names(queue)])
-    plain = select(*(calls.c[name] for name in named), *_images(queue, calls)).where(
+    plain = _as_made(queue, calls).where(
         ~select(repeated.c.call_no).where(_same(calls, repeated)).exists()
     )
     rest = _folded(queue, _counted(queue, calls, repeated))
-    return sa.union_all(
-        plain, select(*(rest.c[name] for name in named), *_images(queue, rest))
-    )
+    return sa.union_all(plain, _as_made(queue, rest))
+
+
+def _as_made(queue: Queue, calls: sa.FromClause) -> Select[Any]:
+    named = ["tran", "call_no", "kind", *key_names(queue)]
+    return select(*(calls.c[name] for name in named), *_images(queue, calls))
 
 
 def _repeated(calls: CTE, by: list[str]) -> CTE:

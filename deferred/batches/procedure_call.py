@@ -25,8 +25,9 @@ from sqlalchemy import (
     select,
 )
 
-from deferred.batches.batch import Batch, within
+from deferred.batches.batch import PART, Batch, placed, within
 from deferred.catalog import delivery, procedure_call
+from sites.prepared import planned_once
 
 #: More arguments no call has: one SELECT makes them, and reads them at the destination.
 MOST = 1000
@@ -107,13 +108,22 @@ def by_transaction(
         after, end: the transactions beyond the first order number, up to the second.
     """
     found: defaultdict[int, tuple[ProcedureCall, ...]] = defaultdict(tuple)
-    columns = (procedure_call.c.call_no, procedure_call.c.name)
-    wanted = _of(
-        batch, after, end, delivery.c.order_no, *columns, procedure_call.c.arguments
-    )
-    for row in connection.execute(wanted.order_by(procedure_call.c.call_no)):
+    for row in connection.execute(_CALLED, placed(batch, after, end)):
         found[row.order_no] += (read(row),)
     return found
+
+
+_CALLED: Select[Any] = planned_once(
+    select(
+        delivery.c.order_no,
+        procedure_call.c.call_no,
+        procedure_call.c.name,
+        procedure_call.c.arguments,
+    )
+    .join_from(delivery, procedure_call, procedure_call.c.xid == delivery.c.xid)
+    .where(PART, delivery.c.destination == func.any(procedure_call.c.destinations))
+    .order_by(procedure_call.c.call_no)
+)
 
 
 def steps(

@@ -30,7 +30,7 @@ from deferred.catalog import queue as queue_catalog
 from deferred.errors import BothDestinations, CallsQueued
 from deferred.queues import define
 from deferred.queues.group_queue import note_forgotten
-from deferred.queues.queue import Queue, call_numbers
+from deferred.queues.queue import Queue, call_numbers, undelivered_procedures
 from sites import transport, triggers
 from sites.identity import Identity
 
@@ -65,17 +65,7 @@ def refuse_procedures(connection: Connection, name: str) -> None:
     Raises:
         CallsQueued: some do. They were made for that database.
     """
-    call = procedure_call.c
-    answered = sa.exists().where(
-        delivery.c.destination == name,
-        delivery.c.xid == call.xid,
-        delivery.c.delivered_at.is_not(None),
-    )
-    waiting = connection.scalar(
-        select(func.count()).where(
-            literal(name) == func.any(call.destinations), sa.not_(answered)
-        )
-    )
+    waiting = undelivered_procedures(connection, name)
     if waiting:
         raise CallsQueued(
             f"{waiting} calls of procedures wait for {name}.",
@@ -147,7 +137,7 @@ def redirect(
     _refuse_split(connection, queues, to.name, at, settled)
     _undo_windows(connection, queues, to.name)
     count = _settle(connection, queues, to.name, settled)
-    left = _left(connection, queues, to.name, settled)
+    left, since = _left(connection, queues, to.name, settled)
     numbers = [one.id for one in queues]
     connection.execute(
         update(route).where(route.c.queue_id.in_(numbers)).values(destination=to.name)
@@ -161,12 +151,12 @@ def redirect(
         _forget_places(connection, one)
     _know(connection, to, at)
     _schedule(connection, before, to.name)
-    leave(connection, before)
+    forget_destination(connection, before)
     for one in queues:
         capture = define.capture_of(connection, one)
         triggers.replace_queue_function(connection, capture)
     define.show_calls(connection)
-    return Redirected(since=left.since, transactions=left.transactions, settled=count)
+    return Redirected(since=since, transactions=left, settled=count)
 
 
 def _xids(queues: Sequence[Queue]) -> sa.CompoundSelect[Any]:
@@ -253,8 +243,8 @@ def _left(
     queues: Sequence[Queue],
     to: str,
     settled: ColumnElement[bool],
-) -> Redirected:
-    """The transactions that are to go to the new destination."""
+) -> tuple[int, datetime | None]:
+    """How many transactions are to go to the new destination, and since when."""
     made = deferred_transaction.c
     there = and_(delivery.c.destination == to, delivery.c.xid == made.xid)
     left = and_(made.xid.in_(_xids(queues)), sa.not_(settled))
@@ -272,7 +262,7 @@ def _left(
     count, since = connection.execute(
         select(func.count(), func.min(made.start_time)).where(left)
     ).one()
-    return Redirected(since=since, transactions=count, settled=0)
+    return count, since
 
 
 def _forget_places(connection: Connection, one: Queue) -> None:
@@ -321,16 +311,16 @@ def _schedule(connection: Connection, before: str, to: str) -> None:
     )
 
 
-def leave(connection: Connection, before: str) -> None:
+def forget_destination(connection: Connection, name: str) -> None:
     """Forget a destination, with its schedule, if nothing goes to it any more."""
     used = sa.or_(
-        sa.exists().where(route.c.destination == before),
-        sa.exists().where(literal(before) == func.any(procedure_call.c.destinations)),
+        sa.exists().where(route.c.destination == name),
+        sa.exists().where(literal(name) == func.any(procedure_call.c.destinations)),
     )
-    note_forgotten(connection, {before})
+    note_forgotten(connection, {name})
     if connection.scalar(select(used)):
         return
-    mine = and_(schedule.c.kind == "push", schedule.c.subject == before)
+    mine = and_(schedule.c.kind == "push", schedule.c.subject == name)
     connection.execute(sa.delete(schedule).where(mine))
-    connection.execute(sa.delete(delivery).where(delivery.c.destination == before))
-    connection.execute(sa.delete(destination).where(destination.c.name == before))
+    connection.execute(sa.delete(delivery).where(delivery.c.destination == name))
+    connection.execute(sa.delete(destination).where(destination.c.name == name))

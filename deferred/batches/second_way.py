@@ -31,6 +31,8 @@ from deferred.catalog import (
     second_way,
     taken_transaction,
 )
+from sites.prepared import planned_once
+from sites.site import each_by_itself
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,9 +60,14 @@ class SecondWay:
 
 def list_ways(connection: Connection) -> list[SecondWay]:
     """What this site watches for."""
-    columns = (second_way.c[name] for name in SecondWay.__slots__)
-    rows = connection.execute(select(*columns).order_by("replication_group", "origin"))
-    return [SecondWay(**row._mapping) for row in rows]
+    return [SecondWay(**row._mapping) for row in connection.execute(_WAYS)]
+
+
+_WAYS = planned_once(
+    select(*(second_way.c[name] for name in SecondWay.__slots__)).order_by(
+        "replication_group", "origin"
+    )
+)
 
 
 def note(connection: Connection, way: SecondWay) -> None:
@@ -85,7 +92,7 @@ def pass_on(origin: Connection, target: Connection) -> None:
 
     To be called before each batch.
     """
-    with origin.begin():
+    with each_by_itself(origin):
         ways = list_ways(origin)
     if ways:
         watch(target, ways)

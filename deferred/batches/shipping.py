@@ -8,11 +8,14 @@ from functools import partial
 from typing import Any
 
 from sqlalchemy import (
+    ARRAY,
     BigInteger,
     ColumnElement,
     Connection,
     Select,
     Subquery,
+    Text,
+    bindparam,
     cast,
     func,
     literal,
@@ -35,6 +38,7 @@ from deferred.queues.queue import Queue, list_queues
 from masters import table_rules
 from masters.table_rules import Comparison
 from sites import QualifiedName, transport
+from sites.prepared import planned_once
 from sites.staged import Staged
 
 #: The planner takes a fresh table for a small one; with more rows it is told.
@@ -95,13 +99,16 @@ def lay(origin: Connection, target: Connection, batch: Batch, sender: str) -> Li
         work.stage(target, q.id, q.target, q.columns, q.identity_columns)
         for q in queues
     ]
+    version = table_rules.version(target)
     return Line(
         origin=origin,
         target=target,
         batch=batch,
         queues=queues,
         staged=staged,
-        comparisons=[table_rules.load(target, q.target).comparison for q in queues],
+        comparisons=[
+            table_rules.known(target, one, version).comparison for one in staged
+        ],
         going_on=forwarding.tables(target, queues, sender),
     )
 
@@ -113,6 +120,8 @@ def ship(
     *,
     together: bool,
     bulk: int,
+    calls: int,
+    transactions: int,
     only: Sequence[int] | None = None,
     in_steps: bool = False,
     told: Callable[[int], None] | None = None,
@@ -123,46 +132,70 @@ def ship(
         after, end: the transactions beyond the first order number, up to the second.
         together: as one change, with `end` for its unit; else each by itself.
         bulk: from so many rows on a table's changes go by COPY.
+        calls: how many they have at most.
+        transactions: how many they are.
         only: the order numbers among them that are wanted; all when not given.
         in_steps: some call procedures, so that each step is a unit.
         told: from time to time, how many changes have gone.
     """
     work.clear(line.target, line.staged)
-    net_change.expect_many(line.origin)
-    _tell_session(line, after, end)
+    _tell_session(line, after, end, only or ())
     lines = zip(line.queues, line.staged, line.comparisons, strict=True)
     gone = 0
+    listed, single = only is not None, calls == transactions
     for queue, staged, comparison in lines:
         if in_steps:
             steps = procedure_call.steps(line.batch, after, end, queue.goes_there)
             query = _query(queue, staged, comparison, steps, together)
-        elif only is not None:
-            some = _some(line.batch, queue, after, end, only).subquery()
-            query = _query(queue, staged, comparison, some, together)
+        elif only is not None and len(only) == 1 and queue.replication_group is None:
+            one = _single(line.batch, only[0]).subquery()
+            query = _query(queue, staged, comparison, one, together)
         else:
+            wanted = _wanted(queue, listed=listed)
             query = staged.keep(
-                ("shipped", queue, comparison, together),
-                partial(_query, queue, staged, comparison, _all(queue), together),
+                ("shipped", queue, comparison, together, listed, single),
+                partial(
+                    _query, queue, staged, comparison, wanted, together, single=single
+                ),
             )
         tell = partial(_tell, told, gone) if told else None
+        if calls < bulk and only is None and not in_steps:
+            gone += transport.send(
+                line.origin, query, line.target, staged.source, work.columns_of(staged)
+            )
+            continue
         gone += _fill(line, staged, query, bulk, tell)
-    line.origin.rollback()  # nothing was written there
+    line.origin.commit()  # nothing was written there
 
 
-def _told(name: str) -> ColumnElement[int]:
-    return cast(func.current_setting(f"snaptide.{name}"), BigInteger)
+_TELL = planned_once(
+    select(
+        *(
+            func.set_config(
+                f"snaptide.{name}", bindparam(f"its_{name}", type_=Text), True
+            )
+            for name in ("batch", "after", "end", "only")
+        ),
+        *net_change.EXPECTING_MANY,
+    )
+)
+
+
+def _told(name: str) -> ColumnElement[Any]:
+    type_ = ARRAY(BigInteger) if name == "only" else BigInteger()
+    return cast(func.current_setting(f"snaptide.{name}"), type_)
 
 
 #: The part of a batch that is shipped, as its session was told: so the text of a query
 #: stays the same, which takes longer to write than to run for a few changes.
-_BATCH, _AFTER, _END = map(_told, ("batch", "after", "end"))
+_BATCH, _AFTER, _END, _ONLY = map(_told, ("batch", "after", "end", "only"))
 
 
-def _tell_session(line: Line, after: int, end: int) -> None:
+def _tell_session(line: Line, after: int, end: int, only: Sequence[int]) -> None:
     """Until the end of the transaction, which `ship` ends."""
-    part = {"batch": line.batch.number, "after": after, "end": end}
-    settings = ((f"snaptide.{name}", str(value)) for name, value in part.items())
-    line.origin.execute(select(*(func.set_config(*one, True) for one in settings)))
+    listed = f"{{{','.join(map(str, only))}}}"
+    values = {"batch": line.batch.number, "after": after, "end": end, "only": listed}
+    line.origin.execute(_TELL, {f"its_{name}": str(v) for name, v in values.items()})
 
 
 def _query(
@@ -171,38 +204,41 @@ def _query(
     comparison: Comparison,
     transactions: Subquery,
     together: bool,
+    *,
+    single: bool = False,
 ) -> str:
     """What is sent of a queue: net changes of transactions, or of steps of them."""
-    changes = net_change.net_changes(queue, transactions, _END if together else None)
-    return transport.literal_text(unsent.without(changes, staged, comparison))
+    unit = _END if together else None
+    changes = net_change.net_changes(queue, transactions, unit, single=single)
+    text = transport.literal_text(unsent.without(changes, staged, comparison))
+    # Another queue may have had this table's name before.
+    return f"/* queue {queue.id} */ {text}"
 
 
-def _all(queue: Queue) -> Subquery:
-    """The transactions of the part whose calls a queue sends there."""
+def _wanted(queue: Queue, *, listed: bool) -> Subquery:
+    """The transactions of the part whose calls a queue sends there.
+
+    Parameters:
+        listed: only some of them, as the session was told.
+    """
+    part = batches.part(queue.destination, _BATCH, _AFTER, _END)
+    among = [delivery.c.order_no == func.any(_ONLY)] if listed else []
     return (
         select(delivery.c.xid, delivery.c.order_no, delivery.c.calls)
-        .where(batches.part(queue.destination, _BATCH, _AFTER, _END))
-        .where(queue.goes_there(delivery.c.xid))
+        .where(part, queue.goes_there(delivery.c.xid), *among)
         .subquery()
     )
 
 
-def _some(
-    batch: Batch, queue: Queue, after: int, end: int, only: Sequence[int]
-) -> Select[Any]:
-    """Those of certain order numbers."""
-    if len(only) == 1 and queue.replication_group is None:
-        # Its calls are found without a join, which would take longer than to read them.
-        (number,) = only
-        its = select(delivery.c.xid).where(within(batch, number - 1, number))
-        return select(
-            its.scalar_subquery().label("xid"),
-            literal(number, BigInteger).label("order_no"),
-        )
-    return select(delivery.c.xid, delivery.c.order_no, delivery.c.calls).where(
-        within(batch, after, end),
-        queue.goes_there(delivery.c.xid),
-        delivery.c.order_no.in_(only),
+def _single(batch: Batch, number: int) -> Select[Any]:
+    """One transaction, by its order number.
+
+    Its calls are found without a join, which would take longer than to read them.
+    """
+    its = select(delivery.c.xid).where(within(batch, number - 1, number))
+    return select(
+        its.scalar_subquery().label("xid"),
+        literal(number, BigInteger).label("order_no"),
     )
 
 

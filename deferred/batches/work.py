@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import sqlalchemy as sa
@@ -16,11 +17,16 @@ from sqlalchemy.dialects.postgresql import OID
 
 from deferred.queues.described import described
 from sites import QualifiedName, triggers, wide
+from sites.prepared import planned_once
 from sites.staged import Staged
 from sites.table import Table
 
 #: Where a session remembers its work tables, by name.
 _KEPT = "snaptide.work_tables"
+
+#: A work table of so many bytes is rather emptied than cut off, which takes longer and
+#: has the statements about it planned anew.
+SMALL = 64 * 1024
 
 #: What each change has besides its images: see `net_change.columns_of`.
 FIXED: Mapping[str, type[sa.types.TypeEngine[Any]]] = {
@@ -61,38 +67,58 @@ def stage(
     )
     kept: dict[str, _Kept] = connection.info.setdefault(_KEPT, {})
     before = kept.get(name)
-    if before is not None and before.made_ready(connection, wanted):
+    if before is not None and before.is_there(connection, wanted):
+        before.empty(connection)
         return before.staged
     # Of an earlier push over the same session.
     wide.drop(connection, QualifiedName(wide.TEMPORARY, name))
     create(connection, name, table, columns, schema=wide.TEMPORARY)
     if not wide.overflows(table, columns):
-        kept[name] = _Kept(_oid(connection, name), wanted)
+        kept[name] = _Kept(_state(connection, name).oid, wanted)
     return wanted
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Kept:
     """A work table that a session still has, unless its transaction was undone."""
 
     oid: int | None
     staged: Staged
+    #: on disk, when it was looked at
+    size: int | None = 0
 
-    def made_ready(self, connection: Connection, wanted: Staged) -> bool:
-        """Empty it, if it is there and made for the same; else False."""
+    def is_there(self, connection: Connection, wanted: Staged) -> bool:
+        """Whether it is, and made for the same."""
         mine, its = self.staged, (wanted.table, wanted.columns, wanted.identity)
         if (mine.table, mine.columns, mine.identity) != its:
             return False
-        if _oid(connection, mine.source.name) != self.oid:
-            return False
-        # Nobody vacuums it, and what was deleted from it would be read for ever.
-        connection.execute(sa.text(f"TRUNCATE {wide.TEMPORARY}.{mine.source.name}"))
-        return True
+        now = _state(connection, mine.source.name)
+        self.size = now.size
+        return bool(now.oid == self.oid)
+
+    def empty(self, connection: Connection) -> None:
+        """Let nothing be in it."""
+        if (self.size or 0) > SMALL:
+            # Nobody vacuums it, and what was deleted from it would be read for ever.
+            name = self.staged.source.name
+            connection.execute(sa.text(f"TRUNCATE {wide.TEMPORARY}.{name}"))
+        else:
+            clear(connection, [self.staged])
 
 
-def _oid(connection: Connection, name: str) -> int | None:
-    found = sa.func.to_regclass(f"{wide.TEMPORARY}.{name}")
-    return connection.scalar(sa.select(sa.cast(sa.cast(found, OID), sa.BigInteger)))
+def _state(connection: Connection, name: str) -> sa.Row[Any]:
+    """The number of a work table and its size in bytes, NULLs where there is none."""
+    full = f"{wide.TEMPORARY}.{name}"
+    return connection.execute(_STATE, {"work_table": full}).one()
+
+
+_THERE = sa.func.to_regclass(sa.bindparam("work_table", type_=sa.Text))
+_STATE = planned_once(
+    sa.select(
+        sa.cast(sa.cast(_THERE, OID), sa.BigInteger).label("oid"),
+        sa.func.pg_relation_size(_THERE).label("size"),
+    )
+)
 
 
 def create(
@@ -128,7 +154,7 @@ def columns_of(staged: Staged) -> list[str]:
 def clear(connection: Connection, staged: Sequence[Staged]) -> None:
     """Empty work tables."""
     for one in staged:
-        connection.execute(sa.delete(one.source))
+        connection.execute(planned_once(sa.delete(one.source)))
 
 
 def counts(
@@ -137,20 +163,26 @@ def counts(
     """How many changes of each kind a unit has, for each work table."""
     if not staged:
         return []
-    each = [
-        sa.select(
-            sa.literal(n).label("place"),
-            one.source.c.kind,
-            sa.func.count().label("changes"),
-        )
-        .where(one.source.c.unit == unit)
-        .group_by(one.source.c.kind)
-        for n, one in enumerate(staged)
-    ]
+    tables = tuple((one.source.name, one.source.schema) for one in staged)
     found: list[dict[str, int]] = [{} for _ in staged]
-    for row in connection.execute(sa.union_all(*each)):
+    for row in connection.execute(_counting(tables), {"its_unit": unit}):
         found[row.place][row.kind] = row.changes
     return list[Mapping[str, int]](found)
+
+
+@lru_cache(maxsize=256)
+def _counting(tables: tuple[tuple[str, str | None], ...]) -> sa.CompoundSelect[Any]:
+    number = sa.bindparam("its_unit", type_=sa.BigInteger)
+    each = []
+    for place, (name, schema) in enumerate(tables):
+        changes = sa.table(name, sa.column("unit"), sa.column("kind"), schema=schema)
+        counted = sa.func.count().label("changes")
+        each.append(
+            sa.select(sa.literal(place).label("place"), changes.c.kind, counted)
+            .where(changes.c.unit == number)
+            .group_by(changes.c.kind)
+        )
+    return planned_once(sa.union_all(*each))
 
 
 def invalid(connection: Connection, staged: Sequence[Staged], unit: int) -> set[int]:

@@ -21,9 +21,10 @@ from deferred.lives import history_of_master as at_master
 from deferred.lives import history_of_queue as in_queue
 from deferred.lives.life import Event, Key, Standing, Wanted
 from deferred.queues.queue import Queue, list_queues
-from masters.snapshot_log import find_log
+from masters import group_schema
+from masters.log_catalog import find_log
 from sites import Site, identity, names
-from sites.errors import SiteUnreachable
+from sites.errors import SiteNotInitialised, SiteUnreachable
 from sites.table import Column, describe
 from sites.values import from_text
 
@@ -72,8 +73,10 @@ def history(
     places = search.places()
     if not places:
         raise NothingKnown(f"No site that answers knows a table {table}.", table=table)
-    columns = next((p.columns for p in places if p.log is not None), places[0].columns)
-    first = _key(search, places[0].site, columns, key)
+    # Of a master with snapshots; else of one that makes changes: their keys are right.
+    model = min(places, key=lambda place: (place.log is None, not place.queues))
+    columns = model.columns
+    first = _key(search, model.site, columns, key)
     wanted = search.followed(places, columns, first)
     events, now = search.told(places, wanted)
     return History(
@@ -91,9 +94,11 @@ class _Place:
     """A site that knows of the table: as its master, or by queues for it."""
 
     site: Site
-    #: of the primary key
+    #: of the primary key; none where a master has no such key
     columns: tuple[Column, ...]
-    #: its snapshot log, at the master
+    #: has the table itself: with a snapshot log, or in a replication group
+    master: bool
+    #: its snapshot log, where a master has one
     log: Row[Any] | None
     queues: Sequence[Queue]
 
@@ -143,13 +148,15 @@ class _Search:
         return events, now
 
     def ask(self, site: Site, what: Callable[[Connection], _Answer]) -> _Answer | None:
-        """Ask a site; None where it does not answer, now or before."""
+        """Ask a site; None where it takes no part, or has not answered."""
         if site.name in self.away:
             return None
         try:
             with site.begin() as connection:
                 identity.read(connection)
                 return what(connection)
+        except SiteNotInitialised:
+            return None
         except SiteUnreachable:
             self.away.append(site.name)
             return None
@@ -160,20 +167,24 @@ def _look(
 ) -> _Place | None:
     """What a site has to do with a table; None where it is nothing."""
     table = names.parse(name)
-    log = find_log(connection, table) if master in (None, site.name) else None
+    asked = master in (None, site.name)
+    log = find_log(connection, table) if asked else None
+    is_master = log is not None or (
+        asked and table in group_schema.versions(connection)
+    )
     queues = [
         queue for queue in list_queues(connection, master) if queue.target == table
     ]
-    if log is not None:
+    if is_master:
         own = describe(connection, table)
-        key = own.key or tuple(log.identity_columns)
+        key = own.key or (tuple(log.identity_columns) if log is not None else ())
     elif queues:
         own = describe(connection, queues[0].base)
         key = own.key or queues[0].identity_columns
     else:
         return None
     columns = tuple(map(own.column, key))
-    return _Place(site=site, columns=columns, log=log, queues=queues)
+    return _Place(site=site, columns=columns, master=is_master, log=log, queues=queues)
 
 
 def _key(
@@ -219,16 +230,18 @@ def _told(
 ) -> tuple[list[Event], list[Standing]]:
     site, here = place.site.name, (connection, place.site.name)
     events, now = list[Event](), list[Standing]()
-    if place.log is not None:
+    bases = {queue.base: queue.snapshot for queue in place.queues}
+    if place.master:
         events += at_master.settled(*here, wanted)
         events += at_master.parked(*here, wanted)
+        bases[wanted.table] = str(wanted.table)
+    if place.log is not None:
         events += at_master.logged(*here, place.log, wanted)
-        table = describe(connection, wanted.table)
-        now += in_queue.standing(*here, str(wanted.table), table, wanted)
     for queue in place.queues:
         events += in_queue.changes(connection, site, queue, wanted)
-        base = describe(connection, queue.base)
-        now += in_queue.standing(*here, queue.snapshot, base, wanted)
+    for base, name in bases.items():
+        table = describe(connection, base)
+        now += in_queue.standing(*here, name, table, wanted)
     return events, now
 
 

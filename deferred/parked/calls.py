@@ -6,12 +6,13 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Row, Text, cast, select
+from sqlalchemy import Connection, Row, select
 
 from deferred.catalog import error_call
 from deferred.parked.image import Image
 from sites import QualifiedName
 from sites.staged import Staged
+from sites.values import printed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +39,7 @@ def read(connection: Connection, staged: Staged, unit: int) -> list[Call]:
     target = staged.table.sql()
     present = target.c[staged.identity[0]].is_not(None)
     values = [
-        cast(clause, Text).label(f"{side}{n}")
+        printed(clause).label(f"{side}{n}")
         for n, name in enumerate(staged.columns)
         for side, clause in (
             ("o", staged.old(name)),

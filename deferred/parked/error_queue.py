@@ -226,28 +226,25 @@ def _calls_procedures() -> ColumnElement[bool]:
 
 
 def parked(
-    connection: Connection,
-    origin_id: uuid.UUID,
-    tables: Sequence[QualifiedName] | None = None,
+    connection: Connection, origin_id: uuid.UUID, tables: Sequence[QualifiedName]
 ) -> int:
-    """How many parked transactions of an origin may touch some tables, or any."""
-    wanted = select(func.count()).where(error_transaction.c.origin_id == origin_id)
-    if tables is not None:
-        touching = select(error_call.c.error_id).where(
-            or_(
-                sa.false(),
-                *(
-                    and_(
-                        error_call.c.target_schema == table.schema,
-                        error_call.c.target_table == table.name,
-                    )
-                    for table in tables
-                ),
-            )
+    """How many parked transactions of an origin may touch some tables."""
+    touching = select(error_call.c.error_id).where(
+        or_(
+            sa.false(),
+            *(
+                and_(
+                    error_call.c.target_schema == table.schema,
+                    error_call.c.target_table == table.name,
+                )
+                for table in tables
+            ),
         )
-        wanted = wanted.where(
-            or_(error_transaction.c.id.in_(touching), _calls_procedures())
-        )
+    )
+    wanted = select(func.count()).where(
+        error_transaction.c.origin_id == origin_id,
+        or_(error_transaction.c.id.in_(touching), _calls_procedures()),
+    )
     return connection.scalar(wanted) or 0
 
 

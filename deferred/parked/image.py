@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import ColumnElement, Text, cast, func, literal
+from sqlalchemy import ColumnElement, func, literal
 from sqlalchemy.dialects.postgresql import array
+
+from sites.values import printed
 
 #: Column -> value as the database prints it; None is NULL.
 Image = Mapping[str, str | None]
@@ -18,5 +20,5 @@ def as_json(
     """An object of columns in their order, and values as text."""
     return func.json_object(
         array([literal(name) for name in columns]),
-        array([cast(value, Text) for value in values]),
+        array([printed(value) for value in values]),
     )

@@ -80,10 +80,10 @@ def announce(connection: Connection, master: str, origin_id: uuid.UUID) -> None:
     """
     until = time.monotonic() + ALTOGETHER
     untold = _untold(connection, origin_id)
-    connection.rollback()
+    connection.commit()
     for row in untold:
         conflicts = _conflicts(connection, master, row)
-        connection.rollback()
+        connection.commit()
         failed = [
             name
             for name, hook in _hooks()

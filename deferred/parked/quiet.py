@@ -20,6 +20,7 @@ from sqlalchemy.dialects.postgresql import insert
 from deferred.catalog import error_call, error_transaction, quiet_group
 from masters.catalog import group_schema
 from sites import QualifiedName
+from sites.prepared import planned_once
 
 #: Why a transaction of a quiet group is parked.
 REASON = "quiet"
@@ -50,14 +51,19 @@ class InTheWay:
 
 def in_the_way(connection: Connection, origin_id: uuid.UUID) -> InTheWay:
     """Whether transactions of an origin are parked here, and any group is quiet."""
-    of_origin = error_transaction.c.origin_id == origin_id
-    parked, quiet = connection.execute(
-        select(
-            sa.exists().where(of_origin),
-            select(quiet_group).exists(),
-        )
-    ).one()
+    parked, quiet = connection.execute(_IN_THE_WAY, {"its_id": origin_id}).one()
     return InTheWay(parked=parked, quiet=quiet)
+
+
+_IN_THE_WAY = planned_once(
+    select(
+        sa.exists().where(
+            error_transaction.c.origin_id
+            == sa.bindparam("its_id", type_=error_transaction.c.origin_id.type)
+        ),
+        select(quiet_group).exists(),
+    )
+)
 
 
 def begin(

@@ -10,35 +10,24 @@ from sqlalchemy import Connection, Row, select
 from sqlalchemy.exc import DBAPIError
 
 from deferred import sqlstate
-from deferred.batches import marker, work
+from deferred.batches import forwarding, marker, work
 from deferred.batches.procedure_call import ProcedureCall
 from deferred.catalog import error_transaction
 from deferred.errors import (
     BadEdit,
-    ProcedureFailed,
-    ProcedureNotAllowed,
     RetryFailed,
     WaitsForError,
 )
 from deferred.parked import edit, error_queue, unparking
 from deferred.parked.calls import Call
 from deferred.parked.edit import Edit, edited
-from deferred.procedures.steps import Steps, apply
+from deferred.procedures.steps import FAILURES, Steps, apply
 from masters.apply import Unit
 from masters.detect import Made
-from masters.errors import InvalidNetChange
+from masters.errors import UnknownColumn
 from sites import Site, faults, identity, triggered
-from sites.errors import NoFreeValue, RowCountMismatch
+from sites.errors import UnknownTable
 from sites.staged import Staged
-
-#: Why a transaction cannot be applied, besides conflicts and what the database says.
-_FAILURES = (
-    RowCountMismatch,
-    InvalidNetChange,
-    NoFreeValue,
-    ProcedureFailed,
-    ProcedureNotAllowed,
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,13 +120,13 @@ def _steps(
     instead = edited(connection, row.id, left)
     staged = _staged(connection, row.id, instead, procedures)
     made = Made(transaction=row.origin_transaction, changed_at=row.start_time)
-    facts = {
-        "origin": row.origin,
-        "transaction": row.origin_transaction,
-        "user": row.origin_user,
-        "made_at": row.start_time and row.start_time.isoformat(),
-        "sources": row.sources or {},
-    }
+    facts = forwarding.facts(
+        origin=row.origin,
+        transaction=row.origin_transaction,
+        user=row.origin_user,
+        made_at=row.start_time,
+        began_at=row.sources,
+    )
     return Steps(
         units=[
             Unit(
@@ -162,7 +151,8 @@ def _chosen(
     *,
     with_dependants: bool,
 ) -> list[int]:
-    errors = error_queue.list_errors(master, origin)
+    # As they were parked: one may wait for one of another site, by the same sender.
+    errors = sorted(error_queue.list_errors(master, origin), key=lambda one: one.id)
     wanted = {e.id for e in errors} if error_ids is None else set(error_ids)
     with master.begin() as connection:
         for error_id in wanted:
@@ -191,22 +181,17 @@ def _refuse_before_its_turn(connection: Connection, row: Row[Any]) -> None:
 
 
 def _apply(connection: Connection, steps: Steps, error_id: int) -> int:
-    savepoint = connection.begin_nested()
     try:
         outcome = apply(connection, steps)
     except DBAPIError as error:
         if not (sqlstate.caused_by_data(error) or sqlstate.gave_way(error)):
             raise
-        savepoint.rollback()
         raise _failure(error, error_id) from error
-    except _FAILURES as error:
-        savepoint.rollback()
+    except FAILURES as error:
         raise RetryFailed(f"Error transaction {error_id}: {error.message}") from error
     if outcome.unresolved:
-        savepoint.rollback()
         reasons = "; ".join(dict.fromkeys(outcome.unresolved.values()))
         raise RetryFailed(f"Error transaction {error_id}: {reasons}", error_id=error_id)
-    savepoint.commit()
     return outcome.resolved
 
 
@@ -224,6 +209,10 @@ def _staged(
     try:
         with connection.begin_nested():
             return unparking.stage(connection, error_id, instead, procedures)
+    except (UnknownTable, UnknownColumn) as gone:  # DDL came since it was parked
+        raise RetryFailed(
+            f"Error transaction {error_id}: {gone.message}", error_id=error_id
+        ) from gone
     except DBAPIError as error:  # an edit that the column's type cannot read
         if not sqlstate.caused_by_data(error):
             raise

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -42,7 +42,7 @@ def call(
             function that they allow.
         args: values, or SQL expressions, which this database evaluates now; a type is
             given by a cast (`sa.cast("2013-01-01", sa.Date)`).
-        destinations: masters that this site has queues for; all of them when not given.
+        destinations: masters that get what is changed here; all when not given.
         here: run it at this site too, now. What it changes in snapshots is not sent
             to these destinations, which change it themselves.
 
@@ -50,11 +50,13 @@ def call(
         The number of the call, among those of the site.
 
     Raises:
+        TypeError: `args` or `destinations` is a text or a mapping, not a list.
         NoDestination: there is none, one is unknown, or one is named twice.
         UnknownProcedure: it is to run here, where there is nothing of that name.
         sqlalchemy.exc.DBAPIError: an argument cannot be carried; the transaction is a
             coordinated one, or the call is made by a procedure that was called here.
     """
+    _refuse_single(args=args, destinations=destinations)
     arguments = _arguments(connection, args)
     with connection.begin_nested():
         number = _queue(connection, name, arguments, destinations, here=here)
@@ -64,6 +66,13 @@ def call(
                 ProcedureCall(call_no=number, name=name, arguments=arguments),
             )
     return number
+
+
+def _refuse_single(**lists: object) -> None:
+    """A text would be taken for a list of its letters, a mapping for its keys."""
+    for name, given in lists.items():
+        if isinstance(given, str | bytes | Mapping):
+            raise TypeError(f"{name} takes a list, not {type(given).__name__}.")
 
 
 def _arguments(connection: Connection, args: Sequence[object]) -> tuple[Argument, ...]:

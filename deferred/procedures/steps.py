@@ -7,17 +7,35 @@ after the procedure before it has run.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import zip_longest
 
 from sqlalchemy import Connection
+from sqlalchemy.exc import DBAPIError
 
+from deferred import sqlstate
 from deferred.batches.procedure_call import ProcedureCall
+from deferred.errors import ProcedureFailed, ProcedureNotAllowed
 from deferred.procedures import perform
 from masters import apply as masters_apply
 from masters.apply import Outcome, Unit
+from masters.errors import InvalidNetChange
+from sites.errors import NoFreeValue, RowCountMismatch
 from sites.staged import Staged
+
+#: Why a transaction cannot be applied, besides conflicts and what the database says.
+FAILURES = (
+    RowCountMismatch,
+    InvalidNetChange,
+    NoFreeValue,
+    ProcedureFailed,
+    ProcedureNotAllowed,
+)
+
+#: A transaction of more rows is not written row by row: that takes a second a thousand.
+MOST_ROWS = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,12 +81,51 @@ def changed_in(unit: Unit) -> list[bool]:
 def apply(connection: Connection, steps: Steps, *, resolving: bool = True) -> Outcome:
     """Apply a transaction whole, or say what stands in its way.
 
-    Call it in a savepoint, as `masters.apply.apply`.
+    Nothing of it is kept where it is not applied. What is refused as sets is tried row
+    by row too: but for one that calls procedures, which do not run again, and one of
+    more rows than a user would wait for.
 
     Raises:
         ProcedureNotAllowed, ProcedureFailed: a procedure did not run, or not well.
         and what `masters.apply.apply` raises.
     """
+    try:
+        return _kept(
+            connection, partial(_as_sets, connection, steps, resolving=resolving)
+        )
+    except (DBAPIError, NoFreeValue) as refused:
+        if not (_of_sets(refused) and _few_rows(steps)):
+            raise
+        again = _row_by_row(connection, steps, resolving=resolving)
+        if again is None:
+            raise
+        return again
+
+
+def _kept(connection: Connection, applied: Callable[[], Outcome]) -> Outcome:
+    """Keep what was applied if it was whole, and nothing else.
+
+    After other failures than those that are told there may be no savepoint any more.
+    """
+    savepoint = connection.begin_nested()
+    try:
+        outcome = applied()
+    except (DBAPIError, *FAILURES) as error:
+        if not isinstance(error, DBAPIError) or _told(error):
+            savepoint.rollback()
+        raise
+    if outcome.unresolved:
+        savepoint.rollback()
+    else:
+        savepoint.commit()
+    return outcome
+
+
+def _told(error: DBAPIError) -> bool:
+    return sqlstate.caused_by_data(error) or sqlstate.gave_way(error)
+
+
+def _as_sets(connection: Connection, steps: Steps, *, resolving: bool) -> Outcome:
     resolved = 0
     for place, (unit, call) in enumerate(zip_longest(steps.units, steps.calls)):
         last = call is None
@@ -83,3 +140,34 @@ def apply(connection: Connection, steps: Steps, *, resolving: bool = True) -> Ou
         if call is not None:
             perform.at_destination(connection, call)
     return Outcome(resolved=resolved)
+
+
+def _of_sets(refused: DBAPIError | NoFreeValue) -> bool:
+    """Whether rows may meet it as sets that do not one after the other."""
+    if isinstance(refused, NoFreeValue):
+        return True
+    return sqlstate.of(refused) in sqlstate.OF_CONSTRAINTS
+
+
+def _few_rows(steps: Steps) -> bool:
+    size = sum(sum(count.values()) for count in steps.units[-1].counts)
+    return not steps.calls and 1 < size <= MOST_ROWS
+
+
+def _row_by_row(
+    connection: Connection, steps: Steps, *, resolving: bool
+) -> Outcome | None:
+    """Apply a transaction in the order of its calls; None where that fails too."""
+    [unit] = steps.units
+    applied = partial(
+        masters_apply.apply, connection, unit, resolving=resolving, row_by_row=True
+    )
+    try:
+        outcome = _kept(connection, applied)
+    except DBAPIError as error:
+        if not sqlstate.caused_by_data(error):
+            raise
+        return None
+    except (RowCountMismatch, NoFreeValue):
+        return None
+    return None if outcome.unresolved else outcome

@@ -23,6 +23,7 @@ from deferred.pushing.origin import Origin
 from deferred.pushing.run import Run
 from deferred.queues.queue import Queue
 from sites import faults, names, references
+from sites.site import each_by_itself
 
 #: Calls that are shipped at a time when transactions are applied one by one.
 SHIPPED = 1000
@@ -44,7 +45,7 @@ def planned(line: Line, after: int, run: Run) -> list[Group]:
     if not members:
         raise batches.purged(line.batch)
     now = members[: run.left()]
-    if not (options.grouping or options.parallel):
+    if len(now) == 1 or not (options.grouping or options.parallel):
         return [Group(after=after, members=tuple(now))]
     alone = _alone(line, options.one_by_one)
     return list(groups.plan(now, after, options, alone))
@@ -57,7 +58,8 @@ def carry(line: Line, origin: Origin, group: Group, run: Run) -> bool:
         False where the run is over, or another pusher has gone on.
     """
     options = run.options
-    if len(group) == 1 or line.watched or not options.grouping:
+    single = len(group) == 1 or group.one_by_one
+    if single or line.watched or not options.grouping:
         return _one_by_one(line, origin, group, run)
     # A user who keeps a row holds up only what comes after it.
     answer = deliver_together(
@@ -107,20 +109,23 @@ def _reaching(
 
 def _one_by_one(line: Line, origin: Origin, group: Group, run: Run) -> bool:
     """Deliver each transaction of a group by itself, in order."""
-    ahead = batches.waiting(line.origin, line.batch, group.after, group.end)
-    line.origin.rollback()  # nothing was written there
+    with each_by_itself(line.origin):
+        ahead = batches.waiting(line.origin, line.batch, group.after, group.end)
     after = group.after
     while ahead:
         some = _calling(line, after, _shipment(ahead))
+        calls = sum(one.calls for one in some)
         ship(
             line,
             after,
             some[-1].order_no,
             together=False,
             bulk=run.options.bulk_threshold,
-            only=[some[0].order_no] if len(some) == 1 else None,
+            calls=calls,
+            transactions=len(some),
+            only=[some[0].order_no] if calls > SHIPPED else None,
             in_steps=any(one.procedures for one in some),
-            told=run.shipping(sum(one.calls for one in some)),
+            told=run.shipping(calls),
         )
         faults.point("push.before_ship_commit")
         line.target.commit()
@@ -143,6 +148,8 @@ def _shipment(ahead: list[Waiting]) -> list[Waiting]:
 
 def _calling(line: Line, after: int, some: Sequence[Waiting]) -> list[Waiting]:
     """The transactions of a shipment, with the procedures that they call."""
+    if not some[0].may_call:
+        return list(some)
     end = some[-1].order_no
     called = procedure_call.by_transaction(line.origin, line.batch, after, end)
     return [replace(one, procedures=called.get(one.order_no, ())) for one in some]

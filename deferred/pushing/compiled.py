@@ -52,7 +52,15 @@ def deliver_together(
         sqlalchemy.exc.DBAPIError: for reasons that are not the data's.
     """
     target = line.target
-    ship(line, group.after, group.end, together=True, bulk=bulk)
+    ship(
+        line,
+        group.after,
+        group.end,
+        together=True,
+        bulk=bulk,
+        calls=group.calls,
+        transactions=len(group),
+    )
     faults.point("push.after_group_ship")
     at = marker.lock(target, origin.id, origin.name)
     to = Marker(batch_no=line.batch.number, batch_id=line.batch.id, order_no=group.end)
@@ -116,7 +124,8 @@ def attempt(
     if there.parked and (related := _related(line, origin, alone)):
         return Refused(transactions=related)
     try:
-        outcome = apply(line.target, unit, resolving=_may_resolve(line, origin))
+        sure = not there.parked or _may_resolve(line, origin)
+        outcome = apply(line.target, unit, resolving=sure)
     except DBAPIError as error:
         held = sqlstate.gave_way(error) and not patient
         if not (held or sqlstate.caused_by_transaction(error)):
@@ -147,7 +156,7 @@ def _made(line: Line, group: Group) -> Callable[[int], Made]:
         if not known:
             for one in batches.waiting(line.origin, line.batch, group.after, group.end):
                 known[one.order_no] = made_by(one)
-            line.origin.rollback()  # nothing was written there
+            line.origin.commit()  # nothing was written there
         return known[order_no]
 
     return made

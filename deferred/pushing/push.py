@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -38,6 +38,8 @@ from deferred.queues.backlog import calls_left
 from sites import Site, configured, faults, identity, peers
 from sites.errors import SnaptideError
 from sites.identity import Identity
+from sites.prepared import planned_once
+from sites.site import each_by_itself
 
 #: How often an idle pusher with delay_seconds looks for new work, in seconds.
 POLL = 0.2
@@ -72,6 +74,7 @@ def push(
     destination: str | None = None,
     *,
     progress: Progress | None = None,
+    stop: Callable[[], bool] | None = None,
     **options: Any,
 ) -> PushReport:
     """Carry queued transactions to their destination (Oracle: DBMS_DEFER_SYS.EXECUTE).
@@ -86,6 +89,7 @@ def push(
             there is only one.
         progress: called with (calls done, calls in all, "calls"); the second is
             what waited when it was counted, and grows when more has come.
+        stop: where it returns True, the push ends between two commits.
         **options: stop_on_error, transaction_count, ... as `Options` has them; what
             is not given is as `snaptide.toml` says.
 
@@ -101,11 +105,11 @@ def push(
         TooManyErrors: as many are parked there as `error_limit` says.
     """
     chosen = Options(**{**configured.push_options(), **options})
-    run = Run(options=chosen, progress=progress)
+    run = Run(options=chosen, progress=progress, stop=stop)
     with site.connect() as origin:
-        me = identity.confirm(origin, site.name)
-        name = _destination(origin, destination)
-        origin.rollback()
+        with each_by_itself(origin):
+            me = identity.confirm(origin, site.name)
+            name = _destination(origin, destination)
         with only_pusher(origin, name) as alone:
             if alone:
                 try:
@@ -149,7 +153,7 @@ def _push(origin: Connection, site: Site, me: Identity, name: str, run: Run) -> 
         wanted = run.options.parallelism if run.options.parallel else 0
         if run.options.error_limit:
             run.parked = quiet.others_parked(target, who.id)
-            target.rollback()
+            target.commit()
         with streams.opened(site, site.peer(name), wanted) as pairs:
             _push_all(Ends(origin=origin, target=target, pairs=pairs), who, run)
         notification.announce(target, name, who.id)
@@ -214,34 +218,36 @@ def _push_batch(ends: Ends, who: Origin, run: Run) -> bool:
     """Push what is left of the current batch, or the next one; False without any."""
     origin, target = ends.origin, ends.target
     second_way.pass_on(origin, target)
-    at = marker.read(target, who.id)
-    target.rollback()
+    with each_by_itself(target):
+        at = marker.read(target, who.id)
     batch = _next_batch(ends, who, at)
     if batch is None:
         return False
     run.begin()
-    run.expect(lambda: calls_left(origin, who.master))
     faults.point("push.after_cut")
     line = replace(
         lay(origin, target, batch, who.name),
         watched=second_way.is_in(origin, target, batch, who.name, at),
         watched_for=at.watched,
     )
+    run.expect(lambda: calls_left(origin, who.master, line.queues))
     former_sender.refuse(target, line.groups.values(), who.name)
     who = replace(who, groups=line.groups, error_actions=line.error_actions)
     after = at.order_no if at.batch_id == batch.id else -1
     groups = carry.planned(line, after, run)
     ledger.note(origin, target, who.id, batch)
     faults.point("push.before_lay_commit")
-    target.commit()
+    if sum(map(len, groups)) > 1:
+        target.commit()  # a single transaction's shipment commits this with it
     origin.commit()
     faults.point("push.after_plan")
     streams.carry_all(line, ends.pairs, who, groups, at, run)
     faults.point("push.before_mark")
+    with each_by_itself(target):
+        at = marker.read(target, who.id)
     with origin.begin():
-        batches.note_delivered(origin, who.master, marker.read(target, who.id))
+        batches.note_delivered(origin, who.master, at)
         faults.point("push.before_mark_commit")
-    target.rollback()
     return True
 
 
@@ -262,9 +268,7 @@ def _next_batch(ends: Ends, who: Origin, at: marker.Marker) -> Batch | None:
 
 
 def _destination(connection: Connection, name: str | None) -> str:
-    at = destination.c
-    rows = connection.execute(select(at.name, at.disabled, at.joins)).all()
-    known = {row.name: row for row in rows}
+    known = {row.name: row for row in connection.execute(_DESTINATIONS)}
     if name is None and len(known) == 1:
         name = next(iter(known))
     if name is None or name not in known:
@@ -279,8 +283,11 @@ def _destination(connection: Connection, name: str | None) -> str:
         raise DestinationJoins(
             f"{name} is joining {', '.join(known[name].joins)}.", destination=name
         )
-    budget.judge(connection, name)
+    budget.judge(connection, known[name])
     return name
+
+
+_DESTINATIONS = planned_once(select(destination))
 
 
 def _interrupted(origin: Connection, name: str, error: DBAPIError) -> PushInterrupted:

@@ -121,6 +121,8 @@ class Stream:
             load[-1].group.end,
             together=len(load[0].group) > 1,
             bulk=self.bulk,
+            calls=sum(one.group.calls for one in load),
+            transactions=sum(len(one.group) for one in load),
             only=[one.group.end for one in load] if len(load) > 1 else None,
         )
         self.line.target.commit()

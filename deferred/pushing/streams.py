@@ -81,7 +81,7 @@ def carry_all(
         )
         for pair in pairs
     ]
-    line.origin.rollback()  # nothing was written there
+    line.origin.commit()  # nothing was written there
     _divide(pieces, streams)
     with ThreadPoolExecutor(len(streams), thread_name_prefix="stream") as pool:
         _Round(pieces=pieces, streams=streams, pool=pool, run=run).all(line, origin)
@@ -99,7 +99,7 @@ def _pool(site: Site) -> Engine:
 def _laid(pair: Pair, batch: Batch, sender: str) -> Line:
     line = lay(*pair, batch, sender)
     line.target.commit()
-    line.origin.rollback()  # nothing was written there
+    line.origin.commit()  # nothing was written there
     return line
 
 
@@ -128,7 +128,7 @@ def _pieces(line: Line, groups: Sequence[Group], at: Marker) -> list[Piece]:
 
 def _by_itself(piece: Piece) -> bool:
     """Whether no stream takes it: what it shares with others is not known."""
-    return piece.group.alone or piece.group.calls > STREAM_CALLS
+    return piece.group.one_by_one or piece.group.calls > STREAM_CALLS
 
 
 def _divide(pieces: Sequence[Piece], streams: Sequence[Stream]) -> None:

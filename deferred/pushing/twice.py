@@ -13,6 +13,7 @@ from sqlalchemy.dialects.postgresql import insert
 from deferred.batches.batch import Waiting
 from deferred.catalog import queue as queue_catalog
 from deferred.catalog import second_way, taken_transaction
+from deferred.pushing.origin import Origin
 from sites import QualifiedName
 from sites.position import STRETCH
 from sites.staged import Staged
@@ -22,7 +23,7 @@ _log = logging.getLogger(__name__)
 
 def leave_out(
     connection: Connection,
-    sender: str,
+    sender: Origin,
     transaction: Waiting,
     staged: Sequence[Staged],
 ) -> bool:
@@ -38,11 +39,11 @@ def leave_out(
         whether it has come before, only old values can tell: what does not find them
         is to be parked.
     """
-    origin, made_at = transaction.origin or sender, transaction.start_time
+    origin, made_at = transaction.origin or sender.name, transaction.start_time
     units = transaction.units
     certain = True
     for group, complete in _watched(connection, origin, made_at).items():
-        changed = _changed(connection, group, staged, units)
+        changed = _changed(connection, group, sender, staged, units)
         if not changed:
             continue
         values = {
@@ -57,7 +58,7 @@ def leave_out(
                 "Transaction %s of %s came again, by %s: it is left out",
                 transaction.xid,
                 origin,
-                sender,
+                sender.name,
             )
             for one in changed:
                 connection.execute(
@@ -83,9 +84,17 @@ def _watched(
 
 
 def _changed(
-    connection: Connection, group: str, staged: Sequence[Staged], units: Sequence[int]
+    connection: Connection,
+    group: str,
+    sender: Origin,
+    staged: Sequence[Staged],
+    units: Sequence[int],
 ) -> list[Staged]:
-    """The work tables, of tables of a group, in which a transaction has changes."""
+    """The work tables, of tables of a group, in which a transaction has changes.
+
+    A master that is only read has no queue that says which tables these are: there
+    the sender, a master itself, knows.
+    """
     there = queue_catalog.c
     rows = connection.execute(
         select(there.base_schema, there.base_table).where(
@@ -93,6 +102,7 @@ def _changed(
         )
     )
     tables = {QualifiedName(*row) for row in rows}
+    tables |= {table for table, name in sender.groups.items() if name == group}
     return [
         one
         for one in staged

@@ -5,8 +5,10 @@ A hint. The truth about a transaction is the destination's marker.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import lru_cache
 from typing import Any
 
 import sqlalchemy as sa
@@ -15,9 +17,10 @@ from sqlalchemy import ColumnElement, Connection, Row, func, select
 from deferred.catalog import deferred_transaction, delivery, destination
 from deferred.errors import NoSuchDestination
 from deferred.queues import define
-from deferred.queues.queue import call_numbers
+from deferred.queues.queue import Queue, call_numbers_of
 from sites import Site, identity, position
 from sites.catalog import SCHEMA
+from sites.prepared import Prepared, planned_once
 
 #: A destination that fails is left alone by workers for at most so many seconds.
 LONGEST_PAUSE = 60
@@ -53,21 +56,28 @@ class Backlog:
 _VIEW = sa.table("defbacklog", *map(sa.column, Backlog.__slots__), schema=SCHEMA)
 
 
-def waiting_destinations(connection: Connection) -> list[str]:
+def waiting_destinations(connection: Connection) -> dict[str, datetime | None]:
     """Destinations that something waits for and that may be tried now.
 
     Left out are those that are disabled, invalid, about to join a group, or have failed
     a moment ago.
+
+    Returns:
+        When the last push to each of them was done; None before the first.
     """
-    rows = connection.execute(
-        _heads().where(_open()).order_by(destination.c.name)
-    ).all()
-    return [row.name for row in rows if connection.scalar(_anything_for(row))]
+    open_ = _heads().add_columns(destination.c.last_push_at).where(_open())
+    rows = connection.execute(planned_once(open_.order_by(destination.c.name))).all()
+    return {
+        row.name: row.last_push_at
+        for row in rows
+        if connection.scalar(planned_once(_anything_for(row)))
+    }
 
 
 def resting(connection: Connection) -> set[str]:
     """Destinations that have failed a moment ago, and are left alone for a while."""
-    return set(connection.scalars(select(destination.c.name).where(_rests())))
+    names = select(destination.c.name).where(_rests())
+    return set(connection.scalars(planned_once(names)))
 
 
 def backlogs(connection: Connection) -> list[Backlog]:
@@ -92,17 +102,30 @@ def backlog_of(connection: Connection, name: str) -> Backlog:
     return Backlog(**row._mapping)
 
 
-def calls_left(connection: Connection, name: str) -> int:
-    """How many calls the next pushes will carry, counted from what is indexed."""
-    row = connection.execute(_heads().where(destination.c.name == name)).one()
-    cut = select(func.coalesce(func.sum(delivery.c.calls), 0)).where(_cut(row))
+def calls_left(connection: Connection, name: str, queues: Sequence[Queue]) -> int:
+    """How many calls the next pushes will carry, counted from what is indexed.
+
+    Parameters:
+        queues: all that go to this destination.
+    """
+    return int(_left(tuple(queues), name).run(connection).scalar_one())
+
+
+@lru_cache(maxsize=64)
+def _left(queues: tuple[Queue, ...], name: str) -> Prepared:
+    at = destination.alias("at")
+    mine = select(at).where(at.c.name == name)
+    seen = mine.with_only_columns(sa.cast(at.c.window_end, sa.Text)).scalar_subquery()
+    batch_no = mine.with_only_columns(at.c.batch_no).scalar_subquery()
+    cut = select(func.sum(delivery.c.calls)).where(_cut(name, batch_no))
     new = [
         select(func.count()).select_from(
-            one.where(position.since(one.selected_columns.xid, row.seen)).subquery()
+            one.where(position.since(one.selected_columns.xid, seen)).subquery()
         )
-        for one in call_numbers(connection, name)
+        for one in call_numbers_of(queues, name)
     ]
-    return sum(int(connection.scalar(wanted) or 0) for wanted in (cut, *new))
+    counts = (func.coalesce(one.scalar_subquery(), 0) for one in (cut, *new))
+    return Prepared(select(sum(counts, start=sa.literal(0))))
 
 
 def list_destinations(site: Site) -> list[Backlog]:
@@ -158,18 +181,18 @@ def _rests() -> ColumnElement[bool]:
 def _anything_for(row: Row[Any]) -> sa.Select[tuple[bool]]:
     return select(
         sa.or_(
-            sa.exists().where(_cut(row)),
+            sa.exists().where(_cut(row.name, row.batch_no)),
             sa.exists().where(_not_in_a_window(row)),
         )
     )
 
 
-def _cut(row: Row[Any]) -> ColumnElement[bool]:
+def _cut(name: str, batch_no: int | ColumnElement[int]) -> ColumnElement[bool]:
     """Transactions of the window that are not delivered; the newest batch or none."""
     return sa.and_(
-        delivery.c.destination == row.name,
+        delivery.c.destination == name,
         delivery.c.delivered_at.is_(None),
-        sa.or_(delivery.c.batch.is_(None), delivery.c.batch >= row.batch_no),
+        sa.or_(delivery.c.batch.is_(None), delivery.c.batch >= batch_no),
     )
 
 

@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import logging
 from datetime import timedelta
+from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection, Row, func, select
 
 from deferred.catalog import destination
 from deferred.errors import DestinationInvalid
@@ -55,17 +56,18 @@ def validate_destination(site: Site, name: str) -> Backlog:
     return _change(site, name, invalid_since=None, invalid_reason=None, excused=True)
 
 
-def judge(connection: Connection, name: str) -> None:
+def judge(connection: Connection, row: Row[Any]) -> None:
     """Refuse a destination that is invalid, and mark one that is over its budget.
 
     Writes the table `destination`, and commits what it writes.
 
+    Parameters:
+        row: of the table `destination`.
+
     Raises:
         DestinationInvalid.
     """
-    row = connection.execute(
-        select(destination).where(destination.c.name == name)
-    ).one()
+    name = row.name
     limited = row.max_lag_age is not None or row.max_lag_bytes is not None
     if row.invalid_since is None and limited:
         reason = _over(connection, backlog_of(connection, name))

@@ -33,6 +33,15 @@ def replace_captured_calls(connection: Connection, queues: Sequence[Queue]) -> N
     )
 
 
+def drop_captured_calls(connection: Connection) -> None:
+    """Make room for a function that gives other columns than before."""
+    raw(connection).execute(
+        sql.SQL("DROP FUNCTION IF EXISTS {}(bigint, integer)").format(
+            sql.Identifier(SCHEMA, FUNCTION)
+        )
+    )
+
+
 def _calls(queue: Queue) -> Select[*tuple[Any, ...]]:
     calls = queue.sql()
     count = range(1, len(queue.columns) + 1)

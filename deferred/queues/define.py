@@ -24,6 +24,7 @@ from sites.catalog import SCHEMA
 from sites.errors import UnknownTable
 from sites.table import Column, Table
 from sites.types import NativeType, Xid8
+from sites.values import unsized
 
 
 def create_queue(
@@ -150,6 +151,7 @@ def replace_functions(connection: Connection) -> None:
         with suppress(UnknownTable, UnknownColumn):
             capture = capture_of(connection, queue, synchronous=queue.synchronous)
             triggers.replace_queue_function(connection, capture)
+    captured.drop_captured_calls(connection)
     show_calls(connection)
 
 
@@ -250,6 +252,9 @@ def capture_of(
 
 
 def _image_type(column: Column) -> NativeType:
-    """The collation comes along: it may say which keys are equal."""
+    """Without a length: what a user makes larger later must be neither cut nor refused.
+
+    The collation comes along: it may say which keys are equal.
+    """
     collated = f" COLLATE {column.collation}" if column.collation else ""
-    return NativeType(column.recorded + collated)
+    return NativeType(unsized(column.recorded) + collated)

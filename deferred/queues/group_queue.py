@@ -30,40 +30,25 @@ Routes = Mapping[str, Sequence[str]]
 def arrange(
     connection: Connection,
     group: str,
-    table: Table,
-    columns: Sequence[str],
+    tables: Sequence[tuple[Table, Sequence[str]]],
     routes: Routes,
     error_action: str,
 ) -> None:
-    """Send the changes of a table exactly these ways from now on.
+    """Send the changes of tables exactly these ways from now on.
 
-    Writes the catalog, the queue with its triggers, and what shows calls. Waits for
-    those who write to the table, where it had no queue or is to have none.
+    Writes the catalog, the queues with their triggers, and what shows calls. Waits for
+    those who write to a table, where it had no queue or is to have none.
 
     Parameters:
-        columns: those that are carried.
-        routes: none removes the queue, and forgets its calls.
+        tables: each with the columns that are carried.
+        routes: none removes the queues, and forgets their calls.
         error_action: what becomes of transactions that cannot be applied.
     """
-    number = _number(connection, table.qualified)
     if not routes:
-        remove(connection, table.qualified)
+        remove(connection, *(table.qualified for table, _ in tables))
         return
-    made = number is None
-    if number is None:
-        number = _create(connection, group, table, columns)
-    _set_routes(connection, number, routes)
-    mine = queue_catalog.c.id == number
-    connection.execute(
-        sa.update(queue_catalog).where(mine).values(error_action=error_action)
-    )
-    for to in routes:
-        define.know_destination(connection, to)
-    capture = define.capture_of(connection, found(connection, table.qualified)[0])
-    if made:
-        triggers.install_queue(connection, capture)
-    else:
-        triggers.replace_queue_function(connection, capture)
+    for table, columns in tables:
+        _arrange(connection, group, table, columns, routes, error_action)
     define.show_calls(connection)
 
 
@@ -126,19 +111,48 @@ def found(connection: Connection, table: QualifiedName) -> list[Queue]:
     ]
 
 
-def remove(connection: Connection, table: QualifiedName) -> None:
-    """Stop queueing the changes of a group's table, and forget its calls."""
-    number = _number(connection, table)
-    if number is None:
+def remove(connection: Connection, *tables: QualifiedName) -> None:
+    """Stop queueing the changes of a group's tables, and forget their calls."""
+    numbers = {table: _number(connection, table) for table in tables}
+    there = {table: number for table, number in numbers.items() if number is not None}
+    if not there:
         return
-    ways = found(connection, table)
-    name = names.derived("def$_", table)
-    connection.execute(sa.delete(queue_catalog).where(queue_catalog.c.id == number))
+    ways = [way for table in there for way in found(connection, table)]
+    mine = queue_catalog.c.id.in_(there.values())
+    connection.execute(sa.delete(queue_catalog).where(mine))
     note_forgotten(connection, {way.destination for way in ways})
     define.show_calls(connection)
-    triggers.remove(connection, name)
-    wide.drop(connection, QualifiedName(SCHEMA, name))
-    ddl.drop_view(connection, queue.group_view(table))
+    for table in there:
+        name = names.derived("def$_", table)
+        triggers.remove(connection, name)
+        wide.drop(connection, QualifiedName(SCHEMA, name))
+        ddl.drop_view(connection, queue.group_view(table))
+
+
+def _arrange(
+    connection: Connection,
+    group: str,
+    table: Table,
+    columns: Sequence[str],
+    routes: Routes,
+    error_action: str,
+) -> None:
+    number = _number(connection, table.qualified)
+    made = number is None
+    if number is None:
+        number = _create(connection, group, table, columns)
+    _set_routes(connection, number, routes)
+    mine = queue_catalog.c.id == number
+    connection.execute(
+        sa.update(queue_catalog).where(mine).values(error_action=error_action)
+    )
+    for to in routes:
+        define.know_destination(connection, to)
+    capture = define.capture_of(connection, found(connection, table.qualified)[0])
+    if made:
+        triggers.install_queue(connection, capture)
+    else:
+        triggers.replace_queue_function(connection, capture)
 
 
 def _create(

@@ -10,6 +10,7 @@ destinations (`deferred.queues.group_queue`).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,6 +27,7 @@ from deferred.catalog import (
 from deferred.catalog import queue as queue_catalog
 from sites import QualifiedName, names, position, triggers
 from sites.catalog import SCHEMA
+from sites.prepared import planned_once
 from sites.types import Xid8
 
 
@@ -93,16 +95,7 @@ class Queue:
         """The snapshot's table of extra keys, for use in statements."""
         if self.extra_table is None:
             return None
-        return sa.table(
-            self.extra_table,
-            *map(sa.column, triggers.numbered("k", self.identity_columns)),
-            sa.column("reason", sa.Text),
-            sa.column("xid", Xid8()),
-            sa.column("batch_no", sa.BigInteger),
-            sa.column("order_no", sa.BigInteger),
-            sa.column("master_xid", Xid8()),
-            schema=SCHEMA,
-        )
+        return extra_keys(self.extra_table, self.identity_columns)
 
     def goes_there(self, xid: ColumnElement[Any]) -> ColumnElement[bool]:
         """Whether the calls of a transaction go to this destination.
@@ -137,6 +130,25 @@ class Queue:
         ]
 
 
+def extra_keys(table: str, identity: Sequence[str]) -> sa.TableClause:
+    """The table of keys that a refresh of a snapshot has to look at besides its calls.
+
+    Parameters:
+        table: its name, in our schema.
+        identity: the columns by which the snapshot's rows are known.
+    """
+    return sa.table(
+        table,
+        *map(sa.column, triggers.numbered("k", identity)),
+        sa.column("reason", sa.Text),
+        sa.column("xid", Xid8()),
+        sa.column("batch_no", sa.BigInteger),
+        sa.column("order_no", sa.BigInteger),
+        sa.column("master_xid", Xid8()),
+        schema=SCHEMA,
+    )
+
+
 def group_view(table: QualifiedName) -> QualifiedName:
     """The view of a group's table, below which no column that is carried goes away."""
     return QualifiedName(SCHEMA, names.derived("group$_", table))
@@ -144,21 +156,12 @@ def group_view(table: QualifiedName) -> QualifiedName:
 
 def list_queues(connection: Connection, destination: str | None = None) -> list[Queue]:
     """All queues of a site, once for each of their destinations, or those to one."""
-    stored = [queue_catalog.c[n] for n in Queue.__slots__ if n in queue_catalog.c]
-    wanted = (
-        select(
-            *stored,
-            route.c.destination,
-            _in_order(route.c.source).label("sources"),
-            _in_order(cast(route.c.since, sa.Text)).label("since"),
-        )
-        .join(route, route.c.queue_id == queue_catalog.c.id)
-        .group_by(queue_catalog.c.id, route.c.destination)
-        .order_by(queue_catalog.c.id, route.c.destination)
+    rows = (
+        connection.execute(_ALL)
+        if destination is None
+        else connection.execute(_TO_ONE, {"to": destination})
     )
-    if destination is not None:
-        wanted = wanted.where(route.c.destination == destination)
-    return [_from_row(row) for row in connection.execute(wanted)]
+    return [_from_row(row) for row in rows]
 
 
 def find_queue(connection: Connection, snapshot: str) -> Queue | None:
@@ -177,6 +180,20 @@ def undelivered_calls(connection: Connection, queue: Queue) -> int:
     return connection.scalar(counted) or 0
 
 
+def undelivered_procedures(connection: Connection, destination: str) -> int:
+    """How many calls of procedures a destination has not answered, as far as known."""
+    call = procedure_call.c
+    answered = sa.exists().where(
+        delivery.c.destination == destination,
+        delivery.c.xid == call.xid,
+        delivery.c.delivered_at.is_not(None),
+    )
+    counted = select(func.count()).where(
+        sa.literal(destination) == func.any(call.destinations), sa.not_(answered)
+    )
+    return connection.scalar(counted) or 0
+
+
 def call_numbers(
     connection: Connection, destination: str | None = None
 ) -> list[sa.Select[Any]]:
@@ -184,7 +201,13 @@ def call_numbers(
 
     One statement for each queue, and one for procedures that are called.
     """
-    queues = list_queues(connection, destination)
+    return call_numbers_of(list_queues(connection, destination), destination)
+
+
+def call_numbers_of(
+    queues: Sequence[Queue], destination: str | None
+) -> list[sa.Select[Any]]:
+    """The same, of queues that are known."""
     tables = [(queue, queue.sql()) for queue in queues]
     called = select(procedure_call.c.xid, procedure_call.c.call_no)
     if destination is not None:
@@ -206,6 +229,20 @@ def delivery_of(queue: Queue, calls: sa.TableClause) -> ColumnElement[bool]:
 
 def _in_order(value: ColumnElement[Any]) -> ColumnElement[Any]:
     return func.array_agg(aggregate_order_by(value, route.c.source))
+
+
+_ALL = planned_once(
+    select(
+        *(queue_catalog.c[n] for n in Queue.__slots__ if n in queue_catalog.c),
+        route.c.destination,
+        _in_order(route.c.source).label("sources"),
+        _in_order(cast(route.c.since, sa.Text)).label("since"),
+    )
+    .join(route, route.c.queue_id == queue_catalog.c.id)
+    .group_by(queue_catalog.c.id, route.c.destination)
+    .order_by(queue_catalog.c.id, route.c.destination)
+)
+_TO_ONE = _ALL.where(route.c.destination == sa.bindparam("to", type_=sa.Text))
 
 
 def _from_row(row: sa.Row[*tuple[Any, ...]]) -> Queue:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from datetime import timedelta
 
@@ -17,6 +18,7 @@ from snapshots.errors import RefreshRunning, UndeliveredCalls
 from tests.campaign.verbs import VERBS
 from tests.fix_moments import Moments
 from tests.fix_sites import log, rows, run
+from tests.fix_worlds import prepared_once
 from tests.linked_table import parked
 from tests.stories import assert_equal_to_master, column_groups, refresh, settle
 
@@ -25,12 +27,18 @@ pytestmark = pytest.mark.usefixtures("spark")
 SUM = "SELECT sum(n)::int FROM public.t"
 ROWS = 10
 
-#: What waits for the push or refresh is left to go on after it.
+#: Seconds after which what is neither done nor waits for a lock is left to go on.
 SECONDS = 1.5
 
+#: The sessions that wait for others.
+WAITING = (
+    "SELECT count(*) FROM pg_stat_activity"
+    " WHERE datname = current_database() AND wait_event_type = 'Lock'"
+)
 
-@pytest.fixture
-def counters(sites: Directory) -> Directory:
+
+@prepared_once("hq", "jfk")
+def counters(sites: Directory) -> None:
     """An updatable snapshot of numbers that add up: what comes twice would show."""
     hq, jfk = sites["hq"], sites["jfk"]
     run(
@@ -42,7 +50,6 @@ def counters(sites: Directory) -> Directory:
     column_groups(hq, "t", {"n": "additive"})
     snapshots.create(jfk, "t", master="hq", updatable=True)
     refresh(jfk, "t")
-    return sites
 
 
 class Crowd:
@@ -51,7 +58,7 @@ class Crowd:
     def __init__(self, sites: Directory) -> None:
         self.hq, self.jfk = sites["hq"], sites["jfk"]
         self.counted = 0
-        self._pool = ThreadPoolExecutor()
+        self._pool = ThreadPoolExecutor(32)
         self._asked: list[Future[object]] = []
 
     def count_up(self, site: Site) -> None:
@@ -61,9 +68,19 @@ class Crowd:
 
     def come(self) -> None:
         """Ask for everything; go on when it is done, or waits for what is done here."""
-        asked = [self._pool.submit(verb) for verb in self._verbs()]
-        wait(asked, timeout=SECONDS)
-        self._asked += asked
+        dropping: Future[object] = self._pool.submit(self._drop)
+        self._asked += [dropping, *map(self._pool.submit, self._verbs())]
+        # It is refused because of what is at work here.
+        dropping.result(timeout=200)
+        until = time.monotonic() + SECONDS
+        while self._going() > self._waiting() and time.monotonic() < until:
+            time.sleep(0.02)
+
+    def _going(self) -> int:
+        return sum(not one.done() for one in self._asked)
+
+    def _waiting(self) -> int:
+        return sum(int(str(rows(s, WAITING)[0][0])) for s in (self.hq, self.jfk))
 
     def end(self) -> None:
         """Wait for the last one; none of them may have failed."""
@@ -77,7 +94,6 @@ class Crowd:
         yield lambda: deferred.push(self.jfk)
         yield self._refresh
         yield self._purge
-        yield self._drop
 
     def _refresh(self) -> None:
         with suppress(RefreshRunning):

@@ -38,7 +38,7 @@ def test_killed_between_procedures(sites: Directory) -> None:
                 _double_first(connection)
                 deferred.call(connection, "add", [step], here=True)
             _double_first(connection)
-        status, said = end_push(start_push(sites, point))
+        status, said = end_push(start_push(sites, point), sites)
         assert status == -signal.SIGKILL, (point, said)
         deferred.push(jfk)
         assert rows(hq) == rows(jfk), point

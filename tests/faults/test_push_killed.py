@@ -7,6 +7,7 @@ import pytest
 import deferred
 from masters import at_once
 from sites import Directory, Site
+from tests.fix_worlds import prepared_once
 from tests.linked_table import as_refresh, link, parked, queued, rows, run
 from tests.pushing import end_push, start_push
 
@@ -25,8 +26,8 @@ ONE_BY_ONE = [
 ]
 
 
-@pytest.fixture
-def orders(sites: Directory) -> Directory:
+@prepared_once("hq", "jfk")
+def orders(sites: Directory) -> None:
     """Six transactions are queued, one of them in conflict, one depending on it."""
     link(sites)
     link(sites, "counts", "id int PRIMARY KEY, v int")
@@ -39,13 +40,12 @@ def orders(sites: Directory) -> Directory:
     as_refresh(sites["hq"], "UPDATE orders SET qty = 100 WHERE id = 2")
     for statement in ONE_BY_ONE:
         run(sites["jfk"], statement, "UPDATE counts SET v = v + 1")
-    return sites
 
 
 @pytest.mark.faults
 @pytest.mark.parametrize(("point", "nth"), POINTS)
 def test_killed_push_is_taken_up_again(orders: Directory, point: str, nth: int) -> None:
-    status, _ = end_push(start_push(orders, f"{point}:kill:{nth}"))
+    status, _ = end_push(start_push(orders, f"{point}:kill:{nth}"), orders)
     assert status == -signal.SIGKILL
     deferred.push(orders["jfk"])
     _assert_delivered_once(orders)
@@ -63,7 +63,7 @@ def test_killed_while_many_rows_are_written_at_once(
             f"INSERT INTO counts SELECT g, 0 FROM generate_series(1, {at_once.MANY}) g",
         )
     run(sites["jfk"], "UPDATE counts SET v = v + 1")
-    status, _ = end_push(start_push(sites, f"{point}:kill"))
+    status, _ = end_push(start_push(sites, f"{point}:kill"), sites)
     assert status == -signal.SIGKILL
     assert run(sites["hq"], "SELECT DISTINCT v FROM counts") == [(0,)]
     assert deferred.push(sites["jfk"]).transactions == 1
@@ -73,7 +73,7 @@ def test_killed_while_many_rows_are_written_at_once(
 @pytest.mark.faults
 def test_push_killed_again_and_again(orders: Directory) -> None:
     for point in EACH_TRANSACTION:
-        end_push(start_push(orders, f"{point}:kill"))
+        end_push(start_push(orders, f"{point}:kill"), orders)
     deferred.push(orders["jfk"])
     _assert_delivered_once(orders)
 
@@ -82,7 +82,7 @@ def test_push_killed_again_and_again(orders: Directory) -> None:
 def test_two_processes_push_at_once(orders: Directory) -> None:
     """One of them does the work; the other ends, or finds nothing to do."""
     both = [start_push(orders), start_push(orders)]
-    ended = [end_push(process) for process in both]
+    ended = [end_push(process, orders) for process in both]
     assert [status for status, _ in ended] == [0, 0], ended
     deferred.push(orders["jfk"])
     _assert_delivered_once(orders)

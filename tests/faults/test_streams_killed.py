@@ -7,6 +7,7 @@ import pytest
 
 import deferred
 from sites import Directory
+from tests.fix_worlds import prepared_once
 from tests.linked_table import as_refresh, link, parked, queued, rows, run, run_each
 from tests.pushing import end_push, start_push
 
@@ -24,8 +25,8 @@ STEPS = [
 ]
 
 
-@pytest.fixture
-def orders(sites: Directory) -> Directory:
+@prepared_once("hq", "jfk")
+def orders(sites: Directory) -> None:
     """Rows that are counted up by themselves, one of them in conflict."""
     link(sites)
     for site in sites.values():
@@ -41,7 +42,6 @@ def orders(sites: Directory) -> Directory:
         ),
     )
     as_refresh(sites["hq"], "UPDATE orders SET qty = 100 WHERE id = 6")
-    return sites
 
 
 @pytest.mark.faults
@@ -50,7 +50,7 @@ def test_killed_streams_are_taken_up_again(
     orders: Directory, calls: int, fault: str
 ) -> None:
     options: dict[str, Any] = {"parallelism": 2, "group_max_calls": calls}
-    status, said = end_push(start_push(orders, fault, **options))
+    status, said = end_push(start_push(orders, fault, **options), orders)
     assert status == -signal.SIGKILL, said
     deferred.push(orders["jfk"], **options)
     assert [row[2] for row in rows(orders["hq"])] == [3, 3, 3, 3, 3, 100, 3, 3]

@@ -40,4 +40,4 @@ def test_nothing_is_left_of_a_queue_that_was_dropped_full(sites: Directory) -> N
 
 def _waiting(site: Site) -> list[str]:
     with site.begin() as connection:
-        return backlog.waiting_destinations(connection)
+        return list(backlog.waiting_destinations(connection))

@@ -12,13 +12,14 @@ from deferred.queues import backlog
 from deferred.queues.backlog import Backlog
 from sites import Directory, Site, configured
 from sites.errors import SiteUnreachable
+from tests.fix_worlds import prepared_once
 from tests.linked_table import link, queued, rows, run
 
 LITTLE = timedelta(milliseconds=1)
 
 
-@pytest.fixture
-def orders(sites: Directory) -> Directory:
+@prepared_once("hq", "jfk")
+def orders(sites: Directory) -> None:
     """Two transactions of three calls are queued, one of them in two queues."""
     link(sites)
     link(sites, "notes", "id int PRIMARY KEY, note text")
@@ -28,7 +29,6 @@ def orders(sites: Directory) -> Directory:
         "INSERT INTO orders (id) VALUES (2)",
         "INSERT INTO notes VALUES (1, repeat('x', 1000))",
     )
-    return sites
 
 
 @pytest.fixture
@@ -45,7 +45,7 @@ def waits(site: Site) -> Backlog:
 
 def tried(site: Site) -> list[str]:
     with site.begin() as connection:
-        return backlog.waiting_destinations(connection)
+        return list(backlog.waiting_destinations(connection))
 
 
 def test_depth_size_and_age_of_a_queue_are_told(orders: Directory) -> None:

@@ -1,18 +1,23 @@
 """The life of a row, told from what all sites keep of it."""
 
 import json
+from collections.abc import Callable
 
 import pytest
 from typer.testing import CliRunner
 
 import deferred
+import groups
 from deferred import Event, History
 from deferred.errors import BadKey, NothingKnown
 from masters import rules
 from sites import Directory
+from sites.errors import SiteNotInitialised
 from snaptide.cli import app
+from tests.fix_db import MakeDatabase
 from tests.fix_worker import WriteSettings
-from tests.linked_table import as_refresh, link, run, run_each
+from tests.grouped import GROUP, found_group, push_all
+from tests.linked_table import ORDERS, as_refresh, link, run, run_each
 
 
 def told(history: History) -> list[tuple[str, str, str]]:
@@ -126,6 +131,43 @@ def test_what_a_procedure_changed_says_so(sites: Directory) -> None:
     assert (change.operation, change.procedure) == ("update", "more")
 
 
+def test_masters_without_snapshots_tell_of_conflicts(
+    make_sites: Callable[..., Directory],
+) -> None:
+    """Also one that takes changes and makes none; each has the row once."""
+    sites = make_sites("hq", "lax", "bos", "new")
+    hq, lax, bos = (sites[name] for name in ("hq", "lax", "bos"))
+    found_group(sites, "hq", "lax", "bos")
+    run(sites["new"], f"CREATE TABLE orders ({ORDERS})")
+    groups.add_master(
+        hq, GROUP, "new", target_type=groups.TargetType.PROTECTED_READ_ONLY
+    )
+    rules.set_column_group(hq, "orders", "qty", ["qty"])
+    rules.add_update_resolution(hq, "orders", "qty", "overwrite")
+    run(hq, "INSERT INTO orders (id, qty) VALUES (1, 1)")
+    push_all(sites)
+    run(hq, "UPDATE orders SET qty = 2")
+    run(lax, "UPDATE orders SET qty = 3")
+    for sender, to in ((lax, "hq"), (lax, "bos"), (lax, "new"), (hq, "bos")):
+        deferred.push(sender, to)
+    deferred.push(hq, "new")
+    history = deferred.history(sites.values(), "orders", ["1"])
+    assert [(one.site, one.kind) for one in history.events if one.conflict] == [
+        ("hq", "settled"),
+        ("bos", "parked"),
+        ("new", "parked"),
+    ]
+    assert [(one.site, (one.row or {})["qty"]) for one in history.now] == [
+        ("hq", "3"),
+        ("lax", "3"),
+        ("bos", "3"),
+        ("new", "3"),
+    ]
+    run(bos, "UPDATE orders SET qty = 4")
+    only = deferred.history(sites.values(), "orders", ["1"], master="bos")
+    assert [one.site for one in only.now if (one.row or {})["qty"] == "4"] == ["bos"]
+
+
 def test_what_it_cannot_tell_is_said(sites: Directory) -> None:
     link(sites)
     away = Directory(
@@ -157,4 +199,21 @@ def test_the_command_shows_it(sites: Directory, write_settings: WriteSettings) -
     assert "insert, waits for a push to hq" in shown
     assert "name: [n1]" in shown
     report = json.loads(ask("orders", "id=1", "--json"))
+    twice = ["--config", config, "history", "orders", "id=1", "id=2"]
+    assert CliRunner().invoke(app, twice).exit_code == 1
     assert [one["operation"] for one in report["events"]] == ["insert"]
+
+
+def test_a_site_that_takes_no_part_hides_nothing(
+    sites: Directory, make_database: MakeDatabase
+) -> None:
+    link(sites)
+    run(sites["jfk"], "INSERT INTO orders (id) VALUES (7)")
+    bare = make_database()
+    told = Directory({**{n: s.url for n, s in sites.items()}, "bare": bare})
+    history = deferred.history(told.values(), "orders", ["7"])
+    assert history.away == ()
+    assert [event.site for event in history.events] == ["jfk"]
+    with pytest.raises(SiteNotInitialised, match=str(told["bare"].url.database)):
+        deferred.list_destinations(told["bare"])
+    told.close()

@@ -2,7 +2,7 @@
 
 import logging
 import signal
-import time
+import threading
 from collections.abc import Iterator
 
 import pytest
@@ -11,14 +11,16 @@ import deferred
 from deferred.parked import notification
 from deferred.parked.notification import Hook, UnresolvedConflict
 from sites import Directory, Site
+from tests.fix_worker import eventually
+from tests.fix_worlds import prepared_once
 from tests.linked_table import as_refresh, link, run
 from tests.pushing import end_push, start_push
 
 Told = list[UnresolvedConflict]
 
 
-@pytest.fixture
-def orders(sites: Directory) -> Directory:
+@prepared_once("hq", "jfk")
+def orders(sites: Directory) -> None:
     """Two rows of one transaction of jfk are in conflict, one row of another is not."""
     link(sites)
     for site in sites.values():
@@ -29,7 +31,6 @@ def orders(sites: Directory) -> Directory:
     run(sites["hq"], "UPDATE orders SET qty = 7 WHERE id < 3")
     run(sites["jfk"], "UPDATE orders SET qty = id WHERE id < 3")
     run(sites["jfk"], "UPDATE orders SET qty = 3 WHERE id = 3")
-    return sites
 
 
 @pytest.fixture(autouse=True)
@@ -95,14 +96,19 @@ def test_hook_that_hangs_stops_no_push(
     orders: Directory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(notification, "SECONDS", 0.2)
-    told = listen(lambda _: time.sleep(2))
-    assert deferred.push(orders["jfk"]).transactions == 2
-    assert len(told) == 1
-    assert waiting(orders["hq"]) == [(1, False)]
+    over = threading.Event()
+    told = listen(lambda _: over.wait())
+    try:
+        assert deferred.push(orders["jfk"]).transactions == 2
+        assert waiting(orders["hq"]) == [(1, False)]
+        eventually(lambda: told, what="the hook to be called")
+        assert len(told) == 1
+    finally:
+        over.set()
 
 
 def test_what_a_crash_left_out_is_told_by_the_next_push(orders: Directory) -> None:
-    status, _ = end_push(start_push(orders, "push.before_mark:kill"))
+    status, _ = end_push(start_push(orders, "push.before_mark:kill"), orders)
     assert status == -signal.SIGKILL
     told = listen()
     deferred.push(orders["jfk"])

@@ -16,7 +16,9 @@ from deferred.batches.procedure_call import ProcedureCall
 from deferred.errors import NoDestination
 from deferred.procedures import routines
 from deferred.pushing import carry
+from groups import Path
 from sites import Directory, Site
+from tests.fix_worlds import prepared_once
 from tests.grouped import GROUP, found_group, push_all
 from tests.linked_table import as_refresh, link, parked, queued, rows, run
 
@@ -26,15 +28,14 @@ AS 'UPDATE public.orders SET qty = qty + step'
 """
 
 
-@pytest.fixture
-def orders(sites: Directory) -> Directory:
+@prepared_once("hq", "jfk")
+def orders(sites: Directory) -> None:
     """Two orders at both sites, and a procedure that hq allows."""
     link(sites)
     for site in sites.values():
         as_refresh(site, "INSERT INTO orders VALUES (1, 'n1', 10), (2, 'n2', 20)")
         run(site, RAISE)
     deferred.allow_procedure(sites["hq"], "raise_all")
-    return sites
 
 
 @pytest.fixture(autouse=True)
@@ -308,6 +309,32 @@ def test_calls_go_only_where_changes_go(make_sites: Callable[..., Directory]) ->
     with sites["a"].begin() as connection:
         with pytest.raises(NoDestination, match="destinations are: b"):
             deferred.call(connection, "raise_all", [1], destinations=["b", "c"])
+        deferred.call(connection, "raise_all", [1], here=True)
+    push_all(sites)
+    assert [quantities(site) for site in sites.values()] == [[1]] * 3
+    assert [parked(site) for site in sites.values()] == [[]] * 3
+
+
+def test_calls_go_no_way_that_is_for_others_changes(
+    make_sites: Callable[..., Directory],
+) -> None:
+    """To c the first master sends what b changes; its own comes there from b."""
+    sites = make_sites("a", "b", "c")
+    found_group(sites, "a", "b", "c")
+    ways = ["a a b", "a b c", "b b a", "b a c", "c c a", "c a b"]
+    paths = [
+        Path(source=source, local=local, target=target)
+        for source, local, target in map(str.split, ways)
+    ]
+    groups.set_paths(sites["a"], GROUP, lambda names: paths)
+    for site in sites.values():
+        run(site, RAISE)
+        deferred.allow_procedure(site, "raise_all")
+    run(sites["a"], "INSERT INTO orders (id, qty) VALUES (1, 0)")
+    push_all(sites)
+    with sites["a"].begin() as connection:
+        with pytest.raises(NoDestination, match="destinations are: b"):
+            deferred.call(connection, "raise_all", [1], destinations=["c"])
         deferred.call(connection, "raise_all", [1], here=True)
     push_all(sites)
     assert [quantities(site) for site in sites.values()] == [[1]] * 3

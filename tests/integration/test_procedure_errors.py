@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from sqlalchemy import Connection, text
@@ -20,6 +21,7 @@ from deferred.errors import (
 from deferred.procedures import perform, routines
 from masters import rules
 from sites import Directory, Site
+from tests.fix_worlds import prepared_once
 from tests.linked_table import as_refresh, link, parked, queued, rows, run
 
 DIVIDE = """
@@ -28,16 +30,20 @@ AS 'UPDATE public.orders SET qty = qty / by'
 """
 
 
-@pytest.fixture
-def orders(sites: Directory, monkeypatch: pytest.MonkeyPatch) -> Directory:
-    """Two orders at both sites, and a function that hq allows; no routines."""
+@pytest.fixture(autouse=True)
+def no_routines(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let no test find the routines that another one registered."""
     monkeypatch.setattr(routines.REGISTRY, "_registered", {})
+
+
+@prepared_once("hq", "jfk")
+def orders(sites: Directory) -> None:
+    """Two orders at both sites, and a function that hq allows."""
     link(sites)
     for site in sites.values():
         as_refresh(site, "INSERT INTO orders VALUES (1, 'n1', 10), (2, 'n2', 20)")
         run(site, DIVIDE)
     deferred.allow_procedure(sites["hq"], "divide")
-    return sites
 
 
 def call(site: Site, name: str, *args: object, first: str = "") -> None:
@@ -369,6 +375,17 @@ def test_a_call_goes_somewhere(orders: Directory) -> None:
     assert deferred.push(jfk).transactions == 0
     with orders["hq"].begin() as connection, pytest.raises(NoDestination):
         deferred.call(connection, "divide", [1])
+
+
+@pytest.mark.parametrize(
+    "given", [{"args": "12"}, {"args": {"by": 2}}, {"args": [2], "destinations": "hq"}]
+)
+def test_a_single_value_is_no_list(orders: Directory, given: dict[str, Any]) -> None:
+    """It would be taken for the list of its letters."""
+    jfk = orders["jfk"]
+    with pytest.raises(TypeError, match="takes a list"), jfk.begin() as connection:
+        deferred.call(connection, "divide", **given)
+    assert queued(jfk) == 0
 
 
 def test_what_cannot_call_is_refused(orders: Directory) -> None:

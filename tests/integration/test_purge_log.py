@@ -9,7 +9,7 @@ import pytest
 from psycopg import sql
 
 import masters
-from masters import registration, snapshot_log
+from masters import log_catalog, registration
 from sites import Directory, Site, position, ring
 from sites.names import QualifiedName
 from sites.triggers import SLOT_SHIFT
@@ -193,7 +193,7 @@ def _lock_slots(session: psycopg.Connection[tuple[object, ...]]) -> None:
 
 def _register(site: Site, site_id: uuid.UUID) -> None:
     with site.begin() as connection:
-        log = snapshot_log.get_log(connection, QualifiedName("public", "orders"))
+        log = log_catalog.get_log(connection, QualifiedName("public", "orders"))
         registration.register(
             connection,
             site_id=site_id,
@@ -222,8 +222,8 @@ def _position(site: Site) -> str:
 
 def _reaches(site: Site, since: str) -> bool:
     with site.begin() as connection:
-        log = snapshot_log.get_log(connection, QualifiedName("public", "orders"))
-        return snapshot_log.reaches_back_to(connection, log, since)
+        log = log_catalog.get_log(connection, QualifiedName("public", "orders"))
+        return log_catalog.reaches_back_to(connection, log, since)
 
 
 def _logged(site: Site) -> int:

@@ -8,6 +8,7 @@ import deferred
 from deferred.errors import PositionMismatch, QueueNotEmpty
 from deferred.queues import covered, define, queue
 from sites import Directory, Site
+from tests.fix_worlds import prepared_once
 from tests.linked_table import as_refresh, link, queued, run
 
 NOW = timedelta(0)
@@ -15,8 +16,8 @@ LONG = timedelta(days=1000)
 COUNT = 'SELECT count(*) FROM snaptide."def$_orders"'
 
 
-@pytest.fixture
-def jfk(sites: Directory) -> Site:
+@prepared_once("hq", "jfk")
+def sites(sites: Directory) -> None:
     """A site with two delivered transactions, one of two calls on one row."""
     link(sites)
     run(sites["jfk"], "INSERT INTO orders (id) VALUES (1), (2)")
@@ -26,7 +27,6 @@ def jfk(sites: Directory) -> Site:
         "UPDATE orders SET qty = 2 WHERE id = 1",
     )
     deferred.push(sites["jfk"])
-    return sites["jfk"]
 
 
 def cover(site: Site, batch: int, order: int) -> None:

@@ -10,6 +10,7 @@ from deferred.errors import PushInterrupted
 from masters import at_once
 from sites import Directory
 from tests.fix_moments import Moments
+from tests.fix_worlds import prepared_once
 from tests.linked_table import link, rows, run
 
 #: So many are written at once.
@@ -23,14 +24,13 @@ CHANGES = {
 }
 
 
-@pytest.fixture
-def linked(sites: Directory) -> Directory:
+@prepared_once("hq", "jfk")
+def linked(sites: Directory) -> None:
     """Rows at both sites, and no unique value but the key."""
     link(sites, "items", "id int PRIMARY KEY, qty int, note text")
     series = f"SELECT g, 0, 'note' FROM generate_series(1, {MANY}) g"
     run(sites["jfk"], f"INSERT INTO items {series}")
     deferred.push(sites["jfk"])
-    return sites
 
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=list(CHANGES))

@@ -42,7 +42,7 @@ def test_a_slow_destination_keeps_no_other_waiting(masters: Directory) -> None:
     user.execute("LOCK TABLE snaptide.push_marker IN ACCESS EXCLUSIVE MODE")
 
     def release() -> None:
-        ended.wait(60)
+        ended.wait(90)
         user.commit()
 
     released = threading.Thread(target=release)

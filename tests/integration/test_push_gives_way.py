@@ -14,6 +14,8 @@ from deferred.errors import PushInterrupted
 from sites import Directory, Site
 from tests.linked_table import link, rows, run
 
+push = importlib.import_module("deferred.pushing.push")
+
 WAITING = "SELECT FROM pg_locks WHERE NOT granted AND pid <> pg_backend_pid()"
 
 
@@ -35,6 +37,12 @@ def user_at(site: Site) -> Iterator[psycopg.Connection]:
         yield connection
 
 
+@pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A push comes again for longer than a user takes on any machine."""
+    monkeypatch.setattr(push, "PAUSES", (0.1,) * 900)
+
+
 @contextmanager
 def pushing(sites: Directory) -> Iterator[Future[deferred.PushReport]]:
     """A push that runs beside the block, and waits for a row already."""
@@ -45,6 +53,7 @@ def pushing(sites: Directory) -> Iterator[Future[deferred.PushReport]]:
         yield future
 
 
+@pytest.mark.usefixtures("patient")
 def test_a_user_is_not_the_one_who_gives_way(linked: Directory) -> None:
     with user_at(linked["hq"]) as user:
         user.execute("UPDATE orders SET name = 'mine' WHERE id = 5")
@@ -60,23 +69,20 @@ def test_a_user_is_not_the_one_who_gives_way(linked: Directory) -> None:
     ]
 
 
+@pytest.mark.usefixtures("patient")
 def test_others_do_not_wait_for_a_user_through_a_push(linked: Directory) -> None:
     with user_at(linked["hq"]) as user, user_at(linked["hq"]) as other:
         user.execute("UPDATE orders SET name = 'mine' WHERE id = 5")
         with pushing(linked) as pushed:
-            other.execute("SET lock_timeout = '3s'")
+            other.execute("SET lock_timeout = '60s'")
             other.execute("UPDATE orders SET name = 'other' WHERE id = 1")
             other.commit()
             user.rollback()
     assert pushed.result().transactions == 1
 
 
-def test_a_push_ends_when_a_user_keeps_a_row(
-    linked: Directory, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(
-        importlib.import_module("deferred.pushing.push"), "PAUSES", (0.1,)
-    )
+@pytest.mark.usefixtures("impatient")
+def test_a_push_ends_when_a_user_keeps_a_row(linked: Directory) -> None:
     with user_at(linked["hq"]) as user:
         user.execute("UPDATE orders SET name = 'mine' WHERE id = 5")
         with pytest.raises(PushInterrupted) as caught:

@@ -24,5 +24,26 @@ def test_the_next_push_marks_what_a_dead_one_delivered(
     assert queued(sites["jfk"]) == 0
 
 
+def test_also_where_the_last_of_them_is_gone(
+    sites: Directory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    link(sites)
+    for number in (1, 2):
+        run(sites["jfk"], f"INSERT INTO orders VALUES ({number}, '{number}', 1)")
+    with monkeypatch.context() as context:
+        context.setattr(batch, "note_delivered", _die)
+        with pytest.raises(KeyboardInterrupt):
+            deferred.push(sites["jfk"])
+    run(
+        sites["jfk"],
+        "DELETE FROM snaptide.delivery"
+        " WHERE order_no = (SELECT max(order_no) FROM snaptide.delivery)",
+    )
+    run(sites["jfk"], "INSERT INTO orders VALUES (3, '3', 1)")
+    deferred.push(sites["jfk"])
+    left = "SELECT FROM snaptide.delivery WHERE delivered_at IS NULL"
+    assert run(sites["jfk"], left) == []
+
+
 def _die(*_arguments: object) -> None:
     raise KeyboardInterrupt

@@ -15,6 +15,8 @@ from deferred.errors import PositionMismatch
 from deferred.pushing.delivery import deliver
 from deferred.pushing.origin import Origin
 from sites import Directory, identity
+from tests.fix_worker import eventually
+from tests.fix_worlds import prepared_once
 from tests.linked_table import (
     application,
     as_refresh,
@@ -26,13 +28,12 @@ from tests.linked_table import (
 )
 
 
-@pytest.fixture
-def orders(sites: Directory) -> Directory:
+@prepared_once("hq", "jfk")
+def orders(sites: Directory) -> None:
     """Two orders at both sites; nothing is queued."""
     link(sites)
     for site in sites.values():
         as_refresh(site, "INSERT INTO orders VALUES (1, 'a', 0), (2, 'b', 0)")
-    return sites
 
 
 def test_push_empties_the_queue_and_a_second_does_nothing(orders: Directory) -> None:
@@ -260,7 +261,6 @@ def _wait_until_blocked(orders: Directory) -> None:
         "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
         " AND wait_event_type = 'Lock'"
     )
-    for _ in range(1000):
-        if run(orders["hq"], waiting_lock, "SELECT pg_sleep(0.01)", waiting_lock)[0][0]:
-            return
-    raise AssertionError("the first pusher never came to the row")
+    eventually(
+        lambda: run(orders["hq"], waiting_lock)[0][0], what="a pusher to be waiting"
+    )

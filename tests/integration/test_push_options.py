@@ -1,6 +1,5 @@
 """The arguments of Oracle's DBMS_DEFER_SYS.EXECUTE, each as the manual says it."""
 
-import threading
 import time
 from datetime import timedelta
 from types import SimpleNamespace
@@ -11,16 +10,18 @@ import pytest
 import deferred
 from deferred.batches import cut
 from deferred.errors import NoSuchError, RetryFailed
+from deferred.pushing.push import POLL
 from sites import Directory
 from tests.fix_moments import Moments
+from tests.fix_worlds import prepared_once
 from tests.linked_table import application, as_refresh, link, parked, queued, rows, run
 
 ONE_BY_ONE = 1
 CHANGE = "UPDATE orders SET qty = 7 WHERE id = {}"
 
 
-@pytest.fixture
-def orders(sites: Directory) -> Directory:
+@prepared_once("hq", "jfk")
+def orders(sites: Directory) -> None:
     """Five orders at both sites; nothing is queued."""
     link(sites)
     for site in sites.values():
@@ -28,7 +29,6 @@ def orders(sites: Directory) -> Directory:
             site,
             "INSERT INTO orders SELECT g, 'n' || g, 0 FROM generate_series(1, 5) g",
         )
-    return sites
 
 
 def test_a14_12_transaction_count_delivers_the_first_two_in_commit_order(
@@ -130,14 +130,21 @@ def test_execution_seconds_ends_between_two_transactions(
     assert queued(orders["jfk"]) == 2
 
 
-def test_delay_seconds_waits_for_work(orders: Directory) -> None:
-    timer = threading.Timer(0.3, run, [orders["jfk"], *_updates(3)])
-    timer.start()
-    begun = time.monotonic()
-    report = deferred.push(orders["jfk"], delay_seconds=300, transaction_count=1)
-    timer.join()
+def test_delay_seconds_waits_for_work(
+    orders: Directory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It finds nothing; a user writes while it sleeps; it looks again."""
+    slept: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        run(orders["jfk"], *_updates(3))
+
+    clock = SimpleNamespace(monotonic=time.monotonic, sleep=sleep)
+    monkeypatch.setattr("deferred.pushing.push.time", clock)
+    report = deferred.push(orders["jfk"], delay_seconds=3600, transaction_count=1)
     assert report.transactions == 1
-    assert 0.2 < time.monotonic() - begun < 250
+    assert slept == [POLL]
     assert _changed(orders) == [3]
 
 
@@ -258,7 +265,7 @@ def test_progress_of_a_large_transaction_is_told_while_it_is_written(
 ) -> None:
     """Each statement writes some rows at a time, and all of them in the end."""
     monkeypatch.setattr("deferred.pushing.run.MANY", 10)
-    monkeypatch.setattr("sites.write.SLICE", 2)
+    monkeypatch.setattr("sites.counted.SLICE", 2)
     told: list[tuple[int, int | None, str]] = []
     run(
         orders["jfk"],
@@ -277,7 +284,7 @@ def test_progress_of_a_large_transaction_is_told_while_it_is_written(
 def test_a_trigger_for_statements_sees_one_whoever_watches(
     orders: Directory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sites.write.SLICE", 2)
+    monkeypatch.setattr("sites.counted.SLICE", 2)
     run(
         orders["hq"],
         "CREATE TABLE seen (n bigint)",

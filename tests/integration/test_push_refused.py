@@ -10,18 +10,18 @@ import deferred
 from deferred.errors import DestinationDisabled, NoSuchDestination, PushInterrupted
 from sites import Directory, Site, SnaptideError
 from sites.errors import SiteChanged, SiteUnreachable, UnknownSite
+from tests.fix_worlds import prepared_once
 from tests.linked_table import link, parked, queued, rows, run
 
 SECRET = "n0t-the-pa55w0rd"
 
 
-@pytest.fixture
-def orders(sites: Directory) -> Directory:
+@prepared_once("hq", "jfk")
+def orders(sites: Directory) -> None:
     """Two transactions are queued."""
     link(sites)
     run(sites["jfk"], "INSERT INTO orders (id) VALUES (1)")
     run(sites["jfk"], "INSERT INTO orders (id) VALUES (2)")
-    return sites
 
 
 def test_unreachable_destination_leaves_the_queue(orders: Directory) -> None:
@@ -164,6 +164,7 @@ def test_missing_right_at_the_master_leaves_the_batch(orders: Directory) -> None
     assert queued(orders["jfk"]) == 2
 
 
+@pytest.mark.usefixtures("impatient")
 def test_lock_timeout_at_the_master_leaves_the_batch(orders: Directory) -> None:
     run(
         orders["hq"],

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
+import logging
 from datetime import datetime
 from typing import Any
 
 import pytest
+from celery import Celery
 from sqlalchemy import text
 
 from deferred import schedules
 from deferred.interval import BadInterval
 from deferred.schedules import BadSchedule, NoSuchSchedule
-from sites import Directory, Site
+from sites import Site
 from sites.errors import SiteUnreachable
-
-
-@pytest.fixture
-def jfk(sites: Directory) -> Site:
-    return sites["jfk"]
+from snaptide import beat
 
 
 def run(site: Site, statement: str) -> None:
@@ -30,8 +28,8 @@ def ask(site: Site, query: str) -> Any:
         return connection.scalar(text(query))
 
 
-def test_a_schedule_in_seconds_is_due_at_once(jfk: Site) -> None:
-    made = schedules.schedule(jfk, "push", "hq", every="10s", transaction_count=5)
+def test_a_schedule_by_interval_is_due_at_once(jfk: Site) -> None:
+    made = schedules.schedule(jfk, "push", "hq", every="10m", transaction_count=5)
     assert made.options == {"transaction_count": 5}
     with jfk.begin() as connection:
         assert [s.subject for s in schedules.claim(connection)] == ["hq"]
@@ -58,7 +56,7 @@ def test_a_second_schedule_replaces_the_first(jfk: Site) -> None:
 
 
 def test_two_beats_do_not_claim_the_same(jfk: Site) -> None:
-    schedules.schedule(jfk, "push", "hq", every="10s")
+    schedules.schedule(jfk, "push", "hq", every="10m")
     with jfk.begin() as first, jfk.begin() as second:
         assert len(schedules.claim(first)) == 1
         # Passed by at once, not waited for.
@@ -68,7 +66,7 @@ def test_two_beats_do_not_claim_the_same(jfk: Site) -> None:
 
 
 def test_a_claim_that_is_rolled_back_stays_due(jfk: Site) -> None:
-    schedules.schedule(jfk, "push", "hq", every="10s")
+    schedules.schedule(jfk, "push", "hq", every="10m")
     with jfk.connect() as connection:
         assert schedules.claim(connection)
         connection.rollback()
@@ -77,7 +75,7 @@ def test_a_claim_that_is_rolled_back_stays_due(jfk: Site) -> None:
 
 
 def test_a_paused_schedule_is_not_due(jfk: Site) -> None:
-    schedules.schedule(jfk, "push", "hq", every="10s")
+    schedules.schedule(jfk, "push", "hq", every="10m")
     schedules.enable_schedule(jfk, "push", "hq", enabled=False)
     with jfk.begin() as connection:
         assert schedules.claim(connection) == []
@@ -103,6 +101,20 @@ def test_what_was_missed_in_a_pause_is_not_made_up_for(jfk: Site) -> None:
         ("refresh", "*", {}),
         ("push", "hq", {"methods": "c"}),
         ("purge", "*", {"method": "c"}),
+        ("push", "hq", {"transaction_count": "many"}),
+        ("push", "hq", {"transaction_count": True}),
+        ("push", "hq", {"transaction_count": -1}),
+        ("push", "hq", {"execution_seconds": "1"}),
+        ("push", "hq", {"stop_on_error": "no"}),
+        ("push", "hq", {"error_action": "pray"}),
+        ("push", "hq", {"one_by_one": "orders"}),
+        ("push", "hq", {"one_by_one": [1]}),
+        # A text is true in Python: rows would have gone by the thousand.
+        ("refresh", "g", {"allow_mass_delete": "no"}),
+        ("refresh", "g", {"push_deferred_rpc": 0}),
+        ("refresh", "g", {"method": False}),
+        ("purge", "*", {"record_days": -1}),
+        ("purge", "*", {"record_days": "all"}),
     ],
 )
 def test_what_could_never_run_is_refused(
@@ -110,6 +122,20 @@ def test_what_could_never_run_is_refused(
 ) -> None:
     with pytest.raises(BadSchedule):
         schedules.schedule(jfk, kind, subject, every="1h", **options)
+
+
+def test_options_of_every_kind_may_be_scheduled(jfk: Site) -> None:
+    given = {
+        "stop_on_error": False,
+        "transaction_count": 5,
+        "execution_seconds": 1.5,
+        "delay_seconds": 1,
+        "error_action": "skip_row",
+        "one_by_one": ["orders"],
+    }
+    assert schedules.schedule(jfk, "push", "hq", every="1h", **given).options == given
+    purge = schedules.schedule(jfk, "purge", every="1d", record_days=0.5)
+    assert purge.options == {"record_days": 0.5}
 
 
 def test_an_interval_that_means_nothing_is_refused(jfk: Site) -> None:
@@ -140,7 +166,7 @@ def test_nonsense_written_by_hand_is_said_and_left_alone(jfk: Site) -> None:
 
 
 def test_the_outcome_is_noted(jfk: Site) -> None:
-    schedules.schedule(jfk, "push", "hq", every="10s")
+    schedules.schedule(jfk, "push", "hq", every="10m")
     with (
         pytest.raises(SiteUnreachable),
         schedules.outcome(jfk, "push", "hq"),
@@ -150,3 +176,14 @@ def test_the_outcome_is_noted(jfk: Site) -> None:
     with schedules.outcome(jfk, "push", "hq"):
         pass
     assert schedules.list_schedules(jfk)[0].last_error is None
+
+
+def test_a_look_that_fails_for_whatever_reason_says_so(
+    jfk: Site, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Beat looks again and again, and nobody waits for what comes of it."""
+    monkeypatch.setattr(schedules, "claim", lambda _: 1 // 0)
+    look = beat.Look(Celery(), jfk)
+    with caplog.at_level(logging.WARNING):
+        look.look()
+    assert "Schedules of jfk: integer division" in caplog.text

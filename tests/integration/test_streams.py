@@ -19,6 +19,7 @@ from deferred.pushing.dependence import last_shared
 from masters import rules
 from sites import Directory, Site, faults
 from tests.fix_moments import Moments
+from tests.fix_worlds import prepared_once
 from tests.linked_table import (
     application,
     as_refresh,
@@ -51,8 +52,8 @@ class Meeting:
             self._barrier.wait(SECONDS)
 
 
-@pytest.fixture
-def orders(sites: Directory) -> Directory:
+@prepared_once("hq", "jfk")
+def orders(sites: Directory) -> None:
     """Six orders at both sites."""
     link(sites)
     for site in sites.values():
@@ -60,7 +61,6 @@ def orders(sites: Directory) -> Directory:
             site,
             "INSERT INTO orders SELECT g, 'n' || g, 0 FROM generate_series(1, 6) g",
         )
-    return sites
 
 
 def counting(*ids: int) -> list[str]:

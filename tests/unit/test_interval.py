@@ -42,9 +42,13 @@ def test_durations(text: str, seconds: float) -> None:
         "61 * * * *",
         "@daily",
         "1e3s",
+        "\u0663s",
+        "36526d",
+        "99999999999d",
+        "0 0 30 2 *",
     ],
 )
-def test_neither_duration_nor_cron(text: str) -> None:
+def test_neither_duration_nor_cron_or_never(text: str) -> None:
     with pytest.raises(BadInterval):
         check_interval(text)
 

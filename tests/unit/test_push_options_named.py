@@ -7,7 +7,7 @@ import typer.main
 
 from deferred.options import Options
 from snaptide.cli import app
-from snaptide.settings import PushSettings
+from snaptide.sections import PushSettings
 
 NAMES = {one.name for one in fields(Options)}
 

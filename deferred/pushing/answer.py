@@ -1,0 +1,189 @@
+"""What a destination answers: a transaction is applied whole, or why it is not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from sqlalchemy import Connection
+from sqlalchemy.exc import DBAPIError
+
+from deferred import sqlstate
+from deferred.batches import footprint
+from deferred.batches.footprint import Relation
+from deferred.errors import (
+    GroupQuiet,
+    ProcedureFailed,
+    ProcedureNotAllowed,
+    UnresolvedConflict,
+    WaitsForError,
+)
+from deferred.parked import error_queue, quiet, skipped
+from deferred.procedures.steps import Steps, apply
+from deferred.pushing.origin import Origin
+from masters import table_rules
+from masters.apply import Outcome
+from masters.errors import InvalidNetChange
+from sites import QualifiedName
+from sites.errors import NoFreeValue, RowCountMismatch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failed:
+    """Why a transaction was not applied, as the error queue will tell it."""
+
+    #: conflict, error, dependant or quiet
+    reason: str
+    code: str
+    message: str
+    #: call number -> what no rule settled
+    conflicts: Mapping[int, str] = field(default_factory=dict)
+    #: error transactions that have to be settled first
+    waits_for: tuple[int, ...] = ()
+
+    @property
+    def may_follow(self) -> bool:
+        """Whether a parked transaction before it can be the reason."""
+        return self.reason == "conflict" or self.code in sqlstate.FOREIGN_KEY_VIOLATIONS
+
+
+def answered(
+    connection: Connection, origin: Origin, steps: Steps, *, sure: bool = True
+) -> Outcome | Failed:
+    """Apply one whole, or say why not; of one that failed nothing is written.
+
+    Parameters:
+        sure: it has certainly not come before; else no rule may settle a conflict.
+    """
+    there = quiet.in_the_way(connection, origin.id)
+    relation = footprint.NOTHING
+    if there.parked:
+        relation = _dependence(connection, origin, steps)
+    waits_for = relation.error_ids
+    if held := quiet.of_tables(connection, tables_of(steps)) if there.quiet else []:
+        return Failed(
+            reason=quiet.REASON,
+            code=GroupQuiet.code,
+            message=" ".join(map(quiet.told, held)),
+            waits_for=waits_for,
+        )
+    if relation.certain:
+        return Failed(
+            reason="dependant",
+            code=WaitsForError.code,
+            message=_waits(waits_for),
+            waits_for=waits_for,
+        )
+    answer = _applied(connection, steps, resolving=sure and not waits_for)
+    if isinstance(answer, Failed) and waits_for and answer.may_follow:
+        return replace(
+            answer,
+            reason="dependant",
+            code=WaitsForError.code,
+            message=f"{_waits(waits_for)} {answer.message}",
+            waits_for=waits_for,
+        )
+    return answer
+
+
+def skip_rows(
+    connection: Connection, origin: Origin, steps: Steps, failed: Failed
+) -> tuple[Steps, int, Failed]:
+    """Apply a transaction without its rows in conflict (Ingres: SkipRow).
+
+    Returns:
+        What is left to be parked, how many conflicts were resolved in the rest, and
+        why it was not applied. Where the rest cannot be applied either, all is left.
+    """
+    found = dict(failed.conflicts)
+    while failed.reason == "conflict" and failed.conflicts and not steps.calls:
+        rest, aside = skipped.divided(connection, steps, list(found))
+        if not rest.changed:
+            break
+        answer = answered(connection, origin, rest)
+        if isinstance(answer, Outcome):
+            return aside, answer.resolved, replace(failed, conflicts=found)
+        failed = answer
+        found |= answer.conflicts
+    skipped.together(connection, steps)
+    return steps, 0, replace(failed, conflicts=found)
+
+
+def tables_of(steps: Steps) -> list[QualifiedName]:
+    return [staged.table.qualified for staged in steps.changed]
+
+
+def _applied(
+    connection: Connection, steps: Steps, *, resolving: bool
+) -> Outcome | Failed:
+    try:
+        outcome = apply(connection, steps, resolving=resolving)
+    except DBAPIError as error:
+        if not sqlstate.caused_by_data(error):
+            raise
+        return _failure(error)
+    except (RowCountMismatch, InvalidNetChange, NoFreeValue) as error:
+        return Failed(reason="error", code=error.code, message=error.message)
+    except (ProcedureFailed, ProcedureNotAllowed) as error:
+        return Failed(
+            reason="error",
+            code=error.code,
+            message=error.message,
+            conflicts={error.call_no: error.message},
+        )
+    if not outcome.unresolved:
+        return outcome
+    return Failed(
+        reason="conflict",
+        code=UnresolvedConflict.code,
+        message=_summary(outcome),
+        conflicts=outcome.unresolved,
+    )
+
+
+def _dependence(connection: Connection, origin: Origin, steps: Steps) -> Relation:
+    """Parked transactions that this one may depend on, and whether it surely does.
+
+    Asked where some are parked.
+
+    It does when it starts from what a parked call would have made, or deletes
+    a row that a parked call refers to; otherwise the master's rows decide. Where
+    old values are not sent, nobody knows what it starts from.
+
+    What a procedure looks at and makes is not known at all. So one that calls some
+    waits for all that are parked; and a parked one that calls some may be the reason
+    for whatever a later one meets.
+    """
+    unknown = error_queue.with_procedures(connection, origin.id)
+    if steps.calls:
+        everything = error_queue.numbers(connection, origin.id)
+        return Relation(error_ids=everything, certain=True)
+    found = footprint.relations(connection, origin.id, steps.changed, steps.rows)
+    relation = found.get(steps.number, footprint.NOTHING).besides(unknown)
+    if relation.error_ids and not _all_sent(connection, steps):
+        return replace(relation, certain=True)
+    return relation
+
+
+def _all_sent(connection: Connection, steps: Steps) -> bool:
+    tables = [staged.table.qualified for staged in steps.changed]
+    return all(table_rules.load(connection, t).comparison.all_sent for t in tables)
+
+
+def _failure(error: DBAPIError) -> Failed:
+    state = sqlstate.of(error)
+    return Failed(
+        reason="conflict" if state == sqlstate.UNIQUE_VIOLATION else "error",
+        code=state,
+        message=sqlstate.message(error),
+    )
+
+
+def _summary(outcome: Outcome) -> str:
+    reasons = list(dict.fromkeys(outcome.unresolved.values()))
+    rest = f" (and {len(reasons) - 1} more)" if len(reasons) > 1 else ""
+    return f"{len(outcome.unresolved)} row(s) in conflict: {reasons[0]}{rest}"
+
+
+def _waits(waits_for: tuple[int, ...]) -> str:
+    return f"Depends on error transaction {', '.join(map(str, waits_for))}."
