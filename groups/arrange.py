@@ -34,35 +34,39 @@ def arrange(connection: Connection, here: str, group: Group) -> None:
     groups.store(connection, group)
     former_sender.admit(connection, group.name, group.names)
     if before is not None:
-        for gone in set(before.tables) - set(group.tables):
-            _release(connection, gone)
-    routes = group.routes(here)
-    unchecked = group.master(here).target_type is TargetType.UNPROTECTED_READ_ONLY
+        _release(connection, *sorted(set(before.tables) - set(group.tables)))
+    tables = [describe(connection, name) for name in group.tables]
     for name in group.tables:
-        table = describe(connection, name)
         roles.open_to(connection, name, roles.MASTER)
-        group_queue.arrange(
-            connection, group.name, table, carried(table), routes, group.error_action
-        )
+    group_queue.arrange(
+        connection,
+        group.name,
+        [(table, carried(table)) for table in tables],
+        group.routes(here),
+        group.error_action,
+    )
+    unchecked = group.master(here).target_type is TargetType.UNPROTECTED_READ_ONLY
+    for table in tables:
         guard.install(connection, group, here, table)
-        set_unchecked(connection, name, unchecked=unchecked)
-        group_schema.set_version(connection, name, group.id, group.schema_version)
-    joining = [one.name for one in group.masters if not one.joined]
-    define.hold_back(connection, group.name, joining)
+        set_unchecked(connection, table.qualified, unchecked=unchecked)
+        group_schema.set_version(
+            connection, table.qualified, group.id, group.schema_version
+        )
+    define.hold_back(connection, group.name, group.joining)
 
 
 def leave(connection: Connection, group: Group) -> None:
     """Forget a group; its tables stay, and are queued no more."""
-    for table in group.tables:
-        _release(connection, table)
+    _release(connection, *group.tables)
     define.hold_back(connection, group.name, [])
     forget(connection, group.name)
     quiet.end(connection, group.id)
     groups.forget(connection, group.name)
 
 
-def _release(connection: Connection, table: QualifiedName) -> None:
-    group_queue.remove(connection, table)
-    guard.remove(connection, table)
-    set_unchecked(connection, table, unchecked=False)
-    group_schema.forget(connection, table)
+def _release(connection: Connection, *tables: QualifiedName) -> None:
+    group_queue.remove(connection, *tables)
+    for table in tables:
+        guard.remove(connection, table)
+        set_unchecked(connection, table, unchecked=False)
+        group_schema.forget(connection, table)

@@ -9,7 +9,7 @@ from sqlalchemy import Connection, select
 
 from deferred.parked import error_queue
 from deferred.queues import group_queue
-from deferred.queues.queue import undelivered_calls
+from deferred.queues.queue import undelivered_calls, undelivered_procedures
 from groups import group as groups
 from groups import shape
 from groups.arrange import arrange, leave
@@ -115,21 +115,31 @@ def refuse_busy(
         GroupBusy: says what waits, and where.
     """
     for master, connection in connections.items():
-        for table in tables:
-            for way in group_queue.found(connection, table):
-                if of not in (None, master, way.destination):
-                    continue
-                if way.destination == besides:
-                    continue
-                waiting = undelivered_calls(connection, way)
-                if waiting:
-                    raise GroupBusy(
-                        f"{waiting} calls of {table} wait at {master} for"
-                        f" {way.destination}.",
-                        master=master,
-                        destination=way.destination,
-                        calls=waiting,
-                    )
+        for (what, to), waiting in waiting_calls(connection, tables).items():
+            if of in (None, master, to) and to != besides:
+                raise GroupBusy(
+                    f"{waiting} calls of {what} wait at {master} for {to}.",
+                    master=master,
+                    destination=to,
+                    calls=waiting,
+                )
+
+
+def waiting_calls(
+    connection: Connection, tables: Sequence[QualifiedName]
+) -> dict[tuple[str, str], int]:
+    """How many calls wait at a master, by what they are of and whom they go to.
+
+    Procedures that are called may change any table there, and so count too.
+    """
+    ways = [way for table in tables for way in group_queue.found(connection, table)]
+    found = {
+        (str(way.target), way.destination): undelivered_calls(connection, way)
+        for way in ways
+    }
+    for to in sorted({way.destination for way in ways}):
+        found["procedures", to] = undelivered_procedures(connection, to)
+    return {place: count for place, count in found.items() if count}
 
 
 def refuse_parked(

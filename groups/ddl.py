@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from psycopg import sql
 from psycopg.errors import Error, LockNotAvailable
 from sqlalchemy import Connection
 
@@ -9,7 +10,7 @@ from deferred.queues import group_queue
 from groups import shape
 from groups.additive import only_adds_columns
 from groups.change import Connections, change, compared
-from groups.errors import CannotPrepare, DdlRefused, NotQuiesced
+from groups.errors import CannotPrepare, DdlRefused, MasterJoins, NotQuiesced
 from groups.everywhere import can_prepare
 from groups.group import Group, Status, changed
 from sites import Site
@@ -36,6 +37,7 @@ def execute_ddl(home: Site, name: str, statements: str) -> Group:
 
     Raises:
         NoSuchGroup, NotDefinitionSite, SiteUnreachable.
+        MasterJoins: rows are copied to a new master, or were when that was cut off.
         NotQuiesced: the group is open to users, and the statements do more.
         TooWide: the group is open to users, and rows of the table fill a page.
         CannotPrepare: a server allows no prepared transactions, without which
@@ -46,6 +48,7 @@ def execute_ddl(home: Site, name: str, statements: str) -> Group:
     additive = only_adds_columns(statements)
 
     def with_ddl(group: Group, connections: Connections) -> Group:
+        _refuse_joining(group)
         _refuse_open(group, additive=additive)
         _refuse_unprepared(connections)
         for master, connection in connections.items():
@@ -53,14 +56,24 @@ def execute_ddl(home: Site, name: str, statements: str) -> Group:
                 _run(connection, master, statements)
                 _extend(connection, group)
             else:
-                for table in group.tables:
-                    group_queue.remove(connection, table)
+                group_queue.remove(connection, *group.tables)
                 _run(connection, master, statements)
         for table in group.tables:
             shape.refuse_different(compared(group, connections), table, home.name)
         return changed(group, schema_version=group.schema_version + 1)
 
     return change(home, name, with_ddl)
+
+
+def _refuse_joining(group: Group) -> None:
+    if group.joining:
+        joining = sorted(group.joining)
+        raise MasterJoins(
+            f"{', '.join(joining)} is joining group {group.name}: its rows come as the"
+            " tables are now.",
+            group=group.name,
+            joining=joining,
+        )
 
 
 def _refuse_open(group: Group, *, additive: bool) -> None:
@@ -88,9 +101,14 @@ def _extend(connection: Connection, group: Group) -> None:
 
 
 def _run(connection: Connection, master: str, statements: str) -> None:
+    """Run them where PostgreSQL refuses to end a transaction: not all have done it."""
+    driver = raw(connection)
+    block = sql.SQL("BEGIN EXECUTE {}; END").format(sql.Literal(statements))
     try:
         with users_search_path(connection):
-            raw(connection).execute(statements.encode())
+            driver.execute(
+                sql.SQL("DO {}").format(sql.Literal(block.as_string(driver)))
+            )
     except LockNotAvailable:
         raise  # to be tried again
     except Error as error:

@@ -167,8 +167,10 @@ def add_master(
                 shape.refuse_other_rows(compared(group, connections), table)
         return after
 
-    if master in _names(home, name):
-        raise MasterExists(f"{master} is a master of {name} already.", master=master)
+    before = administered(home, name)
+    if master in before.names:
+        stands = "a master of" if before.master(master).joined else "joining"
+        raise MasterExists(f"{master} is {stands} {name} already.", master=master)
     return change(home, name, with_master, joining=[master])
 
 
@@ -194,8 +196,9 @@ def remove_master(home: Site, name: str, master: str, *, force: bool = False) ->
 
     def without_master(group: Group, connections: Connections) -> Group:
         lock_writers(connections, group.tables)
-        if not force:
-            sends_on = any(p.local == master != p.source for p in group.paths)
+        sends_on = any(p.local == master != p.source for p in group.paths)
+        # Nobody misses what waits for one that has never got any.
+        if not force and (sends_on or group.master(master).joined):
             of = None if sends_on else master
             refuse_busy(connections, group.tables, of)
             refuse_parked(connections, group.tables, of)

@@ -26,7 +26,8 @@ def set_paths(home: Site, name: str, shape: Shape) -> Group:
 
     Raises:
         NoSuchGroup, NotDefinitionSite.
-        BadPaths: one is missing, doubled, or part of a circle; with a picture of it.
+        BadPaths: one is missing, doubled, or part of a circle, with a picture of it;
+            or one leads on from a master that is joining.
         GroupBusy: says what is on its way, or waits in an error queue.
     """
 
@@ -34,7 +35,7 @@ def set_paths(home: Site, name: str, shape: Shape) -> Group:
         chosen = tuple(
             path for path in shape(group.names) if path.source not in group.read_only
         )
-        paths.check(group.names, chosen, group.read_only)
+        paths.check(group.names, chosen, group.read_only, group.joining)
         lock_writers(connections, group.tables)
         refuse_busy(connections, group.tables)
         refuse_parked(connections, group.tables)

@@ -58,7 +58,10 @@ class MasterExists(GroupError):
     """That site is a master of the group already."""
 
     code = "SNP-507"
-    hint = "List the masters with: snaptide group show SITE GROUP"
+    hint = (
+        "List the masters with: snaptide group show SITE GROUP. One whose join was cut "
+        "off goes on with: snaptide group add-master SITE GROUP MASTER --copy"
+    )
 
 
 class BadPaths(GroupError):
@@ -155,3 +158,13 @@ class StillMaster(GroupError):
 
     code = "SNP-522"
     hint = "Take it out with: snaptide group remove-master SITE GROUP MASTER"
+
+
+class MasterJoins(GroupError):
+    """The tables of a group are being copied to a new master."""
+
+    code = "SNP-523"
+    hint = (
+        "Wait for snaptide group add-master; if it was cut off, say it again, or take "
+        "the new master out: snaptide group remove-master SITE GROUP MASTER"
+    )

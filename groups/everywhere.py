@@ -79,7 +79,7 @@ def at_all(
         decision: what the commit at home decides.
 
     Raises:
-        SiteUnreachable, SiteChanged: one of them cannot take part.
+        SiteUnreachable, SiteNotInitialised, SiteChanged: one of them cannot take part.
         OtherSchema: they cannot read what the others write.
     """
     with ExitStack() as stack:
@@ -141,6 +141,8 @@ def _decide(
 
 
 def _refuse_other_schema(connections: Mapping[str, Connection]) -> None:
+    for connection in connections.values():
+        identity.read(connection)
     asked = sa.text("SELECT version_num FROM snaptide.alembic_version")
     versions = {name: str(c.scalar(asked)) for name, c in connections.items()}
     if len(set(versions.values())) > 1:

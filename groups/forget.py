@@ -61,7 +61,7 @@ def forget_master(home: Site, name: str, master: str) -> Group:
         faults.point("group_forget.after_change")
     for one in group.names:
         with home.peer(one).begin() as connection:
-            redirect.leave(connection, master)
+            redirect.forget_destination(connection, master)
     return group
 
 

@@ -81,6 +81,11 @@ class Group:
         full = TargetType.FULL_PEER
         return frozenset(m.name for m in self.masters if m.target_type is not full)
 
+    @property
+    def joining(self) -> frozenset[str]:
+        """The masters to which the rows of the others are copied."""
+        return frozenset(m.name for m in self.masters if not m.joined)
+
     def master(self, name: str) -> Master:
         """One of its masters.
 
@@ -225,7 +230,7 @@ def with_master(group: Group, new: Master, via: str | None) -> Group:
 
     Raises:
         NoSuchMaster: `via` is none.
-        BadPaths: `via` is read-only.
+        BadPaths: `via` is read-only, or joining itself.
     """
     if via is not None:
         group.master(via)
@@ -233,7 +238,7 @@ def with_master(group: Group, new: Master, via: str | None) -> Group:
     ways = paths.joined(
         group.paths, group.names, new.name, via, read_only=after.read_only
     )
-    paths.check(after.names, ways, after.read_only)
+    paths.check(after.names, ways, after.read_only, after.joining)
     return replace(after, paths=ways)
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from groups.group import Status, TargetType
-from sites import names, triggers
+from sites import guards, names, triggers
 from sites.names import QualifiedName
 from sites.table import Table
 
@@ -15,55 +16,35 @@ if TYPE_CHECKING:
 
     from groups.group import Group
 
-_CHANGES = ("INSERT", "UPDATE", "DELETE", "TRUNCATE")
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refusal:
+    """What is refused, with what is said of it, and whom it does not concern."""
+
+    message: str
+    hint: str
+    open_to: sql.Composable
+    events: tuple[str, ...] = ("INSERT", "UPDATE", "DELETE", "TRUNCATE")
+    #: it ends by itself: what a push brings is to wait
+    passes: bool = False
 
 
 def install(connection: Connection, group: Group, here: str, table: Table) -> None:
     """Refuse at a master what its users, or pushes, may not do now."""
-    target_type = group.master(here).target_type
-    if group.status is not Status.NORMAL:
-        since = group.status_since.strftime("%Y-%m-%d %H:%M:%S %Z")
-        _refuse(
-            connection,
-            table,
-            _CHANGES,
-            f"Replication group {group.name} is {group.status}: {group.status_by} has"
-            f" suspended it, on {since}",
-            f"It can be changed again after: snaptide group resume"
-            f" {group.definition_site} {group.name}",
-            triggers.NOTHING
-            if group.status is Status.QUIESCED and group.master(here).joined
-            else triggers.brought_by_masters(group.name),
-        )
-    elif not group.master(here).joined:
-        _refuse(
-            connection,
-            table,
-            _CHANGES,
-            f"{here} is joining group {group.name}: its rows are not there yet",
-            "Wait for snaptide group add-master; cut off, it has to be said again.",
-            triggers.brought_by_masters(group.name),
-        )
-    elif target_type is TargetType.PROTECTED_READ_ONLY:
-        _refuse(
-            connection,
-            table,
-            _CHANGES,
-            f"{table.qualified} is read-only at this master of group {group.name}",
-            "Change the rows at a full peer of the group.",
-            triggers.brought_by_masters(group.name),
-        )
-    elif target_type is TargetType.FULL_PEER:
-        _refuse(
-            connection,
-            table,
-            ("TRUNCATE",),
-            "A table of a replication group cannot be truncated",
-            "Delete the rows: a TRUNCATE could not be sent to the other masters.",
-            triggers.OURS,
-        )
-    else:
+    refusal = _refusal(group, here, table.qualified)
+    if refusal is None:
         remove(connection, table.qualified)
+        return
+    guards.install(
+        connection,
+        table,
+        _function(table.qualified),
+        events=refusal.events,
+        message=refusal.message,
+        hint=refusal.hint,
+        open_to=refusal.open_to,
+        passes=refusal.passes,
+    )
 
 
 def remove(connection: Connection, table: QualifiedName) -> None:
@@ -71,23 +52,40 @@ def remove(connection: Connection, table: QualifiedName) -> None:
     triggers.remove(connection, _function(table))
 
 
-def _refuse(
-    connection: Connection,
-    table: Table,
-    events: tuple[str, ...],
-    message: str,
-    hint: str,
-    open_to: sql.Composable,
-) -> None:
-    triggers.install_guard(
-        connection,
-        table,
-        _function(table.qualified),
-        events=events,
-        message=message,
-        hint=hint,
-        open_to=open_to,
-    )
+def _refusal(group: Group, here: str, table: QualifiedName) -> Refusal | None:
+    master, masters = group.master(here), guards.brought_by_masters(group.name)
+    if group.status is not Status.NORMAL:
+        since = group.status_since.strftime("%Y-%m-%d %H:%M:%S %Z")
+        quiesced = group.status is Status.QUIESCED and master.joined
+        return Refusal(
+            message=f"Replication group {group.name} is {group.status}:"
+            f" {group.status_by} has suspended it, on {since}",
+            hint="It can be changed again after: snaptide group resume"
+            f" {group.definition_site} {group.name}",
+            open_to=guards.NOTHING if quiesced else masters,
+            passes=True,
+        )
+    if not master.joined:
+        return Refusal(
+            message=f"{here} is joining group {group.name}: its rows are not there yet",
+            hint="Wait for snaptide group add-master; cut off, it has to be said"
+            " again.",
+            open_to=masters,
+        )
+    if master.target_type is TargetType.PROTECTED_READ_ONLY:
+        return Refusal(
+            message=f"{table} is read-only at this master of group {group.name}",
+            hint="Change the rows at a full peer of the group.",
+            open_to=masters,
+        )
+    if master.target_type is TargetType.FULL_PEER:
+        return Refusal(
+            message="A table of a replication group cannot be truncated",
+            hint="Delete the rows: a TRUNCATE could not be sent to the other masters.",
+            open_to=guards.OURS,
+            events=("TRUNCATE",),
+        )
+    return None
 
 
 def _function(table: QualifiedName) -> str:

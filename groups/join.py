@@ -9,14 +9,13 @@ to the new master, and its users are refused, before they are all there.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 
 import sqlalchemy as sa
 from sqlalchemy import Connection, select
 
-from deferred.pushing.push import destinations
 from groups import copying, shape
 from groups import group as groups
 from groups.change import (
@@ -25,13 +24,14 @@ from groups.change import (
     change,
     lock_writers,
     refuse_busy,
+    refuse_parked,
 )
 from groups.define import forget_former, refuse_other_group, remove_master
-from groups.errors import GroupBusy, MasterExists, NotEmpty
+from groups.errors import CannotReplicate, GroupBusy, MasterExists, NotEmpty
 from groups.everywhere import exclusively
-from groups.group import Group, Master, changed
-from groups.pushes import push_round
-from sites import QualifiedName, Site, faults, identity
+from groups.group import Group, Master, TargetType, changed
+from groups.pushes import push_round, ways_between
+from sites import QualifiedName, Site, faults, identity, locks
 from sites.activity import Progress
 from sites.table import describe
 
@@ -72,9 +72,12 @@ def join_master(
 
     Raises:
         NoSuchGroup, NotDefinitionSite, NoSuchMaster, MasterExists, UnknownTable.
-        BadPaths: `via` is read-only.
-        NotEmpty, TablesDiffer, CannotReplicate: and nothing was changed.
-        GroupBusy: users are quicker than the pushes; nothing was changed.
+        BadPaths: `via` is read-only, or joining itself.
+        NotEmpty, TablesDiffer, CannotReplicate: and nothing was changed. The last one
+            also where `source` has other rows than the group, or not all yet.
+        GroupBusy: users are quicker than the pushes, or an error queue has changes of
+            the group, which a retry would not bring to the new master; nothing was
+            changed.
         GroupChanging: somebody else lets it join.
         LoadFailed: its tables do not take the rows.
     """
@@ -82,7 +85,7 @@ def join_master(
     id_ = administered(home, name).id
     with exclusively(home, uuid.uuid5(id_, master)), ExitStack() as stack:
         before = administered(home, name)
-        before.master(model.name)
+        _refuse_as_model(before.master(model.name))
         if master in before.names:
             _take_back(home, before, master, model.name)
         view = _begun(home, model, name, master, via, stack)
@@ -93,6 +96,20 @@ def join_master(
         faults.point("group_join.after_copy")
         change(home, name, lambda group, _: _opened(group, master))
     return JoinReport(group=name, master=master, copied_from=model.name, rows=rows)
+
+
+def _refuse_as_model(model: Master) -> None:
+    """Make sure that a master has all rows of the group, and none but them.
+
+    Raises:
+        CannotReplicate: it has others, or not all of them yet.
+    """
+    if model.joined and model.target_type is not TargetType.UNPROTECTED_READ_ONLY:
+        return
+    why = "may have other rows" if model.joined else "is joining: its rows come"
+    raise CannotReplicate(
+        f"{model.name} {why}. Copy from another master.", master=model.name
+    )
 
 
 def _take_back(home: Site, group: Group, master: str, model: str) -> None:
@@ -140,26 +157,35 @@ def _begun(
         for table in group.tables:
             _refuse_rows(there, table, master)
         refuse_busy(connections, group.tables)
-        views.append(stack.enter_context(_one_moment(model)))
+        refuse_parked(connections, group.tables)
+        views.append(stack.enter_context(_one_moment(model, group.tables)))
         return after
 
     for attempt in range(ATTEMPTS):
         try:
             change(home, name, with_master, joining=[master])
-        except GroupBusy:
-            if attempt == ATTEMPTS - 1:
+        except GroupBusy as busy:
+            # What is parked is moved by no push.
+            if attempt == ATTEMPTS - 1 or "destination" not in busy.facts:
                 raise
-            _push(home, administered(home, name))
+            masters = administered(home, name).names
+            push_round(home, ways_between(home, masters))
         else:
             return views[-1]
     raise AssertionError("unreachable")
 
 
 @contextmanager
-def _one_moment(model: Site) -> Iterator[Connection]:
-    """A session that sees a master as it is now, whatever comes."""
+def _one_moment(model: Site, tables: Sequence[QualifiedName]) -> Iterator[Connection]:
+    """A session that sees a master as it is now, whatever comes.
+
+    Tables that are written anew, as by a change of a type, would look empty to it: it
+    keeps such DDL away from all of them, also from those that are copied last.
+    """
     with model.connect() as plain:
         view = plain.execution_options(isolation_level="REPEATABLE READ")
+        locks.briefly(view)
+        locks.against_ddl(view, *tables)
         identity.confirm(view, model.name)
         yield view
 
@@ -173,18 +199,6 @@ def _opened(group: Group, master: str) -> Group:
             replace(one, joined=True) if one.name == master else one
             for one in group.masters
         ),
-    )
-
-
-def _push(home: Site, group: Group) -> None:
-    push_round(
-        home,
-        [
-            (name, to)
-            for name in group.names
-            for to in destinations(home.peer(name))
-            if to in group.names
-        ],
     )
 
 

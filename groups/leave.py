@@ -15,8 +15,8 @@ from groups.arrange import leave
 from groups.change import lock_writers
 from groups.errors import CannotReplicate, StillMaster
 from groups.group import Group
-from groups.unfinished import finish
-from sites import Site, identity
+from groups.unfinished import finish, undo_prepared
+from sites import Site, identity, locks
 from sites.errors import SiteUnreachable
 
 
@@ -41,7 +41,8 @@ def leave_group(site: Site, name: str, *, force: bool = False) -> LeaveReport:
 
     Parameters:
         site: the one that leaves; no other is changed.
-        force: also where the master definition site cannot be asked.
+        force: also where the master definition site cannot be asked. What a command
+            there has left prepared here is undone then.
 
     Raises:
         NoSuchGroup: it does not know the group.
@@ -55,12 +56,14 @@ def leave_group(site: Site, name: str, *, force: bool = False) -> LeaveReport:
         identity.confirm(connection, site.name)
         group = groups.get(connection, site.name, name)
     _refuse_member(site, group, force=force)
-    with site.begin() as connection:
-        identity.confirm(connection, site.name)
-        group = groups.get(connection, site.name, name)
-        lock_writers({site.name: connection}, group.tables)
-        given_up = _undelivered(connection, group)
-        leave(connection, group)
+    for attempt in locks.patiently():
+        with attempt, site.begin() as connection:
+            locks.briefly(connection)
+            identity.confirm(connection, site.name)
+            group = groups.get(connection, site.name, name)
+            lock_writers({site.name: connection}, group.tables)
+            given_up = _undelivered(connection, group)
+            leave(connection, group)
     return LeaveReport(group=name, master=site.name, given_up=given_up)
 
 
@@ -77,6 +80,7 @@ def _refuse_member(site: Site, group: Group, *, force: bool) -> None:
     except SiteUnreachable:
         if not force:
             raise
+        undo_prepared(site, group.id)
         return
     if known is not None and site.name in known.names:
         raise StillMaster(

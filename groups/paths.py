@@ -114,12 +114,17 @@ def without(paths: Sequence[Path], gone: str) -> tuple[Path, ...]:
 
 
 def check(
-    masters: Sequence[str], paths: Iterable[Path], read_only: Collection[str] = ()
+    masters: Sequence[str],
+    paths: Iterable[Path],
+    read_only: Collection[str] = (),
+    joining: Collection[str] = (),
 ) -> None:
     """Make sure that every change reaches every master once.
 
     Parameters:
         read_only: masters at which no changes begin, and that send nothing on.
+        joining: masters whose rows are still copied. What waits for one of them is
+            dropped when that starts over: nobody else may wait for it there.
 
     Raises:
         BadPaths: one is missing, doubled, or part of a circle; says which.
@@ -131,6 +136,8 @@ def check(
             raise BadPaths(f"{', '.join(sorted(unknown))}: no master of the group.")
         if path.local in read_only:
             raise BadPaths(f"{path.local} is read-only, and sends nothing on.")
+        if path.local in joining and path.source != path.local:
+            raise BadPaths(f"{path.local} is joining, and sends nothing on yet.")
         by_source[path.source].append(path)
     for source, mine in by_source.items():
         if source in read_only:

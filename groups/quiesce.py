@@ -8,14 +8,13 @@ from datetime import UTC, datetime
 from sqlalchemy import func, select
 
 import deferred
-from deferred.queues import group_queue
-from deferred.queues.queue import undelivered_calls
 from groups.change import (
     Connections,
     administered,
     change,
     lock_writers,
     refuse_busy,
+    waiting_calls,
 )
 from groups.errors import CannotDrain
 from groups.group import Group, Status, changed
@@ -126,10 +125,4 @@ def _drain(home: Site, name: str) -> int:
 def _waiting(home: Site, master: str, group: Group) -> list[str]:
     """The destinations that a master has calls of the group for."""
     with home.peer(master).begin() as connection:
-        ways = [
-            way
-            for table in group.tables
-            for way in group_queue.found(connection, table)
-            if undelivered_calls(connection, way)
-        ]
-    return sorted({way.destination for way in ways})
+        return sorted({to for _, to in waiting_calls(connection, group.tables)})

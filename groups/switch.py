@@ -20,11 +20,11 @@ from deferred.errors import BothDestinations, PushRunning
 from deferred.parked import error_queue
 from deferred.pushing.push import destinations
 from deferred.queues import covered
-from groups.level import push, push_everywhere
+from groups.pushes import push, push_everywhere
 from groups.switch_commit import commit
 from groups.switch_given import Switch, look
 from masters import registration
-from masters.snapshot_log import find_log
+from masters.log_catalog import find_log
 from sites import Site, faults, identity, position
 from sites.errors import SiteUnreachable, SnaptideError
 from snapshots import former, refresh_group
@@ -152,11 +152,14 @@ def _level(given: Switch) -> str | None:
     Returns:
         Why that cannot be; None if it is so.
     """
+    before = given.group.master
     if given.group.position is None:
         return "it was never loaded"
+    if before not in given.replicated.names:
+        return f"{before} is no master of group {given.replicated.name} any more"
     try:
-        with given.site.peer(given.group.master).connect() as connection:
-            identity.confirm(connection, given.group.master)
+        with given.site.peer(before).connect() as connection:
+            identity.confirm(connection, before)
         push_everywhere(given.site, given.replicated.names)
         refresh(given.site, given.group.name)
         _bring_rest(given)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from deferred.batches import former_sender
 from deferred.queues import queue
 from deferred.queues.queue import Queue
 from groups import group as groups
@@ -83,7 +84,10 @@ def look(site: Site, what: str, to: str) -> Switch:
 
 
 def _replicated(new: Site, group: RefreshGroup, members: Sequence[Snapshot]) -> Group:
-    """The replication group of the tables, with both masters in it."""
+    """The replication group of the tables, with both masters in it.
+
+    It may have forgotten the former one.
+    """
     tables = sorted({one.master for one in members})
     with new.connect() as connection:
         identity.confirm(connection, new.name)
@@ -91,12 +95,16 @@ def _replicated(new: Site, group: RefreshGroup, members: Sequence[Snapshot]) -> 
         names = set(of.values())
         name = names.pop() if len(names) == 1 else None
         found = None if name is None else groups.find(connection, name)
+        known = found is not None and (
+            group.master in found.names
+            or former_sender.forgotten_by(connection, [found.name], group.master)
+        )
     if found is None:
         told = ", ".join(f"{table} ({of[table] or 'none'})" for table in tables)
         raise CannotSwitch(
             f"The tables are not of one replication group at {new.name}: {told}."
         )
-    if group.master not in found.names:
+    if not known:
         raise CannotSwitch(
             f"{group.master} is no master of group {found.name}.", group=found.name
         )

@@ -54,6 +54,18 @@ def finish(site: Site) -> None:
             end_prepared(site.peer(home), [site.name], group)
 
 
+def undo_prepared(site: Site, group: UUID) -> None:
+    """Undo what is prepared at a site that leaves a group, whatever was decided.
+
+    For when nobody can be asked: it would keep its locks for ever.
+    """
+    with site.connect() as connection:
+        for gid, branch in prepared(connection).items():
+            if branch.group == group:
+                connection.rollback()
+                connection.rollback_prepared(gid, recover=True)
+
+
 def _decided(branch: Branch, master: str, known: Group | None) -> bool:
     """Whether the definition site has committed what a branch belongs to.
 

@@ -22,6 +22,7 @@ from sqlalchemy.dialects.postgresql import insert
 
 from masters.catalog import registered_snapshot
 from sites.names import QualifiedName
+from sites.prepared import planned_once
 from sites.types import PgSnapshot
 
 _at = registered_snapshot.c
@@ -97,15 +98,12 @@ def registered(
     connection: Connection, site_id: uuid.UUID, snapshots: Sequence[str]
 ) -> set[str]:
     """Which of these snapshots the master knows and keeps its log for."""
-    return set(
-        connection.scalars(
-            select(_at.snapshot).where(
-                _at.site_id == site_id,
-                _at.snapshot.in_(snapshots),
-                _at.position.is_not(None),
-            )
-        )
+    known = select(_at.snapshot).where(
+        _at.site_id == site_id,
+        _at.snapshot.in_(snapshots),
+        _at.position.is_not(None),
     )
+    return set(connection.scalars(planned_once(known)))
 
 
 def silent(

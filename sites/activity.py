@@ -26,6 +26,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from sites.catalog import activity
 from sites.errors import SnaptideError
+from sites.prepared import planned_once
 from sites.site import Site
 
 #: Seconds between two writes.
@@ -120,9 +121,11 @@ class _Reporter:
         self._connection = connection.execution_options(isolation_level="AUTOCOMMIT")
         sweep(connection)
         self._id = connection.execute(
-            insert(activity)
-            .values(kind=kind, subject=subject, pid=func.pg_backend_pid())
-            .returning(activity.c.id)
+            planned_once(
+                insert(activity)
+                .values(kind=kind, subject=subject, pid=func.pg_backend_pid())
+                .returning(activity.c.id)
+            )
         ).scalar_one()
 
     def end(self) -> None:
@@ -160,4 +163,4 @@ def running() -> ColumnElement[bool]:
 
 def sweep(connection: Connection) -> None:
     """Remove the rows of work that died; writes `activity`."""
-    connection.execute(delete(activity).where(~running()))
+    connection.execute(planned_once(delete(activity).where(~running())))

@@ -26,6 +26,7 @@ from sites.errors import (
     SiteNotInitialised,
     UnsupportedDatabase,
 )
+from sites.prepared import planned_once
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +54,7 @@ def read(connection: Connection) -> Identity:
     Raises:
         SiteNotInitialised: there is no schema `snaptide`, or no row in it.
     """
-    return _of(_one(connection, select(*_RECORDED)))
+    return _of(_one(connection, _RECORDED_ALONE))
 
 
 def record(connection: Connection, name: str) -> None:
@@ -82,7 +83,7 @@ def renew(connection: Connection, name: str) -> Identity:
 
 def differences(connection: Connection) -> dict[str, tuple[int, int]]:
     """What of the recorded identity no longer holds: name -> (recorded, now)."""
-    return _differences(_one(connection, _recorded_and_now()))
+    return _differences(_one(connection, _RECORDED_AND_NOW))
 
 
 def confirm(connection: Connection, name: str) -> Identity:
@@ -94,7 +95,7 @@ def confirm(connection: Connection, name: str) -> Identity:
         SiteChanged: the database was restored, cloned or promoted since, or
             the URL leads to another site.
     """
-    row = _one(connection, _recorded_and_now())
+    row = _one(connection, _RECORDED_AND_NOW)
     if not row.may_apply:
         raise NotAMember(
             f"The user of site {name} is no member of the role snaptide_apply.",
@@ -128,11 +129,15 @@ _MAY_APPLY = (
 )
 
 
-def _recorded_and_now() -> Select[Any]:
-    now: list[ColumnElement[Any]] = [
-        literal_column(sql).label(f"{name}_now") for name, sql in _NOW.items()
-    ]
-    return select(*_RECORDED, *now, literal_column(_MAY_APPLY).label("may_apply"))
+_RECORDED_ALONE = planned_once(select(*_RECORDED))
+
+_RECORDED_AND_NOW = planned_once(
+    select(
+        *_RECORDED,
+        *(literal_column(sql).label(f"{name}_now") for name, sql in _NOW.items()),
+        literal_column(_MAY_APPLY).label("may_apply"),
+    )
+)
 
 
 def _one(connection: Connection, query: Select[Any]) -> Row[Any]:
@@ -143,7 +148,10 @@ def _one(connection: Connection, query: Select[Any]) -> Row[Any]:
             raise
         row = None
     if row is None:
-        raise SiteNotInitialised
+        raise SiteNotInitialised(
+            f"Database {connection.engine.url.database} has no schema snaptide yet, or "
+            "an older one."
+        )
     return row
 
 

@@ -54,6 +54,23 @@ def against_writers(connection: Connection, table: QualifiedName) -> None:
     )
 
 
+def against_ddl(connection: Connection, *tables: QualifiedName) -> None:
+    """Keep tables as they are until the commit; users read and write their rows.
+
+    Takes no database snapshot: called first, the moment that the transaction sees comes
+    after. To an older one a table that is emptied, or written anew as by a change of a
+    type, looks empty.
+
+    Raises:
+        psycopg.errors.UndefinedTable: one of them is gone.
+    """
+    if tables:
+        names = sql.SQL(", ").join(map(identifier, dict.fromkeys(tables)))
+        raw(connection).execute(
+            sql.SQL("LOCK TABLE {} IN ACCESS SHARE MODE").format(names)
+        )
+
+
 def patiently() -> Retrying:
     """Try again when a table was locked by somebody all the while."""
     return Retrying(

@@ -13,14 +13,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum
+from functools import cache
 
-from sqlalchemy import Connection, func, select
-from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy import Connection, bindparam, func, select
+from sqlalchemy.dialects.postgresql import Insert, insert
 
 from sites import faults
 from sites.catalog import peer
 from sites.errors import SiteReplaced, SiteRestored
 from sites.identity import Identity
+from sites.prepared import planned_once
+from sites.site import each_by_itself
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,12 +135,13 @@ def compare(site: Connection, master: Connection, me: Identity, them: Identity) 
 
     Both connections must be outside a transaction, and are left so.
     """
-    pair = _read(site, master, me, them)
-    if pair.remembers_the_same:
-        return pair
-    # Perhaps read while another contact was between the two.
-    with _alone(site, them):
-        return _read(site, master, me, them)
+    with each_by_itself(site, master):
+        pair = _read(site, master, me, them)
+        if pair.remembers_the_same:
+            return pair
+        # Perhaps read while another contact was between the two.
+        with _alone(site, them):
+            return _read(site, master, me, them)
 
 
 def meet(site: Connection, master: Connection, me: Identity, them: Identity) -> Pair:
@@ -149,44 +153,45 @@ def meet(site: Connection, master: Connection, me: Identity, them: Identity) -> 
     Raises:
         SiteRestored, SiteReplaced: one of the two does not remember.
     """
-    with _alone(site, them):
+    with each_by_itself(site, master), _alone(site, them):
         pair = _read(site, master, me, them)
         pair.confirm()
         number = 1 + max(pair.at_site.contact_no, pair.at_master.contact_no)
         token = uuid.uuid4()
         # Whoever dies in between leaves the master with the old or the new token,
         # and the site with both: nothing has moved yet.
-        with site.begin():
-            _promise(site, them, token, pair)
+        _promise(site, them, token, pair)
         faults.point("peers.after_promise")
-        with master.begin():
-            _remember(
-                master, me, "site", pair.at_master, contact_no=number, token=token
-            )
+        _remember(master, me, "site", pair.at_master, contact_no=number, token=token)
         faults.point("peers.after_master")
-        with site.begin():
-            _remember(
-                site,
-                them,
-                "master",
-                pair.at_site,
-                contact_no=number,
-                token=token,
-                next_token=None,
-            )
+        _remember(
+            site,
+            them,
+            "master",
+            pair.at_site,
+            contact_no=number,
+            token=token,
+            next_token=None,
+        )
     return pair
 
 
 def recall(connection: Connection, other: uuid.UUID, role: str) -> Memory:
     """What a site remembers of another, which is its `master` or a `site` of it."""
     row = connection.execute(
-        select(*(peer.c[name] for name in Memory.__slots__)).where(
-            peer.c.site_id == other, peer.c.role == role
-        )
+        _RECALLED, {"other": other, "its_role": role}
     ).one_or_none()
     if row is None:
         return Memory()
     return Memory(**{**row._mapping, "former": tuple(row.former)})
+
+
+_RECALLED = planned_once(
+    select(*(peer.c[name] for name in Memory.__slots__)).where(
+        peer.c.site_id == bindparam("other", type_=peer.c.site_id.type),
+        peer.c.role == bindparam("its_role", type_=peer.c.role.type),
+    )
+)
 
 
 def forget(connection: Connection) -> None:
@@ -195,11 +200,12 @@ def forget(connection: Connection) -> None:
 
 
 def _read(site: Connection, master: Connection, me: Identity, them: Identity) -> Pair:
-    with site.begin():
-        at_site = recall(site, them.site_id, "master")
-    with master.begin():
-        at_master = recall(master, me.site_id, "site")
-    return Pair(site=me, master=them, at_site=at_site, at_master=at_master)
+    return Pair(
+        site=me,
+        master=them,
+        at_site=recall(site, them.site_id, "master"),
+        at_master=recall(master, me.site_id, "site"),
+    )
 
 
 def _promise(
@@ -212,18 +218,9 @@ def _promise(
         # contact, of which the promise was all that the site knew.
         last = pair.at_master
         noted |= {"token": last.token, "contact_no": last.contact_no}
-    statement = insert(peer).values(
-        site_id=master.site_id,
-        role="master",
-        name=master.name,
-        incarnation=master.incarnation,
-        **noted,
-    )
-    connection.execute(
-        statement.on_conflict_do_update(
-            index_elements=[peer.c.site_id, peer.c.role], set_=noted
-        )
-    )
+    new = {"name": master.name, "incarnation": master.incarnation, **noted}
+    values = {"site_id": master.site_id, "role": "master", **new}
+    connection.execute(_noting(tuple(new), tuple(noted)), values)
 
 
 def _remember(
@@ -236,27 +233,43 @@ def _remember(
         "name": other.name,
         "incarnation": other.incarnation,
         "former": list(former),
-        "met_at": func.clock_timestamp(),
         **values,
     }
-    statement = insert(peer).values(site_id=other.site_id, role=role, **everything)
-    connection.execute(
-        statement.on_conflict_do_update(
-            index_elements=[peer.c.site_id, peer.c.role], set_=everything
+    names = tuple(everything)
+    values = {"site_id": other.site_id, "role": role, **everything}
+    connection.execute(_noting(names, names, now="met_at"), values)
+
+
+@cache
+def _noting(
+    names: tuple[str, ...], noted: tuple[str, ...], *, now: str | None = None
+) -> Insert:
+    """Note these columns of another site; of one that is known some of them.
+
+    Parameters:
+        now: a column for the present time.
+    """
+    given = ("site_id", "role", *names)
+    present = {now: func.clock_timestamp()} if now else {}
+    new = insert(peer).values({name: bindparam(name) for name in given} | present)
+    return planned_once(
+        new.on_conflict_do_update(
+            index_elements=[peer.c.site_id, peer.c.role],
+            set_={name: new.excluded[name] for name in noted} | present,
         )
     )
 
 
 @contextmanager
 def _alone(site: Connection, them: Identity) -> Iterator[None]:
-    """Be the only contact of a site with this master: pushes and refreshes overlap."""
+    """Be the only contact of a site with this master: pushes and refreshes overlap.
+
+    Each statement at the site is a transaction of its own.
+    """
     key = (func.hashtext("snaptide.contact"), func.hashtext(str(them.site_id)))
     site.execute(select(func.pg_advisory_lock(*key)))
-    site.commit()
     try:
         yield
     finally:
         if not site.invalidated:
-            site.rollback()
             site.execute(select(func.pg_advisory_unlock(*key)))
-            site.commit()

@@ -43,7 +43,9 @@ def current(connection: Connection) -> str:
     return str(connection.scalar(select(cast(func.pg_current_snapshot(), Text))))
 
 
-def since(xid: ColumnElement[Any], position: str) -> ColumnElement[bool]:
+def since(
+    xid: ColumnElement[Any], position: str | ColumnElement[str]
+) -> ColumnElement[bool]:
     """Whether a transaction lies behind neither the position nor its open list.
 
     To be used on rows that the reader's own snapshot shows: those that began
@@ -52,7 +54,8 @@ def since(xid: ColumnElement[Any], position: str) -> ColumnElement[bool]:
     one writer is forgotten. What a former cluster numbered lies beyond all ids of
     this one, and is passed over.
     """
-    old = cast(literal(position), PgSnapshot())
+    given = literal(position) if isinstance(position, str) else position
+    old = cast(given, PgSnapshot())
     running = select(func.pg_snapshot_xip(old)).scalar_subquery()
     return and_(
         or_(xid >= func.pg_snapshot_xmax(old), xid == any_(func.array(running))),

@@ -7,7 +7,7 @@ partition would lock the parent under them. A fixed ring needs neither
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from datetime import timedelta
 from typing import Any
 
@@ -95,23 +95,6 @@ def noted(log: str, keys: Select[Any]) -> Insert:
         *source.columns,
     )
     return sa.insert(table).from_select(list(table.columns), values)
-
-
-def hold(connection: Connection, logs: Sequence[str]) -> None:
-    """Keep logs from being emptied until the transaction ends; writers go on.
-
-    Takes no database snapshot: the moment that the transaction sees comes after.
-
-    Raises:
-        psycopg.errors.UndefinedTable: one of them is gone.
-    """
-    if logs:
-        names = sql.SQL(", ").join(
-            sql.Identifier(SCHEMA, log) for log in sorted(set(logs))
-        )
-        raw(connection).execute(
-            sql.SQL("LOCK TABLE {} IN ACCESS SHARE MODE").format(names)
-        )
 
 
 def drop(connection: Connection, log: str) -> None:

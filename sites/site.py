@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -14,7 +15,7 @@ import psycopg
 from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
 from sqlalchemy.exc import OperationalError
 
-from sites import adapters
+from sites import adapters, prepared
 from sites.errors import SiteUnreachable, UnknownSite, UnsupportedDatabase
 
 #: Every connection of ours reads and writes text the same way at both ends,
@@ -30,6 +31,13 @@ SETTINGS = {
     "bytea_output": "hex",
     "lc_monetary": "C",
     "xmloption": "content",
+    # Else the text of an array's NULL is read as a value of four letters.
+    "array_nulls": "on",
+    # Else a backslash in a literal of ours escapes, and x = NULL is x IS NULL.
+    "standard_conforming_strings": "on",
+    "transform_null_equals": "off",
+    # Types have the same names at both ends.
+    "quote_all_identifiers": "off",
     # A batch, a marker or a position that is forgotten by a crash after we
     # told someone about it would be applied twice or lost.
     "synchronous_commit": "on",
@@ -105,7 +113,13 @@ class Site:
     @cached_property
     def engine(self) -> Engine:
         """The pool of connections to this site; made at first use."""
-        return self.new_engine(pool_pre_ping=True, pool_size=4, max_overflow=20)
+        return self.new_engine(
+            pool_pre_ping=True,
+            # The warm one first: it knows what it was asked before.
+            pool_use_lifo=True,
+            pool_size=4,
+            max_overflow=20,
+        )
 
     @cached_property
     def _pools(self) -> dict[str, Engine]:
@@ -131,13 +145,13 @@ class Site:
         if "engine" in self.__dict__:
             self.engine.dispose()
 
-    def new_engine(
-        self, *, prepare_threshold: int | None = None, **options: Any
-    ) -> Engine:
+    def new_engine(self, *, plans_once: bool = True, **options: Any) -> Engine:
         """Another pool of connections to this site, with our settings.
 
         Parameters:
-            prepare_threshold: psycopg's; None prepares nothing.
+            plans_once: whether statements that are `prepared.planned_once` are. Not
+                in sessions that prepare others by name: at a rollback the driver has
+                the server forget all.
             options: those of SQLAlchemy's `create_engine`.
         """
         engine = create_engine(
@@ -147,7 +161,9 @@ class Site:
             execution_options={"preserve_rowcount": True},
             connect_args={
                 "options": libpq_options(),
-                "prepare_threshold": prepare_threshold,
+                # Only what asks for it, never what is counted: other statements may be
+                # about tables that change.
+                "prepare_threshold": sys.maxsize,
                 "connect_timeout": 10,
                 "application_name": "snaptide",
                 "keepalives_idle": 30,
@@ -158,11 +174,13 @@ class Site:
             },
         )
         event.listen(engine, "connect", _prepare)
+        if plans_once:
+            event.listen(engine, "do_execute", prepared.execute)
         return engine
 
     @contextmanager
     def connect(self, engine: Engine | None = None) -> Iterator[Connection]:
-        """Open a connection; the caller commits.
+        """Open a connection for a block; the caller commits.
 
         Parameters:
             engine: another pool of this site's than `engine`.
@@ -170,16 +188,23 @@ class Site:
         Raises:
             SiteUnreachable: the server does not answer or refuses the login.
         """
+        with self.open(engine or self.engine) as connection:
+            yield connection
+
+    def open(self, engine: Engine) -> Connection:
+        """Open a connection of a pool of this site's; the caller commits and closes it.
+
+        Raises:
+            SiteUnreachable: the server does not answer or refuses the login.
+        """
         try:
-            connection = (engine or self.engine).connect()
+            return engine.connect()
         except OperationalError as error:
             raise SiteUnreachable(
                 f"Site {self.name} ({self.address}) cannot be reached: "
                 f"{_reason(error, self.url.password)}",
                 site=self.name,
             ) from None
-        with connection:
-            yield connection
 
     @contextmanager
     def begin(self) -> Iterator[Connection]:
@@ -198,21 +223,50 @@ class Site:
     @property
     def address(self) -> str:
         """Host, port and database, for messages."""
-        return f"{self.url.host}:{self.url.port or 5432}/{self.url.database}"
+        where = self._where()
+        host = where.get("host", "localhost")
+        shown = f"[{host}]" if _is_ipv6(host) else host
+        return f"{shown}:{where.get('port', 5432)}/{self.url.database}"
 
     def libpq_uri(self) -> str:
         """A URI with password and our settings, for drivers outside the pool."""
-        url = self.url
-        user = quote(url.username or "", safe="")
-        secret = ":" + quote(url.password, safe="") if url.password else ""
-        query = {
-            **{k: str(v) for k, v in url.query.items()},
-            "options": libpq_options(),
-        }
-        where = f"{url.host}:{url.port or 5432}/{quote(url.database or '', safe='')}"
-        return (
-            f"postgresql://{user}{secret}@{where}?{urlencode(query, quote_via=quote)}"
+        where = self._where()
+        user = quote(where.pop("user", ""), safe="")
+        secret = (
+            ":" + quote(where.pop("password"), safe="") if self.url.password else ""
         )
+        login = f"{user}{secret}@" if user or secret else ""
+        # An address of IPv6, a folder of sockets, several hosts or none: as a parameter
+        # each of them is what the pool takes it for.
+        query = {**where, "options": libpq_options()}
+        return f"postgresql://{login}/?{urlencode(query, quote_via=quote)}"
+
+    def _where(self) -> dict[str, str]:
+        """The parameters of libpq that the URL stands for."""
+        _, found = self.url.get_dialect()().create_connect_args(self.url)
+        # What SQLAlchemy adds for the driver itself is none of them.
+        return {k: str(v) for k, v in found.items() if isinstance(v, str | int)}
+
+
+@contextmanager
+def each_by_itself(*connections: Connection) -> Iterator[None]:
+    """Let each statement be a transaction of its own, which saves two round trips.
+
+    The connections must be outside a transaction, and are left so.
+    """
+    levels = [
+        one.get_execution_options().get("isolation_level", "READ COMMITTED")
+        for one in connections
+    ]
+    for one in connections:
+        one.execution_options(isolation_level="AUTOCOMMIT")
+    try:
+        yield
+    finally:
+        for one, level in zip(connections, levels, strict=True):
+            if not one.invalidated:
+                one.rollback()
+                one.execution_options(isolation_level=level)
 
 
 def libpq_options() -> str:
@@ -238,3 +292,7 @@ def _prepare(driver: psycopg.Connection[Any], _record: object) -> None:
 def _reason(error: OperationalError, password: str | None) -> str:
     text = " ".join(str(error.orig).split())
     return text.replace(password, "***") if password else text
+
+
+def _is_ipv6(host: str) -> bool:
+    return ":" in host and "," not in host

@@ -1,5 +1,6 @@
 """Masters of a replication group, as tests of several masters need them."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -12,8 +13,9 @@ from deferred.batches.arrivals import arrivals
 from deferred.pushing.push import destinations
 from deferred.queues.queue import list_queues, undelivered_calls
 from groups.group import Group
-from sites import Directory, Site
+from sites import Directory, Site, faults
 from sites.errors import SiteUnreachable
+from sites.faults import InjectedFault
 from tests.linked_table import ORDERS, rows, run
 
 GROUP = "sales"
@@ -37,6 +39,31 @@ def found_group(
         neighbour = (via or {}).get(other.name)
         group = groups.add_master(home, GROUP, other.name, via=neighbour)
     return group
+
+
+def found_with_ten_rows(sites: Mapping[str, Site]) -> None:
+    """A group of hq and lax, whose ten rows are pushed; bos has the table alone."""
+    found_group(sites, "hq", "lax")
+    run(
+        sites["hq"],
+        "INSERT INTO orders (id, qty) SELECT n, 0 FROM generate_series(1, 10) n",
+    )
+    push_all(sites)
+    run(sites["bos"], f"CREATE TABLE orders ({ORDERS})")
+
+
+@contextmanager
+def broken_off_at(point: str, *, time: int = 1) -> Iterator[None]:
+    """Let what the block does end with an error when it gets to a fault point.
+
+    Parameters:
+        time: at which time it gets there.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(faults, "_hits", Counter())
+        patch.setenv("SNAPTIDE_FAULT", f"{point}:error:{time}")
+        with pytest.raises(InjectedFault):
+            yield
 
 
 def push_all(sites: Mapping[str, Site]) -> int:

@@ -8,9 +8,14 @@ import sqlalchemy as sa
 import groups
 from groups.branch import Branch
 from groups.unfinished import finish
-from sites import Directory, Site, faults
-from sites.faults import InjectedFault
-from tests.grouped import GROUP, assert_masters_equal, found_group, push_all
+from sites import Directory, Site
+from tests.grouped import (
+    GROUP,
+    assert_masters_equal,
+    broken_off_at,
+    found_group,
+    push_all,
+)
 from tests.linked_table import ORDERS, run
 
 
@@ -27,14 +32,11 @@ def two(make_sites: Callable[..., Directory]) -> Directory:
     [("group.after_prepare", False), ("group.after_decision", True)],
 )
 def test_command_that_is_cut_off_is_finished_by_the_next(
-    two: Directory, monkeypatch: pytest.MonkeyPatch, point: str, decided: bool
+    two: Directory, point: str, decided: bool
 ) -> None:
     """Before the decision nothing has happened anywhere, after it all of it does."""
-    faults._hits.clear()
-    monkeypatch.setenv("SNAPTIDE_FAULT", f"{point}:error")
-    with pytest.raises(InjectedFault):
+    with broken_off_at(point):
         groups.set_paths(two["hq"], GROUP, groups.full_mesh)
-    monkeypatch.delenv("SNAPTIDE_FAULT")
     known = groups.show_group(two["hq"], GROUP).version
     assert known == (4 if decided else 3)
     after = groups.set_paths(two["hq"], GROUP, groups.full_mesh)
@@ -50,16 +52,13 @@ def test_command_that_is_cut_off_is_finished_by_the_next(
 
 @pytest.mark.parametrize("lost", [1, 2])
 def test_lost_master_undoes_nothing_at_the_others(
-    make_sites: Callable[..., Directory], monkeypatch: pytest.MonkeyPatch, lost: int
+    make_sites: Callable[..., Directory], lost: int
 ) -> None:
     """After the decision all follow who can, whoever is lost among them."""
     sites = make_sites("hq", "lax", "bos", "jfk")
     found_group(sites, "hq", "lax", "bos", "jfk")
-    faults._hits.clear()
-    monkeypatch.setenv("SNAPTIDE_FAULT", f"group.before_branch:error:{lost}")
-    with pytest.raises(InjectedFault):
+    with broken_off_at("group.before_branch", time=lost):
         groups.set_paths(sites["hq"], GROUP, groups.full_mesh)
-    monkeypatch.delenv("SNAPTIDE_FAULT")
     assert len(prepared(sites)) == 1
     report = groups.show_group(sites["hq"], GROUP)
     assert {one.version for one in report.masters} == {report.version}
@@ -78,17 +77,13 @@ def test_lost_master_undoes_nothing_at_the_others(
 )
 def test_master_that_was_to_leave_is_not_left_alone(
     make_sites: Callable[..., Directory],
-    monkeypatch: pytest.MonkeyPatch,
     cut_off: Callable[[Site], object],
 ) -> None:
     """Nobody would come to it again: it asks the definition site by itself."""
     sites = make_sites("hq", "lax")
     found_group(sites, "hq", "lax")
-    with monkeypatch.context() as cut:
-        faults._hits.clear()
-        cut.setenv("SNAPTIDE_FAULT", "group.after_decision:error")
-        with pytest.raises(InjectedFault):
-            cut_off(sites["hq"])
+    with broken_off_at("group.after_decision"):
+        cut_off(sites["hq"])
     assert len(prepared(sites)) == 1
     assert groups.list_groups(sites["lax"]) == []
     assert prepared(sites) == []
@@ -96,15 +91,12 @@ def test_master_that_was_to_leave_is_not_left_alone(
 
 
 def test_master_that_was_to_leave_joins_another_group(
-    make_sites: Callable[..., Directory], monkeypatch: pytest.MonkeyPatch
+    make_sites: Callable[..., Directory],
 ) -> None:
     sites = make_sites("hq", "lax")
     found_group(sites, "hq", "lax")
-    with monkeypatch.context() as cut:
-        faults._hits.clear()
-        cut.setenv("SNAPTIDE_FAULT", "group.after_decision:error")
-        with pytest.raises(InjectedFault):
-            groups.drop_group(sites["hq"], GROUP)
+    with broken_off_at("group.after_decision"):
+        groups.drop_group(sites["hq"], GROUP)
     found_group(sites, "hq", "lax")
     run(sites["hq"], "INSERT INTO orders (id) VALUES (1)")
     assert push_all(sites) == 1

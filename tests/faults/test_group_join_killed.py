@@ -13,6 +13,7 @@ import pytest
 import groups
 from sites import Directory
 from tests.grouped import GROUP, assert_masters_equal, found_group, push_all
+from tests.let_go import wait_until_let_go
 from tests.linked_table import ORDERS, run
 
 pytestmark = pytest.mark.usefixtures("spark")
@@ -51,11 +52,13 @@ def test_killed_between_its_rows(make_sites: Callable[..., Directory]) -> None:
         holder.exec_driver_sql("SELECT pg_advisory_xact_lock(7)")
         ended = _joins(sites)
         assert ended.returncode == -signal.SIGKILL, ended.stderr
+        wait_until_let_go([sites["hq"], sites["lax"]])
         [[there]] = run(sites["bos"], "SELECT count(*) FROM orders")
         assert 0 < there < 5000
         with pytest.raises(psycopg.Error, match="bos is joining group"):
             run(sites["bos"], "DELETE FROM orders WHERE id = 1")
         run(sites["hq"], "UPDATE orders SET qty = 1 WHERE id IN (1, 5000)")
+    wait_until_let_go([sites["bos"]])
     run(sites["bos"], "DROP TRIGGER held ON orders")
     assert groups.join_master(sites["hq"], GROUP, "bos", source="lax").rows == 5000
     run(sites["lax"], "UPDATE orders SET qty = 2 WHERE id IN (2, 4999)")
@@ -76,6 +79,6 @@ def _joins(sites: Directory) -> subprocess.CompletedProcess[str]:
         env={**os.environ, "TEST_SITES": json.dumps(urls)},
         capture_output=True,
         text=True,
-        timeout=200,
+        timeout=300,
         check=False,
     )

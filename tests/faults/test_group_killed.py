@@ -6,6 +6,7 @@ import pytest
 
 import deferred
 from sites import Directory
+from tests.fix_worlds import prepared_once
 from tests.linked_table import as_refresh, link, parked, queued, rows, run_each
 from tests.pushing import end_push, start_push
 
@@ -42,8 +43,8 @@ AGAIN = [
 ONCE = ["push.after_refusal", "push.before_ship_commit", "push.after_ship"]
 
 
-@pytest.fixture
-def orders(sites: Directory) -> Directory:
+@prepared_once("hq", "jfk")
+def orders(sites: Directory) -> None:
     """More than a hundred calls: inserts, a swap, updates, deletes."""
     link(sites)
     for site in sites.values():
@@ -60,13 +61,12 @@ def orders(sites: Directory) -> Directory:
         "UPDATE orders SET qty = qty + 1",
         *(f"DELETE FROM orders WHERE id = {n}" for n in (3, 4, 12, 13)),
     )
-    return sites
 
 
 @pytest.mark.faults
 @pytest.mark.parametrize("point", STEPS)
 def test_killed_group_is_taken_up_again(orders: Directory, point: str) -> None:
-    status, said = end_push(start_push(orders, f"{point}:kill"))
+    status, said = end_push(start_push(orders, f"{point}:kill"), orders)
     assert status == -signal.SIGKILL, said
     deferred.push(orders["jfk"])
     assert rows(orders["hq"]) == rows(orders["jfk"])
@@ -80,7 +80,7 @@ def test_killed_division_is_taken_up_again(orders: Directory, point: str) -> Non
     """A row in conflict: its transaction, and what was made on it, are left out."""
     as_refresh(orders["hq"], "UPDATE orders SET qty = 100 WHERE id = 5")
     nth = 1 if point in ONCE else 2
-    status, said = end_push(start_push(orders, f"{point}:kill:{nth}"))
+    status, said = end_push(start_push(orders, f"{point}:kill:{nth}"), orders)
     assert status == -signal.SIGKILL, said
     deferred.push(orders["jfk"])
     # The one that counts every row is in conflict; the deletes start from its rows.

@@ -22,6 +22,8 @@ from groups.errors import (
 )
 from masters import rules
 from sites import Directory
+from sites.errors import SiteNotInitialised
+from tests.fix_db import MakeDatabase
 from tests.grouped import GROUP, assert_masters_equal, found_group, push_all
 from tests.linked_table import calls, link, parked, queued, rows, run
 
@@ -161,6 +163,16 @@ def test_what_is_refused(two: Directory) -> None:
     run(two["hq"], ROW)
     with pytest.raises(GroupBusy, match="1 calls of orders wait at hq for lax"):
         groups.remove_master(two["hq"], GROUP, "lax")
+
+
+def test_master_without_our_schema_is_told_so(
+    two: Directory, make_database: MakeDatabase
+) -> None:
+    told = Directory({"hq": two["hq"].url, "bare": make_database()})
+    groups.create_group(told["hq"], GROUP)
+    with pytest.raises(SiteNotInitialised, match=str(told["bare"].url.database)):
+        groups.add_master(told["hq"], GROUP, "bare")
+    told.close()
 
 
 def test_masters_leave_and_groups_go_and_tables_stay(two: Directory) -> None:

@@ -9,6 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from sites import Directory
+from snaptide import doctor
 from snaptide.cli import app
 from tests.fix_worker import WriteSettings
 from tests.linked_table import ORDERS, rows, run
@@ -61,9 +62,13 @@ def test_life_of_a_group(three: Directory, call: Call, tmp_path: Path) -> None:
     suspended = call("suspend", "hq", "sales", "--by", "ann")
     assert (suspended["status"], suspended["pushed"]) == ("quiesced", 2)
     call("execute-ddl", "hq", "sales", "ALTER TABLE orders ADD gate text")
+    [left] = [f for f in doctor.examine(three["bos"]) if f.subject == "group sales"]
+    assert "quiesced by ann since 20" in left.what
+    assert left.todo == "snaptide group resume hq sales"
     [listed] = call("list", "bos")
     assert (listed["status"], listed["status_by"]) == ("quiesced", "ann")
     call("resume", "hq", "sales")
+    assert not [f for f in doctor.examine(three["bos"]) if f.subject == "group sales"]
     shown = call("show", "lax", "sales")
     assert [one["master"] for one in shown["masters"]] == ["bos", "hq", "lax"]
     assert [len(rows(site)[0]) for site in three.values()] == [6, 6, 6]
@@ -81,3 +86,31 @@ def test_show_ends_with_three_where_a_master_has_a_problem(
     run(three["lax"], "UPDATE snaptide.replication_group SET version = 1")
     told = call("show", "hq", "sales", code=3)
     assert told["masters"][1]["problem"] == "knows version 1 of the group, not 2"
+
+
+def test_names_as_people_choose_them(
+    make_sites: Callable[..., Directory], write_settings: WriteSettings, tmp_path: Path
+) -> None:
+    config = str(write_settings(make_sites("hq", "new-york", "new")))
+
+    def told(*words: str, code: int = 0) -> str:
+        result = CliRunner().invoke(app, ["--config", config, "group", *words])
+        assert result.exit_code == code, result.output
+        return result.output
+
+    told("create", "hq", "sales [east]")
+    for name in ("new-york", "new"):
+        told("add-master", "hq", "sales [east]", name)
+    assert told("show", "hq", "sales [east]").startswith("sales [east]: normal")
+    drawn = told("paths", "hq", "sales [east]", "--tree", "new-york-hq,new-hq")
+    assert "hq\n├─> new\n└─> new-york\n" in drawn
+    told("paths", "hq", "sales [east]", "--tree", "new-york,new-hq", code=1)
+    told("suspend", "hq", "sales [east]", "--by", "ann")
+    assert "quiesced by ann since 20" in told("show", "hq", "sales [east]")
+    script = tmp_path / "latin.sql"
+    script.write_bytes("-- gr\xfcn".encode("latin-1"))
+    refused = told("execute-ddl", "hq", "sales [east]", "--file", str(script), code=1)
+    assert "SNP-404" in refused
+    nowhere = str(tmp_path / "missing" / "sales.svg")
+    told("paths", "hq", "sales [east]", "--mesh", "--svg", nowhere, code=2)
+    assert told("paths", "hq", "sales [east]") == drawn

@@ -1,7 +1,6 @@
 """Columns are added at all masters while users go on, and nobody meets half of it."""
 
 import threading
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import psycopg
@@ -14,10 +13,16 @@ import snapshots
 from deferred.errors import OtherSchemaVersion, TooWide
 from deferred.pushing import push
 from groups.errors import NotQuiesced, TablesDiffer
-from sites import Directory, Site, faults
-from sites.faults import InjectedFault
+from sites import Directory, Site
 from snapshots.errors import ColumnChanged, MasterBehind
-from tests.grouped import GROUP, assert_masters_equal, found_group, push_all
+from tests.fix_worlds import prepared_once
+from tests.grouped import (
+    GROUP,
+    assert_masters_equal,
+    broken_off_at,
+    found_group,
+    push_all,
+)
 from tests.linked_table import run
 from tests.stories import refresh
 
@@ -25,12 +30,10 @@ GATE = "ALTER TABLE orders ADD gate text NOT NULL DEFAULT 'none', ADD seats int"
 NAMES = ("hq", "lax", "bos")
 
 
-@pytest.fixture
-def three(make_sites: Callable[..., Directory]) -> Directory:
+@prepared_once(*NAMES, "jfk")
+def three(sites: Directory) -> None:
     """Three masters of a group, each of which sends to the others."""
-    sites = make_sites(*NAMES, "jfk")
     found_group(sites, *NAMES)
-    return sites
 
 
 def test_what_waits_has_the_defaults_of_new_columns(three: Directory) -> None:
@@ -99,12 +102,9 @@ def test_push_stops_where_one_side_lacks_the_columns(
 ) -> None:
     """The definition site has committed; the others are only prepared."""
     monkeypatch.setattr(push, "PAUSES", (0.01,))
-    faults._hits.clear()
-    monkeypatch.setenv("SNAPTIDE_FAULT", "group.after_decision:error")
     run(three["lax"], "INSERT INTO orders (id) VALUES (1)")
-    with pytest.raises(InjectedFault):
+    with broken_off_at("group.after_decision"):
         groups.execute_ddl(three["hq"], GROUP, GATE)
-    monkeypatch.delenv("SNAPTIDE_FAULT")
     run(three["hq"], "INSERT INTO orders (id, gate) VALUES (2, 'A7')")
     with pytest.raises(OtherSchemaVersion, match="lax is behind") as caught:
         deferred.push(three["hq"], "lax")

@@ -1,7 +1,5 @@
 """What becomes of a transaction that a master of a group cannot apply."""
 
-from collections.abc import Callable
-
 import pytest
 
 import deferred
@@ -9,21 +7,20 @@ import groups
 from deferred.errors import DestinationDisabled, DestinationQuiet
 from deferred.options import ErrorAction
 from sites import Directory
+from tests.fix_worlds import prepared_once
 from tests.grouped import GROUP, found_group, push_all
 from tests.linked_table import rows, run
 
 ROWS = "INSERT INTO orders (id, qty) VALUES (1, 0), (2, 0), (3, 0)"
 
 
-@pytest.fixture
-def three(make_sites: Callable[..., Directory]) -> Directory:
+@prepared_once("hq", "lax", "bos")
+def three(sites: Directory) -> None:
     """Three masters with three rows; lax has changed the second one unseen."""
-    sites = make_sites("hq", "lax", "bos")
     found_group(sites, "hq", "lax", "bos")
     run(sites["hq"], ROWS)
     push_all(sites)
     run(sites["lax"], "UPDATE orders SET qty = 50 WHERE id = 2")
-    return sites
 
 
 def quantities(sites: Directory, name: str) -> list[int]:
@@ -101,3 +98,22 @@ def test_master_is_made_quiet_by_hand(three: Directory) -> None:
     assert deferred.push(three["hq"], "bos").transactions == 1
     groups.set_quiet(three["hq"], GROUP, "lax", quiet=False)
     assert deferred.push(three["hq"], "lax").transactions == 1
+
+
+def test_retry_of_all_goes_in_the_order_in_which_they_came(three: Directory) -> None:
+    """Whoever made them: what bos changed on what hq had made waits for that."""
+    push_all(three)
+    groups.set_paths(three["hq"], GROUP, lambda names: groups.star(names, "hq"))
+    run(three["lax"], "UPDATE orders SET qty = 70 WHERE id = 1")
+    run(three["hq"], "UPDATE orders SET qty = 5 WHERE id = 1")
+    deferred.push(three["hq"], "bos")
+    run(three["bos"], "UPDATE orders SET qty = 6 WHERE id = 1")
+    deferred.push(three["bos"], "hq")
+    deferred.push(three["hq"], "lax")
+    parked = sorted(deferred.list_errors(three["lax"]), key=lambda one: one.id)
+    assert [one.origin for one in parked] == ["hq", "bos"]
+    run(three["lax"], "UPDATE orders SET qty = 0 WHERE id = 1")
+    reports = deferred.retry_errors(three["lax"])
+    assert [(one.error_id, one.applied) for one in reports] == [
+        (one.id, True) for one in parked
+    ]

@@ -10,15 +10,16 @@ import deferred
 import groups
 from deferred.errors import NoMasterAnyMore
 from deferred.pushing.push import destinations
+from groups.branch import Branch
 from groups.errors import CannotReplicate, GroupBusy, MasterAnswers, StillMaster
-from sites import Directory, faults
+from sites import Directory
 from sites.errors import SiteUnreachable
-from sites.faults import InjectedFault
 from snaptide.cli import app
 from tests.fix_worker import WriteSettings
 from tests.grouped import (
     GROUP,
     assert_masters_equal,
+    broken_off_at,
     found_group,
     push_all,
     push_among,
@@ -28,7 +29,7 @@ from tests.linked_table import rows, run
 
 
 def test_others_go_on_and_it_has_to_join_again(
-    make_sites: Callable[..., Directory], monkeypatch: pytest.MonkeyPatch
+    make_sites: Callable[..., Directory],
 ) -> None:
     sites = make_sites("hq", "lax", "bos")
     found_group(sites, "hq", "lax", "bos")
@@ -38,11 +39,8 @@ def test_others_go_on_and_it_has_to_join_again(
         groups.forget_master(sites["hq"], GROUP, "bos")
     with without(sites, "bos") as left:
         # Cut off between the change and the rest, it is said again.
-        faults._hits.clear()
-        monkeypatch.setenv("SNAPTIDE_FAULT", "group_forget.after_change:error")
-        with pytest.raises(InjectedFault):
+        with broken_off_at("group_forget.after_change"):
             groups.forget_master(left["hq"], GROUP, "bos")
-        monkeypatch.delenv("SNAPTIDE_FAULT")
         group = groups.forget_master(left["hq"], GROUP, "bos")
         assert group.names == ("hq", "lax")
         assert [destinations(left[name]) for name in group.names] == [["lax"], ["hq"]]
@@ -100,10 +98,20 @@ def test_it_leaves_where_nobody_can_be_asked(
     make_sites: Callable[..., Directory],
 ) -> None:
     sites = make_sites("hq", "bos")
-    found_group(sites, "hq", "bos")
+    group = found_group(sites, "hq", "bos")
+    gid = Branch(group=group.id, version=9, leaves=False, home="hq").gid
+    with sites["bos"].connect() as connection:
+        branch = connection.begin_twophase(gid)
+        connection.exec_driver_sql("CREATE TABLE public.gates (id int)")
+        branch.prepare()
+        connection.invalidate()
+    prepared = f"SELECT gid FROM pg_prepared_xacts WHERE gid = '{gid}'"
+    assert run(sites["bos"], prepared) == [(gid,)]
     with without(sites, "hq") as left:
         report = groups.leave_group(left["bos"], GROUP, force=True)
+    assert run(sites["bos"], prepared) == []
     assert (report.given_up, groups.list_groups(sites["bos"])) == ({"hq": 0}, [])
+    assert run(sites["bos"], "SELECT to_regclass('gates')") == [(None,)]
 
 
 def test_what_it_sent_comes_to_all_before_it_is_forgotten(

@@ -18,27 +18,34 @@ from deferred.queues import define
 from deferred.queues.backlog import set_disabled
 from groups import copying, join
 from groups.catalog import replication_group
-from groups.errors import BadPaths, NoSuchMaster, NotEmpty
-from sites import Directory, Site, faults, ranges
-from sites.faults import InjectedFault
-from tests.grouped import GROUP, assert_masters_equal, found_group, push_all
-from tests.linked_table import ORDERS, run
+from groups.errors import (
+    BadPaths,
+    CannotReplicate,
+    GroupBusy,
+    MasterExists,
+    MasterJoins,
+    NoSuchMaster,
+    NotEmpty,
+)
+from sites import Directory, Site, ranges
+from tests.fix_worlds import prepared_once
+from tests.grouped import (
+    GROUP,
+    assert_masters_equal,
+    broken_off_at,
+    found_with_ten_rows,
+    push_all,
+)
+from tests.linked_table import run
 
 pytestmark = pytest.mark.usefixtures("spark")
 
-TEN = "INSERT INTO orders (id, qty) SELECT n, 0 FROM generate_series(1, 10) n"
 
-
-@pytest.fixture
-def three(make_sites: Callable[..., Directory]) -> Directory:
+@prepared_once("hq", "lax", "bos")
+def three(sites: Directory) -> None:
     """Two masters with ten rows, one of them changed and not pushed; one to join."""
-    sites = make_sites("hq", "lax", "bos")
-    found_group(sites, "hq", "lax")
-    run(sites["hq"], TEN)
-    push_all(sites)
+    found_with_ten_rows(sites)
     run(sites["lax"], "UPDATE orders SET qty = 1 WHERE id = 1")
-    run(sites["bos"], f"CREATE TABLE orders ({ORDERS})")
-    return sites
 
 
 def test_rows_are_copied_and_changes_since_follow(three: Directory) -> None:
@@ -71,6 +78,28 @@ def test_users_write_while_rows_are_copied(
     push_all(three)
     rows = assert_masters_equal(three, "hq", "lax", "bos")
     assert sorted(row[2] for row in rows) == [0, 0, 0, 0, 0, 10, 10, 10, 11]
+
+
+def test_tables_stay_as_they_are_while_rows_are_copied(
+    three: Directory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A table that is written anew looks empty to who sees an earlier moment."""
+    copied = copying.copy
+    wider = "ALTER TABLE orders ALTER qty TYPE bigint"
+    anew = "ALTER TABLE orders ADD token uuid DEFAULT gen_random_uuid()"
+
+    def alter_first(*arguments: Any) -> int:
+        with pytest.raises(MasterJoins, match="bos is joining"):
+            groups.execute_ddl(three["hq"], GROUP, wider)
+        with pytest.raises(psycopg.errors.LockNotAvailable):
+            run(three["lax"], "SET LOCAL lock_timeout = '10ms'", anew)
+        return copied(*arguments)
+
+    monkeypatch.setattr(copying, "copy", alter_first)
+    assert groups.join_master(three["hq"], GROUP, "bos", source="lax").rows == 10
+    groups.suspend(three["hq"], GROUP)
+    groups.execute_ddl(three["hq"], GROUP, wider)
+    assert len(assert_masters_equal(three, "hq", "lax", "bos")) == 10
 
 
 def test_writers_at_all_masters_lose_nothing(
@@ -159,15 +188,10 @@ def test_tables_that_refer_to_each_other_come_in_ranges(
         "group_join.after_copy,group_join.after_empty",
     ],
 )
-def test_interrupted_it_starts_over(
-    three: Directory, monkeypatch: pytest.MonkeyPatch, point: str
-) -> None:
-    faults._hits.clear()
+def test_interrupted_it_starts_over(three: Directory, point: str) -> None:
     for one in point.split(","):
-        monkeypatch.setenv("SNAPTIDE_FAULT", f"{one}:error")
-        with pytest.raises(InjectedFault):
+        with broken_off_at(one):
             groups.join_master(three["hq"], GROUP, "bos")
-    monkeypatch.delenv("SNAPTIDE_FAULT")
     told = groups.show_group(three["hq"], GROUP).masters
     [problem] = [one.problem for one in told if one.problem]
     assert problem == "is joining: its rows are not there yet"
@@ -202,14 +226,40 @@ def test_neighbour_of_a_new_master_has_to_be_one(three: Directory) -> None:
     assert groups.show_group(three["hq"], GROUP).version == 5
 
 
-def test_removed_while_it_joins_it_leaves_no_pause(
-    three: Directory, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    faults._hits.clear()
-    monkeypatch.setenv("SNAPTIDE_FAULT", "group_join.after_begin:error")
-    with pytest.raises(InjectedFault):
+def test_nobody_is_behind_a_master_that_joins(three: Directory) -> None:
+    """Said again the join drops what waits for it: that may not be for others too."""
+    with broken_off_at("group_join.after_begin"):
         groups.join_master(three["hq"], GROUP, "bos")
-    monkeypatch.delenv("SNAPTIDE_FAULT")
+    chain = groups.chain(["hq", "bos", "lax"])
+    with pytest.raises(BadPaths, match="bos is joining, and sends nothing on yet"):
+        groups.set_paths(three["hq"], GROUP, lambda names: chain)
+    groups.set_paths(three["hq"], GROUP, lambda names: groups.star(names, "hq"))
+    run(three["hq"], "UPDATE orders SET qty = 2 WHERE id = 2")
+    groups.join_master(three["hq"], GROUP, "bos", via="lax")
+    push_all(three)
+    assert_masters_equal(three, "hq", "lax", "bos")
+
+
+def test_rows_come_from_a_master_that_has_them(three: Directory) -> None:
+    """Not from one that takes what comes, nor from one that waits for its own."""
+    groups.remove_master(three["hq"], GROUP, "lax", force=True)
+    with broken_off_at("group_join.after_begin"):
+        groups.join_master(three["hq"], GROUP, "bos")
+    with pytest.raises(CannotReplicate, match="bos is joining: its rows come"):
+        groups.join_master(three["hq"], GROUP, "lax", source="bos")
+    unprotected = groups.TargetType.UNPROTECTED_READ_ONLY
+    groups.add_master(three["hq"], GROUP, "lax", target_type=unprotected)
+    with pytest.raises(CannotReplicate, match="lax may have other rows"):
+        groups.join_master(three["hq"], GROUP, "bos", source="lax")
+    assert groups.show_group(three["hq"], GROUP).version == 6
+
+
+def test_removed_while_it_joins_it_leaves_no_pause(three: Directory) -> None:
+    with broken_off_at("group_join.after_begin"):
+        groups.join_master(three["hq"], GROUP, "bos")
+    run(three["hq"], "UPDATE orders SET qty = 2 WHERE id = 2")
+    with pytest.raises(MasterExists, match="bos is joining"):
+        groups.add_master(three["hq"], GROUP, "bos")
     groups.remove_master(three["hq"], GROUP, "bos")
     paused = "SELECT name FROM snaptide.destination WHERE disabled OR joins <> '{}'"
     assert [run(three[name], paused) for name in ("hq", "lax")] == [[], []]
@@ -252,7 +302,7 @@ def test_join_holds_one_view_however_often_it_begins(
     other = three["lax"].connect()
 
     @contextmanager
-    def again(model: Site) -> Iterator[Connection]:
+    def again(model: Site, tables: Any) -> Iterator[Connection]:
         nonlocal moments
         moments += 1
         if moments == 1:
@@ -260,7 +310,7 @@ def test_join_holds_one_view_however_often_it_begins(
             lax.execute(locked)
         else:
             lax.rollback()
-        with one_moment(model) as view:
+        with one_moment(model, tables) as view:
             yield view
 
     def counted(*arguments: Any) -> int:
@@ -272,6 +322,15 @@ def test_join_holds_one_view_however_often_it_begins(
     with other as lax:
         groups.join_master(three["hq"], GROUP, "bos")
     assert (moments, held) == (2, [1])
+
+
+def test_what_is_parked_is_settled_before(three: Directory) -> None:
+    """The rows of lax lack it, and a retry there would not bring it to bos."""
+    run(three["hq"], "UPDATE orders SET qty = 2 WHERE id = 1")
+    deferred.push(three["hq"], "lax")
+    with pytest.raises(GroupBusy, match="in the error queue of lax"):
+        groups.join_master(three["hq"], GROUP, "bos", source="lax")
+    assert groups.show_group(three["hq"], GROUP).version == 3
 
 
 def test_master_with_rows_is_not_filled(three: Directory) -> None:

@@ -1,7 +1,6 @@
 """A suspended group: users are refused, queues run empty, DDL runs everywhere."""
 
 import threading
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -13,19 +12,18 @@ import groups
 from deferred.batches.pusher import only_pusher
 from deferred.errors import PushInterrupted
 from groups import pushes, quiesce
-from groups.errors import DdlRefused, NotQuiesced, TablesDiffer
-from sites import Directory
+from groups.errors import DdlRefused, GroupBusy, NotQuiesced, TablesDiffer
+from sites import Directory, locks
+from tests.fix_worlds import prepared_once
 from tests.grouped import GROUP, assert_masters_equal, found_group, push_all
 from tests.linked_table import application, link, queued, rows, run
 
 
-@pytest.fixture
-def three(make_sites: Callable[..., Directory]) -> Directory:
+@prepared_once("hq", "lax", "bos", "jfk")
+def three(sites: Directory) -> None:
     """Three masters of a group in a chain; jfk pushes to hq."""
-    sites = make_sites("hq", "lax", "bos", "jfk")
     link(sites)
     found_group(sites, "hq", "lax", "bos", via={"bos": "lax"})
-    return sites
 
 
 def statuses(sites: Directory) -> list[str]:
@@ -53,6 +51,7 @@ def test_suspend_drains_all_queues_and_refuses_users(three: Directory) -> None:
         run(three["lax"], "TRUNCATE orders")
 
 
+@pytest.mark.usefixtures("impatient")
 def test_push_of_a_snapshot_waits_until_the_group_goes_on(three: Directory) -> None:
     groups.suspend(three["hq"], GROUP)
     run(three["jfk"], "INSERT INTO orders (id) VALUES (1)")
@@ -64,7 +63,51 @@ def test_push_of_a_snapshot_waits_until_the_group_goes_on(three: Directory) -> N
     assert len(assert_masters_equal(three, "hq", "lax", "bos", "jfk")) == 1
 
 
-def test_suspend_waits_for_what_users_have_begun(three: Directory) -> None:
+@pytest.mark.usefixtures("impatient")
+def test_procedure_that_is_called_waits_until_the_group_goes_on(
+    three: Directory,
+) -> None:
+    """As row changes do: nobody has to look for it in an error queue."""
+    hq, jfk = three["hq"], three["jfk"]
+    run(hq, "INSERT INTO orders (id, qty) VALUES (1, 1)")
+    run(
+        hq,
+        "CREATE PROCEDURE public.more() LANGUAGE sql AS"
+        " 'UPDATE public.orders SET qty = qty + 1'",
+    )
+    deferred.allow_procedure(hq, "more")
+    groups.suspend(hq, GROUP)
+    with jfk.begin() as connection:
+        deferred.call(connection, "more")
+    with pytest.raises(PushInterrupted, match="is quiesced"):
+        deferred.push(jfk, "hq")
+    groups.resume(hq, GROUP)
+    push_all(three)
+    assert [r[2] for r in assert_masters_equal(three, "hq", "lax", "bos")] == [2]
+
+
+def test_procedure_that_is_called_is_on_its_way(three: Directory) -> None:
+    """By other paths what it changes at the next master would not go on from there."""
+    hq, lax = three["hq"], three["lax"]
+    run(
+        lax,
+        "CREATE PROCEDURE public.book() LANGUAGE sql AS"
+        " 'INSERT INTO public.orders (id) VALUES (7)'",
+    )
+    deferred.allow_procedure(lax, "book")
+    with hq.begin() as connection:
+        deferred.call(connection, "book")
+    with pytest.raises(GroupBusy, match="1 calls of procedures wait at hq for lax"):
+        groups.set_paths(hq, GROUP, groups.full_mesh)
+    assert groups.suspend(hq, GROUP).pushed == 2
+    assert [[row[0] for row in rows(three[n])] for n in ("lax", "bos")] == [[7], [7]]
+    groups.set_paths(hq, GROUP, groups.full_mesh)
+
+
+def test_suspend_waits_for_what_users_have_begun(
+    three: Directory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(locks, "ATTEMPTS", 2)
     session = application(three["lax"])
     session.execute("INSERT INTO orders (id) VALUES (1)")
     with pytest.raises(Exception, match="lock timeout"):
@@ -107,6 +150,21 @@ def test_ddl_that_one_master_refuses_runs_at_none(three: Directory) -> None:
     run(three["lax"], "INSERT INTO orders (id) VALUES (1)")
     assert push_all(three) == 2
     assert [len(row) for row in rows(three["hq"])] == [5]
+
+
+def test_ddl_ends_no_transaction(three: Directory) -> None:
+    """What one master had committed by itself could not be taken back at another."""
+    groups.suspend(three["hq"], GROUP)
+    asked = "SELECT attname FROM pg_attribute WHERE attname = 'gate'"
+    for end in ("COMMIT", "ROLLBACK", "BEGIN", "PREPARE TRANSACTION 'gate'"):
+        with pytest.raises(DdlRefused):
+            groups.execute_ddl(
+                three["hq"], GROUP, f"ALTER TABLE orders ADD gate int; {end}; SELECT 1"
+            )
+        assert [run(three[name], asked) for name in ("hq", "lax", "bos")] == [[]] * 3
+    groups.resume(three["hq"], GROUP)
+    run(three["lax"], "INSERT INTO orders (id) VALUES (1)")
+    assert push_all(three) == 2
 
 
 def test_suspend_waits_for_another_pusher(

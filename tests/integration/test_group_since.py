@@ -1,6 +1,5 @@
 """What was queued before a way began does not go that way, though it is still kept."""
 
-from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
 
@@ -9,25 +8,24 @@ import pytest
 import deferred
 import groups
 from deferred.batches.restamp import lock, restamp
-from sites import Directory, Site, faults
-from sites.faults import InjectedFault
-from tests.grouped import GROUP, assert_masters_equal, found_group, push_all
-from tests.linked_table import ORDERS, run
+from sites import Directory, Site
+from tests.fix_worlds import prepared_once
+from tests.grouped import (
+    GROUP,
+    assert_masters_equal,
+    broken_off_at,
+    found_with_ten_rows,
+    push_all,
+)
+from tests.linked_table import run
 
 pytestmark = pytest.mark.usefixtures("spark")
 
-TEN = "INSERT INTO orders (id, qty) SELECT n, 0 FROM generate_series(1, 10) n"
 
-
-@pytest.fixture
-def grown(make_sites: Callable[..., Directory]) -> Directory:
+@prepared_once("hq", "lax", "bos")
+def grown(sites: Directory) -> None:
     """Two masters whose ten rows are pushed, and kept in the queue of hq."""
-    sites = make_sites("hq", "lax", "bos")
-    found_group(sites, "hq", "lax")
-    run(sites["hq"], TEN)
-    push_all(sites)
-    run(sites["bos"], f"CREATE TABLE orders ({ORDERS})")
-    return sites
+    found_with_ten_rows(sites)
 
 
 def test_new_master_waits_for_nothing_that_its_copy_has(grown: Directory) -> None:
@@ -44,14 +42,9 @@ def test_new_master_waits_for_nothing_that_its_copy_has(grown: Directory) -> Non
     groups.remove_table(grown["hq"], GROUP, "orders")
 
 
-def test_join_said_again_brings_no_change_twice(
-    grown: Directory, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    faults._hits.clear()
-    monkeypatch.setenv("SNAPTIDE_FAULT", "group_join.after_begin:error")
-    with pytest.raises(InjectedFault):
+def test_join_said_again_brings_no_change_twice(grown: Directory) -> None:
+    with broken_off_at("group_join.after_begin"):
         groups.join_master(grown["hq"], GROUP, "bos")
-    monkeypatch.delenv("SNAPTIDE_FAULT")
     run(grown["hq"], "UPDATE orders SET qty = 7 WHERE id = 7")
     run(grown["hq"], "UPDATE orders SET qty = 8 WHERE id = 7")
     run(grown["hq"], "INSERT INTO orders (id, qty) VALUES (11, 0)")

@@ -78,3 +78,32 @@ def test_read_only_master_sends_nothing_on(sites: Directory) -> None:
     ]
     with pytest.raises(BadPaths, match="Changes of hq do not reach copy"):
         groups.set_paths(sites["hq"], GROUP, lambda names: chain)
+
+
+def test_partition_is_guarded_as_its_table_is(sites: Directory) -> None:
+    for site in sites.values():
+        run(
+            site,
+            "CREATE TABLE parts (id int PRIMARY KEY, qty int) PARTITION BY RANGE (id)",
+            "CREATE TABLE low PARTITION OF parts FOR VALUES FROM (0) TO (50)",
+            "CREATE TABLE high PARTITION OF parts FOR VALUES FROM (50) TO (100)",
+            f"CREATE TABLE orders ({ORDERS})" if site.name == "copy" else "SELECT 1",
+        )
+    groups.add_table(sites["hq"], GROUP, "parts")
+    groups.add_master(sites["hq"], GROUP, "copy", target_type=PROTECTED)
+    run(sites["hq"], "INSERT INTO low VALUES (1, 1)")
+    push_all(sites)
+    assert run(sites["copy"], "SELECT * FROM parts") == [(1, 1)]
+    with pytest.raises(psycopg.Error, match="is read-only at this master"):
+        run(sites["copy"], "UPDATE low SET qty = 2")
+    with pytest.raises(psycopg.Error, match="cannot be truncated"):
+        run(sites["lax"], "TRUNCATE low")
+    groups.suspend(sites["hq"], GROUP)
+    with pytest.raises(psycopg.Error, match="has suspended it"):
+        run(sites["lax"], "UPDATE low SET qty = 2")
+    groups.execute_ddl(sites["hq"], GROUP, "ALTER TABLE parts DETACH PARTITION high")
+    run(sites["lax"], "INSERT INTO high VALUES (60, 1)", "TRUNCATE high")
+    groups.resume(sites["hq"], GROUP)
+    run(sites["lax"], "UPDATE low SET qty = 3")
+    push_all(sites)
+    assert run(sites["copy"], "SELECT * FROM parts") == [(1, 3)]

@@ -1,7 +1,7 @@
 """One group is quiet at a master, while others go on there."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -16,6 +16,7 @@ from snaptide import doctor
 from snaptide.cli import app
 from tests.fix_moments import Moments
 from tests.fix_worker import WriteSettings
+from tests.fix_worlds import prepared_once
 from tests.grouped import GROUP, assert_masters_equal, found_group, push_all
 from tests.linked_table import link, rows, run
 
@@ -23,19 +24,19 @@ OTHER = "stock"
 ITEMS = "CREATE TABLE items (id int PRIMARY KEY, n int)"
 
 
-@pytest.fixture
-def two(make_sites: Callable[..., Directory]) -> Directory:
+@prepared_once("hq", "lax")
+def two(sites: Directory) -> None:
     """Two masters of two groups: orders, and items."""
-    return _found(make_sites("hq", "lax"))
+    _found(sites)
 
 
-@pytest.fixture
-def three(make_sites: Callable[..., Directory]) -> Directory:
+@prepared_once("hq", "lax", "bos")
+def three(sites: Directory) -> None:
     """The same with a third master."""
-    return _found(make_sites("hq", "lax", "bos"))
+    _found(sites)
 
 
-def _found(sites: Directory) -> Directory:
+def _found(sites: Directory) -> None:
     for site in sites.values():
         run(site, ITEMS)
     home, *others = sites
@@ -50,7 +51,6 @@ def _found(sites: Directory) -> Directory:
         "INSERT INTO items VALUES (1, 0), (2, 0)",
     )
     push_all(sites)
-    return sites
 
 
 def each(sites: Directory, *statements: str, **options: Any) -> PushReport:
@@ -255,3 +255,19 @@ def test_commands_and_what_people_are_told(
     assert (done["applied"], done["left"]) == (1, [])
     call("error-mode", "hq", GROUP, "quiet-group")
     assert_equal(two)
+
+
+def test_column_that_is_gone_stops_no_other_transaction(two: Directory) -> None:
+    groups.quiet_group(two["hq"], GROUP, "lax")
+    each(two, "UPDATE orders SET qty = 1 WHERE id = 1")
+    groups.suspend(two["hq"], GROUP)
+    groups.execute_ddl(two["hq"], GROUP, "ALTER TABLE orders DROP COLUMN name")
+    groups.resume(two["hq"], GROUP)
+    each(two, "UPDATE orders SET qty = 2 WHERE id = 2")
+    report = groups.unquiet_group(two["hq"], GROUP, "lax")
+    assert report.applied == 1
+    assert ["name" in one.reason for one in report.left] == [True]
+    assert reasons(two) == ["error"]
+    assert run(two["lax"], "SELECT qty FROM orders ORDER BY id") == [(0,), (2,), (0,)]
+    [again] = deferred.retry_errors(two["lax"])
+    assert not again.applied

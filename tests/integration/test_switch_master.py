@@ -15,14 +15,15 @@ from deferred.pushing.push import destinations
 from groups.errors import CannotSwitch
 from masters import rules
 from masters.errors import NoSnapshotLog
-from sites import Directory, Site, faults
-from sites.faults import InjectedFault
+from sites import Directory, Site
 from snapshots import former
 from snaptide.doctor import examine
 from tests.fix_moments import Moments
+from tests.fix_worlds import prepared_once
 from tests.grouped import (
     GROUP,
     assert_masters_equal,
+    broken_off_at,
     found_group,
     push_all,
     push_among,
@@ -38,10 +39,9 @@ FIVE = "INSERT INTO orders (id, qty) SELECT n, 0 FROM generate_series(1, 5) n"
 ADD = "UPDATE orders SET qty = qty + {} WHERE id = {}"
 
 
-@pytest.fixture
-def world(make_sites: Callable[..., Directory]) -> Directory:
+@prepared_once(*MASTERS, "jfk")
+def world(sites: Directory) -> None:
     """Three masters whose quantities add up, five rows; a snapshot of hq."""
-    sites = make_sites(*MASTERS, "jfk")
     found_group(sites, *MASTERS)
     for name in MASTERS:
         masters.create_snapshot_log(sites[name], "orders")
@@ -51,7 +51,6 @@ def world(make_sites: Callable[..., Directory]) -> Directory:
     push_all(masters_of(sites))
     snapshots.create(sites["jfk"], "orders", master="hq", updatable=True)
     refresh(sites["jfk"], "orders")
-    return sites
 
 
 def masters_of(sites: Directory) -> dict[str, Site]:
@@ -142,7 +141,7 @@ BEFORE = [
 
 @pytest.mark.parametrize("points", [BEFORE, ["switch.after_commit"]], ids=["no", "yes"])
 def test_interrupted_nothing_has_changed_or_all_has(
-    world: Directory, monkeypatch: pytest.MonkeyPatch, points: list[str]
+    world: Directory, points: list[str]
 ) -> None:
     """The former master took a change, sent it to one of the others, and is away."""
     run(world["jfk"], ADD.format(10, 1))
@@ -152,12 +151,9 @@ def test_interrupted_nothing_has_changed_or_all_has(
     done = points != BEFORE
     with without(world, "hq") as left:
         for point in points:
-            faults._hits.clear()
-            monkeypatch.setenv("SNAPTIDE_FAULT", f"{point}:error")
-            with pytest.raises(InjectedFault):
+            with broken_off_at(point):
                 groups.switch_master(left["jfk"], "orders", to="lax")
             assert destinations(left["jfk"]) == ["lax" if done else "hq"], point
-        monkeypatch.delenv("SNAPTIDE_FAULT")
         if not done:
             assert groups.switch_master(left["jfk"], "orders", to="lax").transactions
         push_among(left, "jfk", "lax", "bos")
@@ -170,18 +166,12 @@ def test_interrupted_nothing_has_changed_or_all_has(
     assert registered(world["hq"]) == []
 
 
-def test_cut_off_it_may_stay_with_its_master(
-    world: Directory, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_cut_off_it_may_stay_with_its_master(world: Directory) -> None:
     """What the new one watches for then is nothing that anyone sends it twice."""
     run(world["jfk"], ADD.format(10, 1))
     deferred.push(world["jfk"])
-    with without(world, "hq") as left:
-        faults._hits.clear()
-        monkeypatch.setenv("SNAPTIDE_FAULT", "switch.before_commit:error")
-        with pytest.raises(InjectedFault):
-            groups.switch_master(left["jfk"], "orders", to="lax")
-        monkeypatch.delenv("SNAPTIDE_FAULT")
+    with without(world, "hq") as left, broken_off_at("switch.before_commit"):
+        groups.switch_master(left["jfk"], "orders", to="lax")
     run(world["jfk"], ADD.format(100, 1))
     deferred.push(world["jfk"])
     push_all(masters_of(world))
@@ -277,6 +267,44 @@ def test_batch_that_is_under_way_takes_nothing_twice(
     assert quantities(world["lax"]) == {1: 10, 2: 10, 3: 10, 4: 0, 5: 0}
     assert_masters_equal(world, *MASTERS)
     assert_equal_to_master(world["jfk"])
+
+
+def test_master_that_is_only_read_takes_nothing_twice(world: Directory) -> None:
+    """The former master has brought it there, and nowhere else."""
+    groups.remove_master(world["hq"], GROUP, "bos")
+    protected = groups.TargetType.PROTECTED_READ_ONLY
+    groups.add_master(world["hq"], GROUP, "bos", target_type=protected)
+    run_each(world["jfk"], *(ADD.format(10, n) for n in (1, 2)))
+    deferred.push(world["jfk"], transaction_count=1)
+    deferred.push(world["hq"], "bos")
+    with without(world, "hq") as left:
+        groups.switch_master(left["jfk"], "orders", to="lax")
+        push_among(left, "jfk", "lax", "bos")
+        for name in ("lax", "bos"):
+            assert deferred.list_errors(left[name]) == []
+            assert quantities(left[name]) == {1: 10, 2: 10, 3: 0, 4: 0, 5: 0}, name
+
+
+@pytest.mark.parametrize("back", [False, True], ids=["gone", "back"])
+def test_master_that_the_group_has_forgotten_is_left(
+    world: Directory, *, back: bool
+) -> None:
+    """It had brought a change to one of the others; what it is asked counts no more."""
+    groups.switch_master(world["jfk"], "orders", to="lax")
+    run(world["jfk"], ADD.format(10, 1))
+    deferred.push(world["jfk"])
+    deferred.push(world["lax"], "bos")
+    run(world["jfk"], ADD.format(10, 2))
+    with without(world, "lax") as left:
+        groups.forget_master(left["hq"], GROUP, "lax")
+        sites = world if back else left
+        report = groups.switch_master(sites["jfk"], "orders", to="hq")
+        assert report.why == "lax is no master of group sales any more"
+        assert report.transactions == 2
+        push_among(left, "jfk", "hq", "bos")
+        snapshots.refresh(left["jfk"], "orders")
+        for name in ("jfk", "hq", "bos"):
+            assert quantities(left[name]) == {1: 10, 2: 10, 3: 0, 4: 0, 5: 0}, name
 
 
 def test_what_may_have_come_is_taken_only_if_old_values_agree(

@@ -42,9 +42,12 @@ def test_bytes_fill_a_group():
     assert grouped(1, 1, size=400, group_max_bytes=0) == [[1, 1]]
 
 
-def test_transaction_that_cannot_be_compiled_is_alone_in_its_place():
+def test_transactions_that_cannot_be_compiled_have_their_place():
     assert grouped(1, 2, 3, 4, alone=(20,)) == [[1], [2], [3, 4]]
-    assert grouped(1, 2, alone=(10, 20)) == [[1], [2]]
+    assert grouped(1, 2, 3, alone=(10, 20)) == [[1, 2], [3]]
+    assert grouped(3, 2, 1, alone=(10, 20, 30), group_max_calls=4) == [[3], [2, 1]]
+    found = plan(members(1, 1, 1, 1), 5, Options(), (20, 30))
+    assert [group.one_by_one for group in found] == [False, True, False]
 
 
 def test_groups_follow_one_another():
