@@ -18,7 +18,8 @@ from kombu.exceptions import OperationalError
 
 from snaptide import broker
 from snaptide.errors import NoBroker
-from snaptide.settings import BrokerSettings, Settings
+from snaptide.sections import BrokerSettings
+from snaptide.settings import Settings
 
 PUSH = "deferred.tasks.push"
 PURGE = "deferred.tasks.purge"

@@ -14,14 +14,12 @@ from typing import Any
 
 from celery import Celery
 from celery.beat import Scheduler
-from sqlalchemy.exc import SQLAlchemyError
 
 from deferred import schedules
 from deferred.interval import seconds_of
 from deferred.schedules import Schedule
 from sites import Site
 from sites.configured import configured
-from sites.errors import SnaptideError
 from snaptide.application import PURGE, PUSH, RECOVER, REFRESH, enqueue
 from snaptide.listener import Listeners
 from snaptide.patience import Trouble
@@ -102,7 +100,8 @@ class Look:
                 for due in schedules.claim(connection):
                     self._send(due)
             self._recover()
-        except (SnaptideError, SQLAlchemyError) as error:
+        except Exception as error:
+            # Nobody reads what becomes of a look: one that fails has to say so.
             self._trouble.failed(error)
         else:
             self._trouble.over()

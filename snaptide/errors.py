@@ -50,6 +50,16 @@ class DatabaseError(SnaptideError):
     hint = "Run again with --debug to see the statement."
 
 
+class NotThere(DatabaseError):
+    """The database lacks a table, column or function."""
+
+    code = "SNP-408"
+    hint = (
+        "Where it is one of the schema snaptide, a site was not upgraded with the "
+        "program: snaptide doctor says which, and snaptide site init NAME does it."
+    )
+
+
 class NotPermitted(SnaptideError):
     """The user that Snaptide connects as lacks a right."""
 

@@ -14,6 +14,7 @@ from sites.catalog import SCHEMA
 from sites.errors import SnaptideError
 from sites.types import Xid8
 from snapshots import catalog
+from snaptide.asking import asking
 
 #: Counting stops here: a number this large says enough.
 MOST = 1_000_000
@@ -43,7 +44,7 @@ def lag_of(connection: Connection, site: Site, group: Row[Any]) -> Lag | None:
         .distinct()
     ).all()
     try:
-        with site.peer(group.master).connect() as home:
+        with asking(site.peer(group.master)) as home:
             return _lag_at(home, [tuple(row) for row in tables], group.seen)
     except SnaptideError:
         return None

@@ -21,8 +21,10 @@ from deferred.queues.backlog import waiting_destinations
 from sites import Site
 from sites.configured import configured
 from sites.errors import SnaptideError
+from sites.site import each_by_itself
 from snaptide.application import PUSH, enqueue
 from snaptide.patience import Trouble
+from snaptide.unanswered import Unanswered
 
 log = logging.getLogger(__name__)
 
@@ -78,6 +80,7 @@ class Listener(threading.Thread):
         self._poll = poll
         self._line = Trouble(log, f"Listening to {site.name}")
         self._sending = Trouble(log, f"Pushes of {site.name}")
+        self._unanswered = Unanswered(lasting=poll)
 
     def run(self) -> None:
         """Listen until told to stop, over lost connections."""
@@ -121,12 +124,17 @@ class Listener(threading.Thread):
             patience -= _STOP_WITHIN
 
     def _ask(self) -> None:
-        """Enqueue a push to each destination that something waits for."""
+        """Enqueue a push to each destination that something waits for.
+
+        As long as nobody pushes, some requests are enough.
+        """
         try:
-            with self._site.begin() as connection:
-                names = waiting_destinations(connection)
-            for name in names:
-                enqueue(self._app, PUSH, self._site.name, name, expires=self._poll)
+            with self._site.connect() as connection, each_by_itself(connection):
+                waiting = waiting_destinations(connection)
+            for name, pushed_at in waiting.items():
+                if not self._unanswered.is_enough(name, pushed_at):
+                    enqueue(self._app, PUSH, self._site.name, name, expires=self._poll)
+                    self._unanswered.note(name)
         except SnaptideError as error:
             self._sending.failed(error)
         else:

@@ -21,6 +21,8 @@ from sites.catalog import activity
 from sites.errors import SnaptideError
 from snapshots import catalog
 from snaptide import migrate
+from snaptide.asking import asking
+from snaptide.errors import DatabaseError, NotPermitted
 from snaptide.lag import Lag, lag_of
 
 #: Seconds after which a schedule that is due counts as overdue: beat is not running.
@@ -104,8 +106,10 @@ def status(sites: Sequence[Site]) -> list[SiteStatus]:
 def status_of(site: Site) -> SiteStatus:
     """Ask one site; never raises because of it."""
     try:
-        with site.connect() as connection:
+        with asking(site) as connection:
             return _status(connection, site)
+    except (NotPermitted, DatabaseError) as error:
+        return SiteStatus(site=site.name, reachable=True, error=error.message)
     except SnaptideError as error:
         return SiteStatus(site=site.name, reachable=False, error=error.message)
 
@@ -113,7 +117,7 @@ def status_of(site: Site) -> SiteStatus:
 def _status(connection: Connection, site: Site) -> SiteStatus:
     revision, head = migrate.current_revision(connection), migrate.head_revision()
     if revision != head:
-        error = "It has no schema yet." if revision is None else "Its schema is old."
+        error = _other_schema(revision)
         return SiteStatus(
             site=site.name, reachable=True, error=error, revision=revision, head=head
         )
@@ -131,6 +135,14 @@ def _status(connection: Connection, site: Site) -> SiteStatus:
         schedules=tuple(_schedule(s, now) for s in schedules.all_of(connection)),
         activities=tuple(_activities(connection)),
     )
+
+
+def _other_schema(revision: str | None) -> str:
+    if revision is None:
+        return "It has no schema yet."
+    if migrate.is_newer(revision):
+        return "Its schema is of a newer Snaptide than this one."
+    return "Its schema is old."
 
 
 def _groups(connection: Connection, site: Site, now: datetime) -> list[GroupStatus]:

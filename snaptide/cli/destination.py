@@ -24,6 +24,8 @@ DestinationName = Annotated[
 
 COLUMNS = ["to", "transactions", "calls", "size", "oldest", "may wait", ""]
 _NO_LIMIT = "none"
+#: What the catalog can store.
+_MOST = 2**63 - 1
 _UNITS = {"B": 1, "kB": 2**10, "MB": 2**20, "GB": 2**30, "TB": 2**40}
 
 
@@ -120,4 +122,7 @@ def _bytes(text: str) -> int | None:
     unit = text[len(number) :].strip() or "B"
     if not number.isdecimal() or unit not in _UNITS:
         raise BadArgument(f"{text!r} is not a size; write 500MB or 10GB.")
-    return int(number) * _UNITS[unit]
+    found = int(number) * _UNITS[unit]
+    if found > _MOST:
+        raise BadArgument(f"{text!r} is more than a database can hold.")
+    return found

@@ -7,18 +7,16 @@ import sys
 from enum import IntEnum
 from typing import Any
 
-import psycopg
 import typer
-from kombu.exceptions import OperationalError as BrokerError
 from rich.console import Console
 from rich.text import Text
-from sqlalchemy.exc import DBAPIError, OperationalError
 from typer.core import TyperGroup
 
 from sites.errors import SiteUnreachable, SnaptideError
+from snaptide.asking import as_told, first_line
 from snaptide.cli.output import plain
 from snaptide.cli.program import Program
-from snaptide.errors import DatabaseError, NoBroker, NotPermitted, Unexpected
+from snaptide.errors import NoBroker
 
 
 class ExitCode(IntEnum):
@@ -55,29 +53,6 @@ class Commands(TyperGroup):
             raise typer.Exit(_exit_code(told)) from None
 
 
-def as_told(error: Exception) -> SnaptideError:
-    """The error as a user is told it; those of libraries become ours."""
-    if isinstance(error, SnaptideError):
-        return error
-    if isinstance(error, BrokerError):
-        return NoBroker("The broker does not answer.")
-    if isinstance(error, OperationalError) and error.connection_invalidated:
-        return SiteUnreachable(f"The connection was lost: {_first_line(error.orig)}")
-    if isinstance(error, psycopg.OperationalError) and _is_lost(error):
-        return SiteUnreachable(f"The connection was lost: {_first_line(error)}")
-    if isinstance(error, DBAPIError):
-        return _refused(error.orig)
-    if isinstance(error, psycopg.Error):
-        return _refused(error)
-    return Unexpected(f"{type(error).__name__}: {_first_line(error)}")
-
-
-def _refused(error: BaseException | None) -> SnaptideError:
-    denied = isinstance(error, psycopg.errors.InsufficientPrivilege)
-    kind = NotPermitted if denied else DatabaseError
-    return kind(f"The database says: {_first_line(error)}")
-
-
 def tell(error: SnaptideError, *, as_json: bool) -> None:
     """Print code, what happened and what to do, on the error output."""
     if as_json:
@@ -92,7 +67,7 @@ def tell(error: SnaptideError, *, as_json: bool) -> None:
     console = Console(stderr=True, soft_wrap=True, highlight=False)
     console.print(Text.assemble((error.code, "bold red"), "  ", error.message))
     if error.__cause__ is not None:
-        console.print(Text(f"  why: {_first_line(error.__cause__)}"))
+        console.print(Text(f"  why: {first_line(error.__cause__)}"))
     if error.hint:
         console.print(Text.assemble(("  hint: ", "green"), error.hint))
 
@@ -104,15 +79,6 @@ def _is_ours_to_tell(error: Exception) -> bool:
     )
 
 
-def _is_lost(error: psycopg.OperationalError) -> bool:
-    """Whether the server went, and did not say why; or said that it goes."""
-    return error.sqlstate is None or error.sqlstate.startswith(("08", "57P"))
-
-
 def _exit_code(error: SnaptideError) -> ExitCode:
     unreachable = isinstance(error, SiteUnreachable | NoBroker)
     return ExitCode.UNREACHABLE if unreachable else ExitCode.FAILED
-
-
-def _first_line(error: object) -> str:
-    return next(iter(str(error).strip().splitlines()), type(error).__name__)

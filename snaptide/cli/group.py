@@ -11,11 +11,11 @@ from rich.table import Table
 import groups
 from deferred.batches.arrivals import Arrival
 from deferred.parked.quiet import told
-from groups import Group, GroupReport, TargetType
+from groups import Group, GroupReport, Status, TargetType
 from snaptide.cli.arguments import Json, SiteName, complete_site
 from snaptide.cli.failures import ExitCode
 from snaptide.cli.log import Dropped
-from snaptide.cli.output import facts, show, table
+from snaptide.cli.output import cell, facts, show, table
 from snaptide.cli.program import Program
 from snaptide.errors import BadArgument
 
@@ -281,8 +281,12 @@ def _brought(one: Arrival) -> str:
 
 
 def _masters(report: GroupReport) -> Table:
+    asked = ""
+    if report.status != Status.NORMAL:
+        asked = f" by {report.status_by} since {cell(report.status_since)}"
     title = (
-        f"{report.group}: {report.status}, administered at {report.definition_site};"
+        f"{report.group}: {report.status}{asked},"
+        f" administered at {report.definition_site};"
         f" tables: {', '.join(report.tables) or 'none'}"
     )
     rows = [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from itertools import pairwise
 from pathlib import Path as File
@@ -20,6 +21,13 @@ from snaptide.cli.program import Program
 from snaptide.errors import BadArgument
 
 _MASTERS = "MASTER,MASTER,..."
+
+
+def _in_a_folder(file: File | None) -> File | None:
+    """Before the paths are others: what cannot be drawn is to change nothing."""
+    if file is not None and not file.parent.is_dir():
+        raise typer.BadParameter(f"There is no folder {file.parent}.")
+    return file
 
 
 @app.command()
@@ -53,7 +61,11 @@ def paths(
     ] = None,
     svg: Annotated[
         File | None,
-        typer.Option(dir_okay=False, help="Write a picture into this file."),
+        typer.Option(
+            dir_okay=False,
+            callback=_in_a_folder,
+            help="Write a picture into this file.",
+        ),
     ] = None,
     json: Json = False,
 ) -> None:
@@ -94,8 +106,12 @@ def _shape(
         order = chain.split(",")
         wanted.append(lambda masters: groups.tree(masters, list(pairwise(order))))
     if tree is not None:
-        edges = [_pair(edge) for edge in tree.split(",")]
-        wanted.append(lambda masters: groups.tree(masters, edges))
+        edges = tree.split(",")
+        wanted.append(
+            lambda masters: groups.tree(
+                masters, [_pair(edge, masters) for edge in edges]
+            )
+        )
     if listed:
         given = [_path(one) for one in listed]
         wanted.append(lambda masters: given)
@@ -104,11 +120,17 @@ def _shape(
     return wanted[0] if wanted else None
 
 
-def _pair(edge: str) -> tuple[str, str]:
-    one, dash, other = edge.partition("-")
-    if not dash:
-        raise BadArgument(f"{edge!r} is not an edge; write MASTER-MASTER.")
-    return one, other
+def _pair(edge: str, masters: Sequence[str]) -> tuple[str, str]:
+    """The masters that an edge joins; their names may have dashes too."""
+    parts = edge.split("-")
+    pairs = [("-".join(parts[:n]), "-".join(parts[n:])) for n in range(1, len(parts))]
+    known = [pair for pair in pairs if set(pair) <= set(masters)]
+    if len(known) != 1:
+        raise BadArgument(
+            f"{edge!r} is not an edge between two of {', '.join(masters)}; write"
+            " MASTER-MASTER, or give the paths with --path."
+        )
+    return known[0]
 
 
 def _path(text: str) -> Path:

@@ -34,7 +34,7 @@ def suspend(
     Example: snaptide group suspend hq airline
     """
     program = Program.of(ctx)
-    report = groups.suspend(program.site(site), group, by=by or getpass.getuser())
+    report = groups.suspend(program.site(site), group, by=by or _login())
     show(program, report, lambda: facts(report))
     if any(report.errors.values()):
         raise typer.Exit(ExitCode.ATTENTION)
@@ -76,6 +76,21 @@ def execute_ddl(
     program = Program.of(ctx)
     if (statements is None) == (file is None):
         raise BadArgument("Give the statements, or a file that has them.")
-    text = statements if file is None else file.read_text("utf-8")
-    changed = groups.execute_ddl(program.site(site), group, text or "")
+    text = statements or "" if file is None else _read(file)
+    changed = groups.execute_ddl(program.site(site), group, text)
     show(program, changed, lambda: listed([changed]))
+
+
+def _login() -> str | None:
+    """Whose login it is; in a container a number may have no name."""
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):
+        return None
+
+
+def _read(file: Path) -> str:
+    try:
+        return file.read_text("utf-8")
+    except (OSError, ValueError) as error:
+        raise BadArgument(f"{file}: {error}", file=str(file)) from error

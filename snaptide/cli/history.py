@@ -50,8 +50,9 @@ def history(
 def _key(values: Sequence[str]) -> Sequence[str] | Mapping[str, str]:
     """By column where each value names one; a key may hold `=` itself."""
     pairs = [value.partition("=") for value in values]
+    by_name = {name: value for name, _, value in pairs}
     named = all(name.isidentifier() and equals for name, equals, _ in pairs)
-    return {name: value for name, _, value in pairs} if named else values
+    return by_name if named and len(by_name) == len(pairs) else values
 
 
 def _whole(told: History) -> Group:

@@ -13,6 +13,7 @@ from typing import Any
 
 from rich.console import Console, RenderableType
 from rich.table import Table
+from rich.text import Text
 
 from snaptide.cli.program import Program
 
@@ -67,7 +68,12 @@ def table(
 ) -> Table:
     """A table; numbers stand right."""
     cells = [list(row) for row in rows]
-    made = Table(title=title or None, title_justify="left", box=None, pad_edge=False)
+    made = Table(
+        title=Text(title) if title else None,
+        title_justify="left",
+        box=None,
+        pad_edge=False,
+    )
     for at, name in enumerate(columns):
         numeric = bool(cells) and all(_is_number(row[at]) for row in cells)
         made.add_column(name, justify="right" if numeric else "left", overflow="fold")

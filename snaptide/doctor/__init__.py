@@ -6,10 +6,10 @@ It only looks: every finding names the command or statement that puts it right.
 from __future__ import annotations
 
 from sqlalchemy import Connection
-from sqlalchemy.exc import DBAPIError
 
 from sites import Site
 from sites.errors import SnaptideError
+from snaptide.asking import asking
 from snaptide.doctor import (
     bloat,
     captures,
@@ -33,7 +33,7 @@ def check_site(site: Site, *, everyone: bool = True) -> list[Finding]:
         everyone: ask all other sites, not only those it remembers.
     """
     try:
-        with site.connect() as connection:
+        with asking(site) as connection:
             found = server.check(connection, site.name)
             if all(finding.severity is not Severity.FATAL for finding in found):
                 found += peers.check(connection, site, everyone=everyone)
@@ -49,21 +49,10 @@ def examine(site: Site) -> list[Finding]:
     if any(f.severity is Severity.FATAL and f.site == site.name for f in found):
         return found
     try:
-        with site.connect() as connection:
+        with asking(site) as connection:
             found += _examine(connection, site)
     except SnaptideError as error:
         found.append(_failed(site, error))
-    except DBAPIError as error:
-        found.append(
-            Finding(
-                site=site.name,
-                severity=Severity.ERROR,
-                subject="permissions",
-                what=str(error.orig).strip().splitlines()[0],
-                todo="Give the user of the site the rights of a member of "
-                "snaptide_apply who owns the schema snaptide.",
-            )
-        )
     return found
 
 

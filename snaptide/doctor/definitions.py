@@ -12,6 +12,7 @@ from sites.errors import SnaptideError
 from sites.table import describe
 from snapshots import refresh_group, snapshot
 from snapshots.snapshot import Snapshot
+from snaptide.asking import asking
 from snaptide.doctor.finding import Finding, Severity
 
 
@@ -24,7 +25,7 @@ def check(connection: Connection, site: Site) -> Iterator[Finding]:
         by_master.setdefault(group.master, []).append(one)
     for master, held in by_master.items():
         try:
-            with site.peer(master).connect() as home:
+            with asking(site.peer(master)) as home:
                 for one in held:
                     yield from _of_snapshot(connection, home, site.name, one)
         except SnaptideError:

@@ -8,6 +8,7 @@ from sqlalchemy import Connection, func, select, text
 
 from deferred.catalog import destination, error_transaction, schedule
 from deferred.parked import quiet
+from groups import Status
 from groups.catalog import replication_group
 from snapshots import catalog as snapshots
 from snaptide.doctor.finding import Finding, Severity
@@ -37,6 +38,7 @@ def check(connection: Connection, site: str) -> Iterator[Finding]:
     yield from _destinations(connection, site)
     yield from _schedules(connection, site)
     yield from _groups(connection, site)
+    yield from _suspended(connection, site)
     yield from _quiet(connection, site)
     yield from _parked(connection, site)
 
@@ -86,6 +88,20 @@ def _groups(connection: Connection, site: str) -> Iterator[Finding]:
             f"refresh group {row.name}",
             f"The last refresh failed: {row.last_error}",
             f"snaptide refresh {site} {row.name}",
+        )
+
+
+def _suspended(connection: Connection, site: str) -> Iterator[Finding]:
+    at = replication_group.c
+    wanted = select(replication_group).where(at.status != Status.NORMAL)
+    for row in connection.execute(wanted.order_by("name")):
+        who = f" by {row.status_by}" if row.status_by else ""
+        yield _warning(
+            site,
+            f"group {row.name}",
+            f"It is {row.status}{who} since {row.status_since:%Y-%m-%d %H:%M} UTC: "
+            "users are refused its tables.",
+            f"snaptide group resume {row.definition_site} {row.name}",
         )
 
 

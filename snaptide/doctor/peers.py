@@ -11,6 +11,7 @@ from sites import Site, identity, peers
 from sites.catalog import peer
 from sites.errors import SnaptideError
 from sites.identity import Identity
+from snaptide.asking import asking
 from snaptide.doctor.finding import Finding, Severity
 
 #: Subjects of findings: a site that is older than others remember; calls that are
@@ -36,7 +37,7 @@ def check(
         if name == site.name or not (everyone or name in known):
             continue
         try:
-            with other.connect() as there:
+            with asking(other) as there:
                 yield from _between(connection, there, me, name)
         except SnaptideError as error:
             if name in known:

@@ -12,6 +12,7 @@ from masters.catalog import registered_snapshot, snapshot_log
 from sites import QualifiedName, Site, identity
 from sites.errors import SnaptideError
 from snapshots import catalog as snapshots
+from snaptide.asking import asking
 from snaptide.doctor.finding import Finding, Severity
 
 #: A snapshot that was not refreshed for so long is called stale.
@@ -70,7 +71,7 @@ def _orphaned(connection: Connection, site: Site) -> Iterator[Finding]:
 def _unknown_to(site: Site, name: str, rows: list[Row[Any]]) -> list[Row[Any]]:
     """Registrations that their site does not know; none when it cannot be asked."""
     try:
-        with site.peer(name).connect() as connection:
+        with asking(site.peer(name)) as connection:
             me = identity.read(connection).site_id
             known = select(snapshots.snapshot.c.schema, snapshots.snapshot.c.name)
             has = {str(QualifiedName(*row)) for row in connection.execute(known)}
@@ -95,7 +96,7 @@ def _missing_at(
 ) -> Iterator[Finding]:
     me = identity.read(connection).site_id
     try:
-        with site.peer(master).connect() as home:
+        with asking(site.peer(master)) as home:
             logged, registered = _logged(home), _registered(home, me)
     except SnaptideError as error:
         yield Finding(

@@ -38,15 +38,13 @@ def check(connection: Connection, site: str) -> list[Finding]:
 
 
 def _not_at_head(site: str, revision: str, head: str) -> Finding:
-    # Revisions are numbered: 0001, 0002, ...
-    newer = revision > head
     return Finding(
         site=site,
         severity=Severity.FATAL,
         subject="schema",
         what=f"The schema is at {revision}, this program needs {head}.",
         todo="Install the newer Snaptide here."
-        if newer
+        if migrate.is_newer(revision)
         else f"snaptide site init {site}",
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import secrets
 from collections.abc import Callable
 from typing import Any
 
@@ -159,6 +160,33 @@ def test_a_wrong_password_is_never_printed(
         assert "xyzzy" not in result.output
 
 
+def test_a_site_that_refuses_to_be_looked_at_hides_no_other(
+    sites: Directory, write_settings: WriteSettings, snaptide: Run
+) -> None:
+    """Here the rights on our schema are somebody else's."""
+    stranger = f"stranger_{secrets.token_hex(4)}"
+    run(sites["hq"], f"CREATE ROLE {stranger} LOGIN PASSWORD 'x'")
+    url = sites["jfk"].url.set(username=stranger, password="x")
+    config = write_settings(Directory({"hq": sites["hq"].url, "jfk": url}))
+    run(
+        sites["hq"],
+        "INSERT INTO snaptide.peer (site_id, role, name, incarnation)"
+        " VALUES (gen_random_uuid(), 'site', 'jfk', gen_random_uuid())",
+    )
+    try:
+        hq, jfk = report(snaptide("status", "--json", config=config), 3)
+        assert (hq["site"], hq["reachable"], hq["error"]) == ("hq", True, None)
+        assert hq["revision"] == hq["head"]
+        assert (jfk["site"], jfk["reachable"]) == ("jfk", True)
+        assert "permission denied for schema snaptide" in jfk["error"]
+        for command in (("doctor",), ("site", "check")):
+            found = report(snaptide(*command, "--json", config=config), 3)
+            subjects = {(one["site"], one["subject"]) for one in found}
+            assert {("hq", "fsync"), ("jfk", "SNP-406")} <= subjects, command
+    finally:
+        run(sites["hq"], f"DROP ROLE {stranger}")
+
+
 def test_no_broker_to_enqueue_at(snaptide: Run) -> None:
     result = snaptide("push", "jfk", "--enqueue")
     assert result.exit_code == 4
@@ -248,6 +276,10 @@ def test_schedules(snaptide: Run) -> None:
     assert paused[0]["disabled"] is True
     assert snaptide("schedule", "enable", "jfk", "push", "hq").exit_code == 0
     assert report(snaptide("schedule", "remove", "jfk", "push", "hq", "--json")) == []
+    no = ("--every", "1h", "-o", "allow_mass_delete=no")
+    wrong = snaptide("schedule", "set", "jfk", "refresh", "seats", *no)
+    assert wrong.exit_code == 1
+    assert "allow_mass_delete is true or false, not 'no'" in wrong.stderr
     wrong = snaptide("schedule", "set", "jfk", "push", "hq", "--every", "soon")
     assert wrong.exit_code == 1
     assert "SNP-340" in wrong.stderr
@@ -375,8 +407,16 @@ def test_a_destination_beyond_its_budget_is_said_and_made_valid(
     link(sites, columns="id int PRIMARY KEY, qty int")
     run(sites["jfk"], "INSERT INTO public.orders VALUES (1, 1)")
     budget = ("destination", "budget", "jfk", "hq")
-    for wrong in (("--age", "soon"), ("--age", "0 6 * * *"), ("--size", "1XB")):
-        assert snaptide(*budget, *wrong).exit_code == 1
+    for wrong in (
+        ("--age", "soon"),
+        ("--age", "0 6 * * *"),
+        ("--age", "99999999999d"),
+        ("--size", "1XB"),
+        ("--size", "99999999999TB"),
+    ):
+        refused = snaptide(*budget, *wrong)
+        assert refused.exit_code == 1
+        assert "--debug" not in refused.stderr
     limited = report(snaptide(*budget, "--age", "7d", "--size", "1B", "--json"))
     assert (limited["max_lag_age"], limited["max_lag_bytes"]) == (7 * 86400.0, 1)
     assert snaptide("destination", "list", "jfk").exit_code == 0

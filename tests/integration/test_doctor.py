@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 from sqlalchemy import text
 
 import deferred
@@ -13,6 +12,7 @@ from sites import Directory, Site
 from snaptide import doctor
 from snaptide.doctor import Finding, bloat
 from tests.fix_db import MakeDatabase
+from tests.fix_worlds import prepared_once
 
 
 def run(site: Site, *statements: str) -> None:
@@ -33,8 +33,8 @@ def only(site: Site) -> Finding:
     return found[0]
 
 
-@pytest.fixture
-def pair(sites: Directory, spark: object) -> Directory:
+@prepared_once("hq", "jfk", needs="spark")
+def pair(sites: Directory) -> None:
     """A partitioned master table at hq, and an updatable snapshot of it at jfk."""
     hq, jfk = sites["hq"], sites["jfk"]
     run(
@@ -48,7 +48,6 @@ def pair(sites: Directory, spark: object) -> Directory:
     masters.create_snapshot_log(hq, "seats")
     snapshots.create(jfk, "seats", master="hq", updatable=True)
     snapshots.refresh(jfk, "seats", push_deferred_rpc=False)
-    return sites
 
 
 def test_nothing_is_wrong(pair: Directory) -> None:

@@ -12,14 +12,14 @@ from typing import Any
 import psycopg
 import pytest
 from psycopg import errors, sql
-from sqlalchemy import URL
+from sqlalchemy import URL, create_engine
 from sqlalchemy.exc import DBAPIError
 from typer.testing import CliRunner
 
 import deferred
 import masters
 import snapshots
-from sites import Directory, Site, roles
+from sites import Directory, Site, faults, roles
 from sites.errors import NotAMember
 from snapshots.errors import FirstLoadByAnother
 from snaptide import doctor, grants, migrate
@@ -428,6 +428,64 @@ def _other_coordinator(world: Directory, as_login: As, logins: dict[str, str]) -
             "UPDATE public.orders SET qty = qty + 0 WHERE id < 3"
         )
     deferred.purge(as_login("purger")["hq"])
+
+
+def test_an_engine_of_a_coordinators_own(
+    world: Directory, as_login: As, logins: dict[str, str]
+) -> None:
+    snapshots.alter_propagation(world["jfk"], "g", synchronous=True)
+    run(world["jfk"], f"GRANT SELECT, UPDATE ON orders TO {logins['teller']}")
+    jfk = as_login("teller")["jfk"]
+    engine = create_engine(jfk.url.set(drivername="postgresql+psycopg"))
+    deferred.coordinate(engine, jfk)
+    with engine.begin() as connection:
+        connection.exec_driver_sql("UPDATE public.orders SET qty = 70 WHERE id < 3")
+    engine.dispose()
+    assert rows_of(world["hq"]) == rows_of(world["jfk"])
+    clerk = as_login("clerk")["jfk"]
+    engine = create_engine(clerk.url.set(drivername="postgresql+psycopg"))
+    with pytest.raises(DBAPIError, match="permission denied"):
+        deferred.coordinate(engine, clerk)
+    engine.dispose()
+
+
+def test_recovery_goes_on_past_what_only_another_login_may_end(
+    world: Directory,
+    as_login: As,
+    logins: dict[str, str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """PostgreSQL lets a prepared transaction be ended by who made it alone."""
+    snapshots.alter_propagation(world["jfk"], "g", synchronous=True)
+    with monkeypatch.context() as patch:
+        patch.setattr(faults, "point", _stop_after_decision)
+        for number, name in enumerate(("teller", "second"), 1):
+            run(world["jfk"], f"GRANT SELECT, UPDATE ON orders TO {logins[name]}")
+            with (
+                pytest.raises(_Gone),
+                deferred.synchronous(as_login(name)["jfk"]) as connection,
+            ):
+                connection.exec_driver_sql(
+                    f"UPDATE public.orders SET qty = 70 WHERE id = {number}"
+                )
+
+    report = deferred.recover(as_login("second")["hq"])
+    assert (report.committed, report.left) == (1, 1)
+    assert deferred.recover(as_login("teller")["hq"]).committed == 1
+    assert rows_of(world["hq"]) == rows_of(world["jfk"])
+
+
+class _Gone(BaseException):
+    """Ends a coordinator without a word to anyone."""
+
+
+def _stop_after_decision(point: str) -> None:
+    if point == "synchronous.after_decision":
+        raise _Gone
+
+
+def rows_of(site: Site) -> list[tuple[Any, ...]]:
+    return run(site, "SELECT * FROM orders ORDER BY id")
 
 
 def test_command_prints_what_it_would_run(

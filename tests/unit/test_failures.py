@@ -5,14 +5,16 @@ import pytest
 from psycopg import errors
 
 from sites.errors import SiteUnreachable, SnaptideError
-from snaptide.cli.failures import as_told
-from snaptide.errors import DatabaseError, Unexpected
+from snaptide.asking import as_told
+from snaptide.errors import DatabaseError, NotPermitted, NotThere, Unexpected
 
 
 @pytest.mark.parametrize(
     ("error", "told"),
     [
         (errors.DiskFull("no space left\nHINT: free some"), DatabaseError),
+        (errors.UndefinedColumn("no column joins\nHINT: another"), NotThere),
+        (errors.InsufficientPrivilege("permission denied"), NotPermitted),
         (errors.AdminShutdown("terminating connection"), SiteUnreachable),
         (psycopg.OperationalError("the connection is closed"), SiteUnreachable),
         (ValueError("another"), Unexpected),

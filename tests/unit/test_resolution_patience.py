@@ -23,7 +23,7 @@ def gate() -> Iterator[threading.Event]:
 @pytest.fixture
 def hanging(gate: threading.Event) -> Iterator[str]:
     def hang(conflict: Conflict) -> Resolution:
-        gate.wait(30)
+        gate.wait(90)
         return Resolution(decision=Decision.SITE_WINS)
 
     routines.register("hanging", hang)
@@ -32,17 +32,18 @@ def hanging(gate: threading.Event) -> Iterator[str]:
 
 
 def test_routine_that_hangs_is_undecided(hanging: str, gate: threading.Event) -> None:
-    method = build(
-        "custom", Kind.UPDATE, {"routine": hanging, "seconds": 0.05}, ["price"]
+    method, patient = (
+        build("custom", Kind.UPDATE, {"routine": hanging, "seconds": limit}, ["price"])
+        for limit in (0.05, 90)
     )
     reasons = [method(update_conflict()).reason for _ in range(patience.HANGING + 1)]
     assert reasons[:-1] == ["routine hanging did not answer within 0.05 seconds"] * 3
     assert reasons[-1] == "routine hanging still hangs in 3 earlier calls"
     gate.set()
-    until = time.monotonic() + 10
+    until = time.monotonic() + 90
     while patience._hanging[hanging] and time.monotonic() < until:
         threading.Event().wait(0.01)
-    assert method(update_conflict()).decision is Decision.SITE_WINS
+    assert patient(update_conflict()).decision is Decision.SITE_WINS
 
 
 def test_exit_of_a_routine_is_not_the_workers() -> None:

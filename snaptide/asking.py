@@ -1,0 +1,79 @@
+"""Asks a site on an operator's behalf: what its database refuses is said of that site.
+
+Who looks at many sites wants to hear of the others, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import psycopg
+from kombu.exceptions import OperationalError as BrokerError
+from psycopg import errors
+from sqlalchemy import Connection
+from sqlalchemy.exc import DBAPIError, OperationalError
+
+from sites import Site
+from sites.errors import SiteUnreachable, SnaptideError
+from snaptide.errors import (
+    DatabaseError,
+    NoBroker,
+    NotPermitted,
+    NotThere,
+    Unexpected,
+)
+
+_MISSING = (errors.UndefinedTable, errors.UndefinedColumn, errors.UndefinedFunction)
+
+
+@contextmanager
+def asking(site: Site) -> Iterator[Connection]:
+    """A connection to a site for a block that only reads.
+
+    Raises:
+        SiteUnreachable: it does not answer, or not any more.
+        NotPermitted: our user lacks a right there.
+        DatabaseError: it refused something else.
+    """
+    try:
+        with site.connect() as connection:
+            yield connection
+    except (DBAPIError, psycopg.Error) as error:
+        raise as_told(error) from None
+
+
+def as_told(error: Exception) -> SnaptideError:
+    """The error as a user is told it; those of libraries become ours."""
+    if isinstance(error, SnaptideError):
+        return error
+    if isinstance(error, BrokerError):
+        return NoBroker("The broker does not answer.")
+    if isinstance(error, OperationalError) and error.connection_invalidated:
+        return SiteUnreachable(f"The connection was lost: {first_line(error.orig)}")
+    if isinstance(error, psycopg.OperationalError) and _is_lost(error):
+        return SiteUnreachable(f"The connection was lost: {first_line(error)}")
+    if isinstance(error, DBAPIError):
+        return _refused(error.orig)
+    if isinstance(error, psycopg.Error):
+        return _refused(error)
+    return Unexpected(f"{type(error).__name__}: {first_line(error)}")
+
+
+def first_line(error: object) -> str:
+    """What an error says first; its kind where it says nothing."""
+    return next(iter(str(error).strip().splitlines()), type(error).__name__)
+
+
+def _refused(error: BaseException | None) -> SnaptideError:
+    kind: type[SnaptideError] = DatabaseError
+    if isinstance(error, errors.InsufficientPrivilege):
+        kind = NotPermitted
+    elif isinstance(error, _MISSING):
+        kind = NotThere
+    return kind(f"The database says: {first_line(error)}")
+
+
+def _is_lost(error: psycopg.OperationalError) -> bool:
+    """Whether the server went, and did not say why; or said that it goes."""
+    return error.sqlstate is None or error.sqlstate.startswith(("08", "57P"))

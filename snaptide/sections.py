@@ -1,0 +1,253 @@
+"""The sections of `snaptide.toml`: what each of them takes.
+
+Passwords are kept in `SecretStr`s, so that nothing prints them by accident.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+from pathlib import Path
+from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
+
+from kombu.utils.url import parse_url
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    SecretStr,
+    StringConstraints,
+)
+from sqlalchemy import URL, make_url
+from sqlalchemy.exc import ArgumentError
+
+from deferred.options import MOST_STREAMS, Options
+from snaptide.errors import BadSettings, UnreadableSecret
+
+#: Part of the name of a queue and of what `--json` prints.
+SiteName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_-]*$")]
+
+#: Schemes of URLs that lead to Redis.
+_REDIS = ("redis", "rediss", "redis+socket")
+_DATABASE = re.compile(r"(/\d*)?")
+
+_strict = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+
+
+class SiteSettings(BaseModel):
+    """`[sites.NAME]`: where a database is; the password may stand beside the URL."""
+
+    model_config = _strict
+
+    url: SecretStr
+    password: SecretStr | None = None
+    password_file: Path | None = None
+
+    def address(self, name: str, folder: Path) -> URL:
+        """The complete URL.
+
+        Parameters:
+            folder: where a relative path begins.
+
+        Raises:
+            BadSettings: it is not a URL, or the password is given twice.
+            UnreadableSecret: the password file cannot be read.
+        """
+        if self.password is not None and self.password_file is not None:
+            raise BadSettings(f"[sites.{name}] has both password and password_file.")
+        try:
+            url = make_url(self.url.get_secret_value())
+        except (ArgumentError, ValueError):
+            # A ValueError repeats what stands in the place of the port.
+            raise BadSettings(
+                f"[sites.{name}] url is not of the form postgresql://user@host/database."
+            ) from None
+        if "@" in (url.host or ""):
+            raise BadSettings(
+                f"[sites.{name}] url has a second @: in a password it is written as "
+                "%40, or the password stands beside the url, as it is."
+            )
+        password = self._password(name, folder)
+        return url if password is None else url.set(password=password)
+
+    def _password(self, name: str, folder: Path) -> str | None:
+        if self.password_file is None:
+            return None if self.password is None else self.password.get_secret_value()
+        path = folder / self.password_file.expanduser()
+        try:
+            return path.read_text("utf-8").rstrip("\r\n")
+        except (OSError, ValueError) as error:
+            raise UnreadableSecret(
+                f"The password file of site {name} cannot be read: {path} "
+                f"({getattr(error, 'strerror', None) or 'not text'}).",
+                path=str(path),
+            ) from None
+
+
+def _of_redis(url: SecretStr) -> SecretStr:
+    """Refuse what would have Celery look for another broker, or show the URL later."""
+    text = url.get_secret_value()
+    try:
+        parts = urlsplit(text)
+        right = parts.scheme in _REDIS and parts.port != 0
+        parse_url(text)
+    except (ValueError, KeyError):
+        right = False
+    if not right:
+        raise ValueError("not of the form redis://host:port/number") from None
+    if parts.scheme != "redis+socket" and not _DATABASE.fullmatch(parts.path):
+        raise ValueError("does not end with the number of a database")
+    return url
+
+
+class BrokerSettings(BaseModel):
+    """`[broker]`: the Redis that carries tasks."""
+
+    model_config = _strict
+
+    url: Annotated[SecretStr, AfterValidator(_of_redis)]
+    #: Seconds after which a task whose worker died is given to another one. One that
+    #: takes longer begins a second time beside itself, finds that it runs, and ends.
+    visibility_timeout: int = Field(default=300, ge=10)
+
+
+def _properties(table: Any, prefix: str = "") -> Any:
+    """Spark's settings as Spark reads them; `a.b = true` is a table in a table."""
+    if not isinstance(table, dict):
+        return table
+    found: dict[str, str] = {}
+    for name, value in table.items():
+        if isinstance(value, dict):
+            found |= _properties(value, f"{prefix}{name}.")
+        else:
+            text = str(value)
+            found[prefix + name] = text.lower() if isinstance(value, bool) else text
+    return found
+
+
+class SparkSettings(BaseModel):
+    """`[spark]`: where the diff runs; `[spark.conf]` takes any setting of Spark's."""
+
+    model_config = _strict
+
+    master: str = "local[*]"
+    conf: Annotated[dict[str, str], BeforeValidator(_properties)] = Field(
+        default_factory=dict
+    )
+
+
+class ResolutionSettings(BaseModel):
+    """`[resolution]`: how conflicts are settled."""
+
+    model_config = _strict
+
+    routines: dict[str, str] = Field(default_factory=dict)
+    #: Days for which it is known when a row of a master table was deleted, where a rule
+    #: asks (`informix_timestamp`); older deletes may be forgotten by a purge.
+    deletes_kept_days: float = Field(default=30, ge=0)
+
+    @property
+    def deletes_kept(self) -> timedelta:
+        """The same as a stretch of time."""
+        return timedelta(days=self.deletes_kept_days)
+
+
+class ProcedureSettings(BaseModel):
+    """`[procedures]`: what calls of procedures run on this machine."""
+
+    model_config = _strict
+
+    #: Python functions by name, as `module:function`; they run where this machine
+    #: pushes to.
+    routines: dict[str, str] = Field(default_factory=dict)
+
+
+class NotificationSettings(BaseModel):
+    """`[notification]`: who is told of conflicts that no rule settled."""
+
+    model_config = _strict
+
+    #: Functions by name, as `module:function`.
+    hooks: dict[str, str] = Field(default_factory=dict)
+
+
+class WorkerSettings(BaseModel):
+    """`[worker]`: what a worker does when the command line does not say."""
+
+    model_config = _strict
+
+    #: A JVM does not survive fork, so prefork is not offered.
+    pool: Literal["threads", "solo"] = "threads"
+    concurrency: int = Field(default=4, ge=1)
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+
+
+class QueueSettings(BaseModel):
+    """`[queue]`: what becomes of calls that are delivered."""
+
+    model_config = _strict
+
+    #: Days for which they are kept, so that a master that is restored from a backup
+    #: no older than that gets them again, and `snaptide history` can tell them.
+    retention_days: float = Field(default=2, ge=0)
+
+    @property
+    def retention(self) -> timedelta:
+        """The same as a stretch of time."""
+        return timedelta(days=self.retention_days)
+
+
+_PUSH = Options()
+
+
+class PushSettings(BaseModel):
+    """`[push]`: how transactions are grouped, where a push is not told otherwise."""
+
+    model_config = _strict
+
+    #: At most this many calls in a group; a transaction with more is applied alone.
+    #: 0 and 1 apply each transaction by itself. Where several streams divide a batch,
+    #: no more than 10,000. HVAR: `dsi_compile_max_cmds`.
+    group_max_calls: int = Field(default=_PUSH.group_max_calls, ge=0)
+    #: At most this many bytes of old and new values in a group, as they are stored;
+    #: 0 is no limit. HVAR: `dsi_cdb_max_size`, there in megabytes.
+    group_max_bytes: int = Field(default=_PUSH.group_max_bytes, ge=0)
+    #: From this many net changes of one table on they are shipped by COPY; fewer are
+    #: sent as values of a statement. HVAR: `dsi_bulk_threshold`.
+    bulk_threshold: int = Field(default=_PUSH.bulk_threshold, ge=0)
+    #: A group that fails with fewer calls is not compiled again, but applied
+    #: transaction by transaction. HVAR: `dsi_compile_retry_threshold`.
+    retry_threshold: int = Field(default=_PUSH.retry_threshold, ge=0)
+    #: What becomes of a transaction that cannot be applied: `queue` parks it in the
+    #: error queue and goes on, `stop` leaves it queued at its site and ends the push.
+    #: `skip_row` parks its rows in conflict and applies the others; `quiet_group`
+    #: parks it, and makes its replication groups quiet there; `quiet_database` and
+    #: `quiet_server` stop, and pause the destination, or all of them.
+    error_action: Literal[
+        "queue", "stop", "skip_row", "quiet_group", "quiet_database", "quiet_server"
+    ] = _PUSH.error_action.value
+    #: When so many of a site's transactions stand in the error queue of a destination,
+    #: all pushes of the site are paused; 0 is no limit. Ingres: `-EMX`.
+    error_limit: int = Field(default=_PUSH.error_limit, ge=0)
+    #: Master tables whose transactions are each applied alone, in order, so that
+    #: triggers there see every step. HVAR: `dsi_compile_enable` off for a table.
+    one_by_one: tuple[str, ...] = ()
+    #: So many streams to each destination apply transactions side by side that have
+    #: nothing to do with each other, and commit in order. 0 and 1 are strictly serial.
+    parallelism: int = Field(default=_PUSH.parallelism, ge=0, le=MOST_STREAMS)
+
+
+class BeatSettings(BaseModel):
+    """`[beat]`: how soon a commit is pushed."""
+
+    model_config = _strict
+
+    #: Push after commits (by notification), not only on schedules.
+    listen: bool = True
+    #: Seconds: at most one push per window, after the first.
+    debounce: float = Field(default=0.2, ge=0.01, le=60)
+    #: Seconds between two looks at a queue that nobody announced.
+    poll: float = Field(default=30, ge=1)
