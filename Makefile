@@ -12,7 +12,7 @@ PG_OPTION := $(if $(PG),--pg $(PG))
 KEEP_OPTION := $(if $(KEEP),--keep)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-unit check docs campaign soak growth bench profile bench-page clean
+.PHONY: help demo test test-unit test-long check docs campaign soak growth bench profile bench-page clean
 
 help: ## list the targets
 	@while IFS= read -r line; do \
@@ -37,6 +37,14 @@ test: .venv ## run every test (PG=16 for another PostgreSQL, JOBS=4 on more core
 
 test-unit: .venv ## run the tests that need no server
 	$(BIN)/pytest tests/unit $(PYTEST_ARGS)
+
+test-long: .venv ## the fold, compiled pushes and a large transaction at length (FOLDS=100000 LOGS=300 CALLS=5000000)
+	SNAPTIDE_FOLD_CASES=$(or $(FOLDS),100000) \
+	SNAPTIDE_COMPILED_CASES=$(or $(LOGS),300) \
+	SNAPTIDE_LARGE_CALLS=$(or $(CALLS),5000000) $(BIN)/pytest $(PG_OPTION) $(PYTEST_ARGS) \
+	  tests/integration/test_net_change_property.py \
+	  tests/integration/test_compiled_property.py \
+	  tests/integration/test_large_transaction.py
 
 check: .venv ## format, lint, types, imports, spelling, compose file, docs
 	$(BIN)/ruff format --check .
@@ -69,7 +77,7 @@ campaign: .venv ## crash by the thousand (KIND=async CRASHES=1000 SEED=1); goes 
 	$(BIN)/python -m tests.campaign $(if $(KIND),--kind $(KIND)) \
 	  $(if $(CRASHES),--crashes $(CRASHES)) $(if $(SEED),--seed $(SEED))
 
-bench: .venv ## run the benchmarks (ONLY=push for one, ROWS=, AGAINST=FILE to compare with an earlier run)
+bench: .venv ## run the benchmarks (ONLY=push for one; ONLY=scale-out alone has Spark's cluster, ROWS=, AGAINST=FILE to compare with an earlier run)
 	$(BIN)/python -m benchmarks $(if $(ONLY),--only $(ONLY)) $(if $(ROWS),--rows $(ROWS)) \
 	  $(if $(AGAINST),--against $(AGAINST))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import time
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Annotated
@@ -11,7 +12,7 @@ import typer
 
 from benchmarks import report
 from benchmarks.pairs import Result
-from benchmarks.runs import BENCHMARKS, chosen
+from benchmarks.runs import BENCHMARKS, ON_REQUEST, chosen
 
 
 def main(
@@ -29,9 +30,12 @@ def main(
     """Measure ratios against a limit of the same run."""
     before = report.read(against) if against else {}
     results: list[Result] = []
-    for name in [chosen(only)] if only else BENCHMARKS:
+    began = time.monotonic()
+    every = [name for name in BENCHMARKS if name not in ON_REQUEST]
+    for name in [chosen(only)] if only else every:
         results += _alone(name, rows)
         report.keep(results, output)
+        typer.echo(f"{name}: done {time.monotonic() - began:.0f} s after the start")
     report.show(results, before)
 
 

@@ -21,14 +21,15 @@ _INTRO = """\
 # Speed
 
 This page is written by `make bench-page` from figures that `make bench` has kept, of
-one run or several; each table says what its run had, and how busy the machine was at
-its end. Two sides are measured in turn in the same run, so that the ratio of a pair
-means something on a machine that does other things too; a single time, as in the plot
-of changes, does not. Each ratio is the median of its rounds; memory is measured once,
-and what is against a fixed figure has no second side. A *bar* is the ratio that the
-project wants to keep below. *Noisy*: the middle half of the ratios differs by more than
-a quarter, so measure it again on a quiet machine before you believe it. Runs of fewer
-rows than `make bench` takes say so in the names of their sizes, and mean less.
+one run or several; each table says what its run had, how busy the machine was at its
+end, and which share of its time a hypervisor had *stolen* for others. Two sides are
+measured in turn in the same run, so that the ratio of a pair means something on a
+machine that does other things too; a single time, as in the plot of changes, does not.
+Each ratio is the median of its rounds; memory is measured once, and what is against a
+fixed figure has no second side. A *bar* is the ratio that the project wants to keep
+below. *Noisy*: the middle half of the ratios differs by more than a quarter, so measure
+it again on a quiet machine before you believe it. Runs of fewer rows than `make bench`
+takes say so in the names of their sizes, and mean less.
 
 """
 
@@ -92,7 +93,13 @@ def _scale_out(results: Sequence[Result]) -> list[str]:
     larger = reversed(measured)
     paid = [*takewhile(lambda one: one.ratio < 1 and not one.noisy, larger)]
     first = paid[-1].name.partition(": ")[2] if paid else ""
-    pays = f"pays from this on: {first}" if paid else "paid at no size measured"
+    largest = measured[-1].name.partition(": ")[2]
+    pays = (
+        f"pays from this on: {first}"
+        if paid
+        else f"does not pay up to the largest size measured, a {largest}: on one"
+        " machine workers have no more cores than one process, and rows travel further"
+    )
     words = (
         "The same refresh gave the same rows on a Spark standalone cluster of two"
         f" workers of one core each and on `local[*]`. It {pays}. Windows of up to"

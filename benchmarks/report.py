@@ -20,8 +20,14 @@ from benchmarks.pairs import Result
 #: A ratio that moved by more than this since an earlier run is pointed out.
 MOVED = 0.15
 
+#: A larger share of the time given to other machines makes a run worthless.
+STOLEN = 0.05
+
 #: Of the table in a file.
 WIDTH = 150
+
+#: What the processors had done when this run began.
+_BEGAN = psutil.cpu_times()
 
 
 def machine() -> dict[str, object]:
@@ -33,7 +39,19 @@ def machine() -> dict[str, object]:
         "system": platform.system(),
         "python": platform.python_version(),
         "load": f"{os.getloadavg()[0]:.1f}",
+        "stolen": f"{_stolen():.0%}",
     }
+
+
+def _stolen() -> float:
+    """The share of this run's time that a hypervisor gave to other machines.
+
+    No load tells of it, and it hits most what waits and wakes: single transactions.
+    """
+    now = psutil.cpu_times()
+    passed = sum(now) - sum(_BEGAN)
+    stolen = getattr(now, "steal", 0.0) - getattr(_BEGAN, "steal", 0.0)
+    return stolen / passed if passed else 0.0
 
 
 def keep(results: Sequence[Result], output: Path) -> None:
@@ -69,6 +87,8 @@ def show(
     console.print(", ".join(f"{name} {value}" for name, value in machine().items()))
     if any(one.noisy for one in results):
         console.print("[yellow]noisy: the rounds differ too much to be trusted[/]")
+    if _stolen() > STOLEN:
+        console.print("[yellow]stolen: other machines had the processors meanwhile[/]")
 
 
 def _cells(one: Result) -> list[str]:

@@ -27,20 +27,23 @@ from benchmarks.pairs import Result
 #: What runs, and with how many rows unless told.
 BENCHMARKS: dict[str, tuple[Callable[[int], list[Result]], int]] = {
     "capture": (capture.run, 1_000_000),
-    "conflicts": (conflicts.run, 10_000),
+    "conflicts": (conflicts.run, 5_000),
     "group": (group.run, 100_000),
     "load": (load.run, 1_000_000),
     "memory": (memory.run, 1_000_000),
     "push": (push.run, 100_000),
-    "push-size": (push_size.run, 1_000_000),
+    "push-size": (push_size.run, 100_000),
     "refresh": (refresh.run, 1_000_000),
     "scale-out": (scale_out.run, 1_000_000),
-    "streams": (streams.run, 500),
+    "streams": (streams.run, 250),
     "sync": (sync.run, 500),
-    "table-size": (table_size.run, 1_000_000),
+    "table-size": (table_size.run, 400_000),
     "until-equal": (until_equal.run, 10_000),
     "visible": (visible.run, 30),
 }
+
+#: Takes minutes by itself, and runs only when it is asked for.
+ON_REQUEST = {"scale-out"}
 
 
 def chosen(name: str) -> str:

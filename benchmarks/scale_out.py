@@ -6,6 +6,7 @@ process has one session. Both must come to the same rows.
 
 from __future__ import annotations
 
+import itertools
 import multiprocessing
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
@@ -23,19 +24,18 @@ from benchmarks.setting import create_orders, directory, tidy
 from sites import Directory
 from sites.configured import Configuration, configure
 
-#: Which parts of the rows change. Fewer than 250,000 never leave the driver.
-PARTS = (2,)
-
 ALONE, CLUSTER = "jfk", "sfo"
 
-_Refresh = Callable[[str], None]
-_Before = Callable[[], None]
+_Refresh = Callable[[], None]
+
+#: One of so many rows is changed.
+CHANGED = (3, 2)
 
 _CONTENT = 'SELECT count(*), sum(hashtextextended(t::text, 0)) FROM public."orders" t'
 
 
 def run(rows: int) -> list[Result]:
-    """Half of the rows changed, and all of them compared."""
+    """A third of the rows changed, and half: more than stay in the driver."""
     with ExitStack() as running:
         sites = running.enter_context(directory("hq", ALONE, CLUSTER))
         folder = running.enter_context(tempfile.TemporaryDirectory())
@@ -53,49 +53,46 @@ def run(rows: int) -> list[Result]:
         )
         for name, refresh in ((ALONE, alone), (CLUSTER, cluster)):
             snapshots.create(sites[name], "orders", master="hq")
-            refresh("?")
-        results = []
-        for part in PARTS:
-            results += _changed(sites, rows, rows // part, alone, cluster)
-        return [*results, *_all(sites, rows, alone, cluster)]
+            refresh()
+        seeds = itertools.count(1)
+        return [
+            result
+            for one_of in CHANGED
+            for result in _changed(sites, rows, rows // one_of, seeds, alone, cluster)
+        ]
 
 
 def _changed(
-    sites: Directory, rows: int, changed: int, alone: _Refresh, cluster: _Refresh
+    sites: Directory,
+    rows: int,
+    changed: int,
+    seeds: Iterator[int],
+    alone: _Refresh,
+    cluster: _Refresh,
 ) -> list[Result]:
-    seeds = iter(range(1, 1000))
-
     def before() -> None:
         by_hand.change(sites["hq"], "orders", rows, changed, next(seeds))
         _tidy(sites)
 
     name = f"scale-out: refresh of {changed:,} of {rows:,} rows"
-    found = _compared(name, alone, cluster, "?", before)
-    _same(sites)
-    return found
-
-
-def _all(
-    sites: Directory, rows: int, alone: _Refresh, cluster: _Refresh
-) -> list[Result]:
-    name = f"scale-out: complete refresh of {rows:,} rows"
-    found = _compared(name, alone, cluster, "c", lambda: _tidy(sites))
+    found = _compared(name, alone, cluster, before)
     _same(sites)
     return found
 
 
 def _compared(
-    name: str, alone: _Refresh, cluster: _Refresh, method: str, before: _Before
+    name: str, alone: _Refresh, cluster: _Refresh, before: _Refresh
 ) -> list[Result]:
     """The change is made once a round, before the first of the two."""
     return alternate(
         name,
         Side(
             label=f"{spark_cluster.WORKERS} workers",
-            run=lambda: cluster(method),
+            run=cluster,
             before=before,
         ),
-        Against(side=Side(label="local[*]", run=lambda: alone(method))),
+        Against(side=Side(label="local[*]", run=alone)),
+        rounds=3,
     )
 
 
@@ -119,15 +116,15 @@ def _tidy(sites: Directory) -> None:
 def _refresher(
     urls: Mapping[str, str], name: str, master: str, settings: Mapping[str, str]
 ) -> Iterator[_Refresh]:
-    """A process that refreshes a site whenever it is told a method."""
+    """A process that refreshes a site whenever it is told to."""
     spawn = multiprocessing.get_context("spawn")
     here, there = spawn.Pipe()
     process = spawn.Process(target=_serve, args=(there, urls, name, master, settings))
     process.start()
     there.close()
 
-    def refresh(method: str) -> None:
-        here.send(method)
+    def refresh() -> None:
+        here.send("refresh")
         error = here.recv()
         if error:
             raise RuntimeError(error)
@@ -152,11 +149,11 @@ def _serve(
     )
     while True:
         try:
-            method = orders.recv()
+            orders.recv()
         except EOFError:
             return
         try:
-            snapshots.refresh(sites[name], "orders", method=method)
+            snapshots.refresh(sites[name], "orders")
             orders.send("")
         except Exception as error:
             orders.send(repr(error))

@@ -10,7 +10,8 @@ from pathlib import Path
 
 from sqlalchemy import Connection, text
 
-from sites import Directory, Site
+from sites import Directory, Site, identity
+from sites.catalog import site_identity
 from sites.configured import Configuration, configure
 from snaptide import migrate
 from snaptide.embedded import PostgresServer
@@ -28,6 +29,9 @@ ROW = (
     " rpad(md5(g::text), 40, 'x'), timestamptz '2026-01-01' + g * interval '1 second'"
 )
 
+
+#: Milliseconds that a flush takes longer than on this disk, where that is asked for.
+FLUSH = 0.5
 
 #: Of the servers, and of Spark; and where the server's log is left.
 _settings: dict[str, str] = {}
@@ -57,10 +61,8 @@ def directory(*names: str) -> Iterator[Directory]:
         Path(folder).chmod(0o755)  # the server may have to run as another user
         server = PostgresServer(Path(folder) / "postgresql", settings=_settings)
         server.start()
-        made = Directory({name: server.create_database(name) for name in names})
+        made = _initialised(server, *names)
         try:
-            for site in made.values():
-                migrate.upgrade(site)
             configure(Configuration(directory=made, spark_conf=_spark))
             yield made
         finally:
@@ -70,16 +72,50 @@ def directory(*names: str) -> Iterator[Directory]:
                 shutil.copy(server.log, _log)
 
 
+def _initialised(server: PostgresServer, first: str, *others: str) -> Directory:
+    """One site is initialised, and the others are copies of it under other names."""
+    urls = {first: server.create_database(first)}
+    original = Directory(urls)
+    migrate.upgrade(original[first])
+    original.close()
+    urls |= {name: server.create_database(name, template=first) for name in others}
+    made = Directory(urls)
+    for name in others:
+        with made[name].begin() as connection:
+            connection.execute(site_identity.delete())
+            identity.record(connection, name)
+    return made
+
+
 def create_orders(connection: Connection, rows: int, name: str = "orders") -> None:
     """Create the table of the benchmarks and fill it."""
-    connection.execute(text(f"CREATE TABLE public.{name} ({COLUMNS})"))
+    plain = COLUMNS.replace(" PRIMARY KEY", "")
+    connection.execute(text(f"CREATE TABLE public.{name} ({plain})"))
     connection.execute(
         text(
             f"INSERT INTO public.{name} SELECT {ROW} FROM generate_series(1, :rows) g"
         ),
         {"rows": rows},
     )
+    connection.execute(text(f"ALTER TABLE public.{name} ADD PRIMARY KEY (id)"))
     connection.execute(text(f"ANALYZE public.{name}"))
+
+
+def slow_down(site: Site) -> str:
+    """Let each flush to disk take longer; all sites of the server obey at once.
+
+    The bars come from a disk that took its time. Where one hardly takes any, they
+    compare round trips and Python instead of ways to commit.
+
+    Returns:
+        How to say so behind the name of a benchmark.
+    """
+    with site.connect() as connection:
+        alone = connection.execution_options(isolation_level="AUTOCOMMIT")
+        alone.execute(text(f"ALTER SYSTEM SET commit_delay = {int(FLUSH * 1000)}"))
+        alone.execute(text("ALTER SYSTEM SET commit_siblings = 0"))
+        alone.execute(text("SELECT pg_reload_conf()"))
+    return f", flushes {FLUSH:g} ms slower"
 
 
 def tidy(site: Site, *tables: str) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -13,6 +12,7 @@ from pathlib import Path
 import pyspark
 
 from snapshots.spark.java import java_home
+from snaptide.embedded.ports import free_port
 
 WORKERS = 2
 
@@ -29,7 +29,7 @@ def cluster(folder: Path, hosts: Sequence[str] = (_HERE,) * WORKERS) -> Iterator
         hosts: addresses of this machine, one for each worker. Spark runs a slow
             task once more on another host alone.
     """
-    port = _free_port()
+    port = free_port()
     address = f"spark://{_HERE}:{port}"
     with ExitStack() as running:
         at = ["--webui-port", "0", "--port", str(port), "--host", _HERE]
@@ -81,10 +81,4 @@ def _process(folder: Path, *words: str) -> Iterator[None]:
             yield
         finally:
             process.terminate()
-            process.wait(timeout=60)
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+            process.wait(timeout=180)

@@ -14,13 +14,10 @@ from sqlalchemy import text
 
 import deferred
 from benchmarks.pairs import Result, compared
-from benchmarks.setting import create_orders, directory
+from benchmarks.setting import create_orders, directory, slow_down
 from deferred.queues import define
 from sites import Directory, Site, names
 from sites.table import describe
-
-#: Milliseconds that a flush takes longer than on this disk, the second time.
-FLUSH = 0.5
 
 #: Clients that write at once.
 CLIENTS = 8
@@ -43,22 +40,8 @@ def run(rows: int) -> list[Result]:
                 create_orders(connection, 10_000, "bare")
         _link(sites)
         results = [*_alone(sites, rows), *_together(sites)]
-        _slow_down(sites["jfk"])
-        slowed = f", flushes {FLUSH:g} ms slower"
+        slowed = slow_down(sites["jfk"])
         return [*results, *_alone(sites, rows, slowed), *_together(sites, slowed)]
-
-
-def _slow_down(site: Site) -> None:
-    """Let each flush to disk take longer; the server of both sites obeys at once.
-
-    The bars come from a disk that took its time. Where one hardly takes any, they
-    compare round trips and Python instead of ways to commit.
-    """
-    with site.connect() as connection:
-        alone = connection.execution_options(isolation_level="AUTOCOMMIT")
-        alone.execute(text(f"ALTER SYSTEM SET commit_delay = {int(FLUSH * 1000)}"))
-        alone.execute(text("ALTER SYSTEM SET commit_siblings = 0"))
-        alone.execute(text("SELECT pg_reload_conf()"))
 
 
 def _link(sites: Directory) -> None:
@@ -147,9 +130,7 @@ def _writers(site: Site, count: int) -> None:
 
 def _change(site: Site, key: int) -> None:
     with deferred.synchronous(site) as connection:
-        connection.execute(
-            text("UPDATE public.orders SET qty = qty + 1 WHERE id = :id"), {"id": key}
-        )
+        connection.execute(_UPDATE_ORDERS, {"id": key})
 
 
 def _both_prepared(sites: Directory, key: int) -> None:
@@ -202,6 +183,7 @@ class Plain:
             line.execute(f"COMMIT PREPARED '{gid}_{line.info.dbname}'")
 
 
+_UPDATE_ORDERS = text("UPDATE public.orders SET qty = qty + 1 WHERE id = :id")
 _UPDATE_BARE = text("UPDATE public.bare SET qty = qty + 1 WHERE id = :id")
 _DECIDE = text("INSERT INTO public.decision VALUES (:gid)")
 _UPDATE = "UPDATE public.bare SET qty = qty + 1 WHERE id = %s"
