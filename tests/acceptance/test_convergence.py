@@ -30,7 +30,7 @@ from tests.stories import assert_equal_to_master, column_groups, queued, settle,
 
 pytestmark = [pytest.mark.usefixtures("spark"), pytest.mark.timeout(600)]
 
-STEPS = int(os.environ.get("SNAPTIDE_RANDOM_STEPS", "120"))
+STEPS = int(os.environ.get("SNAPTIDE_RANDOM_STEPS", "60"))
 SEED = int(os.environ.get("SNAPTIDE_RANDOM_SEED", "0")) or secrets.randbelow(10**9)
 
 #: Few keys and few values, so that everybody meets everybody.
@@ -71,6 +71,8 @@ SCHEMA = (
 USERS_OWN = ("23503", "23505", "44000")
 #: At the master an apply can be the other side of a deadlock.
 AT_MASTER = (*USERS_OWN, "40P01")
+#: A push ends for now in a deadlock, and where users keep a row for seconds.
+GIVES_WAY = ("40P01", "55P03")
 
 
 class Writer(threading.Thread):
@@ -189,7 +191,7 @@ class Again(threading.Thread):
             self.what()
             self.times += 1
         except PushInterrupted as error:
-            if error.facts["sqlstate"] != "40P01":
+            if error.facts["sqlstate"] not in GIVES_WAY:
                 raise
             self.gave_way[error.code] += 1
 
@@ -204,6 +206,11 @@ def world(make_sites: Callable[..., Directory]) -> Directory:
     column_groups(hq, "parent", {"v": "overwrite", "n": "additive"})
     for name in ("jfk", "lga"):
         site = directory[name]
+        # On a busy machine a user may wait for a merge that long, which is the one to
+        # give way; only a user whose wait has been long is made to by the server.
+        run(
+            site, f"ALTER DATABASE \"{site.url.database}\" SET deadlock_timeout = '90s'"
+        )
         for table, where in (
             ("parent", None),
             ("child", f"region = '{name}'"),

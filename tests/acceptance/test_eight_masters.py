@@ -17,7 +17,7 @@ from sites import Directory
 from tests.grouped import push_all
 from tests.soak import group, work
 
-TRANSACTIONS = int(os.environ.get("SNAPTIDE_SOAK_TRANSACTIONS", "20"))
+TRANSACTIONS = int(os.environ.get("SNAPTIDE_SOAK_TRANSACTIONS", "10"))
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import pytest
 from redis import Redis
 
 from sites import Directory
@@ -88,7 +87,6 @@ def _says_more_than(worker: Service, text: str, times: int) -> bool:
     return worker.printed().count(text) > times
 
 
-@pytest.mark.timeout(240)
 def test_nothing_of_them_runs(
     sites: Directory, broker: str, write_settings: WriteSettings, tmp_path: Path
 ) -> None:

@@ -13,6 +13,7 @@ import deferred
 from deferred.errors import TransactionRefused
 from masters import rules
 from sites import Directory
+from tests.fix_worlds import prepared_once
 from tests.linked_table import (
     as_refresh,
     link,
@@ -26,8 +27,8 @@ from tests.linked_table import (
 T = "k int PRIMARY KEY, c int CHECK (c <> 99)"
 
 
-@pytest.fixture
-def t(sites: Directory) -> Directory:
+@prepared_once("hq", "jfk")
+def t(sites: Directory) -> None:
     """The table T of the examples, and a note of every row that is written at hq."""
     link(sites, "t", T, at_site="k int PRIMARY KEY, c int")
     run(
@@ -39,7 +40,6 @@ def t(sites: Directory) -> Directory:
         "CREATE TRIGGER note AFTER INSERT OR UPDATE OR DELETE ON t"
         " FOR EACH ROW EXECUTE FUNCTION note()",
     )
-    return sites
 
 
 def present(t: Directory, *values: str) -> None:

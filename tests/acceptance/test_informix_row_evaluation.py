@@ -10,6 +10,7 @@ import pytest
 import snapshots
 from sites import Directory
 from tests.fix_sites import log, rows, run
+from tests.fix_worlds import prepared_once
 from tests.stories import assert_equal_to_master, refresh
 
 pytestmark = pytest.mark.usefixtures("spark")
@@ -63,8 +64,8 @@ TABLE = {
 }
 
 
-@pytest.fixture
-def part(sites: Directory) -> Directory:
+@prepared_once("hq", "jfk")
+def part(sites: Directory) -> None:
     """A table at hq with a row inside and one outside of what jfk has of it."""
     hq = sites["hq"]
     run(
@@ -75,7 +76,6 @@ def part(sites: Directory) -> Directory:
     log(hq, "t")
     snapshots.create(sites["jfk"], "t", master="hq", where="region = 'jfk'")
     refresh(sites["jfk"], "t")
-    return sites
 
 
 @pytest.mark.parametrize("life", TABLE)

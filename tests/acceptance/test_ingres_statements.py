@@ -21,6 +21,7 @@ from deferred.queues.backlog import set_disabled
 from groups import TargetType
 from masters import rules
 from sites import Directory, Site
+from tests.fix_worlds import prepared_once
 from tests.grouped import GROUP, arrived, assert_masters_equal, found_group, push_all
 from tests.linked_table import ORDERS, calls, queued, rows, run
 
@@ -28,14 +29,12 @@ ROW = "INSERT INTO orders VALUES (1, 'a', 0, 0, '2026-01-01')"
 STAMPED = "UPDATE orders SET qty = {}, at = '{}'"
 
 
-@pytest.fixture
-def chain(make_sites: Callable[..., Directory]) -> Directory:
+@prepared_once("a", "b", "c")
+def chain(sites: Directory) -> None:
     """Masters a, b and c in a chain, with a row that was there before the group."""
-    sites = make_sites("a", "b", "c")
     for site in sites.values():
         run(site, f"CREATE TABLE orders ({ORDERS})", ROW)
     found_group(sites, "a", "b", "c", via={"c": "b"})
-    return sites
 
 
 def test_1_insert_is_queued_without_an_old_image(chain: Directory) -> None:

@@ -10,6 +10,7 @@ import masters
 import snapshots
 from sites import Directory
 from tests.fix_sites import log, rows, run
+from tests.fix_worlds import prepared_once
 from tests.stories import (
     assert_equal_to_master,
     column_groups,
@@ -23,9 +24,9 @@ pytestmark = pytest.mark.usefixtures("spark")
 SUM = "SELECT sum(n)::int FROM public.t"
 
 
-@pytest.fixture
-def hq(sites: Directory):
-    hq = sites["hq"]
+@prepared_once("hq", "jfk")
+def sites(sites: Directory) -> None:
+    hq, jfk = sites["hq"], sites["jfk"]
     run(
         hq,
         "CREATE TABLE public.t (id int PRIMARY KEY, n int NOT NULL)",
@@ -33,14 +34,8 @@ def hq(sites: Directory):
     )
     log(hq, "t")
     column_groups(hq, "t", {"n": "additive"})
-    return hq
-
-
-@pytest.fixture
-def jfk(sites: Directory, hq):
-    snapshots.create(sites["jfk"], "t", master="hq", updatable=True)
-    refresh(sites["jfk"], "t")
-    return sites["jfk"]
+    snapshots.create(jfk, "t", master="hq", updatable=True)
+    refresh(jfk, "t")
 
 
 def test_late_commit_at_the_master(hq, jfk):

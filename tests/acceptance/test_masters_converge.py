@@ -125,7 +125,8 @@ def _push(
                     f"{point}:kill",
                     origin=site.name,
                     destination=to,
-                )
+                ),
+                site.directory,
             )
             assert status in (0, -signal.SIGKILL), said
             yield end if status else ""
@@ -146,7 +147,7 @@ def _cut(site: Site) -> None:
     """Have all others lose their connections to a database."""
     run(
         site,
-        "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity"
+        "SELECT pg_terminate_backend(pid, 90000) FROM pg_stat_activity"
         " WHERE datname = current_database() AND pid <> pg_backend_pid()",
     )
 

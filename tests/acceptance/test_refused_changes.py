@@ -6,6 +6,7 @@ import deferred
 import snapshots
 from sites import Directory, Site
 from tests.fix_sites import log, rows, run
+from tests.fix_worlds import prepared_once
 from tests.stories import assert_equal_to_master, push_and_refresh, refresh
 
 pytestmark = pytest.mark.usefixtures("spark")
@@ -13,22 +14,17 @@ pytestmark = pytest.mark.usefixtures("spark")
 ALL = "SELECT * FROM public.t ORDER BY id"
 
 
-@pytest.fixture
-def hq(sites: Directory) -> Site:
+@prepared_once("hq", "jfk")
+def sites(sites: Directory) -> None:
+    hq, jfk = sites["hq"], sites["jfk"]
     run(
-        sites["hq"],
+        hq,
         "CREATE TABLE public.t (id int PRIMARY KEY, name text UNIQUE, v int)",
         "INSERT INTO public.t SELECT i, 'name ' || i, 0 FROM generate_series(1, 9) i",
     )
-    log(sites["hq"], "t")
-    return sites["hq"]
-
-
-@pytest.fixture
-def jfk(sites: Directory, hq: Site) -> Site:
-    snapshots.create(sites["jfk"], "t", master="hq", updatable=True)
-    refresh(sites["jfk"], "t")
-    return sites["jfk"]
+    log(hq, "t")
+    snapshots.create(jfk, "t", master="hq", updatable=True)
+    refresh(jfk, "t")
 
 
 def test_refused_insert_is_gone(hq: Site, jfk: Site) -> None:

@@ -6,31 +6,27 @@ import deferred
 import snapshots
 from sites import Directory, Site
 from tests.fix_sites import log, rows, run
+from tests.fix_worlds import prepared_once
 from tests.stories import assert_equal_to_master, push_and_refresh, refresh
 
 pytestmark = pytest.mark.usefixtures("spark")
 
 
-@pytest.fixture
-def hq(sites: Directory) -> Site:
+@prepared_once("hq", "jfk")
+def sites(sites: Directory) -> None:
+    hq, jfk = sites["hq"], sites["jfk"]
     run(
-        sites["hq"],
+        hq,
         "CREATE TABLE public.p (id int PRIMARY KEY, v text, children int DEFAULT 0)",
         "CREATE TABLE public.c (id int PRIMARY KEY, v text,"
         " p int REFERENCES public.p DEFERRABLE INITIALLY DEFERRED)",
         "INSERT INTO public.p SELECT i, 'a', 0 FROM generate_series(1, 9) i",
         "INSERT INTO public.c SELECT i, 'a', i FROM generate_series(1, 5) i",
     )
-    log(sites["hq"], "p", "c")
-    return sites["hq"]
-
-
-@pytest.fixture
-def jfk(sites: Directory, hq: Site) -> Site:
+    log(hq, "p", "c")
     for name in ("p", "c"):
-        snapshots.create(sites["jfk"], name, master="hq", group="g", updatable=True)
-    refresh(sites["jfk"], "g")
-    return sites["jfk"]
+        snapshots.create(jfk, name, master="hq", group="g", updatable=True)
+    refresh(jfk, "g")
 
 
 def carry(hq: Site, jfk: Site) -> None:

@@ -1,6 +1,6 @@
 """Virtuoso's statements (D.7) about conflicts, through real pushes and refreshes."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 
@@ -11,6 +11,7 @@ from masters.conflict import Conflict, Decision, Resolution
 from masters.resolution import routines
 from sites import Directory, Site
 from tests.fix_sites import log, rows, run
+from tests.fix_worlds import prepared_once
 from tests.stories import assert_equal_to_master, push_and_refresh, refresh, settle
 
 pytestmark = pytest.mark.usefixtures("spark")
@@ -18,10 +19,9 @@ pytestmark = pytest.mark.usefixtures("spark")
 UPDATE = "UPDATE public.item SET {}, version = gen_random_uuid() WHERE id = 1"
 
 
-@pytest.fixture
-def item(make_sites: Callable[..., Directory]) -> Directory:
+@prepared_once("hq", "jfk", "lga")
+def item(sites: Directory) -> None:
     """A publication of hq that jfk and lga may change, compared by row version."""
-    sites = make_sites("hq", "jfk", "lga")
     run(
         sites["hq"],
         "CREATE TABLE public.item (id int PRIMARY KEY, count int, price numeric,"
@@ -33,7 +33,6 @@ def item(make_sites: Callable[..., Directory]) -> Directory:
     for name in ("jfk", "lga"):
         snapshots.create(sites[name], "item", master="hq", updatable=True)
         refresh(sites[name], "item")
-    return sites
 
 
 def settled(item: Directory, expected: tuple[object, ...] | None) -> None:

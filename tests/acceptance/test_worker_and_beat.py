@@ -18,6 +18,8 @@ from sites import Directory, Site
 from snaptide.application import PUSH
 from snaptide.embedded import RedisServer
 from tests.fix_worker import Services, WriteSettings, eventually
+from tests.fix_worlds import prepared_once
+from tests.let_go import wait_until_let_go
 
 
 def run(site: Site, *statements: str) -> None:
@@ -31,8 +33,8 @@ def ask(site: Site, query: str) -> Any:
         return connection.scalar(text(query))
 
 
-@pytest.fixture
-def seats(sites: Directory, spark: object) -> Directory:
+@prepared_once("hq", "jfk", needs="spark")
+def sites(sites: Directory) -> None:
     """An updatable snapshot `seats` at jfk, loaded."""
     hq, jfk = sites["hq"], sites["jfk"]
     run(
@@ -43,6 +45,10 @@ def seats(sites: Directory, spark: object) -> Directory:
     masters.create_snapshot_log(hq, "seats")
     snapshots.create(jfk, "seats", master="hq", updatable=True)
     snapshots.refresh(jfk, "seats", push_deferred_rpc=False)
+
+
+@pytest.fixture
+def seats(sites: Directory) -> Directory:
     return sites
 
 
@@ -183,7 +189,8 @@ def test_a_killed_worker_leaves_the_push_to_the_next_one(
     services.beat()
     first = services.worker(SNAPTIDE_FAULT="push.after_apply:kill")
     take(seats, 1)
-    eventually(lambda: not _is_alive(first.pid))
+    first.wait_killed()
+    wait_until_let_go(seats.values())
     assert free_at_hq(seats, 1) == 100
     services.worker()
     take(seats, 2)
@@ -236,12 +243,3 @@ def test_our_own_commands_run_worker_and_beat(
 
 def _nowhere(sites: Directory) -> Any:
     return sites["hq"].url.set(port=1)
-
-
-def _is_alive(pid: int) -> bool:
-    import psutil
-
-    try:
-        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False

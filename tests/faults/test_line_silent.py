@@ -43,7 +43,7 @@ def test_line_falls_silent(
     """Users of the master get their rows before either end knows that it is broken."""
     far, proxy = proxied
     hq, jfk = sites["hq"], sites["jfk"]
-    monkeypatch.setattr(marker, "IDLE_TIMEOUT", "1s")
+    monkeypatch.setattr(marker, "IDLE_TIMEOUT", "4s")
     moments.at(point, proxy.deafen)
     with ThreadPoolExecutor(1) as pool:
         pushing = pool.submit(deferred.push, far["jfk"], group_max_calls=0)

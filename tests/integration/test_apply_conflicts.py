@@ -9,11 +9,12 @@ from masters import rules
 from masters.conflict import Conflict, Decision, Resolution, undecided
 from masters.resolution import routines
 from sites import Directory, Site
+from tests.fix_worlds import prepared_once
 from tests.linked_table import as_refresh, link, parked, queued, rows, run
 
 
-@pytest.fixture
-def orders(sites: Directory) -> Directory:
+@prepared_once("hq", "jfk")
+def orders(sites: Directory) -> None:
     """Three orders at both sites; nothing is queued."""
     link(sites)
     for site in sites.values():
@@ -22,7 +23,6 @@ def orders(sites: Directory) -> Directory:
             "INSERT INTO orders SELECT g, 'n' || g, 10, 1, '2026-01-01'"
             " FROM generate_series(1, 3) g",
         )
-    return sites
 
 
 def both_change(orders: Directory, here: str, there: str, row: int = 1) -> None:

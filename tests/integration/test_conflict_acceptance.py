@@ -10,18 +10,18 @@ from masters import rulebook
 from masters.conflict import Conflict, Decision, Resolution, undecided
 from masters.resolution import routines
 from sites import Directory
+from tests.fix_worlds import prepared_once
 from tests.linked_table import as_refresh, link, parked, rows, run
 
 LOG = 'SELECT kind::text, k1 FROM snaptide."mlog$_orders"'
 EARLY, LATE = "2026-02-02", "2026-03-03"
 
 
-@pytest.fixture
-def orders(sites: Directory) -> Directory:
+@prepared_once("hq", "jfk")
+def orders(sites: Directory) -> None:
     link(sites)
     for site in sites.values():
         as_refresh(site, "INSERT INTO orders VALUES (1, 'n1', 10, 1, '2026-01-01')")
-    return sites
 
 
 def use(orders: Directory, method: str, **parameters: object) -> None:

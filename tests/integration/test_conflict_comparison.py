@@ -9,17 +9,17 @@ import masters
 from masters import rulebook
 from masters.errors import RuleError
 from sites import Directory
+from tests.fix_worlds import prepared_once
 from tests.linked_table import as_refresh, link, parked, rows, run
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "conflict-matrix.md"
 
 
-@pytest.fixture
-def orders(sites: Directory) -> Directory:
+@prepared_once("hq", "jfk")
+def orders(sites: Directory) -> None:
     link(sites)
     for site in sites.values():
         as_refresh(site, "INSERT INTO orders VALUES (1, 'n1', 10, 1, '2026-01-01')")
-    return sites
 
 
 CHANGED = "UPDATE orders SET price = 7 WHERE id = 1"

@@ -9,6 +9,7 @@ from masters import rules
 from masters.conflict import Conflict, Decision, Resolution
 from masters.resolution import routines
 from sites import Directory, Site
+from tests.fix_worlds import prepared_once
 from tests.linked_table import as_refresh, link, parked, rows, run
 
 LOG = 'SELECT kind::text, k1 FROM snaptide."mlog$_orders" ORDER BY xid, k1'
@@ -18,8 +19,8 @@ DELETE = "DELETE FROM orders WHERE id = 1"
 AGAIN = "INSERT INTO orders VALUES (1, 'again', 3)"
 
 
-@pytest.fixture
-def orders(sites: Directory) -> Directory:
+@prepared_once("hq", "jfk")
+def orders(sites: Directory) -> None:
     """Two orders at both sites; nothing is queued."""
     link(sites)
     for site in sites.values():
@@ -27,7 +28,6 @@ def orders(sites: Directory) -> Directory:
             site,
             "INSERT INTO orders SELECT g, 'n' || g, 10 FROM generate_series(1, 2) g",
         )
-    return sites
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ import masters
 from masters import replay, rulebook
 from masters.records import list_resolutions
 from sites import Directory
+from tests.fix_worlds import prepared_once
 from tests.linked_table import as_refresh, link, parked, rows, run
 
 LOG = 'snaptide."mlog$_orders"'
@@ -17,13 +18,12 @@ INSERT = "INSERT INTO orders VALUES ({}, 'n{}', 10, 1, {})"
 ASKS = [{"method": "informix_timestamp", "parameters": {"column": "at"}}]
 
 
-@pytest.fixture
-def orders(sites: Directory) -> Directory:
+@prepared_once("hq", "jfk")
+def orders(sites: Directory) -> None:
     link(sites)
     for site in sites.values():
         as_refresh(site, INSERT.format(1, 1, "'2026-01-01'"))
     rulebook.apply(sites["hq"], {"tables": {"orders": {"delete": ASKS}}})
-    return sites
 
 
 def left(orders: Directory) -> list[object]:

@@ -16,6 +16,7 @@ from masters.errors import NoSuchRecord
 from sites import Directory, configured
 from sites.configured import Configuration
 from snaptide.cli.commands import app
+from tests.fix_worlds import prepared_once
 from tests.linked_table import as_refresh, link, rows, run
 
 BOOK: dict[str, Any] = {
@@ -33,8 +34,8 @@ BOOK: dict[str, Any] = {
 }
 
 
-@pytest.fixture
-def settled(sites: Directory) -> Directory:
+@prepared_once("hq", "jfk")
+def settled(sites: Directory) -> None:
     """One conflict of each kind, settled."""
     hq, jfk = sites["hq"], sites["jfk"]
     link(sites)
@@ -51,7 +52,6 @@ def settled(sites: Directory) -> Directory:
     run(jfk, "DELETE FROM orders WHERE id = 2")
     run(jfk, "INSERT INTO orders VALUES (3, 'mine', 2)")
     assert deferred.push(jfk).conflicts_resolved == 3
-    return sites
 
 
 def test_list_show_and_statistics(settled: Directory) -> None:

@@ -9,6 +9,7 @@ from masters import rules
 from masters.conflict import Conflict, Decision, Resolution
 from masters.resolution import routines
 from sites import Directory, Site
+from tests.fix_worlds import prepared_once
 from tests.linked_table import as_refresh, link, parked, rows, run
 
 PARTS = """
@@ -20,15 +21,14 @@ PARTS = """
 """
 
 
-@pytest.fixture
-def parts(sites: Directory) -> Directory:
+@prepared_once("hq", "jfk")
+def parts(sites: Directory) -> None:
     """Two parts at both sites; nothing is queued."""
     link(sites, "parts", PARTS)
     for site in sites.values():
         as_refresh(
             site, "INSERT INTO parts VALUES (1, 'n1', 'c1', 1), (2, 'n2', 'c2', 2)"
         )
-    return sites
 
 
 def held(site: Site) -> list[tuple[object, ...]]:

@@ -9,18 +9,18 @@ from sites.errors import SiteRestored
 from sites.identity import Identity
 from sites.peers import Pair
 from tests.fix_moments import Moments
+from tests.fix_worlds import prepared_once
 from tests.linked_table import as_refresh, link, queued, rows, run
 
 
-@pytest.fixture
-def orders(sites: Directory) -> Directory:
+@prepared_once("hq", "jfk")
+def orders(sites: Directory) -> None:
     """One order at both sites, changed once and pushed."""
     link(sites)
     for site in sites.values():
         as_refresh(site, "INSERT INTO orders VALUES (1, 'a', 0)")
     _change(sites)
     deferred.push(sites["jfk"])
-    return sites
 
 
 POINTS = ("peers.after_promise", "peers.after_master")

@@ -9,13 +9,14 @@ from deferred import Edit
 from deferred.errors import BadEdit, NoSuchError, WaitsForError
 from masters import rules
 from sites import Directory
+from tests.fix_worlds import prepared_once
 from tests.linked_table import as_refresh, link, parked, queued, rows, run
 
 CONFLICT = "UPDATE orders SET qty = 15 WHERE id = 1"
 
 
-@pytest.fixture
-def orders(sites: Directory) -> Directory:
+@prepared_once("hq", "jfk")
+def orders(sites: Directory) -> None:
     """Three orders at both sites; the first has changed at the master."""
     link(sites)
     for site in sites.values():
@@ -24,11 +25,10 @@ def orders(sites: Directory) -> Directory:
             "INSERT INTO orders SELECT g, 'n' || g, 10 FROM generate_series(1, 3) g",
         )
     as_refresh(sites["hq"], "UPDATE orders SET qty = 99 WHERE id = 1")
-    return sites
 
 
-@pytest.fixture
-def family(sites: Directory) -> Directory:
+@prepared_once("hq", "jfk")
+def family(sites: Directory) -> None:
     """Parents and children; a parent of the site's is refused by the master."""
     link(sites, "parent", "id int PRIMARY KEY, name text UNIQUE")
     link(sites, "child", "id int PRIMARY KEY, parent int REFERENCES parent (id), v int")
@@ -39,7 +39,6 @@ def family(sites: Directory) -> Directory:
             "INSERT INTO child VALUES (10, 1, 0)",
         )
     as_refresh(sites["hq"], "INSERT INTO parent VALUES (7, 'taken')")
-    return sites
 
 
 def push_each(

@@ -10,6 +10,7 @@ from deferred.queues import define, queue
 from deferred.queues.backlog import waiting_destinations
 from sites import Directory, Site
 from tests.fix_moments import Moments
+from tests.fix_worlds import prepared_once
 from tests.linked_table import link, rows, run
 
 
@@ -21,8 +22,8 @@ def _stop() -> None:
     raise Stopped
 
 
-@pytest.fixture
-def queues(sites: Directory) -> Directory:
+@prepared_once("hq", "jfk")
+def queues(sites: Directory) -> None:
     """Two queues, and transactions with calls in one or both."""
     for table in ("orders", "counts"):
         link(sites, table, "id int PRIMARY KEY, n int")
@@ -30,7 +31,6 @@ def queues(sites: Directory) -> Directory:
     run(jfk, "INSERT INTO orders VALUES (1, 1)")
     run(jfk, "INSERT INTO orders VALUES (2, 2)", "INSERT INTO counts VALUES (2, 2)")
     run(jfk, "INSERT INTO counts VALUES (3, 3)")
-    return sites
 
 
 #: How far a push came before: nowhere, a batch was cut, the first was delivered.
@@ -103,7 +103,7 @@ def _drop(jfk: Site, name: str) -> None:
 
 def _waiting(jfk: Site) -> list[str]:
     with jfk.begin() as connection:
-        return waiting_destinations(connection)
+        return list(waiting_destinations(connection))
 
 
 def _assert_nothing_left(jfk: Site) -> None:

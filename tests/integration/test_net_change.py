@@ -8,16 +8,16 @@ from deferred.batches.net_change import net_changes
 from deferred.catalog import deferred_transaction
 from deferred.queues.queue import Queue, list_queues
 from sites import Directory, Site
+from tests.fix_worlds import prepared_once
 from tests.linked_table import as_refresh, link, parked, rows, run
 
 
-@pytest.fixture
-def orders(sites: Directory) -> Directory:
+@prepared_once("hq", "jfk")
+def orders(sites: Directory) -> None:
     """One order at both sites; nothing is queued."""
     link(sites)
     for site in sites.values():
         as_refresh(site, "INSERT INTO orders VALUES (1, 'a', 1)")
-    return sites
 
 
 @pytest.mark.parametrize(

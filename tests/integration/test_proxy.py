@@ -13,7 +13,7 @@ MakeProxy = Callable[[str], Proxy]
 
 
 def connect(proxy: Proxy) -> psycopg.Connection[tuple[object, ...]]:
-    return psycopg.connect(proxy.url, autocommit=True, connect_timeout=60)
+    return psycopg.connect(proxy.url, autocommit=True, connect_timeout=120)
 
 
 def test_passes_everything_on(server: PostgresServer, make_proxy: MakeProxy) -> None:
@@ -63,7 +63,7 @@ def test_deaf_line_stays_open_and_says_nothing(
             psycopg.connect(proxy.url, connect_timeout=2)
         assert not answer.done()
         proxy.hear()
-        assert answer.result(timeout=60).fetchone() == (1,)
+        assert answer.result(timeout=120).fetchone() == (1,)
     session.close()
 
 
@@ -77,7 +77,7 @@ def test_cut_while_deaf_leaves_no_answer(
         answer = pool.submit(session.execute, "SELECT 1")
         proxy.cut()
         with pytest.raises(psycopg.OperationalError):
-            answer.result(timeout=60)
+            answer.result(timeout=120)
     session.close()
 
 

@@ -9,6 +9,7 @@ import pytest
 from masters import rulebook, rules
 from masters.errors import BadRulebook, RuleError, UnknownConstraint
 from sites import Directory, Site
+from tests.fix_worlds import prepared_once
 from tests.linked_table import link, run
 
 BOOK: dict[str, Any] = {
@@ -27,10 +28,9 @@ BOOK: dict[str, Any] = {
 }
 
 
-@pytest.fixture
-def hq(sites: Directory) -> Site:
+@prepared_once("hq", "jfk")
+def sites(sites: Directory) -> None:
     link(sites)
-    return sites["hq"]
 
 
 def test_what_is_applied_is_what_is_exported(hq: Site) -> None:

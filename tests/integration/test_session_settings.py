@@ -6,10 +6,12 @@ import psycopg
 import pytest
 from psycopg import sql
 
+import deferred
 from sites import Directory, Site, identity
 from sites.errors import NotAMember
 from snaptide.embedded import PostgresServer
 from tests.fix_sites import run
+from tests.linked_table import link, rows
 
 
 def test_each_statement_sees_what_was_committed_before_it(sites: Directory) -> None:
@@ -56,3 +58,12 @@ def test_a_user_whose_changes_would_be_taken_for_others_is_refused(
 def _for_the_database(site: Site, setting: str, value: str) -> None:
     run(site, f"ALTER DATABASE \"{site.url.database}\" SET {setting} = '{value}'")
     site.engine.dispose()
+
+
+def test_array_keeps_its_nulls(sites: Directory) -> None:
+    link(sites, columns="id int PRIMARY KEY, v text[]")
+    for site in sites.values():
+        _for_the_database(site, "array_nulls", "off")
+    run(sites["jfk"], "INSERT INTO public.orders VALUES (1, ARRAY[NULL, 'NULL'])")
+    assert deferred.push(sites["jfk"]).errors == 0
+    assert rows(sites["hq"]) == [(1, [None, "NULL"])]

@@ -23,11 +23,11 @@ def test_users_of_the_master_get_the_row(
     for site in sites.values():
         as_refresh(site, "INSERT INTO orders VALUES (1, 'a', 0)")
     run(jfk, "UPDATE orders SET qty = 7")
-    monkeypatch.setattr(marker, "IDLE_TIMEOUT", "200ms")
+    monkeypatch.setattr(marker, "IDLE_TIMEOUT", "2s")
 
     def use_the_row() -> None:
         with application(hq) as user:
-            user.execute("SET lock_timeout = '20s'")
+            user.execute("SET lock_timeout = '120s'")
             user.execute("SELECT FROM orders WHERE id = 1 FOR UPDATE")
 
     # The push does nothing as long as the user waits.
