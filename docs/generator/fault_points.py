@@ -31,7 +31,7 @@ is not set, nothing happens at any of them.
 |---|---|
 | `kill` | the process is killed, as by a power cut |
 | `error` | an exception is raised |
-| `sleep=5` | the process waits for five seconds |
+| `stop` | the process stands still until it is sent `SIGCONT` |
 
 A last number means the nth time that the point is reached:
 `SNAPTIDE_FAULT=push.after_apply:kill:3`.
