@@ -15,6 +15,10 @@ from snaptide.embedded.errors import EmbeddedServerError
 _children: list[subprocess.Popen[bytes]] = []
 
 
+#: Seconds that the clock may be set by while a server runs.
+CLOCK_SET = 60
+
+
 class Daemon:
     """One process, found again through a file with its number and time of birth."""
 
@@ -31,8 +35,9 @@ class Daemon:
         try:
             number, born = self._file.read_text().split()
             process = psutil.Process(int(number))
-            # Numbers are used again; a number with its time of birth is not.
-            same = abs(process.create_time() - float(born)) < 2
+            # Numbers are used again; a number with its time of birth is not. That moves
+            # as the clock is set.
+            same = abs(process.create_time() - float(born)) < CLOCK_SET
             alive = process.status() != psutil.STATUS_ZOMBIE
         except (FileNotFoundError, ValueError, psutil.NoSuchProcess):
             return None

@@ -13,6 +13,9 @@ HOST = "127.0.0.1"
 # client that keeps trying a dead server's port can end up connected to itself.
 _FIRST, _LAST = 15_000, 32_000
 
+#: Seconds that a server which was killed may hold its port.
+PATIENCE = 10.0
+
 
 def is_free(port: int) -> bool:
     """Tell whether a server could listen on the port now."""
@@ -48,7 +51,7 @@ def kept_port(file: Path) -> int:
 def require_free(port: int, file: Path) -> None:
     """Refuse to start a server whose port another program has taken."""
     # The last threads of a killed server hold its port for a moment.
-    deadline = time.monotonic() + 2
+    deadline = time.monotonic() + PATIENCE
     while not is_free(port) and time.monotonic() < deadline:
         time.sleep(0.02)
     if not is_free(port):
