@@ -7,6 +7,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from sites import configured
+from tests.seeds import ALWAYS_THE_SAME
 
 pytest_plugins = (
     # First: the others tell it their passwords.
@@ -28,7 +29,10 @@ pytest_plugins = (
 
 # How fast an example is tried says something of the machine, not of the code.
 settings.register_profile(
-    "any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    "any machine",
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+    derandomize=ALWAYS_THE_SAME,
 )
 settings.load_profile("any machine")
 

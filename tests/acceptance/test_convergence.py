@@ -8,7 +8,6 @@ transaction that a site queued has arrived, or is parked, exactly once.
 
 import os
 import random
-import secrets
 import sys
 import threading
 import time
@@ -25,13 +24,14 @@ import snapshots
 from deferred.errors import PushInterrupted
 from sites import Directory, Site
 from snapshots import RefreshReport
+from tests import seeds
 from tests.fix_sites import log, rows, run
 from tests.stories import assert_equal_to_master, column_groups, queued, settle, user
 
 pytestmark = [pytest.mark.usefixtures("spark"), pytest.mark.timeout(600)]
 
 STEPS = int(os.environ.get("SNAPTIDE_RANDOM_STEPS", "60"))
-SEED = int(os.environ.get("SNAPTIDE_RANDOM_SEED", "0")) or secrets.randbelow(10**9)
+SEED = seeds.seed("SNAPTIDE_RANDOM_SEED")
 
 #: Few keys and few values, so that everybody meets everybody.
 KEYS, NAMES = 24, 12

@@ -8,6 +8,7 @@ from sqlalchemy import Connection
 
 import deferred
 from sites import Directory
+from tests import seeds
 from tests.linked_table import link, parked, queued, rows, run
 
 #: What it makes of a row depends on all that came before it.
@@ -29,7 +30,7 @@ OPTIONS: list[dict[str, Any]] = [
     {"transaction_count": 3},
 ]
 
-SEED = int(os.environ.get("SNAPTIDE_ORACLE_SEED", random.randrange(2**32)))
+SEED = seeds.seed("SNAPTIDE_ORACLE_SEED")
 TRANSACTIONS = int(os.environ.get("SNAPTIDE_PROCEDURE_TRANSACTIONS", "12"))
 
 

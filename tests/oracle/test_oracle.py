@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import itertools
 import os
-import secrets
 import shutil
 import sys
 import tempfile
@@ -26,6 +25,7 @@ from hypothesis.stateful import run_state_machine_as_test
 from sites import Directory, identity
 from snaptide import migrate
 from snaptide.embedded import PostgresServer
+from tests import seeds
 from tests.fix_db import TEST_SETTINGS
 from tests.fix_proxy import Proxy
 from tests.oracle.machine import Machine
@@ -36,7 +36,7 @@ from tests.oracle.world import MASTER, SITES
 EXAMPLES = int(os.environ.get("SNAPTIDE_ORACLE_EXAMPLES", "2"))
 STEPS = int(os.environ.get("SNAPTIDE_ORACLE_STEPS", "20"))
 SECONDS = float(os.environ.get("SNAPTIDE_ORACLE_SECONDS", "0"))
-SEED = int(os.environ.get("SNAPTIDE_ORACLE_SEED", "0")) or secrets.randbelow(10**9)
+SEED = seeds.seed("SNAPTIDE_ORACLE_SEED")
 
 PHASES = (
     (Phase.generate, Phase.shrink)
