@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 import psycopg
 import pytest
 from psycopg import sql
+from tenacity import retry, retry_if_exception_type, stop_after_delay
 
 from snaptide.embedded import PostgresServer
 from tests.fix_secrets import watched
@@ -168,7 +169,17 @@ def random_name(label: str) -> str:
 def _drop(made: list[tuple[PostgresServer, str]]) -> None:
     for home, name in made:
         if home.is_running():
-            home.drop_database(name)
+            _drop_one(home, name)
+
+
+@retry(
+    # The server waits 5 seconds for sessions to end; some get no processor for as long.
+    retry=retry_if_exception_type(psycopg.errors.ObjectInUse),
+    stop=stop_after_delay(90),
+    reraise=True,
+)
+def _drop_one(home: PostgresServer, name: str) -> None:
+    home.drop_database(name)
 
 
 def close_for_connections(home: PostgresServer, name: str) -> None:

@@ -45,14 +45,18 @@ class Accident:
             self._wait("second")
 
     def after_writing(self) -> None:
-        """A first attempt fails now; a second one ends when the first has written."""
+        """A first attempt fails now; a second one ends when the first has written.
+
+        There is a third where the first fails while the second is still beginning.
+        """
         if _attempt() == 0:
             self._mark("first")
             if self.kind == FAILS:
                 raise RuntimeError("This attempt fails after it has written.")
-        elif _attempt() == 1:
+        elif _attempt() is not None:
             self._mark("second")
-            self._wait("first")
+            if _attempt() == 1:
+                self._wait("first")
 
     def _mark(self, name: str) -> None:
         (self.marks / name).touch()

@@ -6,7 +6,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -16,14 +15,15 @@ import psutil
 import pytest
 
 from snaptide.demo import place, story
+from tests.fix_db import new_folder
 
-SECONDS = 240
+SECONDS = 400
 
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
     """Where the demo may live: not below a folder that only root can enter."""
-    above = Path(tempfile.mkdtemp(prefix="snaptide-demo-"))
+    above = new_folder("snaptide-demo-")
     above.chmod(0o755)
     yield above / "demo"
     for process in living(above):

@@ -12,7 +12,7 @@ from sqlalchemy import Connection
 import deferred
 import snapshots
 from sites import Directory, Site
-from snapshots import held_back, writing
+from snapshots import held_back, merge, writing
 from snapshots.work import Work
 from tests.fix_moments import Moments
 from tests.fix_sites import log, rows, run
@@ -162,6 +162,7 @@ def at(
     moments: Moments, monkeypatch: pytest.MonkeyPatch
 ) -> Callable[[str, Callable[[], object]], None]:
     """Have something done at a fault point, or before a step of the merge."""
+    monkeypatch.setattr(merge, "IDLE_TIMEOUT", "300s")
 
     def at(moment: str, do: Callable[[], object]) -> None:
         if moment not in INSIDE:

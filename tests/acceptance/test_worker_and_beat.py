@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -15,6 +16,7 @@ import masters
 import snapshots
 from deferred import schedules
 from sites import Directory, Site
+from snaptide import patience
 from snaptide.application import PUSH
 from snaptide.embedded import RedisServer
 from tests.fix_worker import Services, WriteSettings, eventually
@@ -122,7 +124,8 @@ def test_schedules_take_effect_without_a_restart(
         last = "SELECT last_at FROM snaptide.schedule WHERE kind = 'purge'"
         eventually(lambda: ask(jfk, last))
         errors = "SELECT count(*) FROM snaptide.schedule WHERE last_error IS NOT NULL"
-        assert ask(jfk, errors) == 0
+        # A refresh that took longer than its interval has kept the next one out.
+        eventually(lambda: ask(jfk, errors) == 0, what="no error")
     finally:
         services.stop()
 
@@ -207,11 +210,13 @@ def test_an_unreachable_site_does_not_keep_the_others_waiting(
     services = Services(write_settings(away, broker))
     try:
         services.worker()
+        begun = time.monotonic()
         beat = services.beat()
         take(seats, 1)
         eventually(lambda: free_at_hq(seats, 1) == 7)
         beat.wait_for_line("Schedules of away: Site away")
-        assert beat.printed().count("Schedules of away") == 1
+        again = (time.monotonic() - begun) // patience.SAY_EVERY
+        assert 1 <= beat.printed().count("Schedules of away") <= 1 + again
         assert str(away["away"].url.password) not in beat.printed()
     finally:
         services.stop()

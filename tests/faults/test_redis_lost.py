@@ -20,6 +20,7 @@ from snaptide.embedded import RedisServer
 from tests.fix_sites import log, rows, run
 from tests.fix_worker import Service, Services, WriteSettings, eventually
 from tests.fix_worlds import prepared_once
+from tests.let_go import wait_until_let_go
 from tests.linked_table import application
 from tests.stories import assert_equal_to_master, column_groups, queued, refresh, settle
 
@@ -205,6 +206,7 @@ def test_again_and_again_under_writers(
         writer.join()
     eventually(lambda: queued(jfk) == 0, seconds=300, what="the queue to be empty")
     services.stop()
+    wait_until_let_go(counter.values())
     settle(jfk)
     assert rows(hq, SUM) == [(100000 + len(written),)]
     assert_equal_to_master(jfk)

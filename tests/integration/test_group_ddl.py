@@ -13,7 +13,7 @@ import snapshots
 from deferred.errors import OtherSchemaVersion, TooWide
 from deferred.pushing import push
 from groups.errors import NotQuiesced, TablesDiffer
-from sites import Directory, Site
+from sites import Directory, Site, locks
 from snapshots.errors import ColumnChanged, MasterBehind
 from tests.fix_worlds import prepared_once
 from tests.grouped import (
@@ -55,8 +55,13 @@ def test_what_waits_has_the_defaults_of_new_columns(three: Directory) -> None:
     ]
 
 
-def test_users_write_and_push_while_columns_come(three: Directory) -> None:
+def test_users_write_and_push_while_columns_come(
+    three: Directory, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Each uses a column as soon as his master has it, and its value arrives."""
+    # Where the machine is slow, all of them come again for longer.
+    monkeypatch.setattr(push, "PAUSES", (0.1,) * 900)
+    monkeypatch.setattr(locks, "ATTEMPTS", 300)
     over = threading.Event()
 
     def write(name: str, place: int, begun: threading.Event) -> set[int]:

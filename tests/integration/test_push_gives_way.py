@@ -56,6 +56,7 @@ def pushing(sites: Directory) -> Iterator[Future[deferred.PushReport]]:
 @pytest.mark.usefixtures("patient")
 def test_a_user_is_not_the_one_who_gives_way(linked: Directory) -> None:
     with user_at(linked["hq"]) as user:
+        user.execute("SET deadlock_timeout = '90s'")
         user.execute("UPDATE orders SET name = 'mine' WHERE id = 5")
         with pushing(linked) as pushed:
             # The push holds row 1 and waits for row 5.

@@ -12,6 +12,7 @@ from deferred.batches import marker
 from deferred.batches.batch import waiting
 from deferred.batches.cut import next_batch
 from deferred.errors import PositionMismatch
+from deferred.pushing import push
 from deferred.pushing.delivery import deliver
 from deferred.pushing.origin import Origin
 from sites import Directory, identity
@@ -62,7 +63,10 @@ def test_two_threads_push_at_once(orders: Directory) -> None:
     assert parked(orders["hq"]) == []
 
 
-def test_second_pusher_says_that_there_is_another(orders: Directory) -> None:
+def test_second_pusher_says_that_there_is_another(
+    orders: Directory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(push, "PAUSES", (0.1,) * 900)
     run(orders["jfk"], "UPDATE orders SET qty = 1")
     blocker = application(orders["hq"])
     blocker.execute("SELECT * FROM orders FOR UPDATE")

@@ -105,7 +105,7 @@ class Walk:
         assert there <= self.held["hq"] | self.held["jfk"]
         self.held["hq"] |= there & self.held["jfk"]
 
-    @retry(retry=retry_if_exception_type(OperationalError), stop=stop_after_delay(10))
+    @retry(retry=retry_if_exception_type(OperationalError), stop=stop_after_delay(90))
     def _copy(self, url: str, name: str) -> str:
         self.sites.close()
         return self._clone(url.rpartition("/")[2], name)

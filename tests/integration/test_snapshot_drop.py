@@ -6,7 +6,7 @@ import pytest
 
 import snapshots
 from masters.snapshot_log import show_snapshot_log
-from sites import Directory, Site
+from sites import Directory, Site, locks
 from snapshots.errors import UndeliveredCalls, UnknownSnapshot
 from tests.fix_moments import Moments
 from tests.fix_sites import log, rows, run
@@ -70,8 +70,11 @@ def test_change_made_meanwhile_is_not_lost(used: Directory, moments: Moments):
     assert _registered(hq) == 1
 
 
-def test_drop_gives_way_to_a_long_transaction(used: Directory):
+def test_drop_gives_way_to_a_long_transaction(
+    used: Directory, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Who keeps the table is waited for, but nobody else has to wait behind us."""
+    monkeypatch.setattr(locks, "ATTEMPTS", 300)
     jfk = used["jfk"]
     waiting = (
         "SELECT 1 FROM pg_locks WHERE NOT granted AND mode = 'AccessExclusiveLock'"
