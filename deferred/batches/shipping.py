@@ -74,6 +74,15 @@ class Line:
         }
 
     @property
+    def sources(self) -> dict[str, str]:
+        """By replication group, a master whose changes come through here; '' is us."""
+        return {
+            queue.replication_group: queue.sources[0]
+            for queue in self.queues
+            if queue.replication_group is not None
+        }
+
+    @property
     def groups(self) -> dict[QualifiedName, str]:
         """By table, the replication groups that this site is a master of."""
         return {

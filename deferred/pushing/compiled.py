@@ -93,6 +93,9 @@ def _within(at: Marker, to: Marker, after: int) -> bool:
 
 def unit_of(line: Line, origin: Origin, group: Group) -> Unit:
     """A group as it lies in the work tables, under its last order number."""
+    # None of them goes on from there, wherever it began: those that do are applied by
+    # themselves. Changes of the sender's own may go on, though, that come another way.
+    began = {group: source or origin.name for group, source in line.sources.items()}
     return Unit(
         number=group.end,
         staged=line.staged,
@@ -101,8 +104,7 @@ def unit_of(line: Line, origin: Origin, group: Group) -> Unit:
         master=origin.master,
         made=_made(line, group),
         several=True,
-        # None of them goes on from there: those are applied by themselves.
-        facts={"sources": dict.fromkeys(origin.groups.values(), origin.name)},
+        facts={"sources": began},
     )
 
 

@@ -109,3 +109,22 @@ def test_master_in_the_middle_leaves(four: Directory) -> None:
     run(four["d"], "UPDATE orders SET qty = qty + 1")
     push_all(four)
     assert {row[2] for row in assert_masters_equal(four, "a", "b", "d")} == {51}
+
+
+def test_change_goes_no_other_way_where_its_bringers_own_go_on(four: Directory) -> None:
+    """Those of d come to c by a, and stay; those of a come by b, and go on to d."""
+    found_group(four, *FOUR)
+    ways = ["aab", "abc", "acd", "bba", "bbc", "bbd", "cca", "ccb", "ccd"]
+    paths = [
+        Path(source=way[0], local=way[1], target=way[2])
+        for way in (*ways, "dda", "dac", "ddb")
+    ]
+    groups.set_paths(four["a"], GROUP, lambda _: paths)
+    for n in range(2):  # pushed as one change
+        run(four["d"], f"INSERT INTO orders (id, qty) VALUES ({n}, 0)")
+    push_all(four)
+    assert len(assert_masters_equal(four, *FOUR)) == 2
+    assert arrived(four["c"]) == {"d": ("a", 2)}
+    run(four["a"], "UPDATE orders SET qty = 1")
+    push_all(four)
+    assert {row[2] for row in assert_masters_equal(four, *FOUR)} == {1}
