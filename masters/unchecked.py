@@ -45,7 +45,8 @@ def take(
 ) -> None:
     """Stage the changes of a unit so that they fit the rows that are there.
 
-    Writes the work table.
+    Rows that several transactions together leave as they were are written too: each
+    of them by itself would have done so. Writes the work table.
 
     Parameters:
         count: how many rows there are of each kind; kept up to date.
@@ -53,14 +54,15 @@ def take(
     source, target = staged.source, staged.table.sql()
     mine = source.c.unit == unit
     there = sa.exists().select_from(target).where(staged.same_row(target))
-    written = staged.kind("I", "U", "R")
+    written, gone = staged.kind("I", "U", "R", "S"), staged.kind("D", "A")
     olds = {source.c[f"o{n}"]: target.c[c] for n, c in enumerate(staged.columns, 1)}
-    connection.execute(
-        sa.update(source)
-        .values({source.c.kind: "U", **olds})
-        .where(mine, written, staged.same_row(target))
-    )
-    for kind, which in (("I", written), ("N", staged.kind("D"))):
+    for kind, which in (("U", written), ("D", staged.kind("A"))):
+        connection.execute(
+            sa.update(source)
+            .values({source.c.kind: kind, **olds})
+            .where(mine, which, staged.same_row(target))
+        )
+    for kind, which in (("I", written), ("N", gone)):
         connection.execute(
             sa.update(source)
             .values({source.c.kind: kind})

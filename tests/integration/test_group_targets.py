@@ -62,6 +62,26 @@ def test_unprotected_master_takes_what_comes(sites: Directory) -> None:
     assert [row[0] for row in rows(sites["lax"])] == [1, 2]
 
 
+@pytest.mark.parametrize("together", [1, 50_000])
+def test_what_several_transactions_leave_as_it_was_is_written_too(
+    sites: Directory, together: int
+) -> None:
+    run(sites["copy"], f"CREATE TABLE orders ({ORDERS})")
+    groups.add_master(sites["hq"], GROUP, "copy", target_type=UNPROTECTED)
+    run(sites["hq"], "INSERT INTO orders (id, qty) VALUES (2, 2), (3, 3)")
+    push_all(sites)
+    run(sites["copy"], "INSERT INTO orders (id, qty) VALUES (1, 99)")
+    run(sites["copy"], "UPDATE orders SET qty = 99 WHERE id = 2")
+    run(sites["copy"], "DELETE FROM orders WHERE id = 3")
+    run(sites["hq"], "INSERT INTO orders (id, qty) VALUES (1, 1)")
+    run(sites["hq"], "DELETE FROM orders WHERE id = 1")
+    run(sites["hq"], "UPDATE orders SET qty = 5")
+    run(sites["hq"], "UPDATE orders SET qty = id")
+    deferred.push(sites["hq"], "copy", group_max_calls=together)
+    push_all(sites)
+    assert len(assert_masters_equal(sites, "hq", "copy")) == 2
+
+
 def test_tables_that_do_not_fit_are_refused(sites: Directory) -> None:
     run(sites["copy"], "CREATE TABLE orders (id int, name text, qty bigint)")
     with pytest.raises(TablesDiffer, match="column qty of type integer; it has bigint"):
