@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
+from typing import Any
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection, Row, func, select
 
 from deferred.batches.batch import Waiting
 from deferred.catalog import queue as queue_catalog
@@ -55,19 +56,26 @@ def facts(
     }
 
 
+def ways(target: Connection) -> Sequence[Row[Any]]:
+    """The tables whose changes a destination sends on, and of which masters."""
+    return target.execute(_GOES_ON).all()
+
+
 def tables(
-    target: Connection, queues: Sequence[Queue], sender: str
+    there: Sequence[Row[Any]], queues: Sequence[Queue], sender: str
 ) -> frozenset[QualifiedName]:
     """The tables whose changes a destination sends on when this site brings them.
 
     Each transaction that touches one is applied by itself, in a transaction of its
     own: the next destination is to get it as it was made.
+
+    Parameters:
+        there: the `ways` of the destination.
     """
-    goes_on = target.execute(_GOES_ON).all()
     return frozenset(
         queue.target
         for queue in queues
-        for row in goes_on
+        for row in there
         if queue.target == QualifiedName(row.base_schema, row.base_table)
         and not _brought(queue, row.replication_group, sender).isdisjoint(row.sources)
     )

@@ -59,6 +59,8 @@ class Line:
     comparisons: Sequence[Comparison]
     #: tables from which the destination sends on to other masters what this site brings
     going_on: frozenset[QualifiedName] = frozenset()
+    #: the destination sends changes of some tables on, those of its users' triggers too
+    sends_on: bool = False
     #: transactions of the batch may have come by another way: each is by itself
     watched: bool = False
     #: as it stood at the marker when that was found out
@@ -109,6 +111,7 @@ def lay(origin: Connection, target: Connection, batch: Batch, sender: str) -> Li
         for q in queues
     ]
     version = table_rules.version(target)
+    ways = forwarding.ways(target)
     return Line(
         origin=origin,
         target=target,
@@ -118,7 +121,8 @@ def lay(origin: Connection, target: Connection, batch: Batch, sender: str) -> Li
         comparisons=[
             table_rules.known(target, one, version).comparison for one in staged
         ],
-        going_on=forwarding.tables(target, queues, sender),
+        going_on=forwarding.tables(ways, queues, sender),
+        sends_on=bool(ways),
     )
 
 

@@ -158,8 +158,9 @@ def _calling(line: Line, after: int, some: Sequence[Waiting]) -> list[Waiting]:
 def _deliver_each(
     line: Line, origin: Origin, transactions: list[Waiting], run: Run
 ) -> bool:
-    # What goes on to other masters has to be a transaction of its own there.
-    size = 0 if line.going_on else run.options.batch_size
+    # What goes on to other masters has to be a transaction of its own there; also what
+    # a user's trigger writes, which is queued as made by the one that is applied.
+    size = 0 if line.sends_on else run.options.batch_size
     open_calls, open_work = 0, list[tuple[Waiting, Delivered]]()
 
     def commit() -> None:

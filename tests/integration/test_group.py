@@ -86,6 +86,25 @@ def test_transactions_of_one_batch_go_on_one_by_one(two: Directory) -> None:
     assert_masters_equal(two, "hq", "lax", "jfk")
 
 
+def test_what_a_trigger_writes_goes_on_whatever_is_committed_together(
+    two: Directory,
+) -> None:
+    link(two, "notes")
+    found_group(two, "hq", "lax")
+    run(
+        two["hq"],
+        "CREATE FUNCTION noted() RETURNS trigger LANGUAGE plpgsql AS"
+        " 'BEGIN INSERT INTO public.orders (id) VALUES (NEW.id); RETURN NULL; END'",
+        "CREATE TRIGGER noted AFTER INSERT ON notes"
+        " FOR EACH ROW EXECUTE FUNCTION noted()",
+    )
+    for n in range(3):
+        run(two["jfk"], f"INSERT INTO notes (id) VALUES ({n})")
+    assert deferred.push(two["jfk"], "hq", batch_size=1000).errors == 0
+    assert push_all(two) == 3
+    assert len(assert_masters_equal(two, "hq", "lax")) == 3
+
+
 def test_conflict_between_masters_is_settled_by_rules_of_each(two: Directory) -> None:
     found_group(two, "hq", "lax")
     for name in ("hq", "lax"):
