@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import combinations
 from typing import Any
 
 import sqlalchemy as sa
@@ -194,6 +195,31 @@ def invalid(connection: Connection, staged: Sequence[Staged], unit: int) -> set[
         for one in staged
     ]
     return set(connection.scalars(sa.union_all(*each)))
+
+
+def of_two_tables(
+    connection: Connection, staged: Sequence[Staged], unit: int
+) -> set[int]:
+    """The transactions of a unit that change a row through two of its work tables.
+
+    A site can have two snapshots of one master table. Where these tell its rows apart
+    by other columns, nobody knows: then it is all transactions with changes of it.
+
+    Parameters:
+        staged: those in which the unit has changes.
+    """
+    found = set[int]()
+    for one, other in combinations(staged, 2):
+        if one.table.qualified != other.table.qualified:
+            continue
+        here, there = one.source.c, other.source.c
+        mine, theirs = here.unit == unit, there.unit == unit
+        if one.identity == other.identity:
+            same = [one.key(name) == other.key(name) for name in one.identity]
+            mine = theirs = sa.and_(mine, theirs, *same)
+        both = sa.select(here.tran).where(mine), sa.select(there.tran).where(theirs)
+        found.update(connection.scalars(sa.union(*both)))
+    return found
 
 
 def _fixed() -> list[sa.Column[Any]]:

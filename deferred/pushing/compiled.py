@@ -125,6 +125,9 @@ def attempt(
         return Refused()
     if there.parked and (related := _related(line, origin, alone)):
         return Refused(transactions=related)
+    # Each is compared with the master's row before any is written.
+    if twice := work.of_two_tables(line.target, alone.changed, unit.number):
+        return Refused(transactions=twice)
     try:
         sure = not there.parked or _may_resolve(line, origin)
         outcome = apply(line.target, unit, resolving=sure)
