@@ -71,6 +71,8 @@ class Column:
     equality: str | None
     #: Rows can be paired by values of this type.
     pairable: bool
+    #: A change of it changes rows of other tables, by a foreign key's ON UPDATE.
+    followed: bool = False
 
     @property
     def sql_type(self) -> NativeType:

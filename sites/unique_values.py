@@ -116,7 +116,7 @@ def park(
     spot = parking_column(staged.table, unique, staged.identity)
     held = passing(staged, unique, rows, givers).subquery("held")
     value: ColumnElement[Any] | None = sa.null()
-    if unique.nulls_not_distinct or not spot.nullable:
+    if unique.nulls_not_distinct or not _may_be_null(spot):
         value = _free_value(spot, target.alias("others"), held.c.place)
     keys = zip(staged.identity, held.c, strict=False)
     return (
@@ -189,8 +189,8 @@ def parking_column(table: Table, unique: Unique, identity: Sequence[str]) -> Col
         identity: the columns by which rows are found again; they stay.
 
     Raises:
-        NoFreeValue: none can be NULL, where two NULLs do not meet, or is of a type
-            with free values.
+        NoFreeValue: none can be NULL, where two NULLs do not meet and nobody follows,
+            or is of a type with free values.
     """
     columns = [
         column
@@ -200,9 +200,10 @@ def parking_column(table: Table, unique: Unique, identity: Sequence[str]) -> Col
         and column.identity != "a"
     ]
     for column in columns:
-        if column.nullable and not unique.nulls_not_distinct:
+        if _may_be_null(column) and not unique.nulls_not_distinct:
             return column
-    for column in columns:
+    # Rows that follow a column come back with it, at best: rather one without.
+    for column in sorted(columns, key=lambda column: column.followed):
         if _has_free_values(column):
             return column
     raise NoFreeValue(
@@ -266,6 +267,11 @@ def _widest_gap(others: ColumnElement[Any]) -> ColumnElement[Any]:
     gaps = sa.select(others.label("below"), width.label("width")).subquery("gaps")
     widest = sa.select(gaps.c.below).order_by(gaps.c.width.desc().nulls_last())
     return widest.limit(1).scalar_subquery()
+
+
+def _may_be_null(column: Column) -> bool:
+    """Whether a value can be NULL for a moment: who follows one would be lost."""
+    return column.nullable and not column.followed
 
 
 def _has_free_values(column: Column) -> bool:

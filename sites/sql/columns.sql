@@ -1,7 +1,8 @@
 -- Columns of a table, in their order, with what Snaptide must know of each.
 -- All is about the base type of a domain. "comparable": IS DISTINCT FROM works on it;
 -- "equality": its operator, where that is an extension's or a user's; "pairable": rows
--- can be paired by it in a FULL JOIN.
+-- can be paired by it in a FULL JOIN; "followed": rows of other tables are changed when
+-- it is, by a foreign key's ON UPDATE.
 WITH RECURSIVE base AS (
     SELECT a.attnum, t.oid, t.typtype, t.typbasetype, t.typtypmod,
            a.atttypmod AS modifier
@@ -29,7 +30,11 @@ SELECT a.attname AS name,
                 OR format_type(b.oid, NULL) = 'character varying') AS comparable,
        CASE WHEN e.nspname <> 'pg_catalog'
             THEN quote_ident(e.nspname) || '.' || e.oprname END AS equality,
-       COALESCE(e.pairable, true) AS pairable
+       COALESCE(e.pairable, true) AS pairable,
+       a.attnum = ANY (ARRAY(
+           SELECT k.attnum FROM pg_constraint f CROSS JOIN unnest(f.confkey) k(attnum)
+           WHERE f.confrelid = described.oid AND f.contype = 'f'
+             AND f.confupdtype IN ('c', 'n', 'd'))) AS followed
 FROM pg_attribute a
 JOIN pg_type ty ON ty.oid = a.atttypid
 JOIN base b ON b.attnum = a.attnum AND b.typtype <> 'd'

@@ -5,7 +5,7 @@ import pytest
 import deferred
 from masters import rules
 from sites import Directory
-from tests.linked_table import as_refresh, link, parked, rows, run
+from tests.linked_table import as_refresh, link, parked, rows, run, run_everywhere
 
 
 @pytest.fixture
@@ -176,6 +176,30 @@ def test_unique_values_are_swapped(sites: Directory, kind: str, needed: str) -> 
     deferred.push(sites["jfk"])
     assert parked(sites["hq"]) == []
     assert rows(sites["hq"], "t") == rows(sites["jfk"], "t")
+
+
+@pytest.mark.parametrize("rest", ["UNIQUE (code)", "UNIQUE (code, kind)"])
+def test_rows_that_only_the_master_has_follow_a_unique_value(
+    sites: Directory, rest: str
+) -> None:
+    parent = f"id int PRIMARY KEY, code int UNIQUE, kind int DEFAULT 1, {rest}"
+    link(sites, "parents", parent)
+    run_everywhere(sites, "INSERT INTO parents VALUES (1, 10), (2, 20)")
+    run(
+        sites["hq"],
+        "CREATE TABLE children (id int PRIMARY KEY,"
+        " code int REFERENCES parents (code) ON UPDATE CASCADE)",
+        "INSERT INTO children VALUES (1, 10), (2, 20)",
+    )
+    swap = [
+        f"UPDATE parents SET code = {code} WHERE id = {row}"
+        for row, code in ((1, 30), (2, 10), (1, 20))
+    ]
+    run(sites["jfk"], *swap)
+    deferred.push(sites["jfk"])
+    assert parked(sites["hq"]) == []
+    assert rows(sites["hq"], "parents") == [(1, 20, 1), (2, 10, 1)]
+    assert rows(sites["hq"], "children") == [(1, 20), (2, 10)]
 
 
 @pytest.mark.parametrize(
