@@ -269,7 +269,8 @@ def truncate(connection: Connection, name: QualifiedName) -> None:
 
 _ACTIONS = {
     "a": "NO ACTION",
-    "r": "RESTRICT",
+    # RESTRICT cannot be put off: rows of a cycle could not go in any order.
+    "r": "NO ACTION",
     "c": "CASCADE",
     "n": "SET NULL",
     "d": "SET DEFAULT",

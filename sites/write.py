@@ -10,7 +10,7 @@ merge at a snapshot.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from typing import Any
 
 import sqlalchemy as sa
@@ -29,7 +29,10 @@ from sites.unique_values import movable, park, passing, pin
 
 
 def parents_first(tables: Sequence[Table]) -> list[QualifiedName]:
-    """Order tables so that what is referred to comes first; cycles keep their order."""
+    """Order tables so that what is referred to comes first; cycles keep their order.
+
+    What refers to a table of a cycle, and is in none, comes behind that table.
+    """
     waiting = {
         t.qualified: {f.parent for f in t.foreign_keys} - {t.qualified} for t in tables
     }
@@ -38,10 +41,32 @@ def parents_first(tables: Sequence[Table]) -> list[QualifiedName]:
         free = [
             name for name, parents in waiting.items() if not parents & waiting.keys()
         ]
-        for name in free or [next(iter(waiting))]:
+        for name in free or [_first_of_cycle(waiting)]:
             ordered.append(name)
             del waiting[name]
     return ordered
+
+
+def _first_of_cycle(
+    waiting: Mapping[QualifiedName, Set[QualifiedName]],
+) -> QualifiedName:
+    """A table that refers, also through others, to none but those that refer to it."""
+    above = {name: _above(waiting, name) for name in waiting}
+    return next(
+        name for name, them in above.items() if all(name in above[one] for one in them)
+    )
+
+
+def _above(
+    waiting: Mapping[QualifiedName, Set[QualifiedName]], name: QualifiedName
+) -> set[QualifiedName]:
+    found: set[QualifiedName] = set()
+    following = [name]
+    while following:
+        new = (waiting[following.pop()] & waiting.keys()) - found
+        found |= new
+        following.extend(new)
+    return found
 
 
 def insert(

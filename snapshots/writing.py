@@ -16,8 +16,6 @@ from functools import partial
 from psycopg import errors as pg
 from sqlalchemy import (
     Connection,
-    Delete,
-    Update,
     exists,
     func,
     select,
@@ -50,6 +48,8 @@ _GIVE_WAY = (
     pg.RestrictViolation,
 )
 
+
+_SWALLOWED = "a trigger or policy at the site swallows the row"
 
 #: Rows that cannot be written now, and why the site refuses those that it does.
 _Missing = dict[int, str | None]
@@ -198,17 +198,24 @@ def _insert(changes: Work, connection: Connection, rows: Rows) -> list[int]:
 
 
 def _update(changes: Work, connection: Connection, rows: Rows) -> list[int]:
-    return _all(connection, rows, write.update(changes.staged, _free(rows)))
+    statement = write.update(changes.staged, _free(rows))
+    if connection.execute(statement).rowcount != rows.count:
+        raise RowsSwallowed(_SWALLOWED)
+    return []
 
 
 def _delete(changes: Work, connection: Connection, rows: Rows) -> list[int]:
-    return _all(connection, rows, write.delete(changes.staged, _free(rows), "D"))
-
-
-def _all(connection: Connection, rows: Rows, statement: Update | Delete) -> list[int]:
-    """Write exactly these rows, or fail."""
-    if connection.execute(statement).rowcount != rows.count:
-        raise RowsSwallowed("a trigger or policy at the site swallows the row")
+    """Delete rows, or see that they are gone: a cascade may have come before."""
+    statement = write.delete(changes.staged, _free(rows), "D")
+    if connection.execute(statement).rowcount < rows.count:
+        base = changes.staged.table.sql()
+        left = exists().where(
+            selected(changes.table, _free(rows)),
+            changes.table.c.kind == "D",
+            changes.staged.same_row(base),
+        )
+        if connection.scalar(select(left)):
+            raise RowsSwallowed(_SWALLOWED)
     return []
 
 

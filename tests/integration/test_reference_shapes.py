@@ -1,0 +1,82 @@
+"""Foreign keys of a master that are not one parent, one child and a primary key."""
+
+import pytest
+
+import snapshots
+from sites import Directory, Site
+from tests.fix_sites import log, rows, run
+
+pytestmark = pytest.mark.usefixtures("spark")
+
+
+def group_of(sites: Directory, *tables: str, updatable: bool = False) -> None:
+    log(sites["hq"], *tables)
+    for name in tables:
+        snapshots.create(
+            sites["jfk"], name, master="hq", group="g", updatable=updatable
+        )
+    snapshots.refresh(sites["jfk"], "g")
+
+
+def pull(site: Site) -> int:
+    """Refresh, and say how many rows were held back."""
+    report = snapshots.refresh(site, "g", push_deferred_rpc=False)
+    return sum(one.held_back for one in report.snapshots)
+
+
+def assert_equal(sites: Directory, *tables: str) -> None:
+    for name in tables:
+        query = f"SELECT * FROM public.{name} t ORDER BY t"
+        assert rows(sites["jfk"], query) == rows(sites["hq"], query)
+
+
+@pytest.mark.parametrize("action", ["CASCADE", "RESTRICT", "NO ACTION", "SET NULL"])
+def test_rows_of_a_cycle_go(sites: Directory, action: str) -> None:
+    hq, jfk = sites["hq"], sites["jfk"]
+    run(
+        hq,
+        "CREATE TABLE public.a (id int PRIMARY KEY, b int)",
+        "CREATE TABLE public.b (id int PRIMARY KEY,"
+        f" a int REFERENCES public.a ON DELETE {action})",
+        f"ALTER TABLE public.a ADD FOREIGN KEY (b) REFERENCES public.b"
+        f" ON DELETE {action}",
+        "INSERT INTO public.a SELECT generate_series(1, 3)",
+        "INSERT INTO public.b SELECT i, i FROM generate_series(1, 3) i",
+        "UPDATE public.a SET b = id",
+    )
+    group_of(sites, "a", "b")
+    run(
+        hq,
+        "UPDATE public.a SET b = NULL WHERE id = 1",
+        "DELETE FROM public.b WHERE id = 1",
+        "DELETE FROM public.a WHERE id = 1",
+    )
+    assert pull(jfk) == 0
+    assert_equal(sites, "a", "b")
+    assert pull(jfk) == 0
+
+
+@pytest.mark.parametrize("action", ["CASCADE", "RESTRICT"])
+def test_rows_below_a_cycle_go_first(sites: Directory, action: str) -> None:
+    hq, jfk = sites["hq"], sites["jfk"]
+    run(
+        hq,
+        "CREATE TABLE public.department (id int PRIMARY KEY, boss int)",
+        "CREATE TABLE public.employee (id int PRIMARY KEY,"
+        " department int REFERENCES public.department)",
+        "ALTER TABLE public.department"
+        " ADD FOREIGN KEY (boss) REFERENCES public.employee",
+        "CREATE TABLE public.badge (id int PRIMARY KEY,"
+        f" employee int REFERENCES public.employee ON DELETE {action})",
+        "INSERT INTO public.department VALUES (1)",
+        "INSERT INTO public.employee VALUES (1, 1), (2, 1), (3, 1)",
+        "INSERT INTO public.badge VALUES (1, 1), (2, 2), (3, 3)",
+    )
+    group_of(sites, "department", "employee", "badge")
+    run(
+        hq,
+        "DELETE FROM public.badge WHERE id = 1",
+        "DELETE FROM public.employee WHERE id = 1",
+    )
+    assert pull(jfk) == 0
+    assert_equal(sites, "department", "employee", "badge")
