@@ -31,9 +31,6 @@ from snapshots import obstacles, work
 from snapshots.window import Window
 from snapshots.work import Work
 
-#: Actions of foreign keys that change rows: cascade, set null, set default.
-_ACTING = {"c", "n", "d"}
-
 
 def hold_locked(connection: Connection, changes: Work) -> int:
     """Lock the rows that will change, in key order; hold back those that others hold.
@@ -173,7 +170,7 @@ def acts_on_children(connection: Connection, group: Sequence[Work]) -> bool:
         work.counts(connection, changes).keys() & obstacles.unsettling(link)
         for changes in group
         for link in obstacles.links_down(changes, by_table)
-        if {link.key.on_delete, link.key.on_update} & _ACTING
+        if {link.key.on_delete, link.key.on_update} & obstacles.ACTING
     )
 
 

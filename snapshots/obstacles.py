@@ -22,6 +22,9 @@ from sites.names import QualifiedName
 from sites.table import ForeignKey, Unique
 from snapshots.work import Work
 
+#: Actions of foreign keys that change rows: cascade, set null, set default.
+ACTING = {"c", "n", "d"}
+
 
 @dataclass(frozen=True, slots=True)
 class Link:
@@ -136,9 +139,20 @@ def has_locked_parent(link: Link) -> ColumnElement[bool]:
 
 
 def has_children(link: Link) -> ColumnElement[bool]:
-    """The row goes, or changes what others refer to, and one of them stays."""
+    """The row goes, or changes what others refer to, and one of them stays.
+
+    Unless another row takes the values: children refer to that one then. Where they
+    would follow the row instead, they must not see that it is parked meanwhile.
+    """
     changes, child, key = link.parent, link.child, link.key
     row = changes.staged.table.sql().alias("row")
+    taker = changes.table.alias("taker")
+    taken = exists().where(
+        sa.literal(key.on_update not in ACTING),
+        sa.not_(taker.c.held),
+        taker.c.kind.in_(("I", "U")),
+        *(changes.staged.new(p, taker) == row.c[p] for p in key.parent_columns),
+    )
     below = child.staged.table.sql().alias("below")
     leaving = child.table.alias("leaving")
     moved = or_(
@@ -157,7 +171,10 @@ def has_children(link: Link) -> ColumnElement[bool]:
     return and_(
         changes.table.c.kind.in_(("D", "U")),
         exists().where(
-            changes.staged.same_row(row), or_(changes.table.c.kind == "D", moved), stays
+            changes.staged.same_row(row),
+            or_(changes.table.c.kind == "D", moved),
+            stays,
+            sa.not_(taken),
         ),
     )
 

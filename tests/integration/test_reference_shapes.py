@@ -80,3 +80,47 @@ def test_rows_below_a_cycle_go_first(sites: Directory, action: str) -> None:
     )
     assert pull(jfk) == 0
     assert_equal(sites, "department", "employee", "badge")
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        (
+            [
+                "UPDATE public.p SET code = 'x' WHERE id = 1",
+                "UPDATE public.p SET code = 'A' WHERE id = 2",
+                "UPDATE public.p SET code = 'B' WHERE id = 1",
+            ],
+            [(1, "B"), (2, "A")],
+        ),
+        (
+            [
+                "DELETE FROM public.p WHERE id = 1",
+                "INSERT INTO public.p VALUES (3, 'A')",
+            ],
+            [(2, "B"), (3, "A")],
+        ),
+    ],
+    ids=["swapped", "replaced"],
+)
+@pytest.mark.parametrize("action", ["NO ACTION", "CASCADE"])
+def test_value_that_children_refer_to_passes_on(
+    sites: Directory, changes: list[str], expected: list[tuple[int, str]], action: str
+) -> None:
+    """The children themselves are as they were, so that no log is about them."""
+    hq, jfk = sites["hq"], sites["jfk"]
+    run(
+        hq,
+        "CREATE TABLE public.p (id int PRIMARY KEY, code text UNIQUE)",
+        "CREATE TABLE public.c (id int PRIMARY KEY,"
+        f" p text REFERENCES public.p (code) ON DELETE {action})",
+        "INSERT INTO public.p VALUES (1, 'A'), (2, 'B')",
+        "INSERT INTO public.c VALUES (1, 'A')",
+    )
+    group_of(sites, "p", "c", updatable=True)
+    off = "UPDATE public.c SET p = NULL"
+    run(hq, off, *changes, "UPDATE public.c SET p = 'A'")
+    assert pull(jfk) == 0
+    assert rows(jfk, "SELECT * FROM public.p ORDER BY id") == expected
+    assert rows(jfk, "SELECT * FROM public.c") == [(1, "A")]
+    assert pull(jfk) == 0
