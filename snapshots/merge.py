@@ -114,7 +114,7 @@ def merge(
         CannotMerge: something refuses the rows whatever is held back.
     """
     for changes in group:
-        _refuse_mass_delete(connection, changes, rules)
+        _refuse_mass_delete(connection, changes, window, rules)
     ordered = writing.in_order(group)
     if not _write_at_once(connection, ordered, window, rules):
         _write_locked(connection, ordered, window, rules)
@@ -226,10 +226,18 @@ def _refusals(merged: Mapping[str, Merged]) -> str | None:
     return f"The site refuses rows; {'; '.join(parts)}" if parts else None
 
 
-def _refuse_mass_delete(connection: Connection, changes: Work, rules: Rules) -> None:
+def _refuse_mass_delete(
+    connection: Connection, changes: Work, window: Window, rules: Rules
+) -> None:
+    few = rules.mass_delete_share * rules.small
     deletes = work.counts(connection, changes).get("D", 0)
-    if rules.allow_mass_delete or deletes <= rules.mass_delete_share * rules.small:
+    if rules.allow_mass_delete or deletes <= few:
         return
+    # What users have added, and the master does not know yet, stays.
+    if _hold_pending(connection, [changes], window, rules):
+        deletes = work.counts(connection, changes).get("D", 0)
+        if deletes <= few:
+            return
     # Counts no more rows than it takes to know.
     enough = int(deletes / rules.mass_delete_share) + 1
     base = changes.staged.table.sql()

@@ -4,6 +4,7 @@ import pytest
 
 import snapshots
 from sites import Directory
+from snapshots.errors import MassDelete
 from tests.fix_sites import log, rows, run
 from tests.fix_worlds import prepared_once
 
@@ -52,6 +53,16 @@ def test_pending_rows_are_kept(hq, jfk):
     assert report.held_back == 3
     assert [value(jfk, n) for n in (1, 2, 3, 10)] == ["mine", None, "theirs", "mine"]
     assert snapshots.describe_snapshot(jfk, "t").undelivered_calls == 3
+
+
+def test_what_users_have_added_is_no_mass_delete(hq, jfk):
+    """The master lacks all these rows, and none of them would be deleted."""
+    run(jfk, "INSERT INTO public.t SELECT i, 'mine', i FROM generate_series(10, 99) i")
+    run(hq, "DELETE FROM public.t WHERE id = 1")
+    report = pull(jfk)
+    assert (report.deleted, report.held_back) == (1, 90)
+    with pytest.raises(MassDelete):
+        pull(jfk, keep_pending=False)
 
 
 def test_oracles_way_shows_the_masters_values(hq, jfk):
