@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
-from psycopg.errors import LockNotAvailable, UndefinedTable
+from psycopg import errors as pg
 from sqlalchemy import Connection, func, select
 
 from deferred.batches import agreement
@@ -37,6 +37,15 @@ from snapshots.side import Side, Sides
 from snapshots.stage import Stage
 from snapshots.task import Task
 from snapshots.window import FAST, LOAD, Member, Window
+
+#: The parent lacks the unique constraint that the master's has got later, a column has
+#: another type, a constraint of the site's own has the name, or it owns the table not.
+_CANNOT_LINK = (
+    pg.InvalidForeignKey,
+    pg.DatatypeMismatch,
+    pg.DuplicateObject,
+    pg.InsufficientPrivilege,
+)
 
 
 def run(task: Task, told: Progress | None) -> tuple[str, tuple[SnapshotReport, ...]]:
@@ -148,7 +157,7 @@ def _hold(
     try:
         # In the order in which DDL of a log takes them.
         locks.against_ddl(connection, *sorted(tables), *sorted(logs))
-    except UndefinedTable as error:
+    except pg.UndefinedTable as error:
         connection.rollback()
         for table in tables:
             describe(connection, table)
@@ -221,10 +230,11 @@ def _link(task: Task, seen: Window) -> None:
 
     Each in a transaction of its own: users write to the tables, and who cannot
     be locked for a moment gets his key with a later refresh. Rows are checked in
-    another one, in which users go on writing.
+    another one, in which users go on writing. A key that the site cannot have does not
+    make the refresh fail, whose rows are there.
     """
     for reference in base_table.missing_references(seen.members):
-        with suppress(LockNotAvailable):
+        with suppress(pg.LockNotAvailable, *_CANNOT_LINK):
             for step in (base_table.add_reference, base_table.check_reference):
                 with task.site.begin() as connection:
                     brief = func.set_config("lock_timeout", "500ms", True)

@@ -124,3 +124,27 @@ def test_value_that_children_refer_to_passes_on(
     assert rows(jfk, "SELECT * FROM public.p ORDER BY id") == expected
     assert rows(jfk, "SELECT * FROM public.c") == [(1, "A")]
     assert pull(jfk) == 0
+
+
+def test_key_that_the_site_cannot_have(sites: Directory) -> None:
+    """The parent had no unique value to refer to when its snapshot was created."""
+    hq, jfk = sites["hq"], sites["jfk"]
+    run(
+        hq,
+        "CREATE TABLE public.p (id int PRIMARY KEY, code text)",
+        "CREATE TABLE public.c (id int PRIMARY KEY, p text)",
+        "INSERT INTO public.p VALUES (1, 'A')",
+        "INSERT INTO public.c VALUES (1, 'A')",
+    )
+    group_of(sites, "p", "c")
+    run(
+        hq,
+        "ALTER TABLE public.p ADD UNIQUE (code)",
+        "ALTER TABLE public.c ADD FOREIGN KEY (p) REFERENCES public.p (code)",
+        "INSERT INTO public.c VALUES (2, 'A')",
+    )
+    position = "SELECT position::text FROM snaptide.registered_snapshot"
+    before = rows(hq, position)
+    assert pull(jfk) == 0
+    assert_equal(sites, "p", "c")
+    assert rows(hq, position) != before
