@@ -139,6 +139,9 @@ class ForeignKey:
     on_delete: str
     on_update: str
     deferrable: bool
+    #: Each row has its parent, found by equal values: not so if it is NOT VALID, NOT
+    #: ENFORCED, or of a PERIOD.
+    always: bool
 
     @property
     def parent(self) -> QualifiedName:
@@ -196,8 +199,9 @@ class Glance:
     columns: frozenset[str]
     #: Row-level security applies to what this user reads.
     hides_rows: bool
-    #: The names of its foreign keys to the tables asked for.
+    #: The names of its foreign keys to the tables asked for, and those that always hold.
     references: frozenset[str]
+    always: frozenset[str]
     #: Its oid, if no other table can hold rows of it.
     alone: int | None
 
@@ -222,6 +226,7 @@ def glance(
             columns=frozenset(row.columns),
             hides_rows=row.hides_rows,
             references=frozenset(row.references),
+            always=frozenset(row.always),
             alone=row.alone,
         )
         for row in rows

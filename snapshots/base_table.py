@@ -117,8 +117,8 @@ class Reference:
 def missing_references(members: Sequence[Member]) -> list[Reference]:
     """The foreign keys between the snapshots of a group that are not there yet.
 
-    A key is taken over when its parent is in the group as a whole: where a
-    condition leaves out rows of the parent, children would be refused.
+    A key is taken over when its parent is in the group as a whole, and if it holds for
+    all rows: else children that the master has would be refused.
     """
     parents = {m.snapshot.master: m for m in members if m.snapshot.condition is None}
     return [
@@ -126,6 +126,7 @@ def missing_references(members: Sequence[Member]) -> list[Reference]:
         for child in members
         for key in child.master.foreign_keys
         if key.parent in parents
+        and key.always
         and key.name not in {f.name for f in child.base.foreign_keys}
         and _fits(key, child.snapshot, parents[key.parent].snapshot)
     ]

@@ -130,7 +130,7 @@ def _looks_as_before(master: Connection, site: Connection, task: Task) -> bool:
         and m.base in here
         and _fits(m, there[m.master])
         and _fits(m, here[m.base])
-        and there[m.master].references <= here[m.base].references
+        and there[m.master].always <= here[m.base].references
         and _parts(master, m, there[m.master]) == set(m.master_parts or ())
         for m in task.members
     )

@@ -3,6 +3,7 @@ SELECT c.conname AS name,
        pn.nspname AS parent_schema,
        pc.relname AS parent_table,
        c.condeferrable AS deferrable,
+       c.convalidated AND to_jsonb(c) ->> 'conperiod' IS DISTINCT FROM 'true' AS always,
        c.confdeltype AS on_delete,
        c.confupdtype AS on_update,
        ARRAY(SELECT a.attname::text FROM unnest(c.conkey) WITH ORDINALITY k(attnum, n)

@@ -14,7 +14,11 @@ SELECT wanted.schema,
              WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped) AS columns,
        ARRAY(SELECT f.conname::text FROM pg_constraint f
              WHERE f.conrelid = c.oid AND f.contype = 'f' AND f.conparentid = 0
-               AND f.confrelid IN (SELECT oid FROM parent)) AS "references"
+               AND f.confrelid IN (SELECT oid FROM parent)) AS "references",
+       ARRAY(SELECT f.conname::text FROM pg_constraint f
+             WHERE f.conrelid = c.oid AND f.contype = 'f' AND f.conparentid = 0
+               AND f.confrelid IN (SELECT oid FROM parent) AND f.convalidated
+               AND to_jsonb(f) ->> 'conperiod' IS DISTINCT FROM 'true') AS always
 FROM unnest(CAST(:schemas AS text[]), CAST(:names AS text[])) AS wanted (schema, name)
 JOIN pg_namespace n ON n.nspname = wanted.schema
 JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = wanted.name

@@ -148,3 +148,42 @@ def test_key_that_the_site_cannot_have(sites: Directory) -> None:
     assert pull(jfk) == 0
     assert_equal(sites, "p", "c")
     assert rows(hq, position) != before
+
+
+@pytest.mark.parametrize("how", ["NOT VALID", "NOT ENFORCED"])
+def test_key_that_does_not_hold_for_all_rows_is_not_taken_over(
+    sites: Directory, pg_version: int, how: str
+) -> None:
+    if how == "NOT ENFORCED" and pg_version < 18:
+        pytest.skip("PostgreSQL 18 is the first to have it.")
+    hq, jfk = sites["hq"], sites["jfk"]
+    run(
+        hq,
+        "CREATE TABLE public.p (id int PRIMARY KEY)",
+        "CREATE TABLE public.c (id int PRIMARY KEY, p int, v text)",
+        "INSERT INTO public.p VALUES (1)",
+        "INSERT INTO public.c VALUES (1, 1, 'a'), (2, 5, 'a')",
+        f"ALTER TABLE public.c ADD FOREIGN KEY (p) REFERENCES public.p {how}",
+    )
+    group_of(sites, "p", "c")
+    run(hq, "UPDATE public.c SET v = 'b'")
+    assert pull(jfk) == 0
+    assert_equal(sites, "p", "c")
+
+
+def test_key_of_a_period_is_not_taken_over(sites: Directory, pg_version: int) -> None:
+    if pg_version < 18:
+        pytest.skip("PostgreSQL 18 is the first to have it.")
+    hq, jfk = sites["hq"], sites["jfk"]
+    run(
+        hq,
+        "CREATE TABLE public.p (id int4range, during daterange,"
+        " PRIMARY KEY (id, during WITHOUT OVERLAPS))",
+        "CREATE TABLE public.c (id int PRIMARY KEY, p int4range, during daterange,"
+        " FOREIGN KEY (p, PERIOD during) REFERENCES public.p (id, PERIOD during))",
+        "INSERT INTO public.p VALUES ('[1,1]', '[2026-01-01,2027-01-01)')",
+    )
+    group_of(sites, "p", "c")
+    run(hq, "INSERT INTO public.c VALUES (1, '[1,1]', '[2026-02-01,2026-03-01)')")
+    assert pull(jfk) == 0
+    assert_equal(sites, "p", "c")

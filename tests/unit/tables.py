@@ -109,4 +109,5 @@ def _key(parent: str) -> ForeignKey:
         on_delete="a",
         on_update="a",
         deferrable=False,
+        always=True,
     )
