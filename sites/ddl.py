@@ -201,10 +201,17 @@ def add_foreign_key(
             _names(key.columns),
             identifier(parent),
             _names(key.parent_columns),
-            sql.SQL(_ACTIONS[key.on_delete]),
+            _on_delete(key),
             sql.SQL(_ACTIONS[key.on_update]),
         )
     )
+
+
+def _on_delete(key: ForeignKey) -> sql.Composable:
+    action = sql.SQL(_ACTIONS[key.on_delete])
+    if not key.delete_columns:
+        return action
+    return sql.SQL("{} ({})").format(action, _names(key.delete_columns))
 
 
 def validate_constraint(

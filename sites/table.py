@@ -138,6 +138,8 @@ class ForeignKey:
     parent_columns: tuple[str, ...]
     on_delete: str
     on_update: str
+    #: those that a delete sets to NULL or the default; empty for all
+    delete_columns: tuple[str, ...]
     deferrable: bool
     #: Each row has its parent, found by equal values: not so if it is NOT VALID, NOT
     #: ENFORCED, or of a PERIOD.

@@ -6,6 +6,9 @@ SELECT c.conname AS name,
        c.convalidated AND to_jsonb(c) ->> 'conperiod' IS DISTINCT FROM 'true' AS always,
        c.confdeltype AS on_delete,
        c.confupdtype AS on_update,
+       ARRAY(SELECT a.attname::text FROM unnest(c.confdelsetcols) WITH ORDINALITY k(attnum, n)
+             JOIN pg_attribute a ON a.attrelid = c.conrelid AND a.attnum = k.attnum
+             ORDER BY k.n) AS delete_columns,
        ARRAY(SELECT a.attname::text FROM unnest(c.conkey) WITH ORDINALITY k(attnum, n)
              JOIN pg_attribute a ON a.attrelid = c.conrelid AND a.attnum = k.attnum
              ORDER BY k.n) AS columns,

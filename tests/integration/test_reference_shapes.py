@@ -187,3 +187,20 @@ def test_key_of_a_period_is_not_taken_over(sites: Directory, pg_version: int) ->
     run(hq, "INSERT INTO public.c VALUES (1, '[1,1]', '[2026-02-01,2026-03-01)')")
     assert pull(jfk) == 0
     assert_equal(sites, "p", "c")
+
+
+def test_columns_that_a_delete_sets_to_null(sites: Directory) -> None:
+    hq, jfk = sites["hq"], sites["jfk"]
+    run(
+        hq,
+        "CREATE TABLE public.p (tenant int, id int, PRIMARY KEY (tenant, id))",
+        "CREATE TABLE public.c (id int PRIMARY KEY, tenant int, p int, FOREIGN KEY"
+        " (tenant, p) REFERENCES public.p ON DELETE SET NULL (p))",
+        "INSERT INTO public.p VALUES (1, 1)",
+        "INSERT INTO public.c VALUES (1, 1, 1)",
+    )
+    group_of(sites, "p", "c", updatable=True)
+    run(jfk, "DELETE FROM public.p")
+    snapshots.refresh(jfk, "g")
+    assert rows(hq, "TABLE public.c") == [(1, 1, None)]
+    assert_equal(sites, "p", "c")

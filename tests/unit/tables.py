@@ -110,4 +110,5 @@ def _key(parent: str) -> ForeignKey:
         on_update="a",
         deferrable=False,
         always=True,
+        delete_columns=(),
     )
