@@ -58,6 +58,8 @@ class Column:
     #: bytes of each value; negative if they differ
     size: int
     nullable: bool
+    #: Neither the column nor a domain refuses NULL.
+    takes_null: bool
     default: str | None
     #: '' no, 's' stored, 'v' virtual
     generated: str
@@ -201,7 +203,8 @@ class Glance:
     columns: frozenset[str]
     #: Row-level security applies to what this user reads.
     hides_rows: bool
-    #: The names of its foreign keys to the tables asked for, and those that always hold.
+    #: The names of its foreign keys to the tables asked for, and of those that always
+    #: hold.
     references: frozenset[str]
     always: frozenset[str]
     #: Its oid, if no other table can hold rows of it.

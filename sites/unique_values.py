@@ -271,7 +271,7 @@ def _widest_gap(others: ColumnElement[Any]) -> ColumnElement[Any]:
 
 def _may_be_null(column: Column) -> bool:
     """Whether a value can be NULL for a moment: who follows one would be lost."""
-    return column.nullable and not column.followed
+    return column.takes_null and not column.followed
 
 
 def _has_free_values(column: Column) -> bool:
@@ -279,9 +279,9 @@ def _has_free_values(column: Column) -> bool:
 
 
 def _base(column: Column) -> str:
-    return column.type.partition("(")[0]
+    return column.recorded.partition("(")[0]
 
 
 def _length(column: Column) -> int:
-    _, _, size = column.type.partition("(")
+    _, _, size = column.recorded.partition("(")
     return min(int(size.rstrip(")")), 32) if size else 32

@@ -21,6 +21,9 @@ SELECT a.attname AS name,
        b.oid::bigint AS recorded_oid,
        a.attlen::int AS size,
        NOT a.attnotnull AS nullable,
+       NOT (a.attnotnull OR EXISTS (
+           SELECT FROM base d JOIN pg_type dt ON dt.oid = d.oid
+           WHERE d.attnum = a.attnum AND dt.typnotnull)) AS takes_null,
        pg_get_expr(d.adbin, d.adrelid) AS default,
        a.attgenerated AS generated,
        a.attidentity AS identity,

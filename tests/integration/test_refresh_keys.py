@@ -79,3 +79,39 @@ def test_what_a_key_would_be_cut_to_is_another_row(
     run(hq, f"DELETE FROM public.t WHERE id = {gone}")
     assert refresh(jfk, "t", method="f")["t"].deleted == 0
     assert rows(jfk, "SELECT v FROM public.t") == [("kept",)]
+
+
+@pytest.mark.parametrize("base", ["text", "int", "varchar(3)"])
+def test_unique_value_of_a_domain_without_null_passes_on(
+    sites: Directory, base: str
+) -> None:
+    hq, jfk = sites["hq"], sites["jfk"]
+    for site in (hq, jfk):
+        run(
+            site,
+            f"CREATE DOMAIN public.inner_code AS {base} NOT NULL",
+            "CREATE DOMAIN public.code AS public.inner_code",
+        )
+    run(
+        hq,
+        "CREATE TABLE public.t (id int PRIMARY KEY, v public.code UNIQUE)",
+        "INSERT INTO public.t VALUES (1, '1'), (2, '2')",
+    )
+    log(hq, "t")
+    snapshots.create(jfk, "t", master="hq", updatable=True)
+    refresh(jfk, "t")
+    run(
+        hq,
+        "DELETE FROM public.t WHERE id = 1",
+        "INSERT INTO public.t VALUES (3, '1')",
+    )
+    refresh(jfk, "t")
+    assert_equal_to_master(jfk)
+    run(
+        jfk,
+        "DELETE FROM public.t WHERE id = 2",
+        "INSERT INTO public.t VALUES (4, '2')",
+    )
+    assert deferred.push(jfk, "hq").errors == 0
+    refresh(jfk, "t")
+    assert_equal_to_master(jfk)

@@ -21,6 +21,7 @@ def column(name: str, number: int, kind: str, *, nullable: bool = True) -> Colum
         recorded_oid=0,
         size=-1,
         nullable=nullable,
+        takes_null=nullable,
         default=None,
         generated="",
         identity="",
