@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
+from psycopg import sql
 from sqlalchemy import Connection, text
 
 from sites.sql import load
 from sites.table import Table
+from sites.transport import raw
 
 
 def acting(
@@ -22,3 +24,18 @@ def acting(
         text(load("acting_references")), {"oids": [table.oid for table in tables]}
     )
     return {row.oid: tuple(row.columns) for row in rows}
+
+
+def defer_inside(connection: Connection, tables: Collection[int]) -> None:
+    """Put off all constraints but foreign keys between these tables and others.
+
+    Whoever writes only these finds at once which row such a key refuses.
+    """
+    driver = raw(connection)
+    driver.execute("SET CONSTRAINTS ALL DEFERRED")
+    outside = connection.execute(
+        text(load("outside_references")), {"oids": [*tables]}
+    ).all()
+    if outside:
+        names = sql.SQL(", ").join(sql.Identifier(*name) for name in outside)
+        driver.execute(sql.SQL("SET CONSTRAINTS {} IMMEDIATE").format(names))

@@ -21,13 +21,12 @@ from sqlalchemy import (
     insert,
     literal,
     select,
-    text,
     update,
 )
 
 from deferred.batches import agreement
 from deferred.queues import covered
-from sites import locks, position
+from sites import locks, position, references
 from sites.triggered import users_search_path
 from sites.types import PgSnapshot
 from snapshots import catalog, held_back, refresh_group, work, writing
@@ -87,7 +86,6 @@ def prepare(connection: Connection, group: RefreshGroup) -> None:
     )
     connection.execute(set_local)
     refresh_group.lock_at(connection, group)
-    connection.execute(text("SET CONSTRAINTS ALL DEFERRED"))
 
 
 def _work_memory() -> ColumnElement[str]:
@@ -113,6 +111,7 @@ def merge(
         MassDelete: more rows would go than the rules allow.
         CannotMerge: something refuses the rows whatever is held back.
     """
+    references.defer_inside(connection, [w.staged.table.oid for w in group])
     for changes in group:
         _refuse_mass_delete(connection, changes, window, rules)
     ordered = writing.in_order(group)

@@ -204,3 +204,41 @@ def test_columns_that_a_delete_sets_to_null(sites: Directory) -> None:
     snapshots.refresh(jfk, "g")
     assert rows(hq, "TABLE public.c") == [(1, 1, None)]
     assert_equal(sites, "p", "c")
+
+
+@pytest.mark.parametrize("own", ["child", "parent"])
+def test_table_of_the_sites_own_refuses_one_row(sites: Directory, own: str) -> None:
+    """By a key that can be put off: as one that cannot, it stops no other row."""
+    hq, jfk = sites["hq"], sites["jfk"]
+    run(
+        hq,
+        "CREATE TABLE public.p (id int PRIMARY KEY, v int)",
+        "INSERT INTO public.p VALUES (1, 0), (2, 0)",
+    )
+    group_of(sites, "p")
+    base = 'public."snap$_p"'
+    if own == "child":
+        run(
+            jfk,
+            f"CREATE TABLE public.own (id int REFERENCES {base} DEFERRABLE)",
+            "INSERT INTO public.own VALUES (1)",
+        )
+    else:
+        run(
+            jfk,
+            "CREATE TABLE public.own (id int PRIMARY KEY)",
+            "INSERT INTO public.own VALUES (1), (2)",
+            f"ALTER TABLE {base} ADD FOREIGN KEY (id) REFERENCES public.own DEFERRABLE",
+        )
+    run(
+        hq,
+        "DELETE FROM public.p WHERE id = 1",
+        "INSERT INTO public.p VALUES (3, 0)",
+        "UPDATE public.p SET v = 1",
+    )
+    assert pull(jfk) == 1
+    assert (2, 1) in rows(jfk, "SELECT * FROM public.p")
+    undo = "DELETE FROM public.own" if own == "child" else "INSERT INTO own VALUES (3)"
+    run(jfk, "SET LOCAL search_path = public", undo)
+    assert pull(jfk) == 0
+    assert_equal(sites, "p")
