@@ -70,6 +70,11 @@ def gave_way(error: DBAPIError) -> bool:
     return of(error) in _GAVE_WAY
 
 
+def held_up(error: DBAPIError) -> bool:
+    """Whether it has to wait for somebody: for his locks, or until he opens a table."""
+    return gave_way(error) or of(error) in _HELD_UP
+
+
 def message(error: DBAPIError) -> str:
     """What the database said, on one line."""
     diagnostics = getattr(error.orig, "diag", None)

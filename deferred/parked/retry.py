@@ -184,7 +184,7 @@ def _apply(connection: Connection, steps: Steps, error_id: int) -> int:
     try:
         outcome = apply(connection, steps)
     except DBAPIError as error:
-        if not (sqlstate.caused_by_data(error) or sqlstate.gave_way(error)):
+        if not (sqlstate.caused_by_data(error) or sqlstate.held_up(error)):
             raise
         raise _failure(error, error_id) from error
     except FAILURES as error:

@@ -122,7 +122,7 @@ def _kept(connection: Connection, applied: Callable[[], Outcome]) -> Outcome:
 
 
 def _told(error: DBAPIError) -> bool:
-    return sqlstate.caused_by_data(error) or sqlstate.gave_way(error)
+    return sqlstate.caused_by_data(error) or sqlstate.held_up(error)
 
 
 def _as_sets(connection: Connection, steps: Steps, *, resolving: bool) -> Outcome:

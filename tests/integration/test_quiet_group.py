@@ -271,3 +271,22 @@ def test_column_that_is_gone_stops_no_other_transaction(two: Directory) -> None:
     assert run(two["lax"], "SELECT qty FROM orders ORDER BY id") == [(0,), (2,), (0,)]
     [again] = deferred.retry_errors(two["lax"])
     assert not again.applied
+
+
+def test_group_that_is_suspended_stops_no_other_transaction(two: Directory) -> None:
+    """Its own can be applied once it goes on; they are told of as not applied now."""
+    for group in (GROUP, OTHER):
+        groups.quiet_group(two["hq"], group, "lax")
+    each(
+        two,
+        "UPDATE orders SET qty = 1 WHERE id = 1",
+        "UPDATE items SET n = 1 WHERE id = 1",
+    )
+    groups.suspend(two["hq"], GROUP)
+    assert [one.applied for one in deferred.retry_errors(two["lax"])] == [False, True]
+    report = groups.unquiet_group(two["hq"], GROUP, "lax")
+    assert ["is quiesced" in one.reason for one in report.left] == [True]
+    groups.resume(two["hq"], GROUP)
+    assert [one.applied for one in deferred.retry_errors(two["lax"])] == [True]
+    assert_equal(two)
+    assert numbers(two) == ([1, 0, 0], [1, 0])
