@@ -162,6 +162,24 @@ def taken(way: SecondWay) -> sa.Select[tuple[int, datetime]]:
     )
 
 
+def first_sender(
+    connection: Connection, origin: str, transaction: int, made_at: datetime
+) -> str | None:
+    """Who has brought a transaction here first; None where batches do not say."""
+    return connection.scalar(
+        select(push_marker.c.origin)
+        .select_from(_NOTED)
+        .where(
+            _HAS_COME,
+            func.coalesce(_each.c.origin, push_marker.c.origin) == origin,
+            _each.c.transaction == transaction,
+            literal(made_at) == _MADE_AT,
+        )
+        .order_by(push_batch.c.shipped_at)
+        .limit(1)
+    )
+
+
 def purge(connection: Connection, retention: timedelta) -> None:
     """Watch no longer for transactions that were queued so long ago."""
     old = func.clock_timestamp() - cast(retention, sa.Interval)
@@ -189,40 +207,28 @@ def _already_here(way: SecondWay) -> sa.Insert:
     A batch does not say what a transaction changed: it is certain where all that its
     sender brings is of one group.
     """
-    begun = sa.or_(
-        push_batch.c.number < push_marker.c.batch_no,
-        and_(
-            push_batch.c.number == push_marker.c.batch_no,
-            _each.c.order_no <= push_marker.c.order_no,
-        ),
-    )
     brings = (
         select(func.count(arrival.c.replication_group.distinct()))
         .where(arrival.c.sender == push_marker.c.origin)
         .scalar_subquery()
     )
     certain = sa.case((_each.c.origin.is_(None), literal(way.alone)), else_=brings == 1)
-    made_at = func.coalesce(_each.c.made_at, _each.c.started)
     found = (
         select(
             literal(way.replication_group),
             literal(way.origin),
             _each.c.transaction,
-            made_at,
+            _MADE_AT,
             func.bool_or(certain),
         )
-        .select_from(
-            push_batch.join(
-                push_marker, push_marker.c.origin_id == push_batch.c.origin_id
-            ).join(_each, sa.true())
-        )
+        .select_from(_NOTED)
         .where(
-            begun,
+            _HAS_COME,
             func.coalesce(_each.c.origin, push_marker.c.origin) == way.origin,
-            made_at.between(way.since, way.until),
+            _MADE_AT.between(way.since, way.until),
             _each.c.transaction.is_not(None),
         )
-        .group_by(_each.c.transaction, made_at)
+        .group_by(_each.c.transaction, _MADE_AT)
     )
     columns = ["replication_group", "origin", "transaction", "made_at", "certain"]
     return (
@@ -270,4 +276,17 @@ _each = (
         name="each",
     )
     .render_derived()
+)
+
+_MADE_AT = func.coalesce(_each.c.made_at, _each.c.started)
+#: The transactions of all batches that were noted here, and which of them have come.
+_NOTED = push_batch.join(
+    push_marker, push_marker.c.origin_id == push_batch.c.origin_id
+).join(_each, sa.true())
+_HAS_COME = sa.or_(
+    push_batch.c.number < push_marker.c.batch_no,
+    and_(
+        push_batch.c.number == push_marker.c.batch_no,
+        _each.c.order_no <= push_marker.c.order_no,
+    ),
 )

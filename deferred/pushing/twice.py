@@ -5,14 +5,17 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import Connection, and_, select
 from sqlalchemy.dialects.postgresql import insert
 
+from deferred.batches import second_way
 from deferred.batches.batch import Waiting
 from deferred.catalog import queue as queue_catalog
-from deferred.catalog import second_way, taken_transaction
+from deferred.catalog import second_way as way_catalog
+from deferred.catalog import taken_transaction
 from deferred.pushing.origin import Origin
 from sites import QualifiedName
 from sites.position import STRETCH
@@ -53,6 +56,9 @@ def leave_out(
             "made_at": made_at,
         }
         before = _take(connection, values)
+        sent_on = transaction.origin is not None
+        if before and sent_on and _is_another_part(connection, sender, values):
+            continue
         if before:
             _log.warning(
                 "Transaction %s of %s came again, by %s: it is left out",
@@ -73,7 +79,7 @@ def _watched(
     connection: Connection, origin: str, made_at: datetime
 ) -> Mapping[str, bool]:
     """The groups in which it may come twice, and whether what has come is known."""
-    way = second_way.c
+    way = way_catalog.c
     rows = connection.execute(
         select(way.replication_group, way.complete).where(
             way.origin == origin,
@@ -111,6 +117,20 @@ def _changed(
             select(select(one.source).where(one.source.c.unit.in_(units)).exists())
         )
     ]
+
+
+def _is_another_part(
+    connection: Connection, sender: Origin, values: Mapping[str, Any]
+) -> bool:
+    """Whether a master that has sent a transaction on sends what it had parked of it.
+
+    By skip_row it sent the other rows at first, and those once they were retried. What
+    it has got by two ways it has taken once itself.
+    """
+    first = second_way.first_sender(
+        connection, values["origin"], values["transaction"], values["made_at"]
+    )
+    return first == sender.name
 
 
 def _take(connection: Connection, values: Mapping[str, object]) -> bool | None:

@@ -11,6 +11,7 @@ import deferred
 import groups
 import masters
 import snapshots
+from deferred.options import ErrorAction
 from deferred.pushing.push import destinations
 from groups.errors import CannotSwitch
 from masters import rules
@@ -305,6 +306,30 @@ def test_master_that_the_group_has_forgotten_is_left(
         snapshots.refresh(left["jfk"], "orders")
         for name in ("jfk", "hq", "bos"):
             assert quantities(left[name]) == {1: 10, 2: 10, 3: 0, 4: 0, 5: 0}, name
+
+
+@pytest.mark.parametrize("away", [False, True])
+def test_rows_that_were_parked_alone_come_to_all_once_they_are_retried(
+    world: Directory, *, away: bool
+) -> None:
+    """Their transaction has come before, but by the same way, and without them."""
+    run(world["hq"], "UPDATE orders SET name = 'taken' WHERE id = 1")
+    push_among(world, *MASTERS)
+    run(
+        world["jfk"],
+        "UPDATE orders SET name = 'mine' WHERE id = 1",
+        ADD.format(10, 2),
+    )
+    assert deferred.push(world["jfk"], error_action=ErrorAction.SKIP_ROW).errors == 1
+    push_among(world, *MASTERS)
+    with without(world, "hq") as left:
+        sites = left if away else world
+        groups.switch_master(sites["jfk"], "orders", to="lax")
+    run(world["hq"], "UPDATE orders SET name = NULL WHERE id = 1")
+    assert [one.applied for one in deferred.retry_errors(world["hq"])] == [True]
+    push_all(world)
+    found = assert_masters_equal(world, *MASTERS)
+    assert [row[1:3] for row in found[:2]] == [("mine", 0), (None, 10)]
 
 
 def test_what_may_have_come_is_taken_only_if_old_values_agree(
