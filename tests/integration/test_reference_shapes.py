@@ -242,3 +242,30 @@ def test_table_of_the_sites_own_refuses_one_row(sites: Directory, own: str) -> N
     run(jfk, "SET LOCAL search_path = public", undo)
     assert pull(jfk) == 0
     assert_equal(sites, "p")
+
+
+def test_table_of_the_sites_own_has_a_key_of_the_same_name(sites: Directory) -> None:
+    """PostgreSQL puts off all keys of a name; a cycle needs that."""
+    hq, jfk = sites["hq"], sites["jfk"]
+    run(
+        hq,
+        "CREATE TABLE public.a (id int PRIMARY KEY, b int)",
+        "CREATE TABLE public.b (id int PRIMARY KEY,"
+        " a int CONSTRAINT fk REFERENCES public.a)",
+        "ALTER TABLE public.a ADD CONSTRAINT fk FOREIGN KEY (b)"
+        " REFERENCES public.b DEFERRABLE",
+        "INSERT INTO public.a SELECT generate_series(1, 3)",
+        "INSERT INTO public.b SELECT i, i FROM generate_series(1, 3) i",
+    )
+    group_of(sites, "a", "b")
+    own = 'id int CONSTRAINT fk REFERENCES public."snap$_a" DEFERRABLE'
+    run(jfk, f"CREATE TABLE public.own ({own})")
+    run(
+        hq,
+        "UPDATE public.a SET b = id",
+        "INSERT INTO public.a VALUES (4, NULL)",
+        "INSERT INTO public.b VALUES (4, 4)",
+        "UPDATE public.a SET b = 4 WHERE id = 4",
+    )
+    assert pull(jfk) == 0
+    assert_equal(sites, "a", "b")
