@@ -23,6 +23,7 @@ from snapshots.errors import (
     ColumnsLeftOut,
     HiddenRows,
     IdentityLeftOut,
+    KeyGenerated,
     SnapshotRefused,
     TooWide,
     UnknownColumn,
@@ -63,10 +64,14 @@ class Definition:
         )
 
     def is_generated(self, column: Column) -> bool:
-        """Whether the site can compute a stored generated column by itself."""
+        """Whether the site can compute a stored generated column by itself.
+
+        What identifies a row comes from the master all the same: rows are found by it.
+        """
         needs = self.needs.get(column.number)
         return (
             column.generated == "s"
+            and column.name not in self.identity
             and needs is not None
             and not needs.foreign
             and set(needs.inputs) <= set(self.columns)
@@ -95,6 +100,7 @@ def define(
         made = _read(connection, master.name, table, columns, condition, updatable)
         connection.rollback()
     _refuse_wide(made, updatable)
+    _refuse_generated_key(made, updatable)
     _refuse_unfillable(made, updatable)
     _refuse_unparkable(made)
     return made
@@ -215,6 +221,16 @@ def _require(
 
 def _is_copied(index: Index, chosen: Sequence[str]) -> bool:
     return not index.special and set(index.columns) <= set(chosen)
+
+
+def _refuse_generated_key(made: Definition, updatable: bool) -> None:
+    keys = [name for name in made.identity if made.table.column(name).generated]
+    if updatable and keys:
+        raise KeyGenerated(
+            f"Rows of {made.table.qualified} are identified by {', '.join(keys)},"
+            " which the master generates.",
+            columns=keys,
+        )
 
 
 def _refuse_unfillable(made: Definition, updatable: bool) -> None:

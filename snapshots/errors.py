@@ -263,6 +263,13 @@ class TooWide(SnapshotRefused):
     hint = "Leave out columns (--columns), or make a read-only snapshot."
 
 
+class KeyGenerated(SnapshotRefused):
+    """An updatable snapshot cannot send what its master computes by itself."""
+
+    code = "SNP-234"
+    hint = "Create the snapshot log WITH ROWID: rows are told apart by that."
+
+
 class UndeliveredCalls(SnaptideError):
     """The snapshot has changes that the master has not received yet."""
 

@@ -6,6 +6,7 @@ import deferred
 import snapshots
 from sites import Directory
 from snapshots import comparison
+from snapshots.errors import KeyGenerated
 from tests.fix_sites import log, rows, run
 from tests.stories import assert_equal_to_master, refresh
 
@@ -115,3 +116,27 @@ def test_unique_value_of_a_domain_without_null_passes_on(
     assert deferred.push(jfk, "hq").errors == 0
     refresh(jfk, "t")
     assert_equal_to_master(jfk)
+
+
+def test_generated_key(sites: Directory) -> None:
+    hq, jfk = sites["hq"], sites["jfk"]
+    run(
+        hq,
+        "CREATE TABLE public.t (a int, v text,"
+        " id int GENERATED ALWAYS AS (a * 2) STORED PRIMARY KEY)",
+        "INSERT INTO public.t (a, v) SELECT n, 'old' FROM generate_series(1, 3) n",
+    )
+    log(hq, "t")
+    snapshots.create(jfk, "t", master="hq")
+    refresh(jfk, "t")
+    run(
+        hq,
+        "UPDATE public.t SET v = 'new' WHERE id = 2",
+        "UPDATE public.t SET a = 7 WHERE id = 4",
+        "DELETE FROM public.t WHERE id = 6",
+    )
+    for method in "fc":
+        refresh(jfk, "t", method=method)
+        assert_equal_to_master(jfk)
+    with pytest.raises(KeyGenerated, match="identified by id"):
+        snapshots.create(jfk, "u", table="t", master="hq", updatable=True)
