@@ -143,7 +143,7 @@ def delete_errors(
     """
     chosen: list[ColumnElement[bool]] = [sa.true()]
     if error_ids is not None:
-        chosen.append(error_transaction.c.id.in_(error_ids))
+        chosen.append(_is_among(error_transaction.c.id, error_ids))
     if origin is not None:
         chosen.append(error_transaction.c.origin == origin)
     with site.begin() as connection:
@@ -168,8 +168,13 @@ def remove(connection: Connection, which: ColumnElement[bool]) -> int:
         sa.delete(error_transaction).where(which).returning(error_transaction.c.id)
     ).all()
     for table in (error_call, error_procedure, error_footprint):
-        connection.execute(sa.delete(table).where(table.c.error_id.in_(gone)))
+        connection.execute(sa.delete(table).where(_is_among(table.c.error_id, gone)))
     return len(gone)
+
+
+def _is_among(number: ColumnElement[int], ids: Sequence[int]) -> ColumnElement[bool]:
+    """As one value, however many there are."""
+    return number == func.any(sa.literal(list(ids), sa.ARRAY(sa.BigInteger)))
 
 
 def get(connection: Connection, error_id: int) -> Row[Any]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Row, select
+from sqlalchemy import ARRAY, BigInteger, Connection, Row, func, literal, select
 from sqlalchemy.exc import DBAPIError
 
 from deferred import sqlstate
@@ -168,7 +168,8 @@ def _refuse_before_its_turn(connection: Connection, row: Row[Any]) -> None:
     still = list(
         connection.scalars(
             select(error_transaction.c.id).where(
-                error_transaction.c.id.in_(row.waits_for)
+                error_transaction.c.id
+                == func.any(literal(row.waits_for, ARRAY(BigInteger)))
             )
         )
     )

@@ -10,6 +10,7 @@ from sqlalchemy import Connection
 
 from deferred.batches import work
 from deferred.procedures.steps import Steps
+from masters.images import chosen
 
 
 def divided(
@@ -20,11 +21,10 @@ def divided(
     Writes the work tables: the rows get the negative number of the transaction.
     """
     for staged in steps.units[0].staged:
-        source = staged.source
         connection.execute(
-            sa.update(source)
+            sa.update(staged.source)
             .values(unit=-steps.number)
-            .where(source.c.unit == steps.number, source.c.call_no.in_(call_nos))
+            .where(chosen(staged, steps.number, call_nos))
         )
     return _of(connection, steps, steps.number), _of(connection, steps, -steps.number)
 

@@ -18,6 +18,9 @@ from tests.linked_table import as_refresh, link, parked, queued, run
 CALLS = int(os.environ.get("SNAPTIDE_LARGE_CALLS", "12000"))
 SMALL = 1000
 
+#: More than PostgreSQL takes as values of one statement.
+MANY = 70_000
+
 #: Megabytes that a large transaction may take more than a small one.
 MORE = 15
 
@@ -128,3 +131,34 @@ def test_hopeless_transaction_is_not_looked_at_to_its_end(
     calls, named = run(hq, found)[0]
     assert calls == 5 * SMALL
     assert 500 <= named < 5 * SMALL
+
+
+def test_more_rows_are_skipped_than_a_statement_takes_values(sites: Directory) -> None:
+    hq, jfk = sites["hq"], sites["jfk"]
+    link(sites, "t", "id int PRIMARY KEY, v int")
+    for site in (hq, jfk):
+        fill = f"INSERT INTO t SELECT g, 0 FROM generate_series(1, {MANY}) g"
+        as_refresh(site, fill, "ANALYZE t")
+    as_refresh(hq, "UPDATE t SET v = 9 WHERE id > 1")
+    run(jfk, "UPDATE t SET v = 1")
+    assert deferred.push(jfk, error_action="skip_row").errors == 1
+    assert run(hq, "SELECT v, count(*) FROM t GROUP BY v ORDER BY v") == [
+        (1, 1),
+        (9, MANY - 1),
+    ]
+    assert run(hq, "SELECT count(*) FROM snaptide.error_call") == [(MANY - 1,)]
+
+
+def test_more_transactions_are_given_up_than_a_statement_takes_values(
+    sites: Directory,
+) -> None:
+    hq = sites["hq"]
+    run(
+        hq,
+        "INSERT INTO snaptide.error_transaction (origin_id, origin, origin_transaction,"
+        " origin_user, batch_no, order_no, reason, error_code, error_message)"
+        " SELECT gen_random_uuid(), 'jfk', g::text, 'ann', 1, g, 'error', '23514', 'no'"
+        f" FROM generate_series(1, {MANY}) g",
+    )
+    assert deferred.delete_errors(hq, origin="jfk") == MANY
+    assert parked(hq) == []
