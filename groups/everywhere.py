@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 import sqlalchemy as sa
 from sqlalchemy import Connection, TwoPhaseTransaction, func, select
+from sqlalchemy.exc import DBAPIError
 
 from groups.branch import Branch
 from groups.errors import GroupChanging, OtherSchema
@@ -44,8 +45,10 @@ class Decision:
 
 
 @contextmanager
-def exclusively(home: Site, group: uuid.UUID) -> Iterator[None]:
+def exclusively(home: Site, group: uuid.UUID) -> Iterator[Connection]:
     """Be the only one who changes a group while the block runs.
+
+    As long as the session that is given lives: somebody may have ended it.
 
     Parameters:
         home: the master definition site.
@@ -59,10 +62,23 @@ def exclusively(home: Site, group: uuid.UUID) -> Iterator[None]:
         if not connection.scalar(select(func.pg_try_advisory_lock(*key))):
             raise GroupChanging("The group is being changed.", group=str(group))
         try:
-            yield
+            yield connection
         finally:
-            if not connection.invalidated:
+            if is_alive(connection):
                 connection.execute(select(func.pg_advisory_unlock(*key)))
+
+
+def is_alive(connection: Connection) -> bool:
+    """Whether a session goes on, with the locks that it holds."""
+    if connection.invalidated:
+        return False
+    try:
+        connection.execute(select(1))
+    except DBAPIError as error:
+        if not error.connection_invalidated:
+            raise
+        return False
+    return True
 
 
 @contextmanager

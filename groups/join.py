@@ -27,8 +27,14 @@ from groups.change import (
     refuse_parked,
 )
 from groups.define import forget_former, refuse_other_group, remove_master
-from groups.errors import CannotReplicate, GroupBusy, MasterExists, NotEmpty
-from groups.everywhere import exclusively
+from groups.errors import (
+    CannotReplicate,
+    GroupBusy,
+    GroupChanging,
+    MasterExists,
+    NotEmpty,
+)
+from groups.everywhere import exclusively, is_alive
 from groups.group import Group, Master, TargetType, changed
 from groups.pushes import push_round, ways_between
 from sites import QualifiedName, Site, faults, identity, locks
@@ -78,23 +84,22 @@ def join_master(
         GroupBusy: users are quicker than the pushes, or an error queue has changes of
             the group, which a retry would not bring to the new master; nothing was
             changed.
-        GroupChanging: somebody else lets it join.
+        GroupChanging: somebody else lets it join, or may have meanwhile.
         LoadFailed: its tables do not take the rows.
     """
     model = home.peer(source or home.name)
     id_ = administered(home, name).id
-    with exclusively(home, uuid.uuid5(id_, master)), ExitStack() as stack:
+    with exclusively(home, uuid.uuid5(id_, master)) as alone, ExitStack() as stack:
         before = administered(home, name)
         _refuse_as_model(before.master(model.name))
         if master in before.names:
             _take_back(home, before, master, model.name)
         view = _begun(home, model, name, master, via, stack)
         faults.point("group_join.after_begin")
-        rows = copying.copy(
-            view, model, home.peer(master), administered(home, name), progress
-        )
+        begun = administered(home, name)
+        rows = copying.copy(view, model, home.peer(master), begun, progress)
         faults.point("group_join.after_copy")
-        change(home, name, lambda group, _: _opened(group, master))
+        change(home, name, lambda group, _: _opened(group, master, begun, alone))
     return JoinReport(group=name, master=master, copied_from=model.name, rows=rows)
 
 
@@ -190,9 +195,23 @@ def _one_moment(model: Site, tables: Sequence[QualifiedName]) -> Iterator[Connec
         yield view
 
 
-def _opened(group: Group, master: str) -> Group:
-    """Let users of the new master write, and the others push to it."""
+def _opened(group: Group, master: str, begun: Group, alone: Connection) -> Group:
+    """Let users of the new master write, and the others push to it.
+
+    Parameters:
+        begun: the group as the copy found it.
+        alone: the session that keeps others from having the same master join.
+
+    Raises:
+        GroupChanging: somebody may have emptied it, to copy the rows himself.
+    """
     group.master(master)
+    if group.version != begun.version and not is_alive(alone):
+        raise GroupChanging(
+            f"The session that let {master} join was ended, and the group has changed.",
+            group=group.name,
+            master=master,
+        )
     return changed(
         group,
         masters=tuple(

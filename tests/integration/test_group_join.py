@@ -22,12 +22,15 @@ from groups.errors import (
     BadPaths,
     CannotReplicate,
     GroupBusy,
+    GroupChanging,
     MasterExists,
     MasterJoins,
     NoSuchMaster,
     NotEmpty,
 )
 from sites import Directory, Site, ranges
+from sites.faults import InjectedFault
+from tests.fix_moments import Moments
 from tests.fix_worlds import prepared_once
 from tests.grouped import (
     GROUP,
@@ -39,6 +42,11 @@ from tests.grouped import (
 from tests.linked_table import run
 
 pytestmark = pytest.mark.usefixtures("spark")
+
+END_LOCKS = """
+SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory'
+AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+"""
 
 
 @prepared_once("hq", "lax", "bos")
@@ -201,6 +209,37 @@ def test_interrupted_it_starts_over(three: Directory, point: str) -> None:
     push_all(three)
     rows = assert_masters_equal(three, "hq", "lax", "bos")
     assert {row[0]: row[2] for row in rows if row[2]} == {1: 1, 7: 7, 8: 8}
+
+
+def test_nobody_opens_what_another_has_begun_anew(
+    three: Directory, moments: Moments
+) -> None:
+    """The session that kept the other one away was ended."""
+
+    def another() -> None:
+        run(three["hq"], END_LOCKS)
+        moments.at("group_join.after_begin", break_off)
+        with pytest.raises(InjectedFault):
+            groups.join_master(three["hq"], GROUP, "bos")
+
+    def break_off() -> None:
+        raise InjectedFault
+
+    moments.at("group_join.after_copy", another)
+    with pytest.raises(GroupChanging, match="was ended"):
+        groups.join_master(three["hq"], GROUP, "bos")
+    groups.join_master(three["hq"], GROUP, "bos")
+    push_all(three)
+    assert len(assert_masters_equal(three, "hq", "lax", "bos")) == 10
+
+
+def test_join_ends_well_without_the_session_that_kept_others_away(
+    three: Directory, moments: Moments
+) -> None:
+    moments.at("group_join.after_copy", lambda: run(three["hq"], END_LOCKS))
+    assert groups.join_master(three["hq"], GROUP, "bos").rows == 10
+    push_all(three)
+    assert len(assert_masters_equal(three, "hq", "lax", "bos")) == 10
 
 
 def test_master_joins_a_group_that_is_suspended(three: Directory) -> None:
