@@ -195,4 +195,10 @@ def _note(rule: Rule, where: Topology, *, last: bool) -> str | None:
             f"two masters may diverge by several changes on their way at once, "
             f"{_TWO_MASTERS[rule.method]}"
         )
+    others = where.masters > 2 or (where.masters == 2 and where.snapshots)
+    if others and rule.kind is Kind.DELETE and rule.method == "informix_timestamp":
+        return (
+            "unless a row is deleted and changed in one second: a master does not "
+            "know which other site deleted it, and takes its own number"
+        )
     return None

@@ -178,3 +178,13 @@ def test_restored_row_goes_to_snapshots_and_not_to_masters():
     reasons = [one.reason for one in found(restore, behind, masters=3)]
     assert len(reasons) == 2
     assert "not to the other masters" in reasons[0]
+
+
+@pytest.mark.parametrize(
+    ("masters", "snapshots", "noted"), [(1, 9, 0), (2, 0, 0), (2, 1, 1), (3, 0, 1)]
+)
+def test_who_deleted_a_row_is_not_known_to_third_sites(masters, snapshots, noted):
+    newer = rule("informix_timestamp", kind=Kind.DELETE, column="updated", **SERVERS)
+    findings = found(newer, masters=masters, snapshots=snapshots)
+    assert [one.severity for one in findings] == [Severity.NOTE] * noted
+    assert found(rule("informix_timestamp", column="updated", **SERVERS)) == []
