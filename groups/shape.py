@@ -9,6 +9,7 @@ from sqlalchemy import Connection, func, select
 
 from groups.errors import CannotReplicate, TablesDiffer
 from sites import QualifiedName, definitions
+from sites.catalog import SCHEMA
 from sites.errors import NoFreeValue
 from sites.table import Column, Table, describe, hides_rows
 from sites.unique_values import parking_column
@@ -116,6 +117,8 @@ def _digest(connection: Connection, table: Table) -> tuple[int, str]:
 def _unfit(connection: Connection, table: Table) -> str | None:
     if table.kind not in ("r", "p"):
         return "is not a table"
+    if table.schema in (SCHEMA, "pg_catalog", "information_schema"):
+        return "is not a table of users"
     if not table.key:
         return "has no primary key"
     for column in map(table.column, table.key):

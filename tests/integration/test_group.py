@@ -179,6 +179,9 @@ def test_what_is_refused(two: Directory) -> None:
         groups.add_table(two["hq"], "other", "orders")
     with pytest.raises(CannotReplicate, match="no primary key"):
         groups.add_table(two["hq"], "other", "keyless")
+    for table in ("snaptide.queue", "pg_catalog.pg_class"):
+        with pytest.raises(CannotReplicate, match="not a table of users"):
+            groups.add_table(two["hq"], "other", table)
     run(two["hq"], ROW)
     with pytest.raises(GroupBusy, match="1 calls of orders wait at hq for lax"):
         groups.remove_master(two["hq"], GROUP, "lax")
