@@ -112,8 +112,8 @@ def at_all(
             identity.confirm(connection, name)
             locks.briefly(connection)
         yield connections
-        for branch in branches.values():
-            branch.prepare()
+        for name, branch in branches.items():
+            _prepare(connections[name], branch)
             faults.point("group.after_prepare")
         if branches:
             _decide(connections, home.name, branches)
@@ -127,6 +127,16 @@ def can_prepare(connection: Connection) -> bool:
     """Whether a server allows prepared transactions."""
     setting = sa.text("SELECT current_setting('max_prepared_transactions')::int > 0")
     return bool(connection.scalar(setting))
+
+
+def _prepare(connection: Connection, branch: TwoPhaseTransaction) -> None:
+    """Prepare one branch; where the server refuses to, what it says is told."""
+    try:
+        branch.prepare()
+    except BaseException:
+        # The driver takes it for prepared: to roll that back would be the error told.
+        connection.invalidate()
+        raise
 
 
 def _decide(

@@ -6,6 +6,7 @@ from typing import Any
 
 import psycopg
 import pytest
+from sqlalchemy.exc import DBAPIError
 
 import deferred
 import groups
@@ -150,6 +151,17 @@ def test_ddl_that_one_master_refuses_runs_at_none(three: Directory) -> None:
     run(three["lax"], "INSERT INTO orders (id) VALUES (1)")
     assert push_all(three) == 2
     assert [len(row) for row in rows(three["hq"])] == [5]
+
+
+def test_ddl_that_cannot_be_prepared_says_why(three: Directory) -> None:
+    """A command after it finds nothing that is left."""
+    groups.suspend(three["hq"], GROUP)
+    with pytest.raises(DBAPIError, match="temporary objects"):
+        groups.execute_ddl(three["hq"], GROUP, "CREATE TEMP TABLE helper (id int)")
+    groups.resume(three["hq"], GROUP)
+    for name in ("hq", "lax", "bos"):
+        left = "SELECT FROM pg_prepared_xacts WHERE database = current_database()"
+        assert run(three[name], left) == []
 
 
 def test_ddl_ends_no_transaction(three: Directory) -> None:
