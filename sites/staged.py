@@ -103,5 +103,6 @@ def _is(column: ColumnElement[Any], value: object) -> ColumnElement[bool]:
     if isinstance(value, range):
         return column.between(value.start, value.stop - 1)
     if isinstance(value, tuple):
-        return column.in_(value)
+        # As one value: they may be more than a statement takes.
+        return column == func.any(sa.literal(list(value), sa.ARRAY(column.type)))
     return column == value

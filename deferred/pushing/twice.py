@@ -19,7 +19,7 @@ from deferred.catalog import taken_transaction
 from deferred.pushing.origin import Origin
 from sites import QualifiedName
 from sites.position import STRETCH
-from sites.staged import Staged
+from sites.staged import Staged, selected
 
 _log = logging.getLogger(__name__)
 
@@ -67,9 +67,7 @@ def leave_out(
                 sender.name,
             )
             for one in changed:
-                connection.execute(
-                    sa.delete(one.source).where(one.source.c.unit.in_(units))
-                )
+                connection.execute(sa.delete(one.source).where(_of(one, units)))
         elif before is False or not complete:
             certain = False
     return certain
@@ -114,7 +112,7 @@ def _changed(
         for one in staged
         if one.table.qualified in tables
         and connection.scalar(
-            select(select(one.source).where(one.source.c.unit.in_(units)).exists())
+            select(select(one.source).where(_of(one, units)).exists())
         )
     ]
 
@@ -131,6 +129,10 @@ def _is_another_part(
         connection, values["origin"], values["transaction"], values["made_at"]
     )
     return first == sender.name
+
+
+def _of(one: Staged, units: Sequence[int]) -> sa.ColumnElement[bool]:
+    return selected(one.source, {"unit": tuple(units)})
 
 
 def _take(connection: Connection, values: Mapping[str, object]) -> bool | None:

@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 
 import pytest
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection, select, text
 
 from deferred.batches import work
 from sites import Directory, names
-from sites.staged import Staged
+from sites.staged import Staged, selected
 from tests.linked_table import run
 
 KINDS = text("SELECT count(*) FROM pg_temp.snaptide_work_1")
@@ -34,6 +34,16 @@ def test_a_session_keeps_a_work_table_and_empties_it(session: Connection) -> Non
     session.commit()
     assert _stage(session) is first
     assert session.scalar(KINDS) == 0
+
+
+def test_a_transaction_may_have_more_steps_than_a_statement_takes_values(
+    session: Connection,
+) -> None:
+    source = _stage(session).source
+    session.execute(FILL)
+    steps = {"unit": tuple(range(70_000))}
+    wanted = select(source.c.call_no).where(selected(source, steps))
+    assert session.scalars(wanted).all() == [1]
 
 
 def test_a_work_table_that_was_rolled_back_is_made_again(session: Connection) -> None:
