@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from masters.conflict import Kind
@@ -12,7 +14,7 @@ from masters.rules import TableRules
 from sites import QualifiedName
 
 PRODUCTS = QualifiedName("public", "products")
-SERVERS = {"servers": {"hq": 1, "jfk": 2}, "server_column": "site"}
+SERVERS: dict[str, Any] = {"servers": {"hq": 1, "jfk": 2}, "server_column": "site"}
 
 #: method -> does it diverge with 2 masters, with 2 and snapshots, with 3 (True: yes)
 TABLE = {
