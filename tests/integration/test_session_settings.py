@@ -7,9 +7,12 @@ import pytest
 from psycopg import sql
 
 import deferred
+import snapshots
 from sites import Directory, Site, identity
 from sites.errors import NotAMember
+from snapshots import difference
 from snaptide.embedded import PostgresServer
+from tests import fix_sites
 from tests.fix_sites import run
 from tests.linked_table import link, rows
 
@@ -23,6 +26,25 @@ def test_each_statement_sees_what_was_committed_before_it(sites: Directory) -> N
     with psycopg.connect(site.libpq_uri()) as outside:
         shown = outside.execute("SHOW transaction_isolation").fetchone()
         assert shown == ("read committed",)
+
+
+@pytest.mark.parametrize(
+    "limit",
+    [
+        "statement_timeout",
+        "idle_in_transaction_session_timeout",
+        "idle_session_timeout",
+    ],
+)
+def test_long_work_is_not_ended_by_limits_for_users(
+    sites: Directory, limit: str
+) -> None:
+    site = sites["jfk"]
+    _for_the_database(site, limit, "50ms")
+    with site.connect() as connection:
+        assert connection.exec_driver_sql(f"SHOW {limit}").scalar_one() == "0"
+    with psycopg.connect(site.libpq_uri()) as outside:
+        assert outside.execute(f"SHOW {limit}").fetchone() == ("0",)
 
 
 def test_both_ends_speak_one_encoding(sites: Directory) -> None:
@@ -67,3 +89,27 @@ def test_array_keeps_its_nulls(sites: Directory) -> None:
     run(sites["jfk"], "INSERT INTO public.orders VALUES (1, ARRAY[NULL, 'NULL'])")
     assert deferred.push(sites["jfk"]).errors == 0
     assert rows(sites["hq"]) == [(1, [None, "NULL"])]
+
+
+@pytest.mark.usefixtures("spark")
+def test_moment_outlasts_a_comparison(
+    sites: Directory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its transactions have nothing to do while rows are compared, or loaded."""
+    hq, jfk = sites["hq"], sites["jfk"]
+    run(hq, "CREATE TABLE public.t (id int PRIMARY KEY)")
+    fix_sites.log(hq, "t")
+    snapshots.create(jfk, "t", master="hq")
+    snapshots.refresh(jfk, "t")
+    compare = difference.small
+
+    def slow(*images: object) -> object:
+        with psycopg.connect(hq.libpq_uri()) as other:
+            other.execute("SELECT pg_sleep(1)")
+        return compare(*images)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(difference, "small", slow)
+    for site in (hq, jfk):
+        _for_the_database(site, "idle_in_transaction_session_timeout", "300ms")
+    run(hq, "INSERT INTO public.t VALUES (1)")
+    assert snapshots.refresh(jfk, "t").snapshots[0].inserted == 1
