@@ -10,6 +10,7 @@ without what depends on it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 
@@ -25,6 +26,7 @@ from sqlalchemy.exc import DBAPIError
 
 from deferred import sqlstate
 from sites import unique_values, write
+from sites.errors import NoFreeValue
 from sites.staged import selected
 from sites.table import Unique
 from snapshots import held_back, obstacles, work
@@ -175,8 +177,14 @@ def _steps(connection: Connection, group: Sequence[Work]) -> Iterator[_Step]:
 def _park(
     changes: Work, unique: Unique, every: Rows, connection: Connection, rows: Rows
 ) -> list[int]:
-    """Park those of some rows whose value any row takes."""
-    write.pass_on(connection, changes.staged, unique, _free(every), givers=_free(rows))
+    """Park those of some rows whose value any row takes.
+
+    Of a unique key that the site has added nothing may stand in for a value: rows that
+    meet then are held back, as where a user has the value.
+    """
+    some = _free(rows)
+    with suppress(NoFreeValue):
+        write.pass_on(connection, changes.staged, unique, _free(every), givers=some)
     return []
 
 

@@ -255,3 +255,20 @@ def test_trigger_of_a_user_during_the_merge(hq, jfk):
     assert rows(jfk, 'SELECT k1 FROM snaptide."uslog$_t"') == [(9,)]
     assert pull(jfk).updated == 1
     assert rows(jfk, ALL) == rows(hq, ALL)
+
+
+def test_unique_key_of_the_sites_own_that_cannot_be_parked(hq, jfk):
+    """A value is free when the row that had it is gone: with the next refresh."""
+    run(hq, "CREATE TABLE public.d (id int PRIMARY KEY, day date NOT NULL)")
+    run(hq, "INSERT INTO public.d VALUES (1, '2026-01-01'), (2, '2026-01-02')")
+    log(hq, "d")
+    snapshots.create(jfk, "d", master="hq")
+    snapshots.refresh(jfk, "d")
+    run(jfk, 'CREATE UNIQUE INDEX ON public."snap$_d" (day)')
+    run(hq, "DELETE FROM public.d WHERE id = 1")
+    run(hq, "INSERT INTO public.d VALUES (3, '2026-01-01'), (4, '2026-01-04')")
+    [first] = snapshots.refresh(jfk, "d").snapshots
+    assert (first.deleted, first.inserted, first.held_back) == (1, 1, 1)
+    assert snapshots.refresh(jfk, "d").snapshots[0].inserted == 1
+    every = "SELECT * FROM public.d ORDER BY id"
+    assert rows(jfk, every) == rows(hq, every)
