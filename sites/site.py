@@ -53,9 +53,8 @@ SETTINGS = {
     # Whatever a database has for its users: each statement of a merge must see
     # what was committed before it, or it would overwrite a user's change.
     "default_transaction_isolation": "read committed",
-    # Limits that a role or database has for what its users do would end a first load
-    # or a large push each time, and a listener while nobody writes.
-    "statement_timeout": "0",
+    # What keeps the moment of a refresh has nothing to do while rows are compared, and
+    # a listener while nobody writes: limits for users would end them each time.
     "idle_in_transaction_session_timeout": "0",
     "idle_session_timeout": "0",
 }

@@ -30,11 +30,7 @@ def test_each_statement_sees_what_was_committed_before_it(sites: Directory) -> N
 
 @pytest.mark.parametrize(
     "limit",
-    [
-        "statement_timeout",
-        "idle_in_transaction_session_timeout",
-        "idle_session_timeout",
-    ],
+    ["idle_in_transaction_session_timeout", "idle_session_timeout"],
 )
 def test_long_work_is_not_ended_by_limits_for_users(
     sites: Directory, limit: str
