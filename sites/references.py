@@ -26,16 +26,14 @@ def acting(
     return {row.oid: tuple(row.columns) for row in rows}
 
 
-def defer_inside(connection: Connection, tables: Collection[int]) -> None:
-    """Put off all constraints but foreign keys between these tables and others.
+def check_outside(connection: Connection, tables: Collection[int]) -> None:
+    """Check foreign keys between these tables and others at once.
 
-    Whoever writes only these finds at once which row such a key refuses.
+    Whoever writes only these finds which row such a key refuses.
     """
-    driver = raw(connection)
-    driver.execute("SET CONSTRAINTS ALL DEFERRED")
     outside = connection.execute(
         text(load("outside_references")), {"oids": [*tables]}
     ).all()
     if outside:
         names = sql.SQL(", ").join(sql.Identifier(*name) for name in outside)
-        driver.execute(sql.SQL("SET CONSTRAINTS {} IMMEDIATE").format(names))
+        raw(connection).execute(sql.SQL("SET CONSTRAINTS {} IMMEDIATE").format(names))

@@ -21,6 +21,7 @@ from sqlalchemy import (
     insert,
     literal,
     select,
+    text,
     update,
 )
 
@@ -111,11 +112,13 @@ def merge(
         MassDelete: more rows would go than the rules allow.
         CannotMerge: something refuses the rows whatever is held back.
     """
-    references.defer_inside(connection, [w.staged.table.oid for w in group])
+    connection.execute(text("SET CONSTRAINTS ALL DEFERRED"))
     for changes in group:
         _refuse_mass_delete(connection, changes, window, rules)
     ordered = writing.in_order(group)
     if not _write_at_once(connection, ordered, window, rules):
+        # What a table of the site's own refuses is to be found row by row.
+        references.check_outside(connection, [w.staged.table.oid for w in group])
         _write_locked(connection, ordered, window, rules)
     merged = {w.member.snapshot.key: _count(connection, w) for w in group}
     for changes in group:

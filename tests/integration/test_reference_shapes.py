@@ -269,3 +269,23 @@ def test_table_of_the_sites_own_has_a_key_of_the_same_name(sites: Directory) -> 
     )
     assert pull(jfk) == 0
     assert_equal(sites, "a", "b")
+
+
+def test_table_of_the_sites_own_refers_to_a_value_that_passes(sites: Directory) -> None:
+    """Its key is put off, and finds the row that has the value then."""
+    hq, jfk = sites["hq"], sites["jfk"]
+    run(
+        hq,
+        "CREATE TABLE public.p (id int PRIMARY KEY, code text UNIQUE)",
+        "INSERT INTO public.p VALUES (1, 'A'), (2, 'B')",
+    )
+    group_of(sites, "p")
+    own = 'code text REFERENCES public."snap$_p" (code) DEFERRABLE'
+    run(jfk, f"CREATE TABLE public.own ({own})", "INSERT INTO public.own VALUES ('A')")
+    run(
+        hq,
+        "UPDATE public.p SET code = 'C' WHERE id = 1",
+        "UPDATE public.p SET code = 'A' WHERE id = 2",
+    )
+    assert pull(jfk) == 0
+    assert_equal(sites, "p")
