@@ -60,6 +60,8 @@ class Column:
     nullable: bool
     #: Neither the column nor a domain refuses NULL.
     takes_null: bool
+    #: A domain checks its values.
+    checked: bool
     default: str | None
     #: '' no, 's' stored, 'v' virtual
     generated: str

@@ -110,13 +110,19 @@ def park(
         givers: the same, of changes whose rows may be parked; None: all of `rows`.
 
     Raises:
-        NoFreeValue: the unique key has no column that can be parked.
+        NoFreeValue: the unique key has no column that can be parked, or rows of other
+            tables would follow the only one to NULL.
     """
     target = staged.table.sql()
     spot = parking_column(staged.table, unique, staged.identity)
     held = passing(staged, unique, rows, givers).subquery("held")
     value: ColumnElement[Any] | None = sa.null()
-    if unique.nulls_not_distinct or not _may_be_null(spot):
+    if unique.nulls_not_distinct or not spot.takes_null or spot.followed:
+        if not _has_free_values(spot):
+            raise NoFreeValue(
+                f"Rows of other tables follow {spot.name} of {staged.table.qualified},"
+                f" which cannot be parked in unique key {unique.name}."
+            )
         value = _free_value(spot, target.alias("others"), held.c.place)
     keys = zip(staged.identity, held.c, strict=False)
     return (
@@ -189,8 +195,8 @@ def parking_column(table: Table, unique: Unique, identity: Sequence[str]) -> Col
         identity: the columns by which rows are found again; they stay.
 
     Raises:
-        NoFreeValue: none can be NULL, where two NULLs do not meet and nobody follows,
-            or is of a type with free values.
+        NoFreeValue: none can be NULL, where two NULLs do not meet, or is of a type
+            with free values.
     """
     columns = [
         column
@@ -199,13 +205,19 @@ def parking_column(table: Table, unique: Unique, identity: Sequence[str]) -> Col
         and not column.generated
         and column.identity != "a"
     ]
-    for column in columns:
-        if _may_be_null(column) and not unique.nulls_not_distinct:
-            return column
-    # Rows that follow a column come back with it, at best: rather one without.
-    for column in sorted(columns, key=lambda column: column.followed):
-        if _has_free_values(column):
-            return column
+    may_be_null = [
+        column
+        for column in columns
+        if column.takes_null and not unique.nulls_not_distinct
+    ]
+    # Rows that follow a column come back with it, but not from NULL.
+    candidates = (
+        *(column for column in may_be_null if not column.followed),
+        *sorted(filter(_has_free_values, columns), key=lambda column: column.followed),
+        *may_be_null,
+    )
+    for column in candidates:
+        return column
     raise NoFreeValue(
         f"Unique key {unique.name} of {table.qualified} cannot be parked."
     )
@@ -269,13 +281,9 @@ def _widest_gap(others: ColumnElement[Any]) -> ColumnElement[Any]:
     return widest.limit(1).scalar_subquery()
 
 
-def _may_be_null(column: Column) -> bool:
-    """Whether a value can be NULL for a moment: who follows one would be lost."""
-    return column.takes_null and not column.followed
-
-
 def _has_free_values(column: Column) -> bool:
-    return _base(column) in (*_INTEGERS, "text", "character varying", "uuid")
+    types = (*_INTEGERS, "text", "character varying", "uuid")
+    return _base(column) in types and not column.checked
 
 
 def _base(column: Column) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -12,7 +12,8 @@ from sqlalchemy import Connection, TableClause, func, select, update
 
 from sites import arrow, ddl, transport
 from sites.ddl import NewColumn
-from sites.staged import Staged
+from sites.staged import Staged, selected
+from sites.table import Table
 from sites.triggers import numbered
 from sites.types import NativeType
 from sites.values import from_text
@@ -127,13 +128,19 @@ def create(connection: Connection, member: Member, number: int) -> Work:
         ),
     )
     staged = Staged(
-        table=member.base,
+        # Where rows of other tables follow, the row is held back before it is parked.
+        table=_not_followed(member.base),
         source=source,
         columns=member.carried,
         identity=member.snapshot.identity_columns,
         has_old=False,
     )
     return Work(member=member, staged=staged)
+
+
+def _not_followed(table: Table) -> Table:
+    columns = tuple(replace(column, followed=False) for column in table.columns)
+    return replace(table, columns=columns)
 
 
 def take(connection: Connection, work: Work, difference: pa.Table | Stage) -> None:
@@ -231,4 +238,5 @@ def _pair_equal_keys(connection: Connection, work: Work) -> None:
     )
     numbers = list(connection.scalars(pairs))
     if numbers:
-        connection.execute(sa.delete(work.table).where(work.table.c.no.in_(numbers)))
+        paired = selected(work.table, {"no": tuple(numbers)})
+        connection.execute(sa.delete(work.table).where(paired))

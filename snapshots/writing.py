@@ -72,7 +72,7 @@ class _InTheWay(Exception):
         """Hold them back."""
         for why in set(self.missing.values()):
             numbers = [no for no, reason in self.missing.items() if reason == why]
-            rows = self.changes.table.c.no.in_(numbers)
+            rows = selected(self.changes.table, {"no": tuple(numbers)})
             work.hold(connection, self.changes, rows, why)
 
 

@@ -24,6 +24,8 @@ SELECT a.attname AS name,
        NOT (a.attnotnull OR EXISTS (
            SELECT FROM base d JOIN pg_type dt ON dt.oid = d.oid
            WHERE d.attnum = a.attnum AND dt.typnotnull)) AS takes_null,
+       EXISTS (SELECT FROM base d JOIN pg_constraint k ON k.contypid = d.oid
+               WHERE d.attnum = a.attnum AND k.contype = 'c') AS checked,
        pg_get_expr(d.adbin, d.adrelid) AS default,
        a.attgenerated AS generated,
        a.attidentity AS identity,

@@ -178,6 +178,31 @@ def test_unique_values_are_swapped(sites: Directory, kind: str, needed: str) -> 
     assert rows(sites["hq"], "t") == rows(sites["jfk"], "t")
 
 
+def test_rows_that_only_the_master_has_follow_no_value_to_null(
+    sites: Directory,
+) -> None:
+    """Where nothing but NULL could stand in for a value, the transaction waits."""
+    link(sites, "parents", "id int PRIMARY KEY, day date UNIQUE")
+    run_everywhere(
+        sites, "INSERT INTO parents VALUES (1, '2026-01-01'), (2, '2026-01-02')"
+    )
+    run(
+        sites["hq"],
+        "CREATE TABLE children (id int PRIMARY KEY,"
+        " day date REFERENCES parents (day) ON UPDATE CASCADE)",
+        "INSERT INTO children VALUES (1, '2026-01-01'), (2, '2026-01-02')",
+    )
+    swap = [
+        f"UPDATE parents SET day = '2026-01-0{day}' WHERE id = {row}"
+        for row, day in ((1, 3), (2, 1), (1, 2))
+    ]
+    run(sites["jfk"], *swap)
+    deferred.push(sites["jfk"])
+    assert [code for _, _, code, _ in parked(sites["hq"])] == ["SNP-008"]
+    same = "SELECT count(*) FROM children c JOIN parents p USING (id, day)"
+    assert run(sites["hq"], same) == [(2,)]
+
+
 @pytest.mark.parametrize("rest", ["UNIQUE (code)", "UNIQUE (code, kind)"])
 def test_rows_that_only_the_master_has_follow_a_unique_value(
     sites: Directory, rest: str

@@ -22,6 +22,7 @@ def column(name: str, number: int, kind: str, *, nullable: bool = True) -> Colum
         size=-1,
         nullable=nullable,
         takes_null=nullable,
+        checked=False,
         default=None,
         generated="",
         identity="",
