@@ -23,6 +23,7 @@ from deferred.errors import NoSuchError
 from deferred.parked import waiting
 from deferred.parked.waiting import Edge
 from sites import QualifiedName, Site, identity
+from sites.staged import selected
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,7 +144,7 @@ def delete_errors(
     """
     chosen: list[ColumnElement[bool]] = [sa.true()]
     if error_ids is not None:
-        chosen.append(_is_among(error_transaction.c.id, error_ids))
+        chosen.append(selected(error_transaction, {"id": tuple(error_ids)}))
     if origin is not None:
         chosen.append(error_transaction.c.origin == origin)
     with site.begin() as connection:
@@ -168,13 +169,9 @@ def remove(connection: Connection, which: ColumnElement[bool]) -> int:
         sa.delete(error_transaction).where(which).returning(error_transaction.c.id)
     ).all()
     for table in (error_call, error_procedure, error_footprint):
-        connection.execute(sa.delete(table).where(_is_among(table.c.error_id, gone)))
+        theirs = selected(table, {"error_id": tuple(gone)})
+        connection.execute(sa.delete(table).where(theirs))
     return len(gone)
-
-
-def _is_among(number: ColumnElement[int], ids: Sequence[int]) -> ColumnElement[bool]:
-    """As one value, however many there are."""
-    return number == func.any(sa.literal(list(ids), sa.ARRAY(sa.BigInteger)))
 
 
 def get(connection: Connection, error_id: int) -> Row[Any]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ARRAY, BigInteger, Connection, Row, func, literal, select
+from sqlalchemy import Connection, Row, select
 from sqlalchemy.exc import DBAPIError
 
 from deferred import sqlstate
@@ -27,7 +27,7 @@ from masters.detect import Made
 from masters.errors import UnknownColumn
 from sites import Site, faults, identity, triggered
 from sites.errors import UnknownTable
-from sites.staged import Staged
+from sites.staged import Staged, selected
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,8 +168,7 @@ def _refuse_before_its_turn(connection: Connection, row: Row[Any]) -> None:
     still = list(
         connection.scalars(
             select(error_transaction.c.id).where(
-                error_transaction.c.id
-                == func.any(literal(row.waits_for, ARRAY(BigInteger)))
+                selected(error_transaction, {"id": tuple(row.waits_for)})
             )
         )
     )
