@@ -211,16 +211,16 @@ def parking_column(table: Table, unique: Unique, identity: Sequence[str]) -> Col
         if column.takes_null and not unique.nulls_not_distinct
     ]
     # Rows that follow a column come back with it, but not from NULL.
-    candidates = (
+    best_first = [
         *(column for column in may_be_null if not column.followed),
         *sorted(filter(_has_free_values, columns), key=lambda column: column.followed),
         *may_be_null,
-    )
-    for column in candidates:
-        return column
-    raise NoFreeValue(
-        f"Unique key {unique.name} of {table.qualified} cannot be parked."
-    )
+    ]
+    if not best_first:
+        raise NoFreeValue(
+            f"Unique key {unique.name} of {table.qualified} cannot be parked."
+        )
+    return best_first[0]
 
 
 def _free_value(
