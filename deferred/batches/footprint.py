@@ -2,7 +2,9 @@
 
 A later transaction may depend on a parked one when it shares a row, a unique value
 or a foreign key with it, and surely does when it starts from a row that the parked
-one would have made, or deletes a row that the parked one refers to. Footprints of
+one would have made, refers to a key or unique value that it would have made, or
+deletes a row that it refers to. A key is known by who meant to make it: whether the
+master has a row of that key by now, from another site, does not matter. Footprints of
 parked transactions are stored; that of one about to be applied is compared with
 them in one statement, however many calls it has.
 """
@@ -35,9 +37,11 @@ from sites.staged import Staged, selected
 HOLDS = "holds"
 #: A row of a parent table.
 REFERS = "refers"
-#: The row as a parked call would have left it.
+#: The row as a parked call would have left it, and each key and unique value that the
+#: call would have given it.
 MADE = "made"
-#: The row as a call found it at its origin; compared with what is MADE.
+#: The row as a call found it at its origin, and the rows to which it lets its row
+#: refer; compared with what is MADE.
 STARTS = "starts"
 
 
@@ -77,7 +81,8 @@ def write(
         rows: equalities that select them there (column -> value).
     """
     for staged in changes:
-        own = _entries(staged, rows, [*_held(staged), _whole(staged, MADE)])
+        made = [*_made(staged), _whole(staged, MADE)]
+        own = _entries(staged, rows, [*_held(staged), *made])
         found = [select(own.c.how, own.c.hash).subquery()]
         if parents := list(_referred(staged)):
             theirs = _entries(staged, rows, parents)
@@ -107,10 +112,7 @@ def relations(
     if not changes:  # every row ended as it began
         return {}
     mine = sa.union_all(
-        *(
-            select(_entries(staged, rows, _parts(staged, _whole(staged, STARTS))))
-            for staged in changes
-        )
+        *(select(_entries(staged, rows, _parts(staged))) for staged in changes)
     ).subquery("mine")
     parked = error_footprint
     meets = or_(
@@ -169,30 +171,65 @@ def _entries(
     )
 
 
-def _parts(staged: Staged, *more: _Part) -> list[_Part]:
-    return [*_held(staged), *_referred(staged), *more]
+def _parts(staged: Staged) -> list[_Part]:
+    """What a transaction is compared with, when it is about to be applied."""
+    starts = [*_asked(staged), _whole(staged, STARTS)]
+    return [*_held(staged), *_referred(staged), *starts]
 
 
 def _held(staged: Staged) -> Iterator[_Part]:
     """The row and the unique values of each image; NULL where there is nothing."""
+    for named, columns in _own_keys(staged):
+        for entry in _keys(staged, named, columns):
+            yield literal(HOLDS), entry
+
+
+def _made(staged: Staged) -> Iterator[_Part]:
+    """The keys and unique values that a call gives its row; NULL where it does not."""
+    for named, columns in _own_keys(staged):
+        yield literal(MADE), _given(staged, named, columns)
+
+
+def _referred(staged: Staged) -> Iterator[_Part]:
+    """The parents of each image; NULL where there is none."""
+    for named, columns in _parent_keys(staged):
+        for entry in _keys(staged, named, columns):
+            yield literal(REFERS), entry
+
+
+def _asked(staged: Staged) -> Iterator[_Part]:
+    """The parents that a call gives its row; NULL where it does not."""
+    for named, columns in _parent_keys(staged):
+        yield literal(STARTS), _given(staged, named, columns)
+
+
+def _own_keys(staged: Staged) -> Iterator[tuple[str, list[str]]]:
+    """What tells rows of the table apart, by name, as far as it is carried."""
     table = staged.table
     for columns in dict.fromkeys(
         [staged.identity, *(u.columns for u in table.uniques)]
     ):
         if set(columns) <= set(staged.columns):
-            named = f"{table.qualified} {sorted(columns)}"
-            for entry in _keys(staged, named, sorted(columns)):
-                yield literal(HOLDS), entry
+            yield f"{table.qualified} {sorted(columns)}", sorted(columns)
 
 
-def _referred(staged: Staged) -> Iterator[_Part]:
-    """The parents of each image; NULL where there is none."""
+def _parent_keys(staged: Staged) -> Iterator[tuple[str, list[str]]]:
+    """What rows of the table refer to, named as the parent's own, with its columns."""
     for key in staged.table.foreign_keys:
         if set(key.columns) <= set(staged.columns):
             pairs = sorted(zip(key.parent_columns, key.columns, strict=True))
             named = f"{key.parent} {[parent for parent, _ in pairs]}"
-            for entry in _keys(staged, named, [own for _, own in pairs]):
-                yield literal(REFERS), entry
+            yield named, [own for _, own in pairs]
+
+
+def _given(staged: Staged, named: str, columns: Sequence[str]) -> ColumnElement[Any]:
+    """The key that a call gives its row; NULL where it had it, or is to be gone."""
+    old, new = ([side(n) for n in columns] for side in (staged.old, staged.new))
+    missing = [value.is_(None) for value in new]
+    kept = and_(staged.kind("U"), _same(staged, columns, old, new))
+    gone = staged.kind("D", "N", "A")
+    entry = _text(named, _alike(staged, columns, new))
+    return case((or_(*missing, kept, gone), sa.null()), else_=entry)
 
 
 def _keys(
@@ -205,7 +242,8 @@ def _keys(
         values = [side(name) for name in columns]
         missing = [value.is_(None) for value in values]
         same = [_same(staged, columns, values, other) for other in before]
-        yield case((or_(*missing, *same), sa.null()), else_=_text(named, values))
+        entry = _text(named, _alike(staged, columns, values))
+        yield case((or_(*missing, *same), sa.null()), else_=entry)
         before.append(values)
 
 
@@ -232,6 +270,25 @@ def _whole(staged: Staged, how: str) -> tuple[ColumnElement[str], ColumnElement[
     names = sorted(staged.columns)
     entry = _text(f"{staged.table.qualified} row {names}", [side(n) for n in names])
     return literal(how), case((present, entry))
+
+
+def _alike(
+    staged: Staged, columns: Sequence[str], values: Sequence[ColumnElement[Any]]
+) -> list[ColumnElement[Any]]:
+    """Values so that equal ones read alike, also of a key and of what refers to it."""
+    return [
+        _plain(staged.table.column(name).recorded, value)
+        for name, value in zip(columns, values, strict=True)
+    ]
+
+
+def _plain(type_: str, value: ColumnElement[Any]) -> ColumnElement[Any]:
+    kind = type_.partition("(")[0]
+    if kind == "numeric":
+        return func.trim_scale(value)
+    if kind == "character":  # as text it has no padding
+        return cast(value, Text)
+    return func.lower(value) if kind.rpartition(".")[2] == "citext" else value
 
 
 def _text(named: str, values: Sequence[ColumnElement[Any]]) -> ColumnElement[Any]:

@@ -152,6 +152,104 @@ def test_child_of_a_refused_parent_waits(family: Directory) -> None:
     assert [row[0] for row in rows(family["hq"], "child")] == [10, 11]
 
 
+ANOTHERS_PARENT = "INSERT INTO parent VALUES (3, 'theirs')"
+
+
+@pytest.mark.parametrize("group_max_calls", [1, 100])
+def test_child_does_not_go_to_the_parent_of_another_site(
+    family: Directory, group_max_calls: int
+) -> None:
+    """Both made parent 3; what refers to it at the site means the site's own."""
+    as_refresh(family["hq"], ANOTHERS_PARENT)
+    run(family["jfk"], "INSERT INTO parent VALUES (3, 'mine')")
+    deferred.push(family["jfk"])
+    assert push_each(
+        family,
+        "INSERT INTO child VALUES (30, 3, 0)",
+        "UPDATE child SET parent = 3 WHERE id = 10",
+        "INSERT INTO child VALUES (11, 1, 0)",
+        "UPDATE child SET v = 1 WHERE id = 30",
+        group_max_calls=group_max_calls,
+    ) == [
+        ("conflict", []),
+        ("dependant", [0]),
+        ("dependant", [0]),
+        ("dependant", [0, 1]),
+    ]
+    assert rows(family["hq"], "child") == [(10, 1, 0), (11, 1, 0)]
+
+
+def test_child_of_a_refused_key_change_waits(family: Directory) -> None:
+    """The site's parent 2 became 3; the master's 3 is another one."""
+    as_refresh(family["hq"], ANOTHERS_PARENT)
+    assert push_each(
+        family,
+        "UPDATE parent SET id = 3 WHERE id = 2",
+        "INSERT INTO child VALUES (30, 3, 0)",
+        "UPDATE parent SET name = 'c' WHERE id = 3",
+    ) == [("conflict", []), ("dependant", [0]), ("dependant", [0, 1])]
+    assert rows(family["hq"], "child") == [(10, 1, 0)]
+    assert rows(family["hq"], "parent")[1:3] == [(2, "b"), (3, "theirs")]
+
+
+def test_child_that_leaves_its_parent_alone_goes_on(family: Directory) -> None:
+    """What it changes says nothing of the parent that it has from the master."""
+    as_refresh(family["hq"], ANOTHERS_PARENT, "INSERT INTO child VALUES (30, 3, 0)")
+    run(family["jfk"], "INSERT INTO parent VALUES (3, 'mine')")
+    deferred.push(family["jfk"])
+    as_refresh(
+        family["jfk"],
+        "UPDATE parent SET name = 'theirs' WHERE id = 3",
+        "INSERT INTO child VALUES (30, 3, 0)",
+    )
+    assert push_each(
+        family,
+        "UPDATE child SET v = 1 WHERE id = 30",
+        "DELETE FROM child WHERE id = 30",
+    ) == [("conflict", [])]
+    assert rows(family["hq"], "child") == [(10, 1, 0)]
+
+
+@prepared_once("hq", "jfk")
+def shops(sites: Directory) -> None:
+    """Shops and sales, which refer to a unique value of several columns."""
+    link(
+        sites,
+        "shop",
+        "id int PRIMARY KEY, town text, no numeric, boss int REFERENCES shop (id),"
+        " UNIQUE (town, no)",
+    )
+    link(
+        sites,
+        "sale",
+        "id int PRIMARY KEY, shop_no int, shop_town text,"
+        " FOREIGN KEY (shop_town, shop_no) REFERENCES shop (town, no)",
+    )
+    as_refresh(sites["hq"], "INSERT INTO shop VALUES (1, 'Ur', 7)")
+
+
+def test_child_refers_to_a_unique_value(shops: Directory) -> None:
+    """Of several columns, one of which prints otherwise where it is referred to."""
+    assert push_each(
+        shops,
+        "INSERT INTO shop VALUES (2, 'Ur', 7.0)",
+        "INSERT INTO sale VALUES (20, 7, 'Ur')",
+        "INSERT INTO sale VALUES (21, NULL, 'Ur')",
+    ) == [("conflict", []), ("dependant", [0])]
+    assert rows(shops["hq"], "sale") == [(21, None, "Ur")]
+
+
+def test_child_in_the_same_table_waits(shops: Directory) -> None:
+    assert push_each(
+        shops,
+        "INSERT INTO shop VALUES (1, 'Eridu', 1)",
+        "INSERT INTO shop VALUES (4, 'Eridu', 4, 1), (5, 'Eridu', 5, 4)",
+        "INSERT INTO shop VALUES (6, 'Eridu', 6, 5)",
+        "INSERT INTO shop VALUES (7, 'Eridu', 7)",
+    ) == [("conflict", []), ("dependant", [0]), ("dependant", [1])]
+    assert [row[0] for row in rows(shops["hq"], "shop")] == [1, 7]
+
+
 def test_parent_of_a_refused_child_is_not_deleted(family: Directory) -> None:
     """Its delete would make the child's retry impossible."""
     run(family["hq"], "ALTER TABLE child ADD CHECK (v >= 0)")
