@@ -127,11 +127,12 @@ def replace_queue_function(connection: Connection, capture: QueueCapture) -> Non
     keys = [there[name] for name in capture.identity]
     columns = [there[name] for name in capture.columns]
     numbers = _numbers(connection, capture)
-    shared = {
+    shared: dict[str, sql.Composable] = {
         "row": _comma(there.values()),
         "key": keys[0],
         "same_key": _same_key(capture.table, capture.identity, there),
     }
+    shared["pairs"] = sql.SQL(load("image_pairs")).format(**shared)
     refuse = sql.SQL(load("refuse_moved")).format(**shared)
     applied = "queue_aside" if capture.group is None else "queue_forwarded"
     body = sql.SQL(load("queue_function")).format(

@@ -1,6 +1,10 @@
 -- Records what a statement changed in an updatable snapshot, or in a table of a
--- replication group at one of its masters: old and new image, paired by key, and one row
--- for the transaction that all its calls share.
+-- replication group at one of its masters: old and new image, and one row for the
+-- transaction that all its calls share.
+-- An UPDATE fills both transition tables row by row, so that the places of images pair
+-- them, also where one row was changed twice by one statement, as by two foreign keys
+-- that act on it. Only a row that moved to another partition, where a trigger refused it,
+-- has an old image alone; then images are paired by key.
 -- What a procedure changes here that destinations run too is kept in small letters, and
 -- not sent to those.
 -- Tables directly manipulated: the queue, the extra keys, deferred_transaction.
@@ -48,12 +52,20 @@ BEGIN
         FROM snaptide_old AS o ({row});
     ELSE
         {refuse_moved}
-        INSERT INTO {queue} (call_no, xid, kind, moved, {old_images}, {new_images})
-        SELECT nextval('snaptide.order_no'), xact,
-               CASE WHEN n.{key} IS NULL THEN del WHEN o.{key} IS NULL THEN ins ELSE upd END,
-               n.{key} IS NULL OR o.{key} IS NULL,
-               {old_columns}, {new_columns}
-        FROM snaptide_new AS n ({row}) FULL JOIN snaptide_old AS o ({row}) ON {same_key};
+        IF (SELECT count(*) FROM snaptide_old) = (SELECT count(*) FROM snaptide_new)
+           AND NOT EXISTS (SELECT FROM {pairs} WHERE NOT ({same_key})) THEN
+            INSERT INTO {queue} (call_no, xid, kind, moved, {old_images}, {new_images})
+            SELECT nextval('snaptide.order_no'), xact, upd, p.*
+            FROM (SELECT NOT ({same_key}), {old_columns}, {new_columns}
+                  FROM {pairs} ORDER BY n.snaptide$place) AS p;
+        ELSE
+            INSERT INTO {queue} (call_no, xid, kind, moved, {old_images}, {new_images})
+            SELECT nextval('snaptide.order_no'), xact,
+                   CASE WHEN n.{key} IS NULL THEN del WHEN o.{key} IS NULL THEN ins ELSE upd END,
+                   n.{key} IS NULL OR o.{key} IS NULL,
+                   {old_columns}, {new_columns}
+            FROM snaptide_new AS n ({row}) FULL JOIN snaptide_old AS o ({row}) ON {same_key};
+        END IF;
     END IF;
     IF FOUND THEN
         IF {synchronous} AND current_setting('snaptide.coordinated', true) IS DISTINCT FROM 'site' THEN
