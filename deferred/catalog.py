@@ -16,6 +16,7 @@ from sqlalchemy import (
     Interval,
     LargeBinary,
     Sequence,
+    SmallInteger,
     Table,
     Text,
     UniqueConstraint,
@@ -398,5 +399,16 @@ schedule = Table(
     ),
     Column("last_at", DateTime(timezone=True)),
     Column("last_error", Text),
+    # When beat first asked for a run that no worker has ended since.
+    Column("asked_at", DateTime(timezone=True)),
     CheckConstraint("kind IN ('push', 'refresh', 'purge')", name="kind"),
+)
+
+#: When beat last looked at this site.
+beat = Table(
+    "beat",
+    metadata,
+    Column("one_row", SmallInteger, primary_key=True, autoincrement=False),
+    Column("looked_at", DateTime(timezone=True), nullable=False),
+    CheckConstraint("one_row = 1", name="one_row"),
 )

@@ -5,8 +5,7 @@ Beat reads them every second, so that a change takes effect without a restart.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -14,7 +13,6 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import Connection, func, select
 from sqlalchemy.dialects.postgresql import insert
-from sqlalchemy.exc import SQLAlchemyError
 
 from deferred.catalog import schedule as catalog
 from deferred.interval import BadInterval, check_interval, next_time, seconds_of
@@ -37,6 +35,10 @@ OPTIONS: Mapping[str, Mapping[str, ValueKind]] = {
     },
     "purge": {"record_days": ValueKind.NUMBER},
 }
+
+
+#: What a schedule has not, when it is made or made anew.
+_AS_NEW = {"last_error": None, "asked_at": None}
 
 
 class BadSchedule(SnaptideError):
@@ -68,6 +70,8 @@ class Schedule:
     next_at: datetime
     last_at: datetime | None
     last_error: str | None
+    #: when beat first asked for a run that no worker has ended since
+    asked_at: datetime | None
 
 
 def schedule(
@@ -99,7 +103,7 @@ def schedule(
         connection.execute(
             row.on_conflict_do_update(
                 index_elements=["kind", "subject"],
-                set_={**values, "next_at": first, "last_error": None},
+                set_={**values, "next_at": first, **_AS_NEW},
             )
         )
         return _get(connection, kind, subject)
@@ -134,7 +138,9 @@ def enable_schedule(
         connection.execute(
             sa.update(catalog)
             .where(_is(kind, subject))
-            .values(disabled=not enabled, next_at=max(due, found.next_at))
+            .values(
+                disabled=not enabled, next_at=max(due, found.next_at), asked_at=None
+            )
         )
         return _get(connection, kind, subject)
 
@@ -169,32 +175,6 @@ def claim(connection: Connection) -> list[Schedule]:
         .with_for_update(skip_locked=True)
     ).all()
     return [taken for row in rows if (taken := _take(connection, row, now))]
-
-
-@contextmanager
-def outcome(site: Site, kind: str, subject: str) -> Iterator[None]:
-    """Write down how a run ended, if it has a schedule: its error, or that it has none.
-
-    Raises:
-        whatever the block raises.
-    """
-    try:
-        yield
-    except Exception as error:
-        with suppress(SnaptideError, SQLAlchemyError):
-            _note(site, kind, subject, str(error) or type(error).__name__)
-        raise
-    _note(site, kind, subject, None)
-
-
-def _note(site: Site, kind: str, subject: str, error: str | None) -> None:
-    with site.begin() as connection:
-        connection.execute(
-            sa.update(catalog)
-            .where(_is(kind, subject))
-            .where(catalog.c.last_error.is_distinct_from(error))
-            .values(last_error=error)
-        )
 
 
 def check(kind: str, subject: str, every: str, options: Mapping[str, Any]) -> None:
@@ -236,7 +216,7 @@ def _check_push(options: Mapping[str, Any]) -> None:
 def _take(connection: Connection, row: sa.Row[Any], now: datetime) -> Schedule | None:
     """Move a due schedule on; None when it cannot run."""
     found = _from_row(row)
-    values: dict[str, Any] = {"last_at": now}
+    values: dict[str, Any] = {"last_at": now, "asked_at": found.asked_at or now}
     wrong = _wrong_with(found)
     ran_ahead = found.last_at is not None and found.last_at > now
     if wrong is None:

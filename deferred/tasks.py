@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from datetime import timedelta
 from typing import Any
 
@@ -10,15 +11,17 @@ from sqlalchemy.exc import OperationalError
 
 import deferred
 import masters
-from deferred import schedules
+from deferred import runs, schedules
 from deferred.errors import DestinationDisabled, DestinationJoins, PushInterrupted
-from deferred.pushing.push import destinations
+from deferred.pushing.push import PushReport, destinations
 from deferred.queues import backlog
 from masters import records
 from masters.records import RECORD_DAYS
 from sites import activity, configured
-from sites.errors import SiteUnreachable, SnaptideError
+from sites.errors import SiteUnreachable, SnaptideError, in_one_line
 from sites.site import each_by_itself
+
+log = logging.getLogger(__name__)
 
 #: What passes by itself is tried again, each time after a longer pause of random
 #: length; a site that stays away longer is left to the next schedule or notification.
@@ -28,7 +31,7 @@ RETRYING: dict[str, Any] = {
     "retry_backoff_max": 60,
     "retry_jitter": True,
     "max_retries": 5,
-    # Told in one line, not as a traceback.
+    # Told in one line by whoever runs the task, not as a traceback.
     "throws": (SnaptideError,),
 }
 
@@ -55,17 +58,42 @@ def push(
         if wanted and not open_:
             return
         wanted = open_
-    with schedules.outcome(home, "push", destination):
+    with runs.outcome(home, "push", destination):
         pushes = deferred.push_all(
             home,
             wanted,
             shown=lambda name: activity.report(home, "push", name),
             **options,
         )
+        for report in pushes.reports:
+            _tell(report)
         paused = (DestinationDisabled, DestinationJoins) if everything else ()
-        for error in pushes.errors:
-            if not isinstance(error, paused):
-                raise error
+        failed = [e for e in pushes.errors if not isinstance(e, paused)]
+        # Whoever runs the task tells of the one that is raised.
+        for error in failed[1:]:
+            log.error("push %s %s: %s", site, destination, in_one_line(error))
+        if failed:
+            raise failed[0]
+
+
+def _tell(report: PushReport) -> None:
+    """Say what a push did: one line, a warning where something has to be looked at."""
+    if report.another_pusher:
+        log.info(
+            "push %s %s: another push is at work.", report.site, report.destination
+        )
+        return
+    log.log(
+        logging.WARNING if report.errors else logging.INFO,
+        "push %s %s: %s transactions, %s calls, %s resolved, %s parked in %.1f s.",
+        report.site,
+        report.destination,
+        f"{report.transactions:,}",
+        f"{report.calls:,}",
+        f"{report.conflicts_resolved:,}",
+        f"{report.errors:,}",
+        report.seconds,
+    )
 
 
 @shared_task(name="deferred.tasks.purge", **RETRYING)
@@ -75,7 +103,7 @@ def purge(
     """Purge a site's queue of what is covered, its snapshot logs, and old records."""
     home = configured.site(site)
     with (
-        schedules.outcome(home, "purge", subject),
+        runs.outcome(home, "purge", subject),
         activity.report(home, "purge", subject),
     ):
         kept = configured.configured()

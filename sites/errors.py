@@ -31,6 +31,12 @@ class SnaptideError(Exception):
         super().__init__(self.message)
 
 
+def in_one_line(error: SnaptideError) -> str:
+    """Code, what happened and what to do, for a log."""
+    said = f"{error.code} {' '.join(error.message.split())}"
+    return f"{said} Hint: {error.hint}" if error.hint else said
+
+
 def _shortened(message: str) -> str:
     if len(message) <= LONGEST_MESSAGE:
         return message

@@ -77,7 +77,8 @@ def refresh(
         group = _group_of(connection, named)
         has_queues = bool(queue.list_queues(connection, group.master))
     pushes = push_deferred_rpc and has_queues
-    pushed = deferred.push(site, group.master) if pushes else None
+    with _noted(site, group.name):
+        pushed = deferred.push(site, group.master) if pushes else None
     rules = Rules(
         keep_pending=keep_pending,
         allow_mass_delete=allow_mass_delete,
@@ -108,9 +109,12 @@ def _noted(site: Site, group: str) -> Iterator[None]:
     """Leave the reason of a failure where status finds it."""
     try:
         yield
-    except SnaptideError as error:
+    except Exception as error:
+        said = f"{type(error).__name__}: {error}".partition("\n")[0]
+        if isinstance(error, SnaptideError):
+            said = f"{error.code} {error.message}"
         with suppress(SnaptideError, SQLAlchemyError), site.begin() as connection:
-            refresh_group.note_error(connection, group, f"{error.code} {error.message}")
+            refresh_group.note_error(connection, group, said)
         raise
 
 

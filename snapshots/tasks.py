@@ -2,19 +2,45 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 from celery import shared_task
 
 import snapshots
-from deferred import schedules
+from deferred import runs
 from deferred.tasks import RETRYING
-from sites import configured
+from sites import activity, configured
+from snapshots.errors import RefreshRunning
+from snapshots.reports import RefreshReport
+
+log = logging.getLogger(__name__)
 
 
 @shared_task(name="snapshots.tasks.refresh", **RETRYING)
 def refresh(site: str, group: str, **options: Any) -> None:
     """Refresh a group of snapshots to one moment of its master."""
     home = configured.site(site)
-    with schedules.outcome(home, "refresh", group):
-        snapshots.refresh(home, group, **options)
+    try:
+        with (
+            runs.outcome(home, "refresh", group, in_progress=RefreshRunning),
+            activity.report(home, "refresh", group) as progress,
+        ):
+            report = snapshots.refresh(home, group, progress=progress, **options)
+    except RefreshRunning:
+        log.info("refresh %s %s: another refresh is at work.", site, group)
+    else:
+        log.info("refresh %s %s: %s", site, group, _counts(report))
+
+
+def _counts(report: RefreshReport) -> str:
+    parts = [
+        f"{sum(getattr(one, name) for one in report.snapshots):,} {name}"
+        for name in ("inserted", "updated", "deleted")
+    ]
+    held = sum(one.held_back for one in report.snapshots)
+    if held:
+        parts.append(f"{held:,} held back")
+    if refused := sum(sum(one.refused.values()) for one in report.snapshots):
+        parts.append(f"{refused:,} refused by the site")
+    return f"{', '.join(parts)} in {report.seconds:.1f} s."

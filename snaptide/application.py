@@ -8,18 +8,23 @@ database: losing Redis loses no change, only time.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable
 from typing import Any
 
 from celery import Celery
-from celery.signals import worker_ready
+from celery.signals import task_failure, task_retry, worker_ready
 from kombu import Queue
 from kombu.exceptions import OperationalError
 
+from sites.errors import in_one_line
 from snaptide import broker
+from snaptide.asking import as_told
 from snaptide.errors import NoBroker
 from snaptide.sections import BrokerSettings
 from snaptide.settings import Settings
+
+log = logging.getLogger(__name__)
 
 PUSH = "deferred.tasks.push"
 PURGE = "deferred.tasks.purge"
@@ -46,6 +51,8 @@ def celery_app(settings: Settings) -> Celery:
     )
     app.conf.update(_conf(settings), **_broker(settings.broker))
     worker_ready.connect(_recover, weak=False, dispatch_uid="snaptide.recover")
+    task_failure.connect(_tell_failure, weak=False, dispatch_uid="snaptide.failure")
+    task_retry.connect(_tell_retry, weak=False, dispatch_uid="snaptide.retry")
     return app
 
 
@@ -86,6 +93,21 @@ def _recover(sender: Any, **_: object) -> None:
     for name in sender.app.amqp.queues.consume_from:
         if name.startswith(prefix):
             enqueue(sender.app, RECOVER, name.removeprefix(prefix), expires=60)
+
+
+def _tell_failure(sender: Any, exception: Exception, args: Any, **_: object) -> None:
+    """Say in one line which task of which site failed, why, and what to do."""
+    _tell(sender.name, args, exception)
+
+
+def _tell_retry(sender: Any, request: Any, reason: Any, **_: object) -> None:
+    """The same, where the task is tried again by itself."""
+    _tell(sender.name, request.args, getattr(reason, "exc", None) or reason)
+
+
+def _tell(task: str, args: Any, error: Exception) -> None:
+    what = " ".join([task.rpartition(".")[2], *map(str, args)])
+    log.error("%s: %s", what, in_one_line(as_told(error)))
 
 
 def _broker(settings: BrokerSettings) -> dict[str, Any]:

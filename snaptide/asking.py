@@ -14,8 +14,8 @@ from psycopg import errors
 from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError, OperationalError
 
-from sites import Site
-from sites.errors import SiteUnreachable, SnaptideError
+from sites import Site, identity
+from sites.errors import SiteNotInitialised, SiteUnreachable, SnaptideError
 from snaptide.errors import (
     DatabaseError,
     NoBroker,
@@ -58,6 +58,20 @@ def as_told(error: Exception) -> SnaptideError:
     if isinstance(error, psycopg.Error):
         return _refused(error)
     return Unexpected(f"{type(error).__name__}: {first_line(error)}")
+
+
+def said_of(site: Site, error: Exception) -> SnaptideError:
+    """The error as it is told; of a site without a schema, that it has none."""
+    told = as_told(error)
+    if isinstance(told, NotThere):
+        try:
+            with site.connect() as connection:
+                identity.read(connection)
+        except SiteNotInitialised as why:
+            return why
+        except (SnaptideError, DBAPIError, psycopg.Error):
+            pass
+    return told
 
 
 def first_line(error: object) -> str:

@@ -15,12 +15,13 @@ from typing import Any
 from celery import Celery
 from celery.beat import Scheduler
 
-from deferred import schedules
+from deferred import runs, schedules
 from deferred.interval import seconds_of
 from deferred.schedules import Schedule
 from sites import Site
 from sites.configured import configured
 from snaptide.application import PURGE, PUSH, RECOVER, REFRESH, enqueue
+from snaptide.asking import said_of
 from snaptide.listener import Listeners
 from snaptide.patience import Trouble
 
@@ -32,6 +33,9 @@ PACE = 1.0
 #: Seconds between two recoveries of a site: as long, what a coordinator left behind may
 #: hold locks.
 RECOVERY = 60.0
+
+#: Seconds between two notes at a site that beat looks at it.
+NOTES = 10.0
 
 TASKS = {"push": PUSH, "refresh": REFRESH, "purge": PURGE}
 
@@ -85,6 +89,7 @@ class Look:
         self._trouble = Trouble(log, f"Schedules of {site.name}")
         self._running: Future[None] | None = None
         self._recover_at = 0.0
+        self._note_at = 0.0
 
     def begin(self, pool: ThreadPoolExecutor) -> None:
         """Look, unless the last look is not over or the site is left alone."""
@@ -95,6 +100,7 @@ class Look:
     def look(self) -> None:
         """Take what is due and ask the workers for it."""
         try:
+            self._note()
             # What could not be sent stays due: the claim is not committed.
             with self._site.begin() as connection:
                 for due in schedules.claim(connection):
@@ -102,9 +108,17 @@ class Look:
             self._recover()
         except Exception as error:
             # Nobody reads what becomes of a look: one that fails has to say so.
-            self._trouble.failed(error)
+            self._trouble.failed(said_of(self._site, error))
         else:
             self._trouble.over()
+
+    def _note(self) -> None:
+        """Note every now and then that beat looks, for `snaptide status`."""
+        now = time.monotonic()
+        if now >= self._note_at:
+            with self._site.begin() as connection:
+                runs.note_look(connection)
+            self._note_at = now + NOTES
 
     def _recover(self) -> None:
         """Every minute, whatever the schedules: nobody has to ask for it."""

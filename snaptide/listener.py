@@ -20,10 +20,11 @@ from sqlalchemy.exc import SQLAlchemyError
 from deferred.queues.backlog import waiting_destinations
 from sites import Site
 from sites.configured import configured
-from sites.errors import SnaptideError
+from sites.errors import SiteNotInitialised, SnaptideError
 from sites.site import each_by_itself
 from snaptide.application import PUSH, enqueue
-from snaptide.patience import Trouble
+from snaptide.asking import said_of
+from snaptide.patience import LONGEST, Trouble
 from snaptide.unanswered import Unanswered
 
 log = logging.getLogger(__name__)
@@ -88,12 +89,18 @@ class Listener(threading.Thread):
             try:
                 with self._connect() as session:
                     session.execute(f"LISTEN {CHANNEL}")
-                    self._line.over()
                     # What was committed while nobody listened.
                     self._ask()
+                    self._line.over()
                     self._follow(session)
             except (psycopg.Error, SnaptideError, SQLAlchemyError) as error:
-                self.stopping.wait(self._line.failed(error))
+                self.stopping.wait(self._leave_alone(said_of(self._site, error)))
+
+    def _leave_alone(self, error: SnaptideError) -> float:
+        """The seconds until the next try; what schedules run into too, they say."""
+        if isinstance(error, SiteNotInitialised):
+            return LONGEST
+        return self._line.failed(error)
 
     def _connect(self) -> Session:
         return psycopg.connect(

@@ -5,15 +5,27 @@ from __future__ import annotations
 import logging
 import time
 
-#: Seconds between two lines about the same trouble.
-SAY_EVERY = 60.0
+from sites.errors import SnaptideError, in_one_line
+
+#: Seconds between two lines about a trouble that stays as it is, and at least between
+#: any two.
+SAY_EVERY = 3600.0
+SAY_AT_MOST = 60.0
+
+#: Seconds for which what fails is left alone at most.
+LONGEST = 15.0
 
 
 class Trouble:
     """One thing that fails: how long to leave it alone, and whether to say it again."""
 
     def __init__(
-        self, log: logging.Logger, what: str, *, first: float = 0.5, longest: float = 15
+        self,
+        log: logging.Logger,
+        what: str,
+        *,
+        first: float = 0.5,
+        longest: float = LONGEST,
     ) -> None:
         self._log = log
         self._what = what
@@ -21,6 +33,7 @@ class Trouble:
         self._longest = longest
         self._delay = 0.0
         self._said_at: float | None = None
+        self._said = ""
         self._until = 0.0
 
     def failed(self, error: Exception) -> float:
@@ -28,9 +41,12 @@ class Trouble:
         self._delay = min(self._delay * 2 or self._first, self._longest)
         now = time.monotonic()
         self._until = now + self._delay
-        if self._said_at is None or now - self._said_at >= SAY_EVERY:
-            self._said_at = now
-            self._log.warning("%s: %s", self._what, _first_line(error))
+        said = _told(error)
+        # Said again when it is another one, and now and then for those who come later.
+        silent = SAY_EVERY if said == self._said else SAY_AT_MOST
+        if self._said_at is None or now - self._said_at >= silent:
+            self._said_at, self._said = now, said
+            self._log.warning("%s: %s", self._what, said)
         return self._delay
 
     def over(self) -> None:
@@ -45,5 +61,7 @@ class Trouble:
         return time.monotonic() < self._until
 
 
-def _first_line(error: Exception) -> str:
+def _told(error: Exception) -> str:
+    if isinstance(error, SnaptideError):
+        return in_one_line(error)
     return next(iter(str(error).strip().splitlines()), type(error).__name__)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
@@ -11,10 +11,9 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import Connection, Row, func, select
 
-from deferred import schedules
+from deferred import runs, schedules
 from deferred.catalog import error_transaction
 from deferred.queues.backlog import Backlog, backlogs
-from deferred.schedules import Schedule
 from sites import Site
 from sites.activity import running
 from sites.catalog import activity
@@ -22,11 +21,10 @@ from sites.errors import SnaptideError
 from snapshots import catalog
 from snaptide import migrate
 from snaptide.asking import asking
+from snaptide.doctor import stopped
+from snaptide.doctor.finding import Finding
 from snaptide.errors import DatabaseError, NotPermitted
 from snaptide.lag import Lag, lag_of
-
-#: Seconds after which a schedule that is due counts as overdue: beat is not running.
-PATIENCE = 10.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +51,7 @@ class ScheduleStatus:
     interval: str
     next_at: datetime
     disabled: bool
-    #: seconds past its time; 0 when it is not
+    #: seconds past its time; 0 when it is not late
     overdue: float
     last_error: str | None
 
@@ -93,6 +91,8 @@ class SiteStatus:
     parked: int = 0
     schedules: tuple[ScheduleStatus, ...] = ()
     activities: tuple[Activity, ...] = ()
+    #: what stands still and ought to run; doctor says the same
+    findings: tuple[Finding, ...] = ()
 
 
 def status(sites: Sequence[Site]) -> list[SiteStatus]:
@@ -132,8 +132,9 @@ def _status(connection: Connection, site: Site) -> SiteStatus:
         backlog=tuple(backlogs(connection)),
         groups=tuple(_groups(connection, site, now)),
         parked=connection.scalar(parked) or 0,
-        schedules=tuple(_schedule(s, now) for s in schedules.all_of(connection)),
+        schedules=tuple(_schedules(connection, now)),
         activities=tuple(_activities(connection)),
+        findings=tuple(stopped.check(connection, site.name)),
     )
 
 
@@ -176,17 +177,19 @@ def _group(
     )
 
 
-def _schedule(found: Schedule, now: datetime) -> ScheduleStatus:
-    late = 0.0 if found.disabled else (now - found.next_at).total_seconds()
-    return ScheduleStatus(
-        kind=found.kind,
-        subject=found.subject,
-        interval=found.interval,
-        next_at=found.next_at,
-        disabled=found.disabled,
-        overdue=late if late > PATIENCE else 0.0,
-        last_error=found.last_error,
-    )
+def _schedules(connection: Connection, now: datetime) -> Iterator[ScheduleStatus]:
+    late = {(o.kind, o.subject): o.since for o in runs.overdue(connection)}
+    for found in schedules.all_of(connection):
+        since = late.get((found.kind, found.subject), now)
+        yield ScheduleStatus(
+            kind=found.kind,
+            subject=found.subject,
+            interval=found.interval,
+            next_at=found.next_at,
+            disabled=found.disabled,
+            overdue=(now - since).total_seconds(),
+            last_error=found.last_error,
+        )
 
 
 def _activities(connection: Connection) -> list[Activity]:

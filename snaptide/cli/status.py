@@ -17,6 +17,7 @@ from rich.text import Text
 from sites import Site
 from snaptide.cli.arguments import Json, SiteNames
 from snaptide.cli.destination import standing
+from snaptide.cli.doctor import findings_table
 from snaptide.cli.failures import ExitCode
 from snaptide.cli.output import cell, console, duration, show, size, table
 from snaptide.cli.program import Program
@@ -38,8 +39,9 @@ def status(
 ) -> None:
     """Show queues, refreshes, lag, errors, schedules and running work of sites.
 
-    Ends with 3 when there are parked errors or invalid destinations, and with 4 when a
-    site is away.
+    Ends with 3 when something stands still that ought to run (a refresh or push that
+    failed, a paused or invalid destination, parked errors, a schedule that is overdue,
+    beat that is away), and with 4 when a site is away. Doctor finds the same.
 
     Example: snaptide status --watch
     """
@@ -54,7 +56,7 @@ def status(
     show(program, found, lambda: screen(found))
     if not all(one.reachable for one in found):
         raise typer.Exit(ExitCode.UNREACHABLE)
-    if any(one.parked or one.error or _invalid(one) for one in found):
+    if any(one.error or one.findings for one in found):
         raise typer.Exit(ExitCode.ATTENTION)
 
 
@@ -65,6 +67,8 @@ def screen(found: list[SiteStatus]) -> RenderableType:
     for made in (_queues(found), _groups(found), _schedules(found), _running(found)):
         if made.row_count:
             parts += [Text(), made]
+    if findings := [finding for one in found for finding in one.findings]:
+        parts += [Text(), findings_table(findings)]
     return Group(*parts)
 
 
@@ -89,10 +93,6 @@ def _sites(found: list[SiteStatus]) -> Table:
             Text(f"{one.parked:,}", style="red" if one.parked else ""),
         )
     return made
-
-
-def _invalid(one: SiteStatus) -> bool:
-    return any(queue.invalid_since for queue in one.backlog)
 
 
 def _how(one: SiteStatus) -> Text:
@@ -157,7 +157,7 @@ def _schedules(found: list[SiteStatus]) -> Table:
             schedule.interval,
             "paused"
             if schedule.disabled
-            else f"overdue by {duration(schedule.overdue)}: is beat running?"
+            else f"overdue by {duration(schedule.overdue)}"
             if schedule.overdue
             else schedule.next_at,
             schedule.last_error or "",

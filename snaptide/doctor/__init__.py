@@ -20,6 +20,7 @@ from snaptide.doctor import (
     peers,
     registrations,
     server,
+    stopped,
 )
 from snaptide.doctor.finding import Finding, Severity
 
@@ -64,6 +65,7 @@ def _examine(connection: Connection, site: Site) -> list[Finding]:
         *definitions.check(connection, site),
         *pages.check(connection, site.name),
         *leftovers.check(connection, site.name),
+        *stopped.check(connection, site.name),
         *bloat.check(connection, site.name),
     ]
 

@@ -27,3 +27,10 @@ class Finding:
     subject: str
     what: str
     todo: str
+
+
+def warning(site: str, subject: str, what: str, todo: str) -> Finding:
+    """A finding of something that costs, grows or waits."""
+    return Finding(
+        site=site, severity=Severity.WARNING, subject=subject, what=what, todo=todo
+    )

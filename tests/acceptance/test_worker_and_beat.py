@@ -16,10 +16,12 @@ import masters
 import snapshots
 from deferred import schedules
 from sites import Directory, Site
-from snaptide import patience
+from snaptide import migrate, patience
 from snaptide.application import PUSH
 from snaptide.embedded import RedisServer
-from tests.fix_worker import Services, WriteSettings, eventually
+from snaptide.status import status_of
+from tests.fix_db import MakeDatabase
+from tests.fix_worker import Service, Services, WriteSettings, eventually
 from tests.fix_worlds import prepared_once
 from tests.let_go import wait_until_let_go
 
@@ -179,7 +181,7 @@ def test_a_broker_that_goes_away_and_comes_back(
         beat = services.beat()
         own_redis.kill()
         take(seats, 1)
-        beat.wait_for_line("Pushes of jfk: The broker does not answer.")
+        beat.wait_for_line("Pushes of jfk: SNP-402 The broker does not answer.")
         own_redis.start()
         eventually(lambda: free_at_hq(seats, 1) == 7, seconds=150)
     finally:
@@ -214,7 +216,7 @@ def test_an_unreachable_site_does_not_keep_the_others_waiting(
         beat = services.beat()
         take(seats, 1)
         eventually(lambda: free_at_hq(seats, 1) == 7)
-        beat.wait_for_line("Schedules of away: Site away")
+        beat.wait_for_line("Schedules of away: SNP-002 Site away")
         again = (time.monotonic() - begun) // patience.SAY_EVERY
         assert 1 <= beat.printed().count("Schedules of away") <= 1 + again
         assert str(away["away"].url.password) not in beat.printed()
@@ -222,17 +224,94 @@ def test_an_unreachable_site_does_not_keep_the_others_waiting(
         services.stop()
 
 
-def test_a_domain_error_is_told_in_one_line_and_on_the_schedule(
+def test_a_failed_refresh_is_one_error_in_the_log_and_on_the_schedule(
     seats: Directory, services: Services
 ) -> None:
     worker = services.worker()
     assert "(thread)" in worker.printed()
     services.beat()
-    schedules.schedule(seats["jfk"], "refresh", "nothing", every="1h")
-    noted = "SELECT last_error FROM snaptide.schedule WHERE subject = 'nothing'"
-    eventually(lambda: ask(seats["jfk"], noted))
-    worker.wait_for_line("raised expected")
+    run(seats["hq"], "ALTER TABLE public.seats DROP COLUMN free")
+    schedules.schedule(seats["jfk"], "refresh", "seats", every="1h")
+    noted = "SELECT last_error FROM snaptide.schedule WHERE subject = 'seats'"
+    code, _, _ = eventually(lambda: ask(seats["jfk"], noted)).partition(" ")
+    worker.wait_for_line(f"refresh jfk seats: {code}")
+    (line,) = _lines(worker, "refresh jfk seats: ")
+    assert "ERROR" in line
+    assert " Hint: " in line
     assert "Traceback" not in worker.printed()
+
+
+def test_a_failed_push_is_one_error_in_the_log_each_time(
+    seats: Directory, services: Services
+) -> None:
+    worker = services.worker()
+    services.beat()
+    run(seats["jfk"], "UPDATE snaptide.destination SET disabled = true")
+    schedules.schedule(seats["jfk"], "push", "hq", every="1h")
+    worker.wait_for_line("push jfk hq: SNP-")
+    (line,) = _lines(worker, "push jfk hq: SNP-")
+    assert "ERROR" in line
+    assert " Hint: " in line
+
+
+def test_what_went_well_is_a_line_with_counts(
+    seats: Directory, services: Services
+) -> None:
+    worker = services.worker()
+    services.beat()
+    take(seats, 1)
+    worker.wait_for_line("push jfk hq: 1 transactions, 1 calls, 0 resolved, 0 parked")
+    run(seats["hq"], "UPDATE public.seats SET free = 55 WHERE id > 18")
+    schedules.schedule(seats["jfk"], "refresh", "seats", every="1h")
+    worker.wait_for_line("refresh jfk seats: 0 inserted, 2 updated, 0 deleted")
+    assert "ERROR" not in worker.printed()
+
+
+def test_a_scheduled_refresh_is_seen_while_it_runs(
+    seats: Directory, services: Services
+) -> None:
+    worker = services.worker(SNAPTIDE_FAULT="refresh.after_window:stop")
+    services.beat()
+    run(seats["hq"], "UPDATE public.seats SET free = 55 WHERE id = 9")
+    schedules.schedule(seats["jfk"], "refresh", "seats", every="1h")
+    worker.wait_stopped()
+    (work,) = status_of(seats["jfk"]).activities
+    assert (work.kind, work.subject) == ("refresh", "seats")
+    worker.go_on()
+    worker.wait_for_line("refresh jfk seats: ")
+    eventually(lambda: not status_of(seats["jfk"]).activities)
+
+
+def test_beat_says_once_that_a_site_has_no_schema_and_when_it_has(
+    seats: Directory,
+    broker: str,
+    write_settings: WriteSettings,
+    make_database: MakeDatabase,
+) -> None:
+    new = Directory({**{s.name: s.url for s in seats.values()}, "new": make_database()})
+    services = Services(write_settings(new, broker))
+    try:
+        services.worker()
+        beat = services.beat()
+        beat.wait_for_line("Schedules of new: SNP-003")
+        # As long as all this takes, everybody looks again and again.
+        take(seats, 1)
+        eventually(lambda: free_at_hq(seats, 1) == 7)
+        looked = "SELECT looked_at FROM snaptide.beat"
+        first = eventually(lambda: ask(seats["jfk"], looked))
+        eventually(lambda: ask(seats["jfk"], looked) > first)
+        assert len(_lines(beat, " of new: ") + _lines(beat, " to new: ")) == 1
+        migrate.upgrade(new["new"])
+        beat.wait_for_line("Schedules of new: works again.")
+        eventually(lambda: ask(new["new"], looked))
+    finally:
+        services.stop()
+        for site in new.values():
+            site.close()
+
+
+def _lines(service: Service, text: str) -> list[str]:
+    return [line for line in service.printed().splitlines() if text in line]
 
 
 def test_our_own_commands_run_worker_and_beat(

@@ -174,6 +174,7 @@ def test_what_stopped(pair: Directory) -> None:
         "snaptide.stage$_1",
         "destination hq",
         "schedule push hq",
+        "beat",
         "refresh group seats",
     ]
 

@@ -10,7 +10,7 @@ import pytest
 from celery import Celery
 from sqlalchemy import text
 
-from deferred import schedules
+from deferred import runs, schedules
 from deferred.interval import BadInterval
 from deferred.schedules import BadSchedule, NoSuchSchedule
 from sites import Site
@@ -169,11 +169,11 @@ def test_the_outcome_is_noted(jfk: Site) -> None:
     schedules.schedule(jfk, "push", "hq", every="10m")
     with (
         pytest.raises(SiteUnreachable),
-        schedules.outcome(jfk, "push", "hq"),
+        runs.outcome(jfk, "push", "hq"),
     ):
         raise SiteUnreachable("hq is away.")
-    assert schedules.list_schedules(jfk)[0].last_error == "hq is away."
-    with schedules.outcome(jfk, "push", "hq"):
+    assert schedules.list_schedules(jfk)[0].last_error == "SNP-002 hq is away."
+    with runs.outcome(jfk, "push", "hq"):
         pass
     assert schedules.list_schedules(jfk)[0].last_error is None
 
@@ -186,4 +186,4 @@ def test_a_look_that_fails_for_whatever_reason_says_so(
     look = beat.Look(Celery(), jfk)
     with caplog.at_level(logging.WARNING):
         look.look()
-    assert "Schedules of jfk: integer division" in caplog.text
+    assert "Schedules of jfk: SNP-499 ZeroDivisionError: integer" in caplog.text

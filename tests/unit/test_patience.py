@@ -6,7 +6,8 @@ import logging
 
 import pytest
 
-from snaptide.patience import Trouble
+from sites.errors import UnknownSite
+from snaptide.patience import SAY_AT_MOST, SAY_EVERY, Trouble
 
 log = logging.getLogger("test")
 
@@ -29,17 +30,31 @@ def test_it_waits_longer_up_to_a_limit(clock: list[float]) -> None:
     assert trouble.failed(OSError("no")) == 1
 
 
-def test_it_is_said_once_a_minute_and_when_it_is_over(
+def test_it_is_said_once_and_when_it_is_over(
     clock: list[float], caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
     trouble = Trouble(log, "Site jfk")
     trouble.over()
-    for _ in range(3):
+    for _ in range(100):
         trouble.failed(OSError("no\nway"))
         clock[0] += 25
     assert caplog.messages == ["Site jfk: no"]
-    trouble.failed(OSError("no"))
     trouble.over()
     trouble.over()
-    assert caplog.messages == ["Site jfk: no", "Site jfk: no", "Site jfk: works again."]
+    assert caplog.messages == ["Site jfk: no", "Site jfk: works again."]
+
+
+def test_it_is_said_again_when_it_is_another_one_and_every_hour(
+    clock: list[float], caplog: pytest.LogCaptureFixture
+) -> None:
+    trouble = Trouble(log, "Site jfk")
+    for said in ("no", "not so", "no", "not so"):
+        trouble.failed(OSError(said))
+        clock[0] += 10
+    clock[0] += SAY_AT_MOST
+    trouble.failed(UnknownSite("none"))
+    clock[0] += SAY_EVERY
+    trouble.failed(UnknownSite("none"))
+    again = f"Site jfk: SNP-001 none Hint: {UnknownSite.hint}"
+    assert caplog.messages == ["Site jfk: no", again, again]

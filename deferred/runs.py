@@ -1,0 +1,116 @@
+"""What became of the runs that schedules ask for: noted, overdue, or asked by no one.
+
+Beat notes that it looks at a site, and when it asks for a run; a worker notes how the
+run ended. What is missing of the three says which of them is away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+import sqlalchemy as sa
+from sqlalchemy import Connection, func, select
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.exc import SQLAlchemyError
+
+from deferred.catalog import beat, schedule
+from deferred.schedules import EVERYTHING
+from sites import Site
+from sites.activity import running
+from sites.catalog import activity
+from sites.errors import SnaptideError
+
+#: How long a run may be due, or beat not look, before somebody is told. Beat leaves a
+#: site that fails alone for 15 s at most, and a worker may have other work to end.
+GRACE = timedelta(seconds=60)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Overdue:
+    """A run that is late."""
+
+    kind: str
+    subject: str
+    since: datetime
+    #: no worker has done what beat has asked for; else beat has not asked
+    asked: bool
+
+
+@contextmanager
+def outcome(
+    site: Site, kind: str, subject: str, *, in_progress: type[Exception] | None = None
+) -> Iterator[None]:
+    """Note how a run ended, if it has a schedule: with an error, or without.
+
+    Parameters:
+        in_progress: an error that says that another run is at it: nothing is noted.
+
+    Raises:
+        whatever the block raises.
+    """
+    try:
+        yield
+    except Exception as error:
+        if in_progress is None or not isinstance(error, in_progress):
+            with suppress(SnaptideError, SQLAlchemyError):
+                _note(site, kind, subject, _reason(error))
+        raise
+    _note(site, kind, subject, None)
+
+
+def note_look(connection: Connection) -> None:
+    """Note that beat looks at a site; writes `beat`."""
+    row = insert(beat).values(one_row=1, looked_at=func.now())
+    connection.execute(
+        row.on_conflict_do_update(
+            index_elements=["one_row"], set_={"looked_at": row.excluded.looked_at}
+        )
+    )
+
+
+def last_look(connection: Connection) -> datetime | None:
+    """When beat last looked at a site; None if it never did."""
+    return connection.scalar(select(beat.c.looked_at))
+
+
+def overdue(connection: Connection) -> list[Overdue]:
+    """The runs that are late, by kind and subject."""
+    late = func.now() - GRACE
+    at = schedule.c
+    # What runs is not late, however long it takes.
+    works = sa.exists().where(
+        running(),
+        activity.c.kind == at.kind,
+        sa.or_(at.subject == EVERYTHING, activity.c.subject == at.subject),
+    )
+    unanswered = sa.and_(at.asked_at < late, ~works)
+    rows = connection.execute(
+        select(
+            at.kind,
+            at.subject,
+            sa.case((unanswered, at.asked_at), else_=at.next_at).label("since"),
+            func.coalesce(unanswered, sa.false()).label("asked"),
+        )
+        .where(~at.disabled, sa.or_(at.next_at < late, unanswered))
+        .order_by("kind", "subject")
+    )
+    return [Overdue(**row._mapping) for row in rows]
+
+
+def _note(site: Site, kind: str, subject: str, error: str | None) -> None:
+    at = schedule.c
+    news = sa.or_(at.last_error.is_distinct_from(error), at.asked_at.is_not(None))
+    with site.begin() as connection:
+        connection.execute(
+            sa.update(schedule)
+            .where(at.kind == kind, at.subject == subject, news)
+            .values(last_error=error, asked_at=None)
+        )
+
+
+def _reason(error: Exception) -> str:
+    said = str(error) or type(error).__name__
+    return f"{error.code} {said}" if isinstance(error, SnaptideError) else said

@@ -1,0 +1,159 @@
+"""What stands still and ought to run: for `snaptide status` and doctor alike.
+
+Whatever is found here ends both with 3, so that a script may ask either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+import sqlalchemy as sa
+from sqlalchemy import Connection, func, select
+
+from deferred import runs
+from deferred.catalog import destination, error_transaction, schedule
+from deferred.parked import quiet
+from deferred.queues.backlog import waiting_destinations
+from groups import Status
+from groups.catalog import replication_group
+from snapshots import catalog as snapshots
+from snaptide.doctor.finding import Finding, warning
+
+
+def check(connection: Connection, site: str) -> Iterator[Finding]:
+    """Findings about destinations, schedules, beat, groups and parked errors."""
+    yield from _destinations(connection, site)
+    yield from _schedules(connection, site)
+    yield from _beat(connection, site)
+    yield from _groups(connection, site)
+    yield from _suspended(connection, site)
+    yield from _quiet(connection, site)
+    yield from _parked(connection, site)
+
+
+def _destinations(connection: Connection, site: str) -> Iterator[Finding]:
+    for row in connection.execute(select(destination).order_by("name")):
+        if row.invalid_since:
+            yield warning(
+                site,
+                f"destination {row.name}",
+                f"It is invalid, nothing is pushed: {row.invalid_reason}",
+                f"snaptide destination validate {site} {row.name}",
+            )
+        elif row.disabled:
+            yield warning(
+                site,
+                f"destination {row.name}",
+                "Propagation is disabled: changes stay in the queue.",
+                f"snaptide push {site} {row.name} --enable",
+            )
+        elif row.last_error:
+            yield warning(
+                site,
+                f"destination {row.name}",
+                f"The last push failed: {row.last_error}",
+                f"snaptide push {site} {row.name}",
+            )
+
+
+def _schedules(connection: Connection, site: str) -> Iterator[Finding]:
+    failed = select(schedule).where(schedule.c.last_error.is_not(None))
+    for row in connection.execute(failed.order_by("kind", "subject")):
+        yield warning(
+            site,
+            f"schedule {row.kind} {row.subject}",
+            f"The last run failed: {row.last_error}",
+            f"snaptide schedule list {site}",
+        )
+    for late in runs.overdue(connection):
+        yield warning(
+            site,
+            f"schedule {late.kind} {late.subject}",
+            f"Beat asked for it at {_at(late.since)}, and no worker has done it."
+            if late.asked
+            else f"It is due since {_at(late.since)}, and beat has not asked for it.",
+            f"See that a worker runs, and is not too busy: snaptide worker "
+            f"--site {site}"
+            if late.asked
+            else "See that beat runs, and what its log says: snaptide beat",
+        )
+
+
+def _beat(connection: Connection, site: str) -> Iterator[Finding]:
+    """Beat was here, or has never been, and something needs it."""
+    looked_at = runs.last_look(connection)
+    if looked_at is not None and _is_recent(connection, looked_at):
+        return
+    scheduled = connection.scalar(select(sa.exists().where(~schedule.c.disabled)))
+    # Pushes after commits need beat, too; where it never ran, people push.
+    if scheduled or (looked_at is not None and waiting_destinations(connection)):
+        since = f"since {_at(looked_at)}" if looked_at else "yet"
+        yield warning(
+            site,
+            "beat",
+            f"It has not looked at this site {since}: what is scheduled does not run, "
+            "and commits are not pushed by themselves.",
+            "snaptide beat",
+        )
+
+
+def _is_recent(connection: Connection, looked_at: datetime) -> bool:
+    late = sa.literal(looked_at, sa.DateTime(timezone=True)) < func.now() - runs.GRACE
+    return not connection.scalar(select(late))
+
+
+def _groups(connection: Connection, site: str) -> Iterator[Finding]:
+    group = snapshots.refresh_group
+    failed = select(group).where(group.c.last_error.is_not(None))
+    for row in connection.execute(failed.order_by("name")):
+        yield warning(
+            site,
+            f"refresh group {row.name}",
+            f"Its last refresh did not end well: {row.last_error}",
+            f"snaptide refresh {site} {row.name}",
+        )
+
+
+def _suspended(connection: Connection, site: str) -> Iterator[Finding]:
+    at = replication_group.c
+    wanted = select(replication_group).where(at.status != Status.NORMAL)
+    for row in connection.execute(wanted.order_by("name")):
+        who = f" by {row.status_by}" if row.status_by else ""
+        yield warning(
+            site,
+            f"group {row.name}",
+            f"It is {row.status}{who} since {row.status_since:%Y-%m-%d %H:%M} UTC: "
+            "users are refused its tables.",
+            f"snaptide group resume {row.definition_site} {row.name}",
+        )
+
+
+def _quiet(connection: Connection, site: str) -> Iterator[Finding]:
+    known = {row.id: row for row in connection.execute(select(replication_group))}
+    for one in quiet.listed(connection):
+        group = known.get(one.group_id)
+        if group is None:
+            continue
+        yield warning(
+            site,
+            f"group {group.name}",
+            f"{quiet.told(one)} What comes for it waits in the error queue.",
+            f"snaptide group unquiet {group.definition_site} {group.name} {site}"
+            " --only-group",
+        )
+
+
+def _parked(connection: Connection, site: str) -> Iterator[Finding]:
+    count = connection.scalar(select(func.count()).select_from(error_transaction))
+    if count:
+        yield warning(
+            site,
+            "error queue",
+            f"{count} transactions could not be applied and wait for a decision.",
+            f"snaptide errors list {site}",
+        )
+
+
+def _at(moment: datetime) -> str:
+    return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
