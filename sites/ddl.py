@@ -6,13 +6,17 @@ printed; all names are quoted here.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from psycopg import sql
+from psycopg.errors import DependentObjectsStillExist
 from sqlalchemy import Connection, RowMapping, text
+from sqlalchemy.exc import InternalError
 
+from sites.errors import StillNeeded
 from sites.names import QualifiedName, identifier
 from sites.sql import load
 from sites.table import ForeignKey, Table
@@ -255,6 +259,26 @@ def drop_table(connection: Connection, name: QualifiedName) -> None:
     raw(connection).execute(
         sql.SQL("DROP TABLE IF EXISTS {} CASCADE").format(identifier(name))
     )
+
+
+@contextmanager
+def dropping(what: str) -> Iterator[None]:
+    """Say what depends on something that cannot be dropped for that reason.
+
+    Parameters:
+        what: what is to be dropped, in the user's words.
+
+    Raises:
+        StillNeeded: views, foreign keys or functions of others depend on it.
+    """
+    try:
+        yield
+    except (DependentObjectsStillExist, InternalError) as error:
+        cause = error.orig if isinstance(error, InternalError) else error
+        if not isinstance(cause, DependentObjectsStillExist):
+            raise
+        needed = (cause.diag.message_detail or "").replace("\n", "; ")
+        raise StillNeeded(f"{what} cannot be dropped: {needed}.") from None
 
 
 def drop_view(connection: Connection, name: QualifiedName) -> None:

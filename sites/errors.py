@@ -148,3 +148,20 @@ class NotAMember(SnaptideError):
         "Connect as the user who ran snaptide site init, or: GRANT snaptide_apply "
         "TO USER. Without it a refresh would look like changes of the site's own."
     )
+
+
+class StillNeeded(SnaptideError):
+    """Something that others have made depends on what is to be dropped."""
+
+    code = "SNP-021"
+    hint = "Drop what is named first, and make it again afterwards if it is needed."
+
+
+class RecordedAlready(SnaptideError):
+    """Changes of a partition or child are recorded for another table already."""
+
+    code = "SNP-022"
+    hint = (
+        "Record the whole table: a snapshot's condition can select what one partition "
+        "holds. From one that was detached, drop the triggers snaptide_* first."
+    )

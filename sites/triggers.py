@@ -16,6 +16,7 @@ from psycopg import sql
 from sqlalchemy import Connection, text
 
 from sites.catalog import SCHEMA
+from sites.errors import RecordedAlready
 from sites.names import QualifiedName, identifier
 from sites.prepared import planned_once
 from sites.sql import load
@@ -210,11 +211,37 @@ def numbered(prefix: str, columns: Sequence[object]) -> tuple[str, ...]:
 def _attach(
     connection: Connection, table: Table, function: str, *, for_log: bool
 ) -> None:
-    for one, cloned in tree(connection, table):
+    tables = tree(connection, table)
+    _refuse_recorded(connection, table, [one for one, _ in tables], function)
+    for one, cloned in tables:
         for trigger in _TRIGGERS if for_log else _TRIGGERS[:3]:
             _create_trigger(connection, one, function, *trigger)
         if for_log and not cloned:
             _create_row_trigger(connection, one, function)
+
+
+def _refuse_recorded(
+    connection: Connection,
+    table: Table,
+    tables: Sequence[QualifiedName],
+    function: str,
+) -> None:
+    """Refuse a table that has a part, or is a part of one, that is recorded already."""
+    parts = {
+        "schemas": [one.schema for one in tables],
+        "names": [one.name for one in tables],
+        "trigger": _trigger_name(function, "INSERT"),
+        "function": function,
+    }
+    found = connection.execute(text(load("recorded_already")), parts).first()
+    if found is not None:
+        part = QualifiedName(found.schema, found.name)
+        raise RecordedAlready(
+            f"Changes of {part} are recorded already for a table whose partition or "
+            f"child it is or was: {table.qualified} would record them twice.",
+            table=str(part),
+            recorded_in=found.function,
+        )
 
 
 _NEW, _OLD = "NEW TABLE AS snaptide_new", "OLD TABLE AS snaptide_old"

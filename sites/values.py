@@ -19,7 +19,7 @@ from sites.types import NativeType
 
 _SIZE = re.compile(r"\(\d+(,-?\d+)?\)")
 #: Without a length these names mean a length of one.
-_UNSIZED = {"character": "bpchar", "bit": "varbit"}
+_UNSIZED = {"character": "bpchar", "bit": "bit varying"}
 
 
 #: Types whose own spelling the database reads; for all others its driver is asked.

@@ -7,7 +7,7 @@ from sqlalchemy import Connection, delete
 from deferred.coordinator import staging
 from deferred.queues import queue
 from masters import registration
-from sites import faults, identity, locks
+from sites import ddl, faults, identity, locks
 from sites.errors import SiteUnreachable
 from sites.site import Site
 from snapshots import base_table, catalog, refresh_group, snapshot
@@ -29,6 +29,7 @@ def drop(site: Site, name: str, *, force: bool = False) -> None:
     Raises:
         UnknownSnapshot: there is none of that name.
         UndeliveredCalls, MasterUnreachable: and `force` is not set.
+        StillNeeded: a view or another object of the user's depends on it.
     """
     with site.connect() as connection:
         found = snapshot.read(connection, name)
@@ -52,7 +53,8 @@ def _drop(site: Site, found: Snapshot, *, force: bool, rehearsal: bool = False) 
             locks.briefly(connection)
             if not force:
                 _refuse_undelivered(connection, found)
-            base_table.drop(connection, found, force=force)
+            with ddl.dropping(f"Snapshot {found.key}"):
+                base_table.drop(connection, found, force=force)
             connection.execute(
                 delete(catalog.snapshot).where(
                     catalog.snapshot.c.schema == found.schema,

@@ -15,9 +15,9 @@ from sqlalchemy import Connection, text
 
 from deferred.queues import define
 from masters import snapshot_log
-from sites import faults, identity, locks
+from sites import ddl, faults, identity, locks
 from sites.catalog import SCHEMA
-from sites.errors import SiteNotInitialised, SnaptideError
+from sites.errors import SiteNotInitialised, SnaptideError, StillNeeded
 from sites.site import Site
 from snaptide.errors import BadArgument
 
@@ -103,6 +103,7 @@ def downgrade(site: Site, revision: str) -> None:
 
     Raises:
         SchemaInUse: logs, snapshots, or changes that wait or are parked would be lost.
+        StillNeeded: a view or another object of the user's depends on what goes.
         BadArgument: the site is at no such revision, or at an older one.
         SiteNotInitialised, NewerSchema.
     """
@@ -118,9 +119,17 @@ def downgrade(site: Site, revision: str) -> None:
                 f"Site {site.name} is at {current}, not above {revision!r}."
             )
         filled = _filled(connection, _LIVING if revision == "base" else _KEPT)
-        with _ALEMBIC:
-            command.downgrade(_config(connection), revision)
-        if lost := [what for name, what in filled if not _has(connection, name)]:
+        try:
+            with _ALEMBIC, ddl.dropping(f"Part of site {site.name}'s schema"):
+                command.downgrade(_config(connection), revision)
+        except StillNeeded:
+            # Views of ours depend on what snapshots need: that is no user's concern.
+            if not filled:
+                raise
+            lost = [what for _, what in filled]
+        else:
+            lost = [what for name, what in filled if not _has(connection, name)]
+        if lost:
             raise SchemaInUse(f"Site {site.name} still has {', '.join(lost)}.")
         if revision == "base":
             connection.execute(text("DROP SCHEMA snaptide CASCADE"))

@@ -22,13 +22,12 @@ from deferred.catalog import (
     deferred_transaction,
     delivery,
     destination,
-    procedure_call,
     route,
     schedule,
 )
 from deferred.catalog import queue as queue_catalog
 from deferred.errors import BothDestinations, CallsQueued
-from deferred.queues import define
+from deferred.queues import define, queue
 from deferred.queues.group_queue import note_forgotten
 from deferred.queues.queue import Queue, call_numbers, undelivered_procedures
 from sites import transport, triggers
@@ -313,12 +312,8 @@ def _schedule(connection: Connection, before: str, to: str) -> None:
 
 def forget_destination(connection: Connection, name: str) -> None:
     """Forget a destination, with its schedule, if nothing goes to it any more."""
-    used = sa.or_(
-        sa.exists().where(route.c.destination == name),
-        sa.exists().where(literal(name) == func.any(procedure_call.c.destinations)),
-    )
     note_forgotten(connection, {name})
-    if connection.scalar(select(used)):
+    if connection.scalar(select(queue.goes_to(literal(name)))):
         return
     mine = and_(schedule.c.kind == "push", schedule.c.subject == name)
     connection.execute(sa.delete(schedule).where(mine))

@@ -33,7 +33,7 @@ from deferred.parked import notification, quiet
 from deferred.pushing import carry, streams
 from deferred.pushing.origin import Origin
 from deferred.pushing.run import Progress, Run
-from deferred.queues import budget
+from deferred.queues import budget, queue
 from deferred.queues.backlog import calls_left
 from sites import Site, configured, faults, identity, peers
 from sites.errors import SnaptideError
@@ -137,12 +137,12 @@ def push(
 
 
 def destinations(site: Site) -> list[str]:
-    """The destinations that a site has queues for."""
+    """The destinations that something of a site goes to."""
+    name = destination.c.name
     with site.begin() as connection:
         identity.read(connection)
-        return list(
-            connection.scalars(select(destination.c.name).order_by(destination.c.name))
-        )
+        used = select(name).where(queue.goes_to(name))
+        return list(connection.scalars(used.order_by(name)))
 
 
 def _push(origin: Connection, site: Site, me: Identity, name: str, run: Run) -> None:

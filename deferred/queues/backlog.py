@@ -17,7 +17,7 @@ from sqlalchemy import ColumnElement, Connection, Row, func, select
 from deferred.catalog import deferred_transaction, delivery, destination
 from deferred.errors import NoSuchDestination
 from deferred.queues import define
-from deferred.queues.queue import Queue, call_numbers_of
+from deferred.queues.queue import Queue, call_numbers_of, goes_to
 from sites import Site, identity, position
 from sites.catalog import SCHEMA
 from sites.prepared import Prepared, planned_once
@@ -82,7 +82,8 @@ def resting(connection: Connection) -> set[str]:
 
 def backlogs(connection: Connection) -> list[Backlog]:
     """What waits for each destination, by name. Reads all of the queue."""
-    rows = connection.execute(select(_VIEW).order_by("destination"))
+    used = select(_VIEW).where(goes_to(_VIEW.c.destination))
+    rows = connection.execute(used.order_by("destination"))
     return [Backlog(**row._mapping) for row in rows]
 
 

@@ -194,6 +194,17 @@ def undelivered_procedures(connection: Connection, destination: str) -> int:
     return connection.scalar(counted) or 0
 
 
+def goes_to(destination: ColumnElement[str]) -> ColumnElement[bool]:
+    """Whether anything of this site goes to a destination.
+
+    What is known of one to which nothing goes stays: something may go there again.
+    """
+    return sa.or_(
+        sa.exists().where(route.c.destination == destination),
+        sa.exists().where(destination == func.any(procedure_call.c.destinations)),
+    )
+
+
 def call_numbers(
     connection: Connection, destination: str | None = None
 ) -> list[sa.Select[Any]]:

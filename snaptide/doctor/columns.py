@@ -13,6 +13,7 @@ from sites.catalog import SCHEMA
 from sites.errors import UnknownTable
 from sites.table import Column, Table, describe, hides_rows
 from sites.triggers import numbered
+from sites.values import unsized
 from snaptide.doctor.finding import Finding, Severity
 
 #: What it means that a recorded column is not there as it was.
@@ -107,7 +108,8 @@ def _changed(
             yield f"Column {name} is gone or renamed: {consequence}."
         elif place in recorded.names:
             before, column = recorded.column(place).type, table.column(name)
-            if before != type_of(column):
+            # Images are kept without a length, so that none is ever too long for them.
+            if unsized(before) != unsized(type_of(column)):
                 yield f"Column {name} was {before} and is {column.type}: {consequence}."
 
 

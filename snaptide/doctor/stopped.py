@@ -14,6 +14,7 @@ from sqlalchemy import Connection, func, select
 from deferred import runs
 from deferred.catalog import destination, error_transaction, schedule
 from deferred.parked import quiet
+from deferred.queues import queue
 from deferred.queues.backlog import waiting_destinations
 from groups import Status
 from groups.catalog import replication_group
@@ -33,7 +34,8 @@ def check(connection: Connection, site: str) -> Iterator[Finding]:
 
 
 def _destinations(connection: Connection, site: str) -> Iterator[Finding]:
-    for row in connection.execute(select(destination).order_by("name")):
+    used = select(destination).where(queue.goes_to(destination.c.name))
+    for row in connection.execute(used.order_by("name")):
         if row.invalid_since:
             yield warning(
                 site,

@@ -7,6 +7,7 @@ import pytest
 
 import masters
 from sites import Directory, Site
+from sites.errors import RecordedAlready
 from tests.linked_table import application, run
 
 User = psycopg.Connection[tuple[object, ...]]
@@ -102,6 +103,19 @@ def test_a_partition_that_left_is_a_table_of_its_own(hq: Site, user: User) -> No
     )
     user.execute("INSERT INTO public.part (v) VALUES (1)")
     assert _logged(hq)[-1] == ("T", None)
+
+
+def test_a_part_of_a_logged_table_gets_no_log_of_its_own(hq: Site) -> None:
+    with pytest.raises(RecordedAlready, match="part"):
+        masters.create_snapshot_log(hq, "part")
+    run(hq, "ALTER TABLE t DETACH PARTITION part")
+    with pytest.raises(RecordedAlready, match="was"):
+        masters.create_snapshot_log(hq, "part")
+    masters.drop_snapshot_log(hq, "t")
+    masters.create_snapshot_log(hq, "part")
+    run(hq, "ALTER TABLE t ATTACH PARTITION part DEFAULT")
+    with pytest.raises(RecordedAlready):
+        masters.create_snapshot_log(hq, "t")
 
 
 def _insert(user: User, table: str, number: int, key: str = "id") -> None:

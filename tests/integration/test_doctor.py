@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from sqlalchemy import text
 
 import deferred
@@ -116,6 +117,23 @@ def test_a_queue_that_is_off(pair: Directory) -> None:
         "snap$_seats",
         "snaptide.deferred_transaction",
     ]
+
+
+@pytest.mark.usefixtures("spark")
+def test_columns_with_a_length(sites: Directory) -> None:
+    """Images are recorded without one: that is no change of the column's type."""
+    hq, jfk = sites["hq"], sites["jfk"]
+    run(
+        hq,
+        "CREATE TABLE public.sized (code varchar(5) PRIMARY KEY, name varchar(40),"
+        " kind char(3), bits bit(4), more varbit(8), price numeric(6, 2),"
+        " at timestamp(3), day timestamptz(0), pause interval hour to minute,"
+        " tags varchar(10)[])",
+    )
+    masters.create_snapshot_log(hq, "sized")
+    snapshots.create(jfk, "sized", master="hq", updatable=True)
+    snapshots.refresh(jfk, "sized")
+    assert [f for f in examine(hq) + examine(jfk) if "Column" in f.what] == []
 
 
 def test_columns_that_changed(pair: Directory) -> None:

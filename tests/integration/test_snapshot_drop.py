@@ -4,9 +4,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+import deferred
 import snapshots
 from masters.snapshot_log import show_snapshot_log
 from sites import Directory, Site, locks
+from sites.errors import StillNeeded
 from snapshots.errors import UndeliveredCalls, UnknownSnapshot
 from tests.fix_moments import Moments
 from tests.fix_sites import log, rows, run
@@ -48,6 +50,32 @@ def test_nobody_waits_while_the_master_is_asked(used: Directory, moments: Moment
     assert "snapshot_drop.after_unregister" in moments.reached
     with pytest.raises(UnknownSnapshot):
         snapshots.drop(jfk, "t")
+
+
+def test_a_view_of_the_user_on_it_is_named(used: Directory) -> None:
+    hq, jfk = used["hq"], used["jfk"]
+    run(jfk, "CREATE VIEW public.mine AS SELECT * FROM public.t")
+    with pytest.raises(StillNeeded, match=r"view public\.mine depends on"):
+        snapshots.drop(jfk, "t")
+    assert show_snapshot_log(hq, "t").snapshots == ("jfk:t",)
+    run(jfk, "DROP VIEW public.mine")
+    snapshots.drop(jfk, "t")
+
+
+def test_no_push_goes_on_to_a_master_of_no_snapshot(used: Directory) -> None:
+    """What was pushed there is known still when there is a snapshot again."""
+    jfk = used["jfk"]
+    run(jfk, "UPDATE public.t SET v = 'mine' WHERE id = 1")
+    assert deferred.push(jfk).transactions == 1
+    snapshots.drop(jfk, "t")
+    assert deferred.list_destinations(jfk) == []
+    assert deferred.push_all(jfk).reports == ()
+    snapshots.create(jfk, "t", master="hq", updatable=True)
+    refresh(jfk, "t")
+    run(jfk, "UPDATE public.t SET v = 'again' WHERE id = 2")
+    assert deferred.push(jfk).transactions == 1
+    settle(jfk)
+    assert_equal_to_master(jfk)
 
 
 def test_change_made_meanwhile_is_not_lost(used: Directory, moments: Moments):

@@ -8,8 +8,9 @@ from sqlalchemy import text
 
 import deferred
 import masters
+import snapshots
 from sites import Directory, Site
-from sites.errors import SiteNotInitialised
+from sites.errors import SiteNotInitialised, StillNeeded
 from snaptide import migrate
 from snaptide.errors import BadArgument
 from tests.fix_db import MakeDatabase
@@ -111,6 +112,24 @@ def test_no_step_down_loses_what_waits_or_is_parked(sites: Directory) -> None:
         with pytest.raises(migrate.SchemaInUse, match=what):
             migrate.downgrade(site, revision)
         assert _contents(site) == before
+
+
+def test_what_depends_on_a_step_down_is_named(sites: Directory) -> None:
+    jfk = sites["jfk"]
+    run(jfk, "CREATE VIEW mine AS SELECT * FROM snaptide.deftran")
+    for revision in ("base", "0005"):
+        with pytest.raises(StillNeeded, match=r"public\.mine depends on .*deftran"):
+            migrate.downgrade(jfk, revision)
+
+
+def test_views_of_ours_are_no_reason_of_their_own(sites: Directory) -> None:
+    hq, jfk = sites["hq"], sites["jfk"]
+    run(hq, "CREATE TABLE t (id int PRIMARY KEY)")
+    masters.create_snapshot_log(hq, "t")
+    snapshots.create(jfk, "t", master="hq", updatable=True)
+    for revision in ("base", "0002"):
+        with pytest.raises(migrate.SchemaInUse, match="snapshots"):
+            migrate.downgrade(jfk, revision)
 
 
 def test_revisions_that_there_are_not(make_database: MakeDatabase) -> None:
