@@ -11,6 +11,7 @@ from sqlalchemy import Boolean, Connection, Row, Select, literal_column, select,
 from masters import at_once, table_rules, unchecked
 from masters.detect import Made, Parties
 from masters.errors import InvalidNetChange
+from masters.followers import Followers
 from masters.newest import newest
 from masters.settlement import Settlement
 from masters.table_rules import TableRules
@@ -35,6 +36,8 @@ class Unit:
     made: Callable[[int], Made]
     #: there may be several: what is not settled alike one by one is not settled
     several: bool = False
+    #: row changes of the same transaction follow in a later unit
+    goes_on: bool = False
     #: what queues here keep of the transaction, where it goes on to other masters
     facts: Mapping[str, object] = field(default_factory=dict)
     #: told from time to time how many rows are written
@@ -98,13 +101,14 @@ def apply(
     """
     known_as = _begun(connection, unit)
     _refuse_invalid(unit)
-    resolved, unresolved, refused = 0, {}, set[int]()
     counts = [dict(count) for count in unit.counts]
-    touched = [
-        (staged, count)
-        for staged, count in zip(unit.staged, counts, strict=True)
-        if count
-    ]
+    touched = _parents_first(
+        [
+            (staged, count)
+            for staged, count in zip(unit.staged, counts, strict=True)
+            if count
+        ]
+    )
     known = [
         _rules(connection, one, known_as.version, resolving=resolving)
         for one, _ in touched
@@ -116,19 +120,8 @@ def apply(
             connection, staged, unit.number, count, its_rules, last=last, told=unit.told
         ):
             return Outcome()
-    parties = _parties(connection, unit, [one for one, _ in touched], known)
-    settlements = []
-    for (staged, count), its_rules in zip(touched, known, strict=True):
-        if staged.table.oid in known_as.unchecked:
-            unchecked.take(connection, staged, unit.number, count)
-            continue
-        settlement = _settled(connection, unit, staged, count, its_rules, parties)
-        settlements.append(settlement)
-        resolved += settlement.resolved
-        unresolved.update(settlement.unresolved)
-        refused |= settlement.refused
-        if settlement.hopeless:
-            break
+    settlements, followers = _settled(connection, unit, touched, known, known_as)
+    unresolved = {no: why for one in settlements for no, why in one.unresolved.items()}
     faults.point("push.after_settle")
     if not unresolved:
         with triggered.users_search_path(connection):
@@ -138,7 +131,11 @@ def apply(
         for settlement in settlements:
             if settlement.deletes is not None and settlement.count.get("D"):
                 settlement.deletes.date(connection, unit.number, unit.made)
-    return Outcome(resolved=resolved, unresolved=unresolved, refused=frozenset(refused))
+    return Outcome(
+        resolved=followers.written + sum(one.resolved for one in settlements),
+        unresolved=unresolved,
+        refused=frozenset(no for one in settlements for no in one.refused),
+    )
 
 
 def _write(
@@ -187,26 +184,54 @@ def _parties(
     )
 
 
+def _parents_first(
+    touched: list[tuple[Staged, dict[str, int]]],
+) -> list[tuple[Staged, dict[str, int]]]:
+    """Work tables in an order in which rows follow what they refer to."""
+    if len(touched) < 2:
+        return touched
+    order = write.parents_first([staged.table for staged, _ in touched])
+    return sorted(touched, key=lambda one: order.index(one[0].table.qualified))
+
+
 def _settled(
     connection: Connection,
     unit: Unit,
-    staged: Staged,
-    count: dict[str, int],
-    known: TableRules,
-    parties: Parties,
-) -> Settlement:
-    """Lock and compare the rows of one table, and settle what is in conflict."""
-    settlement = Settlement(
+    touched: Sequence[tuple[Staged, dict[str, int]]],
+    known: Sequence[TableRules],
+    known_as: Row[Any],
+) -> tuple[list[Settlement], Followers]:
+    """Lock and compare the rows of each table, and settle what is in conflict."""
+    parties = _parties(connection, unit, [one for one, _ in touched], known)
+    followers = Followers(
         connection=connection,
-        staged=staged,
         unit=unit.number,
-        rules=known,
-        parties=parties,
-        count=count,
-        several=unit.several,
+        origin=unit.origin,
+        master=unit.master,
+        # Of several transactions no rule drops or moves what others may refer to.
+        tables=[] if unit.several else touched,
     )
-    settlement.run()
-    return settlement
+    settlements = []
+    for (staged, count), its_rules in zip(touched, known, strict=True):
+        if staged.table.oid in known_as.unchecked:
+            unchecked.take(connection, staged, unit.number, count)
+            continue
+        settlement = Settlement(
+            connection=connection,
+            staged=staged,
+            unit=unit.number,
+            rules=its_rules,
+            parties=parties,
+            followers=followers,
+            count=count,
+            several=unit.several,
+            goes_on=unit.goes_on,
+        )
+        settlement.run()
+        settlements.append(settlement)
+        if settlement.hopeless:
+            break
+    return settlements, followers
 
 
 def _refuse_invalid(unit: Unit) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import Connection, select
 
-from masters import rulebook
+from masters import reference_record, rulebook
 from masters.catalog import resolution_record
 from masters.conflict import Conflict, Kind, Row
 from masters.records import Resolved, resolved
@@ -120,6 +120,7 @@ def _page(connection: Connection, since: int, limit: int | None) -> list[Resolve
     wanted = (
         select(resolution_record)
         .where(resolution_record.c.id > since)
+        .where(resolution_record.c.kind != reference_record.KIND)
         .order_by(resolution_record.c.id)
         .limit(min(PAGE, PAGE if limit is None else limit))
     )

@@ -28,6 +28,7 @@ from masters.answers import Settled
 from masters.catalog import conflict_number
 from masters.conflict import Kind, Row, Subject
 from masters.detect import Parties, RowConflicts
+from masters.followers import Followers
 from masters.images import Compared
 from masters.record import Records
 from masters.resend import resend
@@ -58,8 +59,12 @@ class Settlement:
     parties: Parties
     #: how many staged rows there are of each kind; kept up to date
     count: dict[str, int]
+    #: what refers to rows of this table, and others of the unit
+    followers: Followers
     #: several transactions at once, see `_stands_alone`
     several: bool = False
+    #: row changes of the transaction follow in a later step
+    goes_on: bool = False
     resolved: int = 0
     #: call number -> why the row could not be settled
     unresolved: dict[int, str] = field(default_factory=dict)
@@ -207,7 +212,9 @@ class Settlement:
         verdicts = [one.verdict for one in settled]
         sent = [one.call_no for one in verdicts if one.resend]
         resend(self.connection, self.staged, self.unit, sent)
+        self.followers.look(self.staged, settled, self.rules.version)
         restage.restage(self.connection, self.staged, self.unit, verdicts)
+        self.followers.follow()
         identity = set(self.staged.identity)
         return [
             one.call_no
@@ -218,7 +225,9 @@ class Settlement:
     def _decided(self, rows: Sequence[RowConflicts], *, by_key: bool) -> list[Settled]:
         """The rows that rules settled; of the others, why not is noted."""
         settled: list[Settled] = []
-        for row in self._numbered([self._as_wanted(row) for row in rows]):
+        gone = self.followers.left_out(self.staged)
+        left = [self._as_wanted(row) for row in rows if row.call_no not in gone]
+        for row in self._numbered(left):
             self._note_failure(row)
             if self.several and not self._stands_alone(row):
                 self._refuse(row, "to be looked at one by one")
@@ -238,10 +247,15 @@ class Settlement:
     ) -> Verdict | str:
         if not answer.resolved:
             return answer.reason
-        if not by_key:
-            return verdict.of_constraint(row, answer, self.staged.identity)
-        decided = verdict.of_row(row, answer, self.staged.identity)
-        if self.several and self._guarded & decided.explicit.keys():
+        decided = (verdict.of_row if by_key else verdict.of_constraint)(
+            row, answer, self.staged.identity
+        )
+        if isinstance(decided, str):
+            return decided
+        named = self._guarded | set(self.staged.identity)
+        if self.goes_on and verdict.takes_away(decided, named):
+            return "a later step of the transaction may be about the row"
+        if by_key and self.several and self._guarded & decided.explicit.keys():
             return "the value may be taken by another transaction"
         return decided
 

@@ -226,7 +226,7 @@ def _given(staged: Staged, named: str, columns: Sequence[str]) -> ColumnElement[
     """The key that a call gives its row; NULL where it had it, or is to be gone."""
     old, new = ([side(n) for n in columns] for side in (staged.old, staged.new))
     missing = [value.is_(None) for value in new]
-    kept = and_(staged.kind("U"), _same(staged, columns, old, new))
+    kept = and_(sa.not_(staged.kind("I", "R")), _same(staged, columns, old, new))
     gone = staged.kind("D", "N", "A")
     entry = _text(named, _alike(staged, columns, new))
     return case((or_(*missing, kept, gone), sa.null()), else_=entry)

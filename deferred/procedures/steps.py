@@ -8,7 +8,7 @@ after the procedure before it has run.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import zip_longest
 
@@ -131,8 +131,12 @@ def _as_sets(connection: Connection, steps: Steps, *, resolving: bool) -> Outcom
         last = call is None
         # The first says whose transaction it is, the last has constraints checked.
         if place == 0 or last or any(unit.counts):
+            later = any(any(changed_in(one)) for one in steps.units[place + 1 :])
             outcome = masters_apply.apply(
-                connection, unit, resolving=resolving, last=last
+                connection,
+                replace(unit, goes_on=later),
+                resolving=resolving,
+                last=last,
             )
             if outcome.unresolved:
                 return outcome

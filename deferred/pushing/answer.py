@@ -91,12 +91,16 @@ def skip_rows(
 ) -> tuple[Steps, int, Failed]:
     """Apply a transaction without its rows in conflict (Ingres: SkipRow).
 
+    What refers to a key or unique value of such a row is left out with it.
+
     Returns:
         What is left to be parked, how many conflicts were resolved in the rest, and
         why it was not applied. Where the rest cannot be applied either, all is left.
     """
     found = dict(failed.conflicts)
     while failed.reason == "conflict" and failed.conflicts and not steps.calls:
+        for call_no in skipped.following(connection, steps, list(found)):
+            found[call_no] = skipped.REASON
         rest, aside = skipped.divided(connection, steps, list(found))
         if not rest.changed:
             break

@@ -1,0 +1,331 @@
+"""What refers, in a transaction, to a row that a rule drops or gives another value.
+
+It means the row that the transaction made, never one that another site made under the
+same key. So it goes where that row goes: it is left out with it, and so is what refers
+to it in turn, or it refers to the value that the row gets. The record tells of each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence, Set
+from dataclasses import dataclass, field, replace
+from itertools import groupby
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    ColumnElement,
+    Connection,
+    FromClause,
+    and_,
+    or_,
+)
+
+from masters.answers import Settled
+from masters.images import chosen
+from masters.reference_record import Cause, ReferenceRecord
+from masters.resolve import Explicit, Take
+from sites.staged import Staged
+from sites.table import ForeignKey
+from sites.values import unnested
+
+#: Changes after which there is no row.
+GONE = ("D", "N", "A")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Link:
+    """A foreign key from one staged table to another, or to itself."""
+
+    parent: Staged
+    child: Staged
+    key: ForeignKey
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Follower:
+    """A staged row that goes where another one goes."""
+
+    call_no: int
+    #: the call of that one
+    of: int
+    #: the master has that row, with other values than the follower refers to
+    there: bool
+    #: and with these very values: nothing is to be done
+    as_it_is: bool
+    #: it is to refer to that row as the master has it
+    kept: bool = False
+
+
+@dataclass(slots=True, kw_only=True)
+class Followers:
+    """The staged tables of a unit, and what of them follows rows of others."""
+
+    connection: Connection
+    unit: int
+    origin: str
+    master: str
+    #: those with changes; each with its count by kind, which is kept up to date
+    tables: Sequence[tuple[Staged, dict[str, int]]]
+    #: how many records there are
+    written: int = 0
+    _links: list[Link] = field(init=False)
+    #: by place in `tables`: calls that are left out
+    _left_out: dict[int, set[int]] = field(default_factory=dict)
+    #: rows that are to follow others when those are restaged
+    _moved: list[tuple[Link, Cause, list[Follower]]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._links = list(links([staged for staged, _ in self.tables]))
+
+    def left_out(self, staged: Staged) -> Collection[int]:
+        """The calls of a table that went with the rows that they refer to."""
+        if not self._left_out:
+            return ()
+        return self._left_out.get(self._place(staged), ())
+
+    def look(self, staged: Staged, rows: Sequence[Settled], rules_version: int) -> None:
+        """Find what follows rows that are decided and not yet restaged.
+
+        Writes the record, and the work tables of what refers to a row that stays as
+        the master has it. `follow` does the rest.
+        """
+        if not any(link.parent is staged for link in self._links):
+            return
+        ordered = sorted(rows, key=lambda row: id(row.answer.records[-1].rule))
+        for _, alike in groupby(ordered, lambda row: id(row.answer.records[-1].rule)):
+            some = list(alike)
+            cause = Cause(
+                made=some[0].made,
+                rule=some[0].answer.records[-1].rule,
+                rules_version=rules_version,
+            )
+            dropped = [
+                row.verdict.call_no
+                for row in some
+                if row.verdict.becomes is None and row.verdict.kind not in GONE
+            ]
+            self._leave_out(staged, dropped, cause)
+            for link in self._of(staged):
+                moved = [row.verdict.call_no for row in some if _moves(row, link)]
+                if found := list(self._referring(link, moved)):
+                    self._moved.append((link, cause, found))
+
+    def follow(self) -> None:
+        """Let rows follow those that are restaged. Writes the work tables."""
+        for link, cause, found in self._moved:
+            self._point(link, cause, found)
+        self._moved.clear()
+        for place, call_nos in self._left_out.items():
+            staged, count = self.tables[place]
+            which = chosen(staged, self.unit, list(call_nos))
+            gone = sa.delete(staged.source).where(which)
+            for kind in self.connection.scalars(gone.returning(staged.source.c.kind)):
+                count[kind] -= 1
+
+    def _leave_out(self, staged: Staged, call_nos: Sequence[int], cause: Cause) -> None:
+        """Take rows with the dropped ones that they refer to, near and far."""
+        for link in self._of(staged) if call_nos else ():
+            found = list(self._referring(link, call_nos))
+            stay = [replace(one, kept=True) for one in found if one.there]
+            if moved := [one for one in stay if not one.as_it_is]:
+                self._point(link, cause, moved)
+            known = self._left_out.setdefault(self._place(link.child), set())
+            gone = {one.call_no for one in found if not one.there} - known
+            if gone:
+                known |= gone
+                self.written += self._record(link).leave_out(sorted(gone), cause)
+                self._leave_out(link.child, sorted(gone), cause)
+
+    def _referring(self, link: Link, call_nos: Sequence[int]) -> Iterator[Follower]:
+        """What is to refer to rows of the same transaction."""
+        if not call_nos:
+            return
+        child, parent = (
+            link.child.source.alias("child"),
+            link.parent.source.alias("parent"),
+        )
+        present = link.parent.table.sql().alias("present")
+        columns = link.key.parent_columns
+        wanted = [link.parent.new(name, parent) for name in columns]
+        there = and_(
+            parent.c.kind != "I", *(present.c[n].is_not(None) for n in columns)
+        )
+        same = [present.c[n] == v for n, v in zip(columns, wanted, strict=True)]
+        rows = self.connection.execute(
+            sa.select(
+                child.c.call_no,
+                parent.c.call_no.label("of"),
+                there.label("there"),
+                sa.func.coalesce(and_(there, *same), sa.false()).label("as_it_is"),
+            )
+            .select_from(
+                child.join(parent, refers(link, child, parent)).outerjoin(
+                    present, link.parent.same_row(present, parent)
+                )
+            )
+            .where(child.c.unit == self.unit, parent.c.unit == self.unit)
+            .where(parent.c.call_no == _any(call_nos))
+            .where(child.c.call_no != parent.c.call_no)
+            .order_by(child.c.call_no)
+        )
+        for row in rows.all():
+            yield Follower(**row._mapping)
+
+    def _point(
+        self,
+        link: Link,
+        cause: Cause,
+        found: Sequence[Follower],
+        before: Set[int] = frozenset(),
+    ) -> None:
+        """Let rows refer to what their parents get, and others to what they get then.
+
+        A parent that is there and dropped keeps what the master has.
+
+        Parameters:
+            before: rows that do by now: they may refer to each other in a circle.
+        """
+        call_nos = [one.call_no for one in found]
+        record = self._record(link)
+        self.written += record.point(call_nos, cause)
+        seen = before | set(call_nos)
+        onward = [
+            (next_, [one for one in those if one.call_no not in seen])
+            for next_ in self._of(link.child)
+            if set(next_.key.parent_columns) & set(link.key.columns)
+            and (those := list(self._referring(next_, call_nos)))
+        ]
+        self.connection.execute(self._pointed(link, found))
+        record.pointed(call_nos, cause)
+        for next_, those in onward:
+            if those:
+                self._point(next_, cause, those, seen)
+
+    def _pointed(self, link: Link, found: Sequence[Follower]) -> sa.Update:
+        child, parent = link.child.source, link.parent.source.alias("parent")
+        present = link.parent.table.sql().alias("present")
+        pairs = unnested(
+            "pair",
+            {
+                "call_no": (BigInteger(), [one.call_no for one in found]),
+                "of": (BigInteger(), [one.of for one in found]),
+                "kept": (Boolean(), ["t" if one.kept else "f" for one in found]),
+            },
+        )
+        values = [
+            sa.case(
+                (pairs.c.kept, present.c[name]), else_=link.parent.new(name, parent)
+            ).label(f"v{n}")
+            for n, name in enumerate(link.key.parent_columns)
+        ]
+        given = (
+            sa.select(pairs.c.call_no, *values)
+            .select_from(
+                parent.join(pairs, parent.c.call_no == pairs.c.of).outerjoin(
+                    present, link.parent.same_row(present, parent)
+                )
+            )
+            .where(parent.c.unit == self.unit)
+            .subquery("given")
+        )
+        places = [link.child.columns.index(name) + 1 for name in link.key.columns]
+        return (
+            sa.update(child)
+            .values({child.c[f"n{p}"]: given.c[f"v{n}"] for n, p in enumerate(places)})
+            .where(child.c.unit == self.unit, child.c.call_no == given.c.call_no)
+        )
+
+    def _record(self, link: Link) -> ReferenceRecord:
+        return ReferenceRecord(
+            connection=self.connection,
+            staged=link.child,
+            unit=self.unit,
+            key=link.key,
+            origin=self.origin,
+            master=self.master,
+        )
+
+    def _of(self, parent: Staged) -> list[Link]:
+        return [link for link in self._links if link.parent is parent]
+
+    def _place(self, staged: Staged) -> int:
+        return next(n for n, (one, _) in enumerate(self.tables) if one is staged)
+
+
+def following(
+    connection: Connection, tables: Sequence[Staged], unit: int, call_nos: Sequence[int]
+) -> set[int]:
+    """Calls that are to refer to what some calls make, near and far."""
+    found, new = set[int](), set(call_nos)
+    while new:
+        reached = set[int]()
+        for link in links(tables):
+            child = link.child.source.alias("child")
+            parent = link.parent.source.alias("parent")
+            wanted = (
+                sa.select(child.c.call_no)
+                .select_from(child.join(parent, refers(link, child, parent)))
+                .where(child.c.unit == unit, parent.c.unit == unit)
+                .where(
+                    parent.c.call_no == _any(sorted(new)),
+                    gives(link.parent, link.key.parent_columns, parent),
+                )
+            )
+            reached.update(connection.scalars(wanted))
+        new = reached - found - set(call_nos)
+        found |= new
+    return found
+
+
+def links(tables: Sequence[Staged]) -> Iterator[Link]:
+    """The foreign keys between staged tables whose columns are carried."""
+    for child in tables:
+        for key in child.table.foreign_keys:
+            for parent in tables:
+                if (
+                    key.parent == parent.table.qualified
+                    and set(key.parent_columns) <= set(parent.columns)
+                    and set(key.columns) <= set(child.columns)
+                ):
+                    yield Link(parent=parent, child=child, key=key)
+
+
+def refers(link: Link, child: FromClause, parent: FromClause) -> ColumnElement[bool]:
+    """Whether a staged row is to refer to what another one is to hold."""
+    own, its = link.key.columns, link.key.parent_columns
+    return and_(
+        gives(link.child, own, child),
+        *(
+            link.child.new(here, child) == link.parent.new(there, parent)
+            for here, there in zip(own, its, strict=True)
+        ),
+    )
+
+
+def gives(
+    staged: Staged, columns: Sequence[str], source: FromClause
+) -> ColumnElement[bool]:
+    """Whether a call gives its row the values that it is to have in some columns."""
+    same = [
+        staged.table.column(name).unchanged(
+            staged.old(name, source), staged.new(name, source)
+        )
+        for name in columns
+    ]
+    here = sa.not_(staged.kind(*GONE, source=source))
+    return and_(here, or_(staged.kind("I", "R", source=source), sa.not_(and_(*same))))
+
+
+def _moves(row: Settled, link: Link) -> bool:
+    """Whether a rule gives a row another value than what refers to it expects."""
+    if row.verdict.becomes is None:
+        return False
+    sources = [row.verdict.columns.get(name) for name in link.key.parent_columns]
+    return any(one is Take.CURRENT or isinstance(one, Explicit) for one in sources)
+
+
+def _any(call_nos: Sequence[int]) -> ColumnElement[Any]:
+    return sa.func.any(sa.literal(list(call_nos), sa.ARRAY(BigInteger)))
