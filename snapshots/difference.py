@@ -28,6 +28,13 @@ def session() -> Any:
     return start(settings.spark_master, **settings.spark_conf)
 
 
+def is_warm() -> bool:
+    """Whether Spark runs in this process: to start it takes seconds."""
+    from snapshots.spark.session import is_running
+
+    return is_running()
+
+
 def small(pairs: Sequence[Pair]) -> list[pa.Table]:
     """Compare images that this process holds, all in one job (`snapshots.spark.diff`).
 

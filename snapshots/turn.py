@@ -19,6 +19,7 @@ from sites.table import describe
 from snapshots import (
     base_table,
     comparison,
+    difference,
     enrolment,
     first_load,
     former,
@@ -68,6 +69,7 @@ def run(task: Task, told: Progress | None) -> tuple[str, tuple[SnapshotReport, .
             master.commit()
             idle.note(site, task)
             return nothing_since, _unchanged(task)
+        _start_spark(master, task)
         seen = window.read(
             master,
             site,
@@ -122,6 +124,19 @@ def _hold_moment(master: Connection, task: Task) -> None:
     logs = [QualifiedName(SCHEMA, log) for log in find_logs(master, tables)]
     master.commit()
     _hold(master, tables, logs, gone="A snapshot log of the group went meanwhile.")
+
+
+def _start_spark(master: Connection, task: Task) -> None:
+    """Start Spark before the moment that is compared, if it is needed and cold.
+
+    It takes seconds, in which the master could clean up nothing behind a moment that
+    is held, and nobody could alter a table.
+    """
+    if any(member.loaded for member in task.members) and not difference.is_warm():
+        master.rollback()
+        difference.session()
+        faults.point("refresh.after_spark")
+        _hold_moment(master, task)
 
 
 def _hold_own_moment(site: Connection, members: Sequence[Member]) -> str:

@@ -98,26 +98,21 @@ class Settings(BaseSettings):
         loaded._folder = file.absolute().parent
         return loaded
 
-    def directory(self) -> Directory:
-        """All sites, ready to connect.
+    def install(self) -> Directory:
+        """Make the settings those of this process; its sites, ready to connect.
+
+        Routines, procedures and options of pushes are as much part of them as the
+        sites: without its routine a conflict would stay undecided.
 
         Raises:
-            BadSettings, UnreadableSecret, UnsupportedDatabase.
+            BadSettings, UnreadableSecret, UnsupportedDatabase, UnusableRoutine.
         """
-        return Directory(
+        directory = Directory(
             {
                 name: site.address(name, self._folder)
                 for name, site in self.sites.items()
             }
         )
-
-    def install(self) -> Directory:
-        """Make the settings those of this process; the sites are returned.
-
-        Raises:
-            BadSettings, UnreadableSecret, UnsupportedDatabase, UnusableRoutine.
-        """
-        directory = self.directory()
         for name, routine in self.resolution.routines.items():
             routines.register(name, routine)
         for name, procedure in self.procedures.routines.items():

@@ -21,7 +21,8 @@ transactions and return a report; everything else in the packages may move. All 
 raise [errors](errors.md) that have a code and a hint.
 
 A program gets its sites from a `Directory` of its own, or from `snaptide.toml` with
-`Settings.load().directory()` of `snaptide.settings`. A site gets its schema by
+`Settings.load().install()` of `snaptide.settings`, which makes the custom routines,
+procedures and options of that file known, too. A site gets its schema by
 `snaptide.migrate.upgrade(site)`, as by `snaptide site init`.
 """
 

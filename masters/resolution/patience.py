@@ -11,8 +11,10 @@ times. What the limit cannot do: interrupt code that keeps the interpreter's loc
 from __future__ import annotations
 
 import threading
+import weakref
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from typing import TypeVar
 
@@ -27,14 +29,26 @@ class TooSlow(Exception):
     """The routine did not answer in time; the text says it of the routine."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """What a worker is to call, and where its answer goes."""
+
+    function: Callable[[], object]
+    answers: SimpleQueue[object]
+
+
 class _Worker:
-    """One thread that calls what it is given, one call after the other."""
+    """One thread that calls what it is given, one call after the other.
+
+    It ends once nobody holds the worker: with the thread whose calls it makes.
+    """
 
     def __init__(self) -> None:
-        self._calls: SimpleQueue[tuple[Callable[[], object], SimpleQueue[object]]] = (
-            SimpleQueue()
-        )
-        threading.Thread(target=self._run, name="snaptide-routine", daemon=True).start()
+        self._calls: SimpleQueue[_Call | None] = SimpleQueue()
+        threading.Thread(
+            target=_serve, args=(self._calls,), name="snaptide-routine", daemon=True
+        ).start()
+        weakref.finalize(self, self._calls.put, None)
 
     def call(self, function: Callable[[], object], seconds: float) -> object:
         """What a function returns.
@@ -43,23 +57,13 @@ class _Worker:
             Empty: it did not in time.
         """
         answers: SimpleQueue[object] = SimpleQueue()
-        self._calls.put((function, answers))
+        self._calls.put(_Call(function, answers))
         return answers.get(timeout=seconds)
 
-    def stop(self) -> None:
-        """End the thread once its present call is over."""
-        self._calls.put((_stop, SimpleQueue()))
 
-    def _run(self) -> None:
-        while True:
-            function, answers = self._calls.get()
-            if function is _stop:
-                return
-            answers.put(function())
-
-
-def _stop() -> None:
-    """Sent instead of a call."""
+def _serve(calls: SimpleQueue[_Call | None]) -> None:
+    while (call := calls.get()) is not None:
+        call.answers.put(call.function())
 
 
 _mine = threading.local()
@@ -104,8 +108,8 @@ def call(
             if not (found or raised):
                 late.set()
                 _hanging[name] += 1
-        worker.stop()
-        _mine.worker = None
+        # Nobody holds it any more: its thread ends once its present call is over.
+        del _mine.worker
         raise TooSlow(f"did not answer within {seconds:g} seconds") from None
     if raised:
         # An exit that a routine asks for is not the worker's.

@@ -93,6 +93,16 @@ def session(master: str = "local[*]", **settings: str) -> SparkSession:
         return _running.spark
 
 
+def is_running() -> bool:
+    """Whether the session of this process is started."""
+    with _lock:
+        return (
+            _running is not None
+            and _running.process == os.getpid()
+            and _is_alive(_running.spark)
+        )
+
+
 def stop() -> None:
     """Stop the session of this process, if there is one."""
     global _running

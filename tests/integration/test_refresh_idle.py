@@ -125,3 +125,28 @@ def planned(site: Site) -> set[tuple[object, ...]]:
             all_of_them.enter_context(each_by_itself(connection))
             found.update(map(tuple, connection.execute(asked)))
     return found
+
+
+def test_spark_starts_before_the_moment_that_is_compared(
+    pair: Directory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its start takes seconds, in which nobody's rows or tables are held."""
+    hq, jfk = pair["hq"], pair["jfk"]
+    run(hq, "UPDATE public.a SET v = 'before'")
+    held = (
+        "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
+        " AND pid <> pg_backend_pid() AND backend_xmin IS NOT NULL"
+    )
+    real, seen = difference.session, []
+
+    def start() -> object:
+        seen.append((rows(hq, held), rows(jfk, held)))
+        if len(seen) == 1:
+            run(hq, "UPDATE public.a SET v = 'while it started'")
+        return real()
+
+    monkeypatch.setattr(difference, "is_warm", lambda: bool(seen))
+    monkeypatch.setattr(difference, "session", start)
+    assert refresh(jfk, "a")["a"].updated == 1
+    assert seen[0] == ([(0,)], [(0,)])
+    assert rows(jfk, "SELECT v FROM public.a") == [("while it started",)]

@@ -65,3 +65,33 @@ def test_limit_is_a_positive_number(hanging: str, seconds: object) -> None:
         build(
             "custom", Kind.UPDATE, {"routine": hanging, "seconds": seconds}, ["price"]
         )
+
+
+def test_thread_of_a_routine_ends_with_the_one_that_asked() -> None:
+    """A stream of a push asks in a thread of its own, which ends with the push."""
+    asked: list[threading.Thread] = []
+
+    def ask() -> None:
+        patience.call(
+            "who", lambda _: asked.append(threading.current_thread()), None, 9
+        )
+
+    stream = threading.Thread(target=ask)
+    stream.start()
+    stream.join()
+    asked[0].join(90)
+    assert not asked[0].is_alive()
+
+
+def test_thread_of_a_routine_that_answers_late_ends(gate: threading.Event) -> None:
+    asked: list[threading.Thread] = []
+
+    def hang(_: None) -> None:
+        asked.append(threading.current_thread())
+        gate.wait(90)
+
+    with pytest.raises(patience.TooSlow):
+        patience.call("late", hang, None, 0.05)
+    gate.set()
+    asked[0].join(90)
+    assert not asked[0].is_alive()

@@ -1,9 +1,11 @@
 """What snaptide.toml may say, and what Snaptide says when it is wrong."""
 
+import os
 from pathlib import Path
 
 import pytest
 
+from masters.resolution import routines
 from sites.configured import configured
 from snaptide.errors import (
     BadSettings,
@@ -48,7 +50,7 @@ concurrency = 1
 """
     )
     settings = Settings.load()
-    assert list(settings.directory()) == ["hq"]
+    assert list(settings.sites) == ["hq"]
     assert settings.broker is not None
     assert settings.broker.url.get_secret_value() == "redis://redis.example/0"
     assert settings.spark.conf == {
@@ -63,6 +65,13 @@ def test_install_leaves_them_to_the_process() -> None:
     directory = Settings.load().install()
     assert configured().directory is directory
     assert configured().spark_master == "local[1]"
+
+
+def test_a_program_gets_its_custom_routines_with_its_sites() -> None:
+    write(HQ + '[resolution]\nroutines = { joined = "os.path:join" }\n')
+    Settings.load().install()
+    assert routines.find("joined") is os.path.join
+    routines.REGISTRY.forget("joined")
 
 
 def test_the_file_is_named_by_option_then_variable_then_place(
@@ -128,7 +137,7 @@ def test_all_mistakes_at_once() -> None:
 
 def test_password_beside_the_url_is_taken_as_it_is() -> None:
     write(HQ + "password = 'p@ss/w:rd%'\n")
-    assert Settings.load().directory()["hq"].url.password == "p@ss/w:rd%"
+    assert Settings.load().install()["hq"].url.password == "p@ss/w:rd%"
 
 
 def test_password_file_lies_beside_the_settings(tmp_path: Path) -> None:
@@ -136,19 +145,19 @@ def test_password_file_lies_beside_the_settings(tmp_path: Path) -> None:
     folder.mkdir()
     (folder / "secret").write_text("tiger\n")
     path = write(HQ + 'password_file = "secret"\n', "etc/snaptide.toml")
-    assert Settings.load(path).directory()["hq"].url.password == "tiger"
+    assert Settings.load(path).install()["hq"].url.password == "tiger"
 
 
 def test_password_file_is_missing() -> None:
     write(HQ + 'password_file = "secret"\n')
     with pytest.raises(UnreadableSecret, match="password file of site hq"):
-        Settings.load().directory()
+        Settings.load().install()
 
 
 def test_password_given_twice() -> None:
     write(HQ + 'password = "a"\npassword_file = "b"\n')
     with pytest.raises(BadSettings, match="both password and password_file"):
-        Settings.load().directory()
+        Settings.load().install()
 
 
 def test_nothing_prints_a_password() -> None:
@@ -159,7 +168,7 @@ def test_nothing_prints_a_password() -> None:
     )
     settings = Settings.load()
     shown = [repr(settings), str(settings), settings.model_dump_json()]
-    shown += [repr(settings.directory()), repr(settings.directory()["hq"])]
+    shown += [repr(settings.install()), repr(settings.install()["hq"])]
     assert "tiger" not in " ".join(shown)
 
 
@@ -170,5 +179,5 @@ def test_mistakes_do_not_print_a_password() -> None:
     assert "tiger" not in repr(refused.value)
     write('[sites.hq]\nurl = "tiger"\n')
     with pytest.raises(BadSettings) as refused:
-        Settings.load().directory()
+        Settings.load().install()
     assert "tiger" not in repr(refused.value)
