@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 from importlib.util import find_spec
 from pathlib import Path
@@ -38,22 +39,29 @@ def clock(server_with_clock: PostgresServer) -> Iterator[Clock]:
 @pytest.fixture(scope="session")
 def server_with_clock(pg_version: int) -> Iterator[PostgresServer]:
     """A PostgreSQL server of this run that believes in a clock of the tests'."""
-    spec = find_spec("libfaketime")
-    assert spec is not None
-    assert spec.origin is not None
-    library = Path(spec.origin).parent / "vendor/libfaketime/src/libfaketime.so.1"
     folder = new_folder("snaptide-pg-")
     Clock(folder / FILE).set(timedelta(0))
     server = PostgresServer(folder, pg_version, settings=QUIET_SETTINGS)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("LD_PRELOAD", str(library))
-        patch.setenv("FAKETIME_TIMESTAMP_FILE", str(folder / FILE))
-        patch.setenv("FAKETIME_NO_CACHE", "1")
-        # Waiting goes on as ever: only what o'clock it is changes.
-        patch.setenv("FAKETIME_DONT_FAKE_MONOTONIC", "1")
+    with faked_time(folder):
         server.start()
     try:
         yield server
     finally:
         server.stop()
         shutil.rmtree(folder)
+
+
+@contextmanager
+def faked_time(folder: Path) -> Iterator[None]:
+    """A server that is started in the block believes in the clock in this folder."""
+    spec = find_spec("libfaketime")
+    assert spec is not None
+    assert spec.origin is not None
+    library = Path(spec.origin).parent / "vendor/libfaketime/src/libfaketime.so.1"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LD_PRELOAD", str(library))
+        patch.setenv("FAKETIME_TIMESTAMP_FILE", str(folder / FILE))
+        patch.setenv("FAKETIME_NO_CACHE", "1")
+        # Waiting goes on as ever: only what o'clock it is changes.
+        patch.setenv("FAKETIME_DONT_FAKE_MONOTONIC", "1")
+        yield

@@ -1,0 +1,85 @@
+"""Plays histories until so many are done; stopped at any time, it goes on there."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import sys
+import time
+from pathlib import Path
+
+from rich.console import Console
+
+from tests import fix_spark  # noqa: F401 - its options of the JVM
+from tests.oracle.histories import play, report
+from tests.oracle.histories.ground import Ground, ground
+from tests.oracle.histories.state import State
+
+#: Violations of one world that are printed; all of them are noted.
+SHOWN = 5
+
+
+def main() -> int:
+    """Play, note what is done, and print how often each shape occurred."""
+    asked = _arguments()
+    logging.disable(logging.WARNING)
+    console = Console(width=max(Console().width, 120))
+    path = asked.state or Path(f"build/histories-{asked.seed}.jsonl")
+    with ground(asked.pg) as here:
+        if asked.only:
+            return _again(console, here, asked)
+        state = State(path, seed=asked.seed)
+        console.print(f"seed {asked.seed}, {state.histories} done, state in {path}")
+        failed = 0
+        while state.histories < asked.histories:
+            began = time.monotonic()
+            made = play.world(here, asked.seed, state.next, asked.each)
+            state.add(made)
+            seconds = time.monotonic() - began
+            console.print(
+                f"world {made.number} ({made.kind}): {made.histories} histories,"
+                f" {seconds:.1f} s, {state.histories} in all"
+            )
+            failed += len(made.violations)
+            for violation in made.violations[:SHOWN]:
+                console.print(
+                    f"  --seed {asked.seed} --only {made.number}:{violation.history}"
+                    f" {violation.what[:1500]}",
+                    markup=False,
+                    soft_wrap=True,
+                )
+            if made.violations and not asked.keep_going:
+                return 1
+        console.print(report.table(state.met(), state.histories))
+        return 1 if failed else 0
+
+
+def _again(console: Console, here: Ground, asked: argparse.Namespace) -> int:
+    """Play one history again, or one world, and tell its whole story."""
+    world, _, history = asked.only.partition(":")
+    chosen = {int(n) for n in history.split(",")} if history else None
+    made = play.world(here, asked.seed, int(world), asked.each, only=chosen)
+    console.print(made.story, markup=False, soft_wrap=True)
+    for violation in made.violations:
+        console.print(
+            f"{violation.history}: {violation.what}", markup=False, soft_wrap=True
+        )
+    return 1 if made.violations else 0
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.oracle.histories", description=__doc__
+    )
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--histories", type=int, default=1000)
+    parser.add_argument("--each", type=int, default=60, help="histories of a world")
+    parser.add_argument("--only", help="WORLD or WORLD:HISTORY, to be played again")
+    parser.add_argument("--keep-going", action="store_true")
+    parser.add_argument("--pg", type=int, default=18)
+    parser.add_argument("--state", type=Path, help="where to note what is done")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

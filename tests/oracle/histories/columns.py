@@ -1,0 +1,265 @@
+"""A world of columns: tables are altered while changes are on their way."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import masters
+import snapshots
+from sites.errors import SnaptideError
+from tests.oracle.histories import tables
+from tests.oracle.histories.acts import Pen, Statement, delete, insert, update
+from tests.oracle.histories.ledger import Rows
+from tests.oracle.histories.users import Refusal
+from tests.oracle.histories.world import SITES, World, run
+
+TABLES = ("wide", "parts")
+#: How many histories have their rows in one partition.
+LEAF = 10
+
+_FIRST = (
+    (
+        "CREATE TABLE wide (id int PRIMARY KEY, spare int, h int NOT NULL,"
+        " uid text NOT NULL, a text, b text, n int, price numeric(10, 4))"
+    ),
+    (
+        "CREATE TABLE parts (id int NOT NULL, h int NOT NULL, uid text NOT NULL,"
+        " a text, b text, PRIMARY KEY (id)) PARTITION BY RANGE (id)"
+    ),
+)
+
+#: DDL of `wide` by name: what was done, and what undoes it where it is done again.
+_SWAP = (
+    "ALTER TABLE wide RENAME a TO c",
+    "ALTER TABLE wide RENAME b TO a",
+    "ALTER TABLE wide RENAME c TO b",
+)
+ALTERED: Mapping[str, tuple[str, ...]] = {
+    "type using": ("ALTER TABLE wide ALTER n TYPE int USING n + 1",),
+    "narrower numeric": ("ALTER TABLE wide ALTER price TYPE numeric(10, 2)",),
+    "dropped and added": (
+        "ALTER TABLE wide DROP b",
+        "ALTER TABLE wide ADD b text DEFAULT 'new'",
+    ),
+    "swapped names": _SWAP,
+    "column added": ("ALTER TABLE wide ADD IF NOT EXISTS added int DEFAULT 7",),
+    "column dropped": (
+        "ALTER TABLE wide DROP IF EXISTS added",
+        "ALTER TABLE wide DROP IF EXISTS spare",
+    ),
+    "virtual column": (
+        "ALTER TABLE wide DROP IF EXISTS v",
+        "ALTER TABLE wide ADD v int GENERATED ALWAYS AS (n * 2) VIRTUAL",
+    ),
+    "virtual column dropped": ("ALTER TABLE wide DROP IF EXISTS v",),
+    "partition detached": (),
+    "renamed": (),
+}
+
+
+@dataclass
+class ColumnsWorld(World):
+    """A master whose tables change their columns and partitions, and two sites."""
+
+    shapes: frozenset[str] = field(kw_only=True)
+
+    tables: ClassVar = TABLES
+    free: ClassVar = {"wide": {"v", "added", "spare"}}
+
+    def __post_init__(self) -> None:
+        #: by partition, whether it is attached; and what is away under another name
+        self._leaves: dict[int, bool] = {}
+        self._renamed = False
+        self._at_site = dict.fromkeys(SITES, False)
+
+    def build(self) -> None:
+        """Make tables, logs and snapshots, and fill them."""
+        numbers = sorted({h // LEAF for h in self.pens})
+        leaves = [s for number in numbers for s in _leaf(number)]
+        run(self.sites, "hq", *_FIRST, *leaves)
+        run(self.sites, "hq", *tables.audit_ddl(TABLES))
+        self._leaves = dict.fromkeys(numbers, True)
+        run(self.sites, "hq", *(s.as_string() for h in self.pens for s in _rows(h)))
+        carried = ["id", "h", "uid", "a", "b", "n", "price"]
+        for table in (*TABLES, "receipt"):
+            masters.create_snapshot_log(self.sites["hq"], table)
+        for name in SITES:
+            for table in (*TABLES, "receipt"):
+                snapshots.create(
+                    self.sites[name],
+                    table,
+                    master="hq",
+                    group="all",
+                    where=f"site = '{name}'" if table == "receipt" else None,
+                    columns=carried if table == "wide" else None,
+                    updatable=True,
+                )
+            snapshots.refresh(self.sites[name], "all")
+
+    def between(self, number: int) -> None:
+        """Alter something, before most rounds."""
+        drawn, place = self.chance.random(), self.chance.random()
+        names = sorted(self.shapes & set(ALTERED))
+        what = names[int(place * len(names))]
+        if self._renamed:
+            self.alter("renamed back", ("ALTER TABLE wide RENAME old_a TO a",))
+            self._renamed = False
+        elif drawn < 0.8 and number:
+            self._altered(what, place)
+        if drawn > 0.6:
+            self._alter_site(SITES[number % 2])
+
+    def _altered(self, what: str, place: float) -> None:
+        if what == "partition detached":
+            chosen = sorted(self._leaves)[int(place * 97) % len(self._leaves)]
+            self._move(chosen)
+        elif what == "renamed":
+            self.alter(what, ("ALTER TABLE wide RENAME a TO old_a",))
+            self._renamed = True
+        else:
+            self.alter(what, ALTERED[what])
+        for history in self.pens:
+            self.met[history].add(what)
+
+    def _move(self, number: int) -> None:
+        leaf = f"parts_{number}"
+        note = (
+            "INSERT INTO audit (xid, tab, {}) SELECT pg_current_xact_id()::text,"
+            f" 'parts', jsonb_build_object('id', t.id, 'h', t.h, 'uid', t.uid,"
+            f" 'a', t.a, 'b', t.b) FROM {leaf} t"
+        )
+        attached = self._leaves[number] = not self._leaves[number]
+        self.story.tell(f"hq: {leaf} is {'attached' if attached else 'detached'}")
+        run(
+            self.sites,
+            "hq",
+            note.format("new" if attached else "old"),
+            _attach(number)
+            if attached
+            else f"ALTER TABLE parts DETACH PARTITION {leaf}",
+            # A partition that leaves takes the trigger of its parent along no more.
+            *([] if attached else [f"DROP TRIGGER IF EXISTS zz_audit ON {leaf}"]),
+        )
+        self.mine()
+
+    def _alter_site(self, site: str) -> None:
+        """A column of a site's own comes or goes."""
+        there = self._at_site[site]
+        self._at_site[site] = not there
+        what = "DROP mine" if there else "ADD mine int GENERATED ALWAYS AS (n + 1)"
+        self.story.tell(f"{site}: {what}")
+        kind = "" if there else " VIRTUAL"
+        run(self.sites, site, f'ALTER TABLE "snap$_wide" {what}{kind}')
+        for history in self.pens:
+            self.met[history].add("virtual column of a site")
+
+    def refresh(self, site: str) -> None:
+        """It may be refused while a column that it carries has another name."""
+        try:
+            super().refresh(site)
+        except SnaptideError as error:
+            self._refused(error)
+
+    def push(self, site: str, *, group_max_calls: int = 10_000) -> None:
+        """It may be refused while a column that it carries has another name."""
+        try:
+            super().push(site, group_max_calls=group_max_calls)
+        except SnaptideError as error:
+            self._refused(error)
+
+    def _refused(self, error: SnaptideError) -> None:
+        self.story.tell(f"  {error.code} {error}")
+        if not self._renamed:
+            raise error
+        self.story.count(f"refused by {type(error).__name__}")
+
+    def settle(self) -> None:
+        """Give columns their names, and partitions their place, before it is quiet."""
+        if self._renamed:
+            self.alter("renamed back", ("ALTER TABLE wide RENAME old_a TO a",))
+            self._renamed = False
+        super().settle()
+
+    def act(self, pen: Pen) -> None:
+        """A row of one of the tables comes, goes, or changes."""
+        site = pen.chance.choice(("hq", "jfk", "jfk", "lga", "lga"))
+        drawn = [pen.chance.random() for _ in range(2)]
+        table = TABLES[drawn[0] < 0.5]
+        where = table
+        leaf = pen.history // LEAF
+        if site == "hq" and table == "parts" and drawn[1] < 0.6 and self._leaves[leaf]:
+            where = f"parts_{leaf}"
+            self.met[pen.history].add("statement on a partition")
+        if table == "parts" and not self._leaves[leaf]:
+            return
+        if site == "hq" and self._renamed and table == "wide":
+            return
+        done, _ = self.write(
+            pen, site, lambda rows: _statements(pen, table, where, rows)
+        )
+        if not isinstance(done, Refusal) and done.effect:
+            self.met[pen.history].add(f"change of {table}")
+            if any(c.before and "id" in c.columns for c in done.effect.values()):
+                self.met[pen.history].add("key change")
+
+
+def _statements(pen: Pen, table: str, where: str, rows: Rows) -> list[Statement]:
+    pen.rows = rows
+    columns = ("a", "b", "n", "price") if table == "wide" else ("a", "b")
+    column = pen.chance.choice(columns)
+    value: object = f"{column}:{pen.token()}"
+    if column in ("n", "price"):
+        value = pen.chance.randrange(1000)
+    match pen.chance.choice(("insert", "update", "update", "update", "delete", "key")):
+        case "insert":
+            more = {"n": 1, "price": 2} if table == "wide" else {}
+            given = {"a": f"a:{pen.token()}", "b": f"b:{pen.token()}", **more}
+            uid = pen.token()
+            return [insert(where, id=pen.free(table), h=pen.history, uid=uid, **given)]
+        case "update":
+            return [update(where, pen.there(table), **{column: value})]
+        case "delete":
+            return [delete(where, pen.there(table))]
+    return [update(where, pen.there(table), id=pen.free(table))]
+
+
+def _rows(history: int) -> list[Statement]:
+    """The rows that a history begins with."""
+    made = []
+    for n in range(3):
+        for table in TABLES:
+            more = {"n": n, "price": 1} if table == "wide" else {}
+            uid = f"{history}.{table}{n}"
+            given = {"h": history, "uid": uid, "a": f"a:{uid}", "b": f"b:{uid}"}
+            made.append(insert(table, id=history * 10 + n, **given, **more))
+    return made
+
+
+def _leaf(number: int) -> tuple[str, ...]:
+    """A partition; every other one has its columns in another order."""
+    if number % 2:
+        low, high = number * LEAF * 10, (number + 1) * LEAF * 10
+        return (
+            (
+                f"CREATE TABLE parts_{number} PARTITION OF parts"
+                f" FOR VALUES FROM ({low}) TO ({high})"
+            ),
+        )
+    return (
+        (
+            f"CREATE TABLE parts_{number} (b text, gone int, uid text NOT NULL,"
+            " h int NOT NULL, a text, id int NOT NULL)"
+        ),
+        f"ALTER TABLE parts_{number} DROP gone",
+        _attach(number),
+    )
+
+
+def _attach(number: int) -> str:
+    low, high = number * LEAF * 10, (number + 1) * LEAF * 10
+    return (
+        f"ALTER TABLE parts ATTACH PARTITION parts_{number}"
+        f" FOR VALUES FROM ({low}) TO ({high})"
+    )

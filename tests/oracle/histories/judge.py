@@ -1,0 +1,225 @@
+"""Holds what the master did against what users did and what they were told.
+
+Each change of a row of the master is somebody's: a user's of the master, or that of a
+site's transaction whose receipt came with it, or which an operator has tried again.
+What comes of a site's transaction is what it was at the site, row by row and column by
+column; where it is not, there is a record of it, or the row is in the error queue.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from tests.oracle.histories.ledger import (
+    Change,
+    Deed,
+    Effect,
+    Place,
+    References,
+    Row,
+    Rows,
+    composed,
+    difference,
+    resolved,
+)
+from tests.oracle.histories.told import Entry, Named, Record, Told
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """Something that nobody was told of."""
+
+    history: int
+    what: str
+
+
+@dataclass(slots=True)
+class Judge:
+    """Judges all histories of a world once it is quiet.
+
+    Parameters:
+        deeds: what users of sites have committed, in order.
+        own: transactions of the master's own users.
+        tried: of each transaction of the master in which an operator tried something
+            again, what that was.
+        free: by table, columns that triggers of the master write.
+    """
+
+    told: Told
+    deeds: Sequence[Deed]
+    own: set[str]
+    tried: Mapping[str, list[Deed]]
+    references: References
+    free: Mapping[str, set[str]]
+    found: list[Violation] = field(default_factory=list)
+    #: what was seen in each history, to be counted
+    seen: defaultdict[int, set[str]] = field(default_factory=lambda: defaultdict(set))
+    records: Mapping[Named, Sequence[Record]] = field(init=False)
+
+    def judge(self) -> list[Violation]:
+        """All violations."""
+        self._receipts()
+        self.records = self.told.records()
+        arrived = defaultdict(list)
+        came = dict(self.told.arrivals())
+        for deed in self.deeds:  # in their order, whatever that of their receipts is
+            if deed.receipt in came:
+                arrived[came[deed.receipt]].append(deed)
+        masters: defaultdict[int, Rows] = defaultdict(dict)
+        for transaction, entries in _transactions(self.told.entries()):
+            self._transaction(transaction, entries, arrived[transaction], masters)
+        return self.found
+
+    def _receipts(self) -> None:
+        """Each transaction has come once, or is parked, or was given up."""
+        there = Counter(r for r, _ in self.told.arrivals())
+        there.update(self.told.parked_receipts())
+        for deed in self.deeds:
+            times = there[deed.receipt] + deed.given_up
+            if times == 1:
+                continue
+            # What skip_row parked of it was given up; the rest had come.
+            if times == 2 and deed.given_up and there[deed.receipt] == 1:
+                continue
+            what = "lost" if not times else f"there {times} times"
+            self._blame(deed.history, f"{deed.site}'s transaction {deed} is {what}")
+
+    def _transaction(
+        self,
+        transaction: str,
+        entries: Sequence[Entry],
+        arrived: Sequence[Deed],
+        masters: defaultdict[int, Rows],
+    ) -> None:
+        by_history: defaultdict[int, list[Entry]] = defaultdict(list)
+        for entry in entries:
+            by_history[(entry.new or entry.old or {})["h"]].append(entry)
+        deeds = sorted({d.history for d in arrived} | set(by_history))
+        for history in deeds:
+            before = resolved(masters[history], self.references)
+            _replay(masters[history], by_history[history])
+            after = resolved(masters[history], self.references)
+            actual = difference(before, after)
+            if transaction in self.own:
+                continue
+            mine = [d for d in arrived if d.history == history]
+            again = [d for d in self.tried.get(transaction, ()) if d.history == history]
+            _Case(self, history, transaction, before, after, actual).judge(mine, again)
+
+    def _blame(self, history: int, what: str) -> None:
+        self.found.append(Violation(history, what))
+
+
+@dataclass(frozen=True, slots=True)
+class _Case:
+    """What one transaction of the master did to the rows of one history."""
+
+    judge_: Judge
+    history: int
+    transaction: str
+    before: Rows
+    after: Rows
+    actual: Effect
+
+    def judge(self, mine: Sequence[Deed], again: Sequence[Deed]) -> None:
+        deeds = [*mine, *again]
+        expected = composed(d.effect for d in deeds)
+        if not deeds and self.actual:
+            self._blame(f"nobody's change: {self.actual}")
+            return
+        partial = not mine  # what comes later of it is the part that was parked
+        for place, change in expected.items():
+            wrong = self._wrong(place, change, deeds)
+            if wrong and not self._explained(place, change, deeds, partial=partial):
+                self._blame(f"{place}: {wrong}, of {_names(deeds)}")
+        for place in set(self.actual) - set(expected):
+            self._unasked(place, self.actual[place], deeds)
+
+    def _wrong(self, place: Place, wanted: Change, deeds: Sequence[Deed]) -> str:
+        free = self.judge_.free.get(place[0], set())
+        edited = {c for d in deeds for p, c in d.edited if p == place}
+        free = free | edited
+        was, is_ = self.before.get(place), self.after.get(place)
+        if wanted.after is None:
+            return "" if is_ is None else f"is there, {is_}, though it was deleted"
+        if is_ is None:
+            return f"is not there, but {wanted.after} was written"
+        if wanted.before is None:
+            columns: Iterable[str] = wanted.after
+        else:
+            columns = wanted.columns
+            others = set(is_) - wanted.columns - free - {"stamp"}
+            for column in sorted(others if was else ()):
+                if was and is_[column] != was[column]:
+                    return f"{column} was {was[column]!r} and is {is_[column]!r}"
+        for column in sorted(set(columns) - free):
+            if is_.get(column) != wanted.after[column]:
+                return f"{column} is {is_.get(column)!r}, not {wanted.after[column]!r}"
+            if (
+                was
+                and wanted.before is not None
+                and column not in edited
+                and was[column] not in (wanted.before[column], wanted.after[column])
+            ):
+                return f"{column} was {was[column]!r}, not {wanted.before[column]!r}"
+        return ""
+
+    def _unasked(self, place: Place, change: Change, deeds: Sequence[Deed]) -> None:
+        free = self.judge_.free.get(place[0], set())
+        if change.before and change.after and change.columns <= free:
+            return
+        self.judge_.seen[self.history].add("rows of others under an action")
+        if not self._explained(place, change, deeds, partial=False):
+            was = change.before and dict(change.before)
+            now = change.after and dict(change.after)
+            self._blame(f"{place}: was {was}, is {now}, unasked, by {_names(deeds)}")
+
+    def _explained(
+        self, place: Place, change: Change, deeds: Sequence[Deed], *, partial: bool
+    ) -> bool:
+        """Whether a record or the error queue tells of a row in these transactions."""
+        now = (self.before.get(place), self.after.get(place))
+        images = (change.before, change.after, *now)
+        keys = {str(image["id"]) for image in images if image}
+        for deed in deeds:
+            for key in keys:
+                named = (deed.site, deed.transaction, place[0], key)
+                if named in self.judge_.told.parked_rows:
+                    return True
+                for record in self.judge_.records.get(named, ()):
+                    self.judge_.seen[self.history].add(f"method {record.method}")
+                    return True
+        return partial and place not in self.actual
+
+    def _blame(self, what: str) -> None:
+        self.judge_._blame(self.history, f"master's {self.transaction}: {what}")
+
+
+def _names(deeds: Sequence[Deed]) -> str:
+    return ", ".join(f"{d.site}'s {d.receipt} ({d.transaction})" for d in deeds)
+
+
+def _transactions(entries: Sequence[Entry]) -> list[tuple[str, list[Entry]]]:
+    """The entries of each transaction, in the order of their first ones."""
+    found: defaultdict[str, list[Entry]] = defaultdict(list)
+    for entry in entries:
+        found[entry.transaction].append(entry)
+    return list(found.items())
+
+
+def _replay(rows: Rows, entries: Sequence[Entry]) -> None:
+    for entry in entries:
+        old, new = entry.old, entry.new
+        # A changed key may come as a new row first: it has taken the old one's place.
+        if old is not None:
+            there = rows.get(_place(entry.table, old))
+            if there is not None and there["id"] == old["id"]:
+                del rows[_place(entry.table, old)]
+        if new is not None:
+            rows[_place(entry.table, new)] = new
+
+
+def _place(table: str, row: Row) -> Place:
+    return table, str(row["uid"])

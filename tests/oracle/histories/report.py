@@ -1,0 +1,17 @@
+"""How often each shape occurred: the table that a run ends with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from rich.table import Table
+
+
+def table(met: Mapping[str, int], histories: int) -> Table:
+    """Rows are shapes, with the number of histories in which each occurred."""
+    made = Table(title=f"{histories} histories")
+    made.add_column("shape")
+    made.add_column("histories", justify="right")
+    for shape, times in sorted(met.items()):
+        made.add_row(shape, str(times))
+    return made

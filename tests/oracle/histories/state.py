@@ -1,0 +1,57 @@
+"""What has been played so far, in a file: it goes on where it was stopped."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+
+from tests.oracle.histories.play import Played
+
+
+class State:
+    """One line for each world, after one that says which seed it is of."""
+
+    def __init__(self, path: Path, *, seed: int) -> None:
+        self._path = path
+        self._head: dict[str, object] = {"seed": seed}
+        if not path.exists():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._append(self._head)
+        lines = [json.loads(line) for line in path.read_text().splitlines()]
+        if lines[0] != self._head:
+            raise SystemExit(f"{path} is of another seed: remove it, or name one.")
+        self._worlds = lines[1:]
+
+    @property
+    def histories(self) -> int:
+        """How many have been played."""
+        return sum(world["histories"] for world in self._worlds)
+
+    @property
+    def next(self) -> int:
+        """The number of the world that comes next."""
+        return 1 + max((world["number"] for world in self._worlds), default=0)
+
+    def met(self) -> Counter[str]:
+        """In how many histories each shape occurred."""
+        found: Counter[str] = Counter()
+        for world in self._worlds:
+            found.update(world["met"])
+        return found
+
+    def add(self, played: Played) -> None:
+        """Note a world."""
+        line = {
+            "number": played.number,
+            "kind": played.kind,
+            "histories": played.histories,
+            "met": dict(sorted(played.met.items())),
+            "violations": [f"{v.history}: {v.what}" for v in played.violations],
+        }
+        self._worlds.append(line)
+        self._append(line)
+
+    def _append(self, line: dict[str, object]) -> None:
+        with self._path.open("a") as file:
+            file.write(json.dumps(line) + "\n")

@@ -1,0 +1,269 @@
+"""The tables of a world of rows: references of every action, triggers, rules."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from random import Random
+
+from tests.oracle.histories.ledger import References
+
+ACTIONS = ("CASCADE", "SET NULL", "SET DEFAULT", "NO ACTION", "RESTRICT")
+TABLES = ("orders", "lines", "people", "stock")
+#: A row that is always there: what SET DEFAULT makes of a reference.
+NOBODY = 0
+
+REFERENCES: References = {
+    "lines": {
+        "order_id": ("orders", "id"),
+        "second_id": ("orders", "id"),
+        "code": ("orders", "code"),
+    },
+    "people": {"father": ("people", "id"), "mother": ("people", "id")},
+}
+
+#: How far a row that differs from what a site wrote may be explained by a trigger.
+STAMPED = {"orders": {"stamp"}, "stock": {"n"}}
+
+#: The rows that are there from the beginning.
+FIRST = (
+    f"INSERT INTO orders VALUES ({NOBODY}, 0, 'nobody', '', NULL)",
+    f"INSERT INTO people VALUES ({NOBODY}, 0, 'nobody', '', NULL, NULL)",
+)
+
+TRIGGERS = ("writes", "stamps", "refuses")
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """A foreign key."""
+
+    table: str
+    column: str
+    on_delete: str
+    on_update: str
+    deferrable: str
+
+    @property
+    def name(self) -> str:
+        """Of the constraint."""
+        return f"{self.table}_{self.column}"
+
+    def ddl(self) -> str:
+        """The clause of CREATE TABLE."""
+        target, column = REFERENCES[self.table][self.column]
+        return (
+            f"CONSTRAINT {self.name} FOREIGN KEY ({self.column})"
+            f" REFERENCES {target} ({column})"
+            f" ON DELETE {self.on_delete} ON UPDATE {self.on_update} {self.deferrable}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """What is drawn of a world of rows."""
+
+    keys: tuple[Key, ...]
+    triggers: frozenset[str]
+    #: by table and kind ("update", "delete") or constraint, a method
+    rules: tuple[tuple[str, str, str], ...]
+    #: the unique value of orders is checked at commit
+    deferrable: bool
+    #: the encoding of the master
+    encoding: str
+    #: the rows of `lines` that one of the sites has
+    condition: str | None
+    #: the master takes no more than this many characters of a note, from a moment on
+    width: int | None
+    error_action: str
+
+    def key(self, table: str, column: str) -> Key:
+        """The foreign key of a column."""
+        return next(k for k in self.keys if (k.table, k.column) == (table, column))
+
+    def ddl(self) -> list[str]:
+        """The statements that create the tables at the master."""
+        common = "id int PRIMARY KEY, h int NOT NULL, uid text NOT NULL, note text"
+        of = {
+            table: ", ".join(k.ddl() for k in self.keys if k.table == table)
+            for table in REFERENCES
+        }
+        deferrable = " DEFERRABLE INITIALLY DEFERRED" if self.deferrable else ""
+        return [
+            (
+                f"CREATE TABLE orders ({common}, code text, stamp text,"
+                f" CONSTRAINT orders_code UNIQUE (code){deferrable})"
+            ),
+            (
+                f"CREATE TABLE lines ({common}, order_id int DEFAULT {NOBODY},"
+                f" second_id int DEFAULT {NOBODY}, code text, {of['lines']})"
+            ),
+            (
+                f"CREATE TABLE people ({common}, father int DEFAULT {NOBODY},"
+                f" mother int DEFAULT {NOBODY}, {of['people']})"
+            ),
+            f"CREATE TABLE stock ({common}, n int NOT NULL DEFAULT 0)",
+        ]
+
+
+def draw(chance: Random, *, shapes: frozenset[str]) -> Schema:
+    """Draw what a world of rows is like."""
+    deferrable = "unique checked at commit" in shapes and chance.random() < 0.3
+    keys = tuple(
+        _key(chance, table, column, shapes, unique_later=deferrable)
+        for table, columns in REFERENCES.items()
+        for column in columns
+    )
+    narrow = "too long" in shapes and chance.random() < 0.3
+    return Schema(
+        keys=tuple(k for k in keys if k is not None),
+        triggers=frozenset(
+            t for t in TRIGGERS if f"trigger {t}" in shapes and chance.random() < 0.4
+        ),
+        rules=_rules(chance, shapes),
+        deferrable=deferrable,
+        encoding=(
+            "LATIN1"
+            if "not in the encoding" in shapes and chance.random() < 0.3
+            else "UTF8"
+        ),
+        condition="id % 2 = 0" if chance.random() < 0.3 else None,
+        width=60 if narrow else None,
+        error_action=(
+            "skip_row" if "skipped" in shapes and chance.random() < 0.3 else "queue"
+        ),
+    )
+
+
+def _key(
+    chance: Random,
+    table: str,
+    column: str,
+    shapes: frozenset[str],
+    *,
+    unique_later: bool,
+) -> Key | None:
+    late = "DEFERRABLE INITIALLY " + chance.choice(("DEFERRED", "IMMEDIATE"))
+    known = ACTIONS if column != "code" else ACTIONS[:2]
+    drawn = {
+        event: chance.choice(
+            [a for a in known if f"on {event} {a.lower()}" in shapes] or ["NO ACTION"]
+        )
+        for event in ("delete", "update")
+    }
+    made = Key(
+        table=table,
+        column=column,
+        on_delete=drawn["delete"],
+        on_update=drawn["update"],
+        deferrable=late if chance.random() < 0.35 else "",
+    )
+    # PostgreSQL refers to no constraint that is checked at commit.
+    return None if column == "code" and unique_later else made
+
+
+def _rules(chance: Random, shapes: frozenset[str]) -> tuple[tuple[str, str, str], ...]:
+    made = []
+    for table in TABLES[:3]:
+        update = chance.choice(["", "", "overwrite", "discard"])
+        delete = chance.choice(["", "", "ignore", "restore"])
+        made += [(table, "update", update), (table, "delete", delete)]
+    unique = ["", "", "discard", "append_site_name", "append_sequence"]
+    if "discarded parent" not in shapes:
+        unique = ["", "append_site_name", "append_sequence"]
+    if "renamed parent" not in shapes:
+        unique = [m for m in unique if not m.startswith("append")]
+    made.append(("orders", "orders_code", chance.choice(unique)))
+    keys = ["", "", "discard"] if "discarded parent" in shapes else [""]
+    made.append(("orders", "orders_pkey", chance.choice(keys)))
+    return tuple(one for one in made if one[2])
+
+
+def audit_ddl(tables: tuple[str, ...]) -> list[str]:
+    """What notes at a master each change of a row, and each receipt that arrives."""
+    made = [
+        "CREATE TABLE audit (seq bigserial, xid text, tab text, old jsonb, new jsonb)",
+        "CREATE TABLE receipt (id text PRIMARY KEY, site text NOT NULL)",
+        "CREATE TABLE arrival (seq bigserial, id text, xid text)",
+        """
+        CREATE FUNCTION note_change() RETURNS trigger LANGUAGE plpgsql AS $$
+        BEGIN
+            INSERT INTO public.audit (xid, tab, old, new)
+            VALUES (pg_current_xact_id()::text, TG_ARGV[0],
+                    CASE WHEN TG_OP <> 'INSERT' THEN to_jsonb(OLD) END,
+                    CASE WHEN TG_OP <> 'DELETE' THEN to_jsonb(NEW) END);
+            RETURN NULL;
+        END $$
+        """,
+        """
+        CREATE FUNCTION note_arrival() RETURNS trigger LANGUAGE plpgsql AS $$
+        BEGIN
+            INSERT INTO public.arrival (id, xid)
+            VALUES (NEW.id, pg_current_xact_id()::text);
+            RETURN NULL;
+        END $$
+        """,
+        (
+            "CREATE TRIGGER arrival AFTER INSERT ON receipt"
+            " FOR EACH ROW EXECUTE FUNCTION note_arrival()"
+        ),
+        "ALTER TABLE receipt ENABLE ALWAYS TRIGGER arrival",
+    ]
+    for table in tables:
+        made += [
+            (
+                f"CREATE TRIGGER zz_audit AFTER INSERT OR UPDATE OR DELETE ON {table}"
+                f" FOR EACH ROW EXECUTE FUNCTION note_change('{table}')"
+            ),
+            f"ALTER TABLE {table} ENABLE ALWAYS TRIGGER zz_audit",
+        ]
+    return made
+
+
+#: What users' triggers do at the master.
+TRIGGER_DDL = {
+    "writes": (
+        """
+        CREATE FUNCTION count_lines() RETURNS trigger LANGUAGE plpgsql AS $$
+        BEGIN
+            UPDATE public.stock SET n = n + 1 WHERE h = NEW.h;
+            RETURN NULL;
+        END $$
+        """,
+        (
+            "CREATE TRIGGER counts AFTER INSERT ON lines"
+            " FOR EACH ROW EXECUTE FUNCTION count_lines()"
+        ),
+    ),
+    "stamps": (
+        """
+        CREATE FUNCTION stamp() RETURNS trigger LANGUAGE plpgsql AS $$
+        BEGIN
+            NEW.stamp := pg_current_xact_id()::text;
+            RETURN NEW;
+        END $$
+        """,
+        (
+            "CREATE TRIGGER stamps BEFORE INSERT OR UPDATE ON orders"
+            " FOR EACH ROW EXECUTE FUNCTION stamp()"
+        ),
+    ),
+    "refuses": (
+        """
+        CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$
+        BEGIN
+            IF NEW.note LIKE '%!' THEN
+                RAISE EXCEPTION 'not that' USING ERRCODE = 'check_violation';
+            END IF;
+            RETURN NEW;
+        END $$
+        """,
+        (
+            "CREATE TRIGGER refuses BEFORE INSERT OR UPDATE ON lines"
+            " FOR EACH ROW EXECUTE FUNCTION refuse()"
+        ),
+        (
+            "CREATE TRIGGER refuses BEFORE INSERT OR UPDATE ON orders"
+            " FOR EACH ROW EXECUTE FUNCTION refuse()"
+        ),
+    ),
+}
