@@ -82,8 +82,7 @@ def test_push_goes_on_when_there_is_room(
     assert point in moments.reached
     assert small_disk.says in server_on_it.log.read_text()
     small_disk.free()
-    eventually(lambda: _answers(server_on_it), what="the server to be back")
-    deferred.push(jfk)
+    eventually(lambda: _pushes(server_on_it, jfk), what="a push to come through")
     assert (queued(jfk), parked(hq)) == (0, [])
     assert rows(hq) == rows(jfk)
     assert deferred.push(jfk).transactions == 0
@@ -120,8 +119,7 @@ def test_refresh_goes_on_when_there_is_room(
     assert point in moments.reached
     assert small_disk.says in server_on_it.log.read_text()
     small_disk.free()
-    eventually(lambda: _answers(server_on_it), what="the server to be back")
-    refresh(jfk, "orders")
+    eventually(lambda: _refreshes(server_on_it, jfk), what="a refresh to come through")
     assert_equal_to_master(jfk)
     assert refresh(jfk, "orders")["orders"].updated == 0
     sites.close()
@@ -139,15 +137,33 @@ def _made(
     return sites
 
 
-def _answers(server: PostgresServer) -> bool:
-    """Whether it takes sessions again; it may have ended, or be recovering."""
-    if not server.is_running():
-        server.start()
+# The server may have ended or be recovering, or may not have noticed yet that it has
+# to, or that sessions of before are gone, which hold locks.
+_NOT_YET = (SnaptideError, DBAPIError, psycopg.Error)
+
+
+def _pushes(server: PostgresServer, site: Site) -> bool:
+    """Whether a push comes through."""
+    _have_running(server)
     try:
-        psycopg.connect(server.url()).close()
-    except psycopg.OperationalError:
+        return not deferred.push(site).another_pusher
+    except _NOT_YET:
+        return False
+
+
+def _refreshes(server: PostgresServer, site: Site) -> bool:
+    """Whether a refresh comes through."""
+    _have_running(server)
+    try:
+        refresh(site, "orders")
+    except _NOT_YET:
         return False
     return True
+
+
+def _have_running(server: PostgresServer) -> None:
+    if not server.is_running():
+        server.start()
 
 
 def _fill(disk: Disk, site: Site) -> None:
