@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from sqlalchemy import (
-    JSON,
     BigInteger,
     Boolean,
     CheckConstraint,
@@ -27,6 +26,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 
 from sites.catalog import metadata
+from sites.encodings import AllText, AllTextBinary
 from sites.types import PgSnapshot, Xid8
 
 #: Numbers calls and transactions. CACHE 1: with more, sessions would draw
@@ -349,9 +349,9 @@ error_call = Table(
     Column("target_table", Text, nullable=False),
     Column("kind", Text, nullable=False),
     Column("identity_columns", ARRAY(Text), nullable=False),
-    Column("old_values", JSON(none_as_null=True)),
-    Column("new_values", JSON(none_as_null=True)),
-    Column("current_values", JSON(none_as_null=True)),
+    Column("old_values", AllText(none_as_null=True)),
+    Column("new_values", AllText(none_as_null=True)),
+    Column("current_values", AllText(none_as_null=True)),
     Column("conflict", Text),
 )
 
@@ -362,7 +362,7 @@ error_procedure = Table(
     Column("error_id", BigInteger, primary_key=True),
     Column("call_no", BigInteger, primary_key=True),
     Column("name", Text, nullable=False),
-    Column("arguments", JSONB, nullable=False),
+    Column("arguments", AllTextBinary, nullable=False),
     # Why the transaction was parked, if this call was the reason.
     Column("error", Text),
 )

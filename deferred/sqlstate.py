@@ -56,6 +56,13 @@ def caused_by_transaction(error: DBAPIError) -> bool:
     return caused_by_data(error) or of(error)[:2] in ("0A", "42")
 
 
+def of_a_value(error: DBAPIError) -> bool:
+    """Whether a value is none that a column or its domain takes."""
+    diagnostics = getattr(error.orig, "diag", None)
+    of_domain = bool(getattr(diagnostics, "datatype_name", None))
+    return of(error)[:2] == "22" or (of(error)[:2] == "23" and of_domain)
+
+
 def passes(error: DBAPIError) -> bool:
     """Whether a procedure that failed so may end well the next time.
 

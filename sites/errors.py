@@ -130,6 +130,16 @@ class NoFreeValue(SnaptideError):
     )
 
 
+class ValueDoesNotFit(SnaptideError):
+    """A value is none that the column at the destination can hold."""
+
+    code = "SNP-027"
+    hint = (
+        "Correct the value at the site, or have the column at the destination hold it: "
+        "its length, range, labels, or the encoding of its database."
+    )
+
+
 class RowCountMismatch(SnaptideError):
     """A statement did not touch exactly the rows that were compared."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -39,6 +40,10 @@ _EXACT = {
     "timestamp without time zone",
     "timestamp with time zone",
 }
+
+_DIGITS = re.compile(r"^numeric\(\d+,(-?\d+)\)")
+_MOST_DIGITS = 1000
+_LENGTH = re.compile(r"^(character varying|bit varying)\(\d+\)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,6 +93,16 @@ class Column:
         """The type below all domains, for use in statements."""
         return NativeType(self.recorded, self.equality)
 
+    @property
+    def staged_type(self) -> NativeType:
+        """The same for values on their way: those that are too long or large too.
+
+        The write refuses them, when it is known whose they are. Digits behind the point
+        are rounded as ever, which none of them is refused for.
+        """
+        widest = _DIGITS.sub(rf"numeric({_MOST_DIGITS},\1)", self.recorded)
+        return NativeType(_LENGTH.sub(r"\1", widest), self.equality)
+
     def same_as(
         self, left: ColumnElement[Any], right: ColumnElement[Any]
     ) -> ColumnElement[bool]:
@@ -121,6 +136,8 @@ class Unique:
     is_constraint: bool
     #: two NULLs are the same value
     nulls_not_distinct: bool = False
+    #: checked at the commit, unless somebody asks for it before
+    deferred: bool = False
 
     def same(
         self, held: ColumnElement[Any], wanted: ColumnElement[Any]
@@ -148,6 +165,8 @@ class ForeignKey:
     #: Each row has its parent, found by equal values: not so if it is NOT VALID, NOT
     #: ENFORCED, or of a PERIOD.
     always: bool
+    #: Checked at the commit, unless somebody asks for it before.
+    deferred: bool = False
 
     @property
     def parent(self) -> QualifiedName:

@@ -113,6 +113,21 @@ def _text(value: bytes | None) -> str | None:
     return None if value is None else value.decode()
 
 
+def rows(source: Connection, query: str) -> Iterator[tuple[str | None, ...]]:
+    """The rows of a query as texts, one after the other.
+
+    Raises:
+        sqlalchemy.exc.DBAPIError: as any statement would.
+    """
+    out = sql.SQL("COPY ({}) TO STDOUT").format(sql.SQL(query))
+    with (
+        _reported(source),
+        raw(source).cursor() as reader,
+        reader.copy(out) as found,
+    ):
+        yield from cast("Iterator[tuple[str | None, ...]]", found.rows())
+
+
 def copy_rows(
     target: Connection,
     table: TableClause,

@@ -20,6 +20,7 @@ pytest_plugins = (
     "tests.fix_proxy",
     "tests.fix_redis",
     "tests.fix_sites",
+    "tests.fix_encodings",
     "tests.fix_spark",
     "tests.fix_tls",
     "tests.fix_worker",

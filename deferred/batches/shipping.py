@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -28,9 +28,10 @@ from deferred.batches import (
     net_change,
     procedure_call,
     schema_version,
+    unfit,
     work,
 )
-from deferred.batches.batch import Batch, within
+from deferred.batches.batch import Batch, Waiting, within
 from deferred.catalog import delivery
 from deferred.options import ErrorAction
 from deferred.queues import unsent
@@ -38,6 +39,7 @@ from deferred.queues.queue import Queue, list_queues
 from masters import table_rules
 from masters.table_rules import Comparison
 from sites import QualifiedName, transport
+from sites.errors import ValueDoesNotFit
 from sites.prepared import planned_once
 from sites.staged import Staged
 
@@ -153,24 +155,9 @@ def ship(
     """
     work.clear(line.target, line.staged)
     _tell_session(line, after, end, only or ())
-    lines = zip(line.queues, line.staged, line.comparisons, strict=True)
     gone = 0
-    listed, single = only is not None, calls == transactions
-    for queue, staged, comparison in lines:
-        if in_steps:
-            steps = procedure_call.steps(line.batch, after, end, queue.goes_there)
-            query = _query(queue, staged, comparison, steps, together)
-        elif only is not None and len(only) == 1 and queue.replication_group is None:
-            one = _single(line.batch, only[0]).subquery()
-            query = _query(queue, staged, comparison, one, together)
-        else:
-            wanted = _wanted(queue, listed=listed)
-            query = staged.keep(
-                ("shipped", queue, comparison, together, listed, single),
-                partial(
-                    _query, queue, staged, comparison, wanted, together, single=single
-                ),
-            )
+    part = _Part(after=after, end=end, only=only, in_steps=in_steps, together=together)
+    for staged, query in _queries(line, part, single=calls == transactions):
         tell = partial(_tell, told, gone) if told else None
         if calls < bulk and only is None and not in_steps:
             gone += transport.send(
@@ -179,6 +166,74 @@ def ship(
             continue
         gone += _fill(line, staged, query, bulk, tell)
     line.origin.commit()  # nothing was written there
+
+
+def ship_what_fits(
+    line: Line, transaction: Waiting, after: int, *, codec: str
+) -> ValueDoesNotFit | None:
+    """Fill the work tables with one transaction that has values which do not fit.
+
+    Parameters:
+        after: the order number before it.
+        codec: of the destination's encoding.
+
+    Returns:
+        Why it cannot be applied.
+    """
+    number = transaction.order_no
+    work.clear(line.target, line.staged)
+    unfit.begin(line.target)
+    _tell_session(line, after, number, [number])
+    steps = bool(transaction.procedures)
+    part = _Part(after=after, end=number, only=[number], in_steps=steps)
+    for staged, query in _queries(line, part, single=False):
+        unfit.stage(line.origin, query, line.target, staged, codec)
+    line.origin.commit()  # nothing was written there
+    return unfit.reason(line.target, line.staged)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Part:
+    """Which transactions of a batch are shipped, and how; as for `ship`."""
+
+    after: int
+    end: int
+    only: Sequence[int] | None
+    in_steps: bool
+    together: bool = False
+
+
+def _queries(line: Line, part: _Part, *, single: bool) -> Iterator[tuple[Staged, str]]:
+    """For each work table, what is to be in it."""
+    only, together = part.only, part.together
+    listed = only is not None
+    lines = zip(line.queues, line.staged, line.comparisons, strict=True)
+    for queue, staged, comparison in lines:
+        if part.in_steps:
+            steps = procedure_call.steps(
+                line.batch, part.after, part.end, queue.goes_there
+            )
+            yield staged, _query(queue, staged, comparison, steps, together)
+        elif only is not None and len(only) == 1 and queue.replication_group is None:
+            one = _single(line.batch, only[0]).subquery()
+            yield staged, _query(queue, staged, comparison, one, together)
+        else:
+            wanted = _wanted(queue, listed=listed)
+            yield (
+                staged,
+                staged.keep(
+                    ("shipped", queue, comparison, together, listed, single),
+                    partial(
+                        _query,
+                        queue,
+                        staged,
+                        comparison,
+                        wanted,
+                        together,
+                        single=single,
+                    ),
+                ),
+            )
 
 
 _TELL = planned_once(

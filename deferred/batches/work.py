@@ -1,7 +1,7 @@
 """Work tables: the changes of transactions, at the destination, ready to be applied.
 
 Temporary tables of the destination's session, so that two pushers never see
-each other's rows. One a queue, typed as the master's table.
+each other's rows. One a queue, typed as the master's table, but for lengths.
 """
 
 from __future__ import annotations
@@ -228,7 +228,7 @@ def _fixed() -> list[sa.Column[Any]]:
 
 def _images(table: Table, columns: Sequence[str]) -> list[sa.Column[Any]]:
     return [
-        sa.Column(recorded, table.column(column).recorded_type)
+        sa.Column(recorded, table.column(column).staged_type)
         for side in ("o", "n")
         for recorded, column in zip(
             triggers.numbered(side, columns), columns, strict=True

@@ -87,7 +87,7 @@ def _exists(connection: Connection, name: str) -> bool:
 
 def _name(table: Table, queue: Queue) -> str:
     """Other columns, or types that changed, make another table."""
-    types = [table.column(name).recorded for name in queue.columns]
+    types = [table.column(name).staged_type.name for name in queue.columns]
     parts = [table.schema, table.name, *work.FIXED, *queue.columns, *types]
     digest = hashlib.sha256("\0".join(parts).encode()).hexdigest()
     return f"{_PREFIX}{digest[:16]}"

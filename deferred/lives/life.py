@@ -8,7 +8,17 @@ from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy import ColumnElement, Text, and_, literal, or_, type_coerce
+from sqlalchemy import (
+    ColumnElement,
+    Text,
+    and_,
+    case,
+    cast,
+    func,
+    literal,
+    or_,
+    type_coerce,
+)
 
 from deferred.parked.image import Image
 from sites import QualifiedName
@@ -52,7 +62,14 @@ class Wanted:
     def found_in(self, image: ColumnElement[Any]) -> ColumnElement[bool]:
         """Whether it is the row of an image, which holds values as text."""
         by_type = {column.name: column.recorded for column in self.columns}
-        return self.found(lambda name: from_text(image.op("->>")(name), by_type[name]))
+
+        def value(name: str) -> ColumnElement[Any]:
+            text, type_ = image.op("->>")(name), by_type[name]
+            # What was parked because it does not fit is the key of no row here.
+            fits = func.pg_input_is_valid(cast(text, Text), type_)
+            return case((fits, from_text(text, type_)))
+
+        return self.found(value)
 
     def key_in(self, image: Image | None) -> Key | None:
         """The key in an image that was read; None where it has none."""

@@ -28,6 +28,7 @@ from deferred.batches.procedure_call import stored_again
 from deferred.catalog import error_call, error_procedure, error_transaction
 from deferred.parked import image
 from deferred.procedures.steps import Steps
+from sites import encodings
 from sites.staged import Staged, selected
 from sites.values import unnested
 
@@ -72,6 +73,11 @@ def park(
     """
     values = {name: getattr(facts, name) for name in facts.__slots__}
     values["waits_for"] = list(facts.waits_for)
+    values["error_message"] = encodings.escaped(connection, facts.error_message)
+    conflicts = {
+        call_no: encodings.escaped(connection, why)
+        for call_no, why in conflicts.items()
+    }
     error_id: int = connection.execute(
         sa.insert(error_transaction).values(values).returning(error_transaction.c.id)
     ).scalar_one()
@@ -84,7 +90,9 @@ def park(
             "error_id": error_id,
             "call_no": call.call_no,
             "name": call.name,
-            "arguments": stored_again(call),
+            "arguments": encodings.stored(
+                stored_again(call), encodings.codec(connection)
+            ),
             "error": conflicts.get(call.call_no),
         }
         connection.execute(sa.insert(error_procedure).values(values))

@@ -21,12 +21,12 @@ from deferred.errors import (
 from deferred.parked import edit, error_queue, unparking
 from deferred.parked.calls import Call
 from deferred.parked.edit import Edit, edited
-from deferred.procedures.steps import FAILURES, Steps, apply
+from deferred.procedures.steps import FAILURES, Steps, apply, refusal
 from masters.apply import Unit
 from masters.detect import Made
 from masters.errors import UnknownColumn
 from sites import Site, faults, identity, triggered
-from sites.errors import UnknownTable
+from sites.errors import UnknownTable, ValueDoesNotFit
 from sites.staged import Staged, selected
 
 
@@ -118,7 +118,7 @@ def _steps(
     procedures = error_queue.procedures(connection, row.id)
     procedures, left = edit.procedures(procedures, edits)
     instead = edited(connection, row.id, left)
-    staged = _staged(connection, row.id, instead, procedures)
+    staged = _staged(connection, row, instead, procedures)
     made = Made(transaction=row.origin_transaction, changed_at=row.start_time)
     facts = forwarding.facts(
         origin=row.origin,
@@ -186,7 +186,8 @@ def _apply(connection: Connection, steps: Steps, error_id: int) -> int:
     except DBAPIError as error:
         if not (sqlstate.caused_by_data(error) or sqlstate.held_up(error)):
             raise
-        raise _failure(error, error_id) from error
+        reason = refusal(connection, steps, error)
+        raise _failure(error, error_id, reason) from error
     except FAILURES as error:
         raise RetryFailed(f"Error transaction {error_id}: {error.message}") from error
     if outcome.unresolved:
@@ -202,26 +203,33 @@ def _own_again(connection: Connection) -> None:
 
 def _staged(
     connection: Connection,
-    error_id: int,
+    row: Row[Any],
     instead: Sequence[Call],
     procedures: Sequence[ProcedureCall],
 ) -> list[Staged]:
+    error_id = row.id
     try:
         with connection.begin_nested():
             return unparking.stage(connection, error_id, instead, procedures)
+    except ValueDoesNotFit as unfit:
+        raise RetryFailed(
+            f"Error transaction {error_id}: {unfit.message}", error_id=error_id
+        ) from unfit
     except (UnknownTable, UnknownColumn) as gone:  # DDL came since it was parked
         raise RetryFailed(
             f"Error transaction {error_id}: {gone.message}", error_id=error_id
         ) from gone
-    except DBAPIError as error:  # an edit that the column's type cannot read
+    except DBAPIError as error:  # a value, or an edit, that a column cannot read
         if not sqlstate.caused_by_data(error):
             raise
-        raise _failure(error, error_id) from error
+        again = sqlstate.of(error) == row.error_code and not instead
+        reason = row.error_message if again else sqlstate.message(error)
+        raise _failure(error, error_id, reason) from error
 
 
-def _failure(error: DBAPIError, error_id: int) -> RetryFailed:
+def _failure(error: DBAPIError, error_id: int, reason: str) -> RetryFailed:
     return RetryFailed(
-        f"Error transaction {error_id}: {sqlstate.message(error)}",
+        f"Error transaction {error_id}: {reason}",
         error_id=error_id,
         sqlstate=sqlstate.of(error),
     )

@@ -7,14 +7,15 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy import Connection, Row, Text, func, literal, select
+from sqlalchemy import Connection, Row, Text, cast, func, literal, or_, select
 
 from deferred.batches import work
 from deferred.batches.procedure_call import ProcedureCall
 from deferred.catalog import error_call
 from deferred.parked import calls
 from deferred.parked.calls import Call
-from sites import QualifiedName, transport
+from sites import QualifiedName, encodings, transport
+from sites.errors import ValueDoesNotFit
 from sites.staged import Staged
 from sites.values import from_text
 
@@ -38,8 +39,10 @@ def stage(
 
     Raises:
         UnknownTable, UnknownColumn: the master table changed meanwhile.
+        ValueDoesNotFit: the encoding of the database lacks characters of it.
         sqlalchemy.exc.DBAPIError: a column's type cannot read a value any more.
     """
+    _refuse_escaped(connection, error_id, [one.call_no for one in instead])
     unit = _unit(error_id, procedures)
     staged = []
     for number, row in enumerate(_tables(connection, error_id)):
@@ -58,6 +61,22 @@ def stage(
         transport.analyze(connection, one.source)
         staged.append(one)
     return staged
+
+
+def _refuse_escaped(connection: Connection, error_id: int, but: Sequence[int]) -> None:
+    """Refuse images that do not stand in the error queue as they are."""
+    if encodings.codec(connection) == encodings.EVERYTHING:
+        return
+    call = error_call.c
+    sides = [cast(side, Text) for side in (call.old_values, call.new_values)]
+    found = connection.scalar(
+        select(call.conflict)
+        .where(call.error_id == error_id, call.call_no.not_in(but))
+        .where(or_(*(side.contains(encodings.MARK) for side in sides)))
+        .limit(1)
+    )
+    if found is not None:
+        raise ValueDoesNotFit(found)
 
 
 def _tables(connection: Connection, error_id: int) -> Sequence[Row[Any]]:

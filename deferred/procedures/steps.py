@@ -22,7 +22,8 @@ from deferred.procedures import perform
 from masters import apply as masters_apply
 from masters.apply import Outcome, Unit
 from masters.errors import InvalidNetChange
-from sites.errors import NoFreeValue, RowCountMismatch
+from sites import misfits
+from sites.errors import NoFreeValue, RowCountMismatch, ValueDoesNotFit
 from sites.staged import Staged
 
 #: Why a transaction cannot be applied, besides conflicts and what the database says.
@@ -30,6 +31,7 @@ FAILURES = (
     RowCountMismatch,
     InvalidNetChange,
     NoFreeValue,
+    ValueDoesNotFit,
     ProcedureFailed,
     ProcedureNotAllowed,
 )
@@ -46,6 +48,8 @@ class Steps:
     units: Sequence[Unit]
     #: each after the unit in the same place
     calls: Sequence[ProcedureCall] = ()
+    #: not all of it could be shipped
+    unfit: ValueDoesNotFit | None = None
 
     @property
     def number(self) -> int:
@@ -86,9 +90,12 @@ def apply(connection: Connection, steps: Steps, *, resolving: bool = True) -> Ou
     more rows than a user would wait for.
 
     Raises:
+        ValueDoesNotFit: some of its values cannot be held here.
         ProcedureNotAllowed, ProcedureFailed: a procedure did not run, or not well.
         and what `masters.apply.apply` raises.
     """
+    if steps.unfit is not None:
+        raise steps.unfit
     try:
         return _kept(
             connection, partial(_as_sets, connection, steps, resolving=resolving)
@@ -100,6 +107,18 @@ def apply(connection: Connection, steps: Steps, *, resolving: bool = True) -> Ou
         if again is None:
             raise
         return again
+
+
+def refusal(connection: Connection, steps: Steps, error: DBAPIError) -> str:
+    """Why the database refused a transaction; with the value, if it was one.
+
+    Call it when nothing of the transaction is kept.
+    """
+    if sqlstate.of_a_value(error):
+        for staged in steps.changed:
+            if found := misfits.find(connection, staged, steps.rows):
+                return found
+    return sqlstate.message(error)
 
 
 def _kept(connection: Connection, applied: Callable[[], Outcome]) -> Outcome:

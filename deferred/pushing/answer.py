@@ -19,13 +19,13 @@ from deferred.errors import (
     WaitsForError,
 )
 from deferred.parked import error_queue, quiet, skipped
-from deferred.procedures.steps import Steps, apply
+from deferred.procedures.steps import Steps, apply, refusal
 from deferred.pushing.origin import Origin
 from masters import table_rules
 from masters.apply import Outcome
 from masters.errors import InvalidNetChange
 from sites import QualifiedName
-from sites.errors import NoFreeValue, RowCountMismatch
+from sites.errors import NoFreeValue, RowCountMismatch, ValueDoesNotFit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,11 +40,17 @@ class Failed:
     conflicts: Mapping[int, str] = field(default_factory=dict)
     #: error transactions that have to be settled first
     waits_for: tuple[int, ...] = ()
+    #: it begins with a row that the destination cannot have
+    begins_elsewhere: bool = False
 
     @property
     def may_follow(self) -> bool:
         """Whether a parked transaction before it can be the reason."""
-        return self.reason == "conflict" or self.code in sqlstate.FOREIGN_KEY_VIOLATIONS
+        return (
+            self.reason == "conflict"
+            or self.begins_elsewhere
+            or self.code in sqlstate.FOREIGN_KEY_VIOLATIONS
+        )
 
 
 def answered(
@@ -125,7 +131,14 @@ def _applied(
     except DBAPIError as error:
         if not sqlstate.caused_by_data(error):
             raise
-        return _failure(error)
+        return _failure(connection, steps, error)
+    except ValueDoesNotFit as error:
+        return Failed(
+            reason="error",
+            code=str(error.facts["sqlstate"]),
+            message=error.message,
+            begins_elsewhere=bool(error.facts["starts"]),
+        )
     except (RowCountMismatch, InvalidNetChange, NoFreeValue) as error:
         return Failed(reason="error", code=error.code, message=error.message)
     except (ProcedureFailed, ProcedureNotAllowed) as error:
@@ -174,12 +187,12 @@ def _all_sent(connection: Connection, steps: Steps) -> bool:
     return all(table_rules.load(connection, t).comparison.all_sent for t in tables)
 
 
-def _failure(error: DBAPIError) -> Failed:
+def _failure(connection: Connection, steps: Steps, error: DBAPIError) -> Failed:
     state = sqlstate.of(error)
     return Failed(
         reason="conflict" if state == sqlstate.UNIQUE_VIOLATION else "error",
         code=state,
-        message=sqlstate.message(error),
+        message=refusal(connection, steps, error),
     )
 
 

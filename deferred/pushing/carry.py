@@ -9,12 +9,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from sqlalchemy import ColumnElement, TableClause, Text, cast, func, or_
+from sqlalchemy.exc import DBAPIError
 
+from deferred import sqlstate
 from deferred.batches import batch as batches
-from deferred.batches import groups, procedure_call
+from deferred.batches import groups, ledger, procedure_call
 from deferred.batches.batch import Waiting
 from deferred.batches.groups import Group
-from deferred.batches.shipping import Line, ship
+from deferred.batches.shipping import Line, lay, ship, ship_what_fits
 from deferred.errors import TransactionRefused
 from deferred.parked import quiet
 from deferred.pushing.compiled import deliver_together
@@ -22,7 +24,8 @@ from deferred.pushing.delivery import Delivered, deliver
 from deferred.pushing.origin import Origin
 from deferred.pushing.run import Run
 from deferred.queues.queue import Queue
-from sites import faults, names, references
+from sites import encodings, faults, names, references
+from sites.errors import ValueDoesNotFit
 from sites.site import each_by_itself
 
 #: Calls that are shipped at a time when transactions are applied one by one.
@@ -114,26 +117,77 @@ def _one_by_one(line: Line, origin: Origin, group: Group, run: Run) -> bool:
     after = group.after
     while ahead:
         some = _calling(line, after, _shipment(ahead))
-        calls = sum(one.calls for one in some)
-        ship(
-            line,
-            after,
-            some[-1].order_no,
-            together=False,
-            bulk=run.options.bulk_threshold,
-            calls=calls,
-            transactions=len(some),
-            only=[some[0].order_no] if calls > SHIPPED else None,
-            in_steps=any(one.procedures for one in some),
-            told=run.shipping(calls),
-        )
-        faults.point("push.before_ship_commit")
-        line.target.commit()
-        faults.point("push.after_ship")
-        if not _deliver_each(line, origin, some, run):
+        try:
+            _ship(line, after, some, run)
+        except DBAPIError as error:
+            if not sqlstate.caused_by_data(error):
+                raise
+            line = _laid_again(line, origin)
+            goes_on = _each_as_far_as_it_fits(line, origin, after, some, run)
+        else:
+            goes_on = _deliver_each(line, origin, some, run)
+        if not goes_on:
             return False
         ahead, after = ahead[len(some) :], some[-1].order_no
     return True
+
+
+def _ship(line: Line, after: int, some: Sequence[Waiting], run: Run) -> None:
+    """Fill the work tables with transactions, and commit that."""
+    calls = sum(one.calls for one in some)
+    ship(
+        line,
+        after,
+        some[-1].order_no,
+        together=False,
+        bulk=run.options.bulk_threshold,
+        calls=calls,
+        transactions=len(some),
+        only=[some[0].order_no] if calls > SHIPPED else None,
+        in_steps=any(one.procedures for one in some),
+        told=run.shipping(calls),
+    )
+    faults.point("push.before_ship_commit")
+    line.target.commit()
+    faults.point("push.after_ship")
+
+
+def _laid_again(line: Line, origin: Origin) -> Line:
+    """The same line, where what was laid out for it may have been undone."""
+    line.target.rollback()
+    line.origin.rollback()
+    laid = lay(line.origin, line.target, line.batch, origin.name)
+    ledger.note(line.origin, line.target, origin.id, line.batch)
+    line.target.commit()
+    line.origin.commit()
+    return replace(laid, watched=line.watched, watched_for=line.watched_for)
+
+
+def _each_as_far_as_it_fits(
+    line: Line, origin: Origin, after: int, some: Sequence[Waiting], run: Run
+) -> bool:
+    """Deliver transactions of which some have values that do not fit there."""
+    for one in some:
+        unfit = _ship_what_fits(line, one, after)
+        line.target.commit()
+        faults.point("push.after_ship")
+        if not _deliver_each(line, origin, [one], run, unfit):
+            return False
+        after = one.order_no
+    return True
+
+
+def _ship_what_fits(line: Line, one: Waiting, after: int) -> ValueDoesNotFit | None:
+    try:
+        codec = encodings.codec(line.target)
+        return ship_what_fits(line, one, after, codec=codec)
+    except DBAPIError as error:
+        if not sqlstate.caused_by_data(error):
+            raise
+    # Of an encoding the database and Python may not think alike.
+    line.target.rollback()
+    line.origin.rollback()
+    return ship_what_fits(line, one, after, codec=encodings.LEAST)
 
 
 def _shipment(ahead: list[Waiting]) -> list[Waiting]:
@@ -156,7 +210,11 @@ def _calling(line: Line, after: int, some: Sequence[Waiting]) -> list[Waiting]:
 
 
 def _deliver_each(
-    line: Line, origin: Origin, transactions: list[Waiting], run: Run
+    line: Line,
+    origin: Origin,
+    transactions: Sequence[Waiting],
+    run: Run,
+    unfit: ValueDoesNotFit | None = None,
 ) -> bool:
     # What goes on to other masters has to be a transaction of its own there; also what
     # a user's trigger writes, which is queued as made by the one that is applied.
@@ -181,6 +239,7 @@ def _deliver_each(
                 line.staged,
                 run.options.error_action,
                 run.writing(transaction.calls),
+                unfit,
             )
         except TransactionRefused:
             commit()

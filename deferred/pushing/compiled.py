@@ -52,15 +52,22 @@ def deliver_together(
         sqlalchemy.exc.DBAPIError: for reasons that are not the data's.
     """
     target = line.target
-    ship(
-        line,
-        group.after,
-        group.end,
-        together=True,
-        bulk=bulk,
-        calls=group.calls,
-        transactions=len(group),
-    )
+    try:
+        ship(
+            line,
+            group.after,
+            group.end,
+            together=True,
+            bulk=bulk,
+            calls=group.calls,
+            transactions=len(group),
+        )
+    except DBAPIError as error:
+        if not sqlstate.caused_by_data(error):
+            raise
+        target.rollback()
+        line.origin.rollback()
+        return Refused()
     faults.point("push.after_group_ship")
     at = marker.lock(target, origin.id, origin.name)
     to = Marker(batch_no=line.batch.number, batch_id=line.batch.id, order_no=group.end)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from sqlalchemy import Connection
@@ -12,6 +12,7 @@ from sqlalchemy import Connection
 from deferred.batches import arrivals, forwarding, marker, work
 from deferred.batches.batch import Batch, Waiting
 from deferred.batches.marker import Marker
+from deferred.batches.unfit import complete
 from deferred.errors import (
     DestinationQuiet,
     TransactionRefused,
@@ -26,7 +27,8 @@ from deferred.pushing.origin import Origin
 from deferred.pushing.quieting import make_quiet
 from masters.apply import Outcome, Unit
 from masters.detect import Made
-from sites import faults
+from sites import encodings, faults
+from sites.errors import ValueDoesNotFit
 from sites.staged import Staged
 
 
@@ -51,6 +53,7 @@ def deliver(
     staged: Sequence[Staged],
     on_error: ErrorAction = ErrorAction.QUEUE,
     told: Callable[[int], None] | None = None,
+    unfit: ValueDoesNotFit | None = None,
 ) -> Delivered:
     """Apply one transaction at the destination, or park it, exactly once.
 
@@ -58,6 +61,7 @@ def deliver(
 
     Parameters:
         told: from time to time how many of its changes are written.
+        unfit: why it cannot be applied, if it could not be shipped whole.
 
     Raises:
         TransactionRefused: it would have to be parked, and is not to be.
@@ -68,6 +72,8 @@ def deliver(
     if passed(at, to):
         return Delivered(fresh=False)
     faults.point("push.before_apply")
+    user = encodings.escaped(connection, transaction.origin_user)
+    transaction = replace(transaction, origin_user=user)
     sources = forwarding.sources(transaction, origin.name, origin.groups.values())
     # What is refused has not come: what was noted of its coming goes with it.
     with connection.begin_nested() if at.watched else nullcontext():
@@ -75,6 +81,7 @@ def deliver(
             connection, origin, transaction, staged
         )
         steps = _steps(connection, origin, transaction, staged, sources, told)
+        steps = replace(steps, unfit=unfit)
         answer = answered(connection, origin, steps, sure=sure)
         if isinstance(answer, Outcome):
             delivered = Delivered(resolved=answer.resolved)
@@ -168,6 +175,8 @@ def _put_aside(
         aside, resolved, failed = skip_rows(connection, origin, steps, failed)
     parked = facts(failed)
     error_id = park(connection, parked, aside, failed.conflicts)
+    if steps.unfit is not None:
+        complete(connection, error_id)
     if action is ErrorAction.QUIET_GROUP and failed.reason != "dependant":
         make_quiet(connection, origin, parked, tables_of(steps), on_error)
     return Delivered(error_id=error_id, resolved=resolved, held=held)

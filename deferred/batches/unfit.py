@@ -1,0 +1,240 @@
+"""Transactions with values that the destination cannot hold.
+
+They cannot be shipped like others: a number is beyond the column's type, an enum has no
+such label, or the encoding no such character. What fits goes into the work tables, with
+NULL for what does not; that stands beside them, as JSON in plain letters, until the
+transaction is parked with it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Text,
+    case,
+    cast,
+    func,
+    literal,
+    select,
+)
+
+from deferred.batches import work
+from sites import encodings, misfits, transport
+from sites.errors import ValueDoesNotFit
+from sites.misfits import REFUSES
+from sites.staged import Staged
+
+_UNREAD = sa.table(
+    "snaptide_unread",
+    *(sa.column(name, type_) for name, type_ in work.FIXED.items()),
+    sa.column("images", sa.JSON),
+    sa.column("lost", sa.JSON),
+    schema="pg_temp",
+)
+_MISFIT = sa.table(
+    "snaptide_misfit",
+    sa.column("call_no", sa.BigInteger),
+    sa.column("side", Text),
+    sa.column("name", Text),
+    sa.column("value", sa.JSON),
+    sa.column("message", Text),
+    sa.column("code", Text),
+    schema="pg_temp",
+)
+_CREATE = (
+    """CREATE TEMP TABLE IF NOT EXISTS snaptide_unread (unit bigint, tran bigint,
+    several boolean, call_no bigint, kind text, images json, lost json)""",
+    """CREATE TEMP TABLE IF NOT EXISTS snaptide_misfit (call_no bigint, side text,
+    name text, value json, message text, code text)""",
+)
+_EMPTY = ("DELETE FROM pg_temp.snaptide_unread", "DELETE FROM pg_temp.snaptide_misfit")
+
+#: A character that a database's encoding lacks.
+UNTRANSLATABLE = "22P05"
+_LACKS = "the encoding of the database lacks some of its characters"
+
+_COMPLETE = """
+UPDATE snaptide.error_call c
+SET old_values = CASE WHEN old_values IS NOT NULL THEN ({old}) END,
+    new_values = CASE WHEN new_values IS NOT NULL THEN ({new}) END,
+    conflict = (SELECT string_agg(DISTINCT m.name || ': ' || m.message, '; ')
+                FROM pg_temp.snaptide_misfit m WHERE m.call_no = c.call_no)
+WHERE error_id = :error_id AND call_no IN (SELECT call_no FROM pg_temp.snaptide_misfit)
+"""
+_WITH_THEM = """
+SELECT json_object_agg(e.key, COALESCE(m.value, e.value) ORDER BY e.place)
+FROM json_each(c.{0}) WITH ORDINALITY e(key, value, place)
+LEFT JOIN pg_temp.snaptide_misfit m
+  ON m.call_no = c.call_no AND m.side = '{0}' AND m.name = e.key
+"""
+
+
+def begin(target: Connection) -> None:
+    """Have room for what does not fit, and nothing in it."""
+    for statement in (*_CREATE, *_EMPTY):
+        target.execute(sa.text(statement))
+
+
+def stage(
+    origin: Connection, query: str, target: Connection, staged: Staged, codec: str
+) -> None:
+    """Put the changes of a query into a work table, and what does not fit beside it.
+
+    Parameters:
+        codec: of the destination's encoding.
+    """
+    columns = work.columns_of(staged)
+    target.execute(sa.text(_EMPTY[0]))
+    transport.copy_rows(
+        target,
+        _UNREAD,
+        [column.name for column in _UNREAD.columns],
+        _readable(transport.rows(origin, query), columns, codec),
+    )
+    images = columns[len(work.FIXED) :]
+    text = func.json_to_record(_UNREAD.c.images).table_valued(
+        *(sa.column(name, Text) for name in images), name="text"
+    )
+    record = text.render_derived(with_types=True).lateral()
+    joined = _UNREAD.join(record, sa.true())
+    values = [
+        _where_valid(record.c[name], staged.source.c[name].type) for name in images
+    ]
+    fixed = [_UNREAD.c[name] for name in work.FIXED]
+    changes = select(*fixed, *values).select_from(joined)
+    target.execute(sa.insert(staged.source).from_select(columns, changes))
+    for found in (_refused(staged, joined, record, images), _lost(staged, images)):
+        into = [column.name for column in _MISFIT.columns]
+        target.execute(sa.insert(_MISFIT).from_select(into, found))
+
+
+def reason(target: Connection, staged: Sequence[Staged]) -> ValueDoesNotFit | None:
+    """Why the staged transaction cannot be applied; None where all of it fits.
+
+    Parameters:
+        staged: the work tables with its changes.
+    """
+    old = select(func.bool_or(_MISFIT.c.side == "old_values")).scalar_subquery()
+    row = target.execute(
+        select(_MISFIT, cast(_MISFIT.c.value, Text).label("text"), old.label("starts"))
+        .order_by(_MISFIT.c.side, _MISFIT.c.call_no)
+        .limit(1)
+    ).one_or_none()
+    if row is None:
+        return None
+    its = select(sa.literal(1)).where
+    table = next(
+        one.table.qualified
+        for one in staged
+        if target.scalar(its(one.source.c.call_no == row.call_no)) is not None
+    )
+    shown = misfits.told(
+        table, row.name, encodings.read(json.loads(row.text)), row.message
+    )
+    return ValueDoesNotFit(
+        encodings.escaped(target, shown), sqlstate=row.code, starts=row.starts
+    )
+
+
+def complete(target: Connection, error_id: int) -> None:
+    """Put into the images of a parked transaction what its work tables did not hold."""
+    parts = {side: _WITH_THEM.format(f"{side}_values") for side in ("old", "new")}
+    target.execute(sa.text(_COMPLETE.format(**parts)), {"error_id": error_id})
+
+
+def _readable(
+    rows: Iterator[Sequence[str | None]], columns: Sequence[str], codec: str
+) -> Iterator[list[object]]:
+    """Rows as the destination can read them: what its encoding lacks, apart."""
+    fixed = len(work.FIXED)
+    for row in rows:
+        images = dict(zip(columns[fixed:], row[fixed:], strict=True))
+        lost = {
+            name: json.dumps(kept)
+            for name, value in images.items()
+            if (kept := encodings.stored(value, codec)) != value
+        }
+        held = {name: None if name in lost else images[name] for name in images}
+        yield [*row[:fixed], json.dumps(held), json.dumps(lost) if lost else None]
+
+
+def _where_valid(
+    value: ColumnElement[Any], type_: sa.types.TypeEngine[Any]
+) -> ColumnElement[Any]:
+    name = type_.compile()
+    return case((func.pg_input_is_valid(value, name), cast(value, type_)))
+
+
+def _refused(
+    staged: Staged, joined: sa.Join, record: sa.FromClause, images: Sequence[str]
+) -> sa.Select[Any]:
+    """What the types of columns do not take."""
+    sides = _sides(staged, images)
+    named = [sa.column(n, Text) for n in ("side", "name", "value", "type")]
+    each = (
+        sa.values(*named, name="each")
+        .data(
+            [
+                (
+                    *map(literal, sides[name]),
+                    record.c[name],
+                    literal(_type(staged, name)),
+                )
+                for name in images
+            ]
+        )
+        .lateral()
+    )
+    refused = REFUSES.lateral()
+    return (
+        select(
+            _UNREAD.c.call_no,
+            each.c.side,
+            each.c.name,
+            func.to_json(each.c.value),
+            refused.c.message,
+            refused.c.sql_error_code,
+        )
+        .select_from(joined.join(each, sa.true()).join(refused, sa.true()))
+        .where(each.c.value.is_not(None), refused.c.message.is_not(None))
+    )
+
+
+def _lost(staged: Staged, images: Sequence[str]) -> sa.Select[Any]:
+    """What the encoding of the database does not have."""
+    named = [sa.column(n, Text) for n in ("image", "side", "name")]
+    sides = _sides(staged, images)
+    known = sa.values(*named, name="known").data(
+        [tuple(map(literal, (name, *sides[name]))) for name in images]
+    )
+    pair = [sa.column("key", Text), sa.column("value", Text)]
+    each = func.json_each_text(_UNREAD.c.lost).table_valued(*pair).lateral()
+    return select(
+        _UNREAD.c.call_no,
+        known.c.side,
+        known.c.name,
+        cast(each.c.value, sa.JSON),
+        literal(_LACKS),
+        literal(UNTRANSLATABLE),
+    ).select_from(
+        _UNREAD.join(each, sa.true()).join(known, known.c.image == each.c.key)
+    )
+
+
+def _sides(staged: Staged, images: Sequence[str]) -> dict[str, tuple[str, str]]:
+    """Of each image's column, what it is called in the error queue."""
+    names = [*staged.columns, *staged.columns]
+    return {
+        image: ("old_values" if image.startswith("o") else "new_values", name)
+        for image, name in zip(images, names, strict=True)
+    }
+
+
+def _type(staged: Staged, image: str) -> str:
+    return staged.source.c[image].type.compile()

@@ -1,0 +1,71 @@
+"""Values that a column cannot hold: which one it was, where a write was refused for it.
+
+The database says which type a value is too long for, and not in which column.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import Connection, Text, func, literal, select
+
+from sites.names import QualifiedName
+from sites.staged import Staged, selected
+from sites.values import printed
+
+#: So much of a value is shown.
+SHOWN = 40
+
+#: What a column's type says of a value, if it does not take it.
+REFUSES = func.pg_input_error_info(
+    sa.column("value", Text), sa.column("type", Text)
+).table_valued(
+    sa.column("message", Text), sa.column("sql_error_code", Text), name="refused"
+)
+
+
+def find(connection: Connection, staged: Staged, rows: Mapping[str, Any]) -> str | None:
+    """The first new value among staged changes that its column cannot hold, in words.
+
+    Parameters:
+        rows: equalities that select the changes in the source (column -> value).
+    """
+    columns = [staged.table.column(name) for name in staged.columns]
+    doubtful = [one for one in columns if one.type != one.staged_type.name]
+    if not doubtful:
+        return None
+    name, value, type_ = (sa.column(n, Text) for n in ("name", "value", "type"))
+    each = (
+        sa.values(name, value, type_, name="each")
+        .data(
+            [
+                (literal(c.name), printed(staged.new(c.name)), literal(c.type))
+                for c in doubtful
+            ]
+        )
+        .lateral()
+    )
+    refused = REFUSES.lateral()
+    row = connection.execute(
+        select(each.c.name, each.c.value, refused.c.message)
+        .select_from(staged.source.join(each, sa.true()).join(refused, sa.true()))
+        .where(
+            selected(staged.source, rows),
+            staged.kind("I", "U", "R"),
+            each.c.value.is_not(None),
+            refused.c.message.is_not(None),
+        )
+        .limit(1)
+    ).one_or_none()
+    return told(staged.table.qualified, *row) if row else None
+
+
+def told(table: QualifiedName, column: str, value: str, why: str) -> str:
+    """What does not fit where, why, and what can be done about it."""
+    cut = value if len(value) <= SHOWN else f"{value[:SHOWN]}..."
+    return (
+        f"{table}.{column} cannot hold {cut!r}: {why}. Let the column hold it and"
+        f" retry, or retry with another value (--edit {table}.{column}=VALUE)."
+    )

@@ -1,0 +1,68 @@
+"""A value that the master cannot hold parks its transaction, and stops nothing else."""
+
+import pytest
+
+import deferred
+from sites import Directory
+from tests.linked_table import link, queued, rows, run
+
+#: What the master's column has, what the site's has, and a value of the second alone.
+NARROWER = {
+    "length": ("varchar(5)", "text", "'much too long'"),
+    "precision": ("numeric(4,2)", "numeric", "12345.67"),
+    "range": ("smallint", "bigint", "100000"),
+    "other type": ("int", "text", "'many'"),
+    "padded": ("char(3)", "text", "'much too long'"),
+    "bits": ("bit(3)", "bit varying", "B'11111'"),
+    "domain": ("few", "text", "'much'"),
+    "label": ("mood", "text", "'furious'"),
+    "array": ("varchar(3)[]", "text[]", "'{a,\"much too long\"}'"),
+}
+KINDS = (
+    "CREATE DOMAIN few AS varchar(9) CHECK (VALUE IN ('1', '2'))",
+    "CREATE TYPE mood AS ENUM ('1', '2')",
+)
+ONES = {"array": "'{1}'", "bits": "B'111'"}
+TWOS = {"array": "'{2}'", "bits": "B'101'"}
+
+
+@pytest.mark.parametrize("kind", NARROWER)
+@pytest.mark.parametrize("most", [50_000, 1], ids=["together", "one by one"])
+def test_value_parks_its_transaction_alone(
+    sites: Directory, kind: str, most: int
+) -> None:
+    there, here, value = NARROWER[kind]
+    run(sites["hq"], *KINDS)
+    link(
+        sites,
+        columns=f"id int PRIMARY KEY, v {there}, w text",
+        at_site=f"id int PRIMARY KEY, v {here}, w text",
+    )
+    one, two = ONES.get(kind, "'1'"), TWOS.get(kind, "'2'")
+    site = sites["jfk"]
+    run(site, f"INSERT INTO orders VALUES (1, {one}, 'before')")
+    run(
+        site,
+        f"INSERT INTO orders VALUES (2, {value}, 'bad')",
+        f"INSERT INTO orders VALUES (3, {one}, 'beside it')",
+    )
+    run(site, f"INSERT INTO orders VALUES (4, {two}, 'behind')")
+    report = deferred.push(site, group_max_calls=most)
+    assert (report.transactions, report.errors) == (3, 1)
+    assert [row[0] for row in rows(sites["hq"])] == [1, 4]
+    assert queued(site) == 0
+    [error] = deferred.list_errors(sites["hq"])
+    assert error.reason == "error"
+    assert "orders.v" in error.error_message
+    [shown, beside] = deferred.show_error(sites["hq"], error.id).calls
+    assert shown.new is not None
+    assert shown.new["v"] == run(site, "SELECT v::text FROM orders WHERE id = 2")[0][0]
+    assert beside.new is not None
+    assert beside.new["w"] == "beside it"
+    [retried] = deferred.retry_errors(sites["hq"])
+    assert not retried.applied
+    assert "orders.v" in retried.reason
+    edit = deferred.Edit(call=shown.call_no, column="v", value=one.strip("B'"))
+    [retried] = deferred.retry_errors(sites["hq"], [error.id], edits=[edit])
+    assert retried.applied, retried.reason
+    assert [row[0] for row in rows(sites["hq"])] == [1, 2, 3, 4]
