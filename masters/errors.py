@@ -56,6 +56,13 @@ class MethodDoesNotFit(RuleError):
     hint = "Method custom settles every kind of conflict by a routine of your own."
 
 
+class WrongColumnType(RuleError):
+    """The resolution method cannot use a column of that type."""
+
+    code = "SNP-129"
+    hint = "docs/howto/choose-conflict-rules.md says which columns a method takes."
+
+
 class UnknownRoutine(RuleError):
     """No routine is registered under that name on this machine."""
 

@@ -12,7 +12,9 @@ from masters.errors import (
     UnknownColumn,
     UnknownColumnGroup,
     UnknownConstraint,
+    WrongColumnType,
 )
+from masters.resolution import Method
 from masters.rule import Rule
 from masters.table_rules import Comparison, rule_of
 from sites.table import Table
@@ -26,6 +28,7 @@ def checked(rule: Rule, table: Table, groups: Mapping[str, Sequence[str]]) -> Ru
 
     Raises:
         UnknownColumnGroup, UnknownConstraint.
+        WrongColumnType: the method cannot use a column of that type.
         RuleError: the method refuses it.
     """
     columns = _decided(rule, table, groups)
@@ -37,8 +40,23 @@ def checked(rule: Rule, table: Table, groups: Mapping[str, Sequence[str]]) -> Ru
             rule.method,
             {**rule.parameters, **_length(table, rule.parameters.get("column"))},
         )
-    rule.build(table.names if rule.compares_rows else columns)
+    method = rule.build(table.names if rule.compares_rows else columns)
+    _require_types(method, table)
     return rule
+
+
+def _require_types(method: Method, table: Table) -> None:
+    """Refuse columns of types by which the method would never decide."""
+    for name, takes in method.takes().items():
+        column = table.column(name)
+        if not takes.holds(column.recorded):
+            raise WrongColumnType(
+                f"{method.name}: column {name} of {table.qualified} is "
+                f"{column.type}, not {takes.value}.",
+                method=method.name,
+                column=name,
+                type=column.type,
+            )
 
 
 def require_columns(table: Table, columns: Sequence[str]) -> None:

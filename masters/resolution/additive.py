@@ -11,6 +11,7 @@ from typing import ClassVar, Self
 from masters.conflict import Conflict, Decision, Kind, Resolution, undecided
 from masters.resolution.method import check_names, null_side, value_of
 from masters.resolution.numbers import EXACT, Number, single_column
+from masters.resolution.takes import Takes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +37,9 @@ class Additive:
 
     def reads(self) -> frozenset[str]:
         return frozenset({self.column})
+
+    def takes(self) -> Mapping[str, Takes]:
+        return {self.column: Takes.NUMBER}
 
     def __call__(self, conflict: Conflict) -> Resolution:
         if reason := null_side(conflict, self.column, "old", "new", "current"):

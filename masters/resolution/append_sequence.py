@@ -9,6 +9,7 @@ from typing import ClassVar, Self
 from masters.conflict import Conflict, Kind, Resolution, undecided
 from masters.resolution import suffix
 from masters.resolution.method import null_side
+from masters.resolution.takes import Takes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +38,9 @@ class AppendSequence:
 
     def reads(self) -> frozenset[str]:
         return frozenset({self.column})
+
+    def takes(self) -> Mapping[str, Takes]:
+        return {self.column: Takes.TEXT}
 
     def __call__(self, conflict: Conflict) -> Resolution:
         if reason := null_side(conflict, self.column, "new"):

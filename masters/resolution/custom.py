@@ -21,6 +21,7 @@ from masters.conflict import (
 from masters.errors import InvalidParameter
 from masters.resolution import patience, routines
 from masters.resolution.method import check_names
+from masters.resolution.takes import Takes
 
 #: How long a routine may take for one conflict.
 SECONDS = 5.0
@@ -74,6 +75,9 @@ class Custom:
 
     def reads(self) -> None:
         """A routine may look at anything."""
+
+    def takes(self) -> Mapping[str, Takes]:
+        return {}
 
     def __call__(self, conflict: Conflict) -> Resolution:
         try:

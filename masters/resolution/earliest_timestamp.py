@@ -9,6 +9,7 @@ from typing import ClassVar, Self
 from masters.conflict import Conflict, Kind, Resolution
 from masters.resolution.method import Tie, check_names, deciding_column, tie_of
 from masters.resolution.order import decide, moment
+from masters.resolution.takes import Takes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +40,9 @@ class EarliestTimestamp:
 
     def reads(self) -> frozenset[str]:
         return frozenset({self.column})
+
+    def takes(self) -> Mapping[str, Takes]:
+        return {self.column: Takes.MOMENT}
 
     def __call__(self, conflict: Conflict) -> Resolution:
         return decide(conflict, self.column, moment, lower_wins=True, tie=self.tie)

@@ -8,6 +8,7 @@ from typing import ClassVar, Self
 
 from masters.conflict import Conflict, Decision, Kind, Resolution
 from masters.resolution.method import check_names
+from masters.resolution.takes import Takes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +30,9 @@ class Ignore:
 
     def reads(self) -> frozenset[str]:
         return frozenset()
+
+    def takes(self) -> Mapping[str, Takes]:
+        return {}
 
     def __call__(self, conflict: Conflict) -> Resolution:
         return Resolution(decision=Decision.IGNORE, reason="the call is dropped")

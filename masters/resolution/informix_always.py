@@ -8,6 +8,7 @@ from typing import ClassVar, Self
 
 from masters.conflict import Conflict, Decision, Kind, Resolution
 from masters.resolution.method import check_names
+from masters.resolution.takes import Takes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +31,9 @@ class InformixAlways:
 
     def reads(self) -> frozenset[str]:
         return frozenset()
+
+    def takes(self) -> Mapping[str, Takes]:
+        return {}
 
     def __call__(self, conflict: Conflict) -> Resolution:
         gone = conflict.current is None and conflict.new is None

@@ -9,6 +9,7 @@ from typing import ClassVar, Self
 from masters.conflict import Conflict, Decision, Kind, Resolution, undecided
 from masters.resolution.informix_timestamp import InformixTimestamp
 from masters.resolution.method import check_names
+from masters.resolution.takes import Takes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +48,9 @@ class InformixDeleteWins:
 
     def reads(self) -> frozenset[str]:
         return self.timestamp.reads()
+
+    def takes(self) -> Mapping[str, Takes]:
+        return self.timestamp.takes()
 
     def __call__(self, conflict: Conflict) -> Resolution:
         if conflict.kind is Kind.DELETE and conflict.current is None:

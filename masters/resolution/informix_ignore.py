@@ -9,6 +9,7 @@ from typing import ClassVar, Self
 from masters.conflict import Conflict, Decision, Kind, Resolution
 from masters.resolution.method import check_names
 from masters.resolution.scope import Scope, lost, scope_of
+from masters.resolution.takes import Takes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +37,9 @@ class InformixIgnore:
 
     def reads(self) -> frozenset[str]:
         return frozenset()
+
+    def takes(self) -> Mapping[str, Takes]:
+        return {}
 
     def __call__(self, conflict: Conflict) -> Resolution:
         if conflict.kind is Kind.UNIQUENESS:

@@ -12,6 +12,7 @@ from masters.resolution.method import check_names, deciding_column, value_of
 from masters.resolution.numbers import Number, numbered
 from masters.resolution.order import moment
 from masters.resolution.scope import Scope, lost, scope_of
+from masters.resolution.takes import Takes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +74,10 @@ class InformixTimestamp:
 
     def reads(self) -> frozenset[str]:
         return frozenset({self.column, self.server_column or self.column})
+
+    def takes(self) -> Mapping[str, Takes]:
+        by = {} if self.server_column is None else {self.server_column: Takes.LABEL}
+        return {**by, self.column: Takes.MOMENT}
 
     def __call__(self, conflict: Conflict) -> Resolution:
         if conflict.kind is not Kind.DELETE:

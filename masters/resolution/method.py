@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Protocol, Self
 
 from masters.conflict import Conflict, Decision, Kind, Resolution, Row, undecided
 from masters.errors import InvalidParameter, MissingParameter, UnknownParameter
+from masters.resolution.takes import Takes
 
 
 class Method(Protocol):
@@ -33,6 +34,9 @@ class Method(Protocol):
 
     def reads(self) -> frozenset[str] | None:
         """The columns whose values it looks at; None for any."""
+
+    def takes(self) -> Mapping[str, Takes]:
+        """What columns have to hold for it to decide anything; others may hold any."""
 
     def __call__(self, conflict: Conflict) -> Resolution:
         """Decide, or say why not.

@@ -9,6 +9,7 @@ from typing import ClassVar, Self
 from masters.conflict import Conflict, Kind, Resolution
 from masters.resolution.method import Tie, check_names, deciding_column, tie_of
 from masters.resolution.order import decide, magnitude
+from masters.resolution.takes import Takes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +41,9 @@ class Minimum:
 
     def reads(self) -> frozenset[str]:
         return frozenset({self.column})
+
+    def takes(self) -> Mapping[str, Takes]:
+        return {self.column: Takes.ORDERED}
 
     def __call__(self, conflict: Conflict) -> Resolution:
         return decide(conflict, self.column, magnitude, lower_wins=True, tie=self.tie)

@@ -18,6 +18,7 @@ from masters.resolution.method import (
     value_of,
 )
 from masters.resolution.numbers import Number, numbered
+from masters.resolution.takes import Takes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +51,9 @@ class PriorityGroup:
 
     def reads(self) -> frozenset[str]:
         return frozenset({self.column})
+
+    def takes(self) -> Mapping[str, Takes]:
+        return {self.column: Takes.NAMED}
 
     def __call__(self, conflict: Conflict) -> Resolution:
         if reason := null_side(conflict, self.column, "new", "current"):

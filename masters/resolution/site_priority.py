@@ -15,16 +15,18 @@ from masters.resolution.method import (
     value_of,
 )
 from masters.resolution.numbers import Number, numbered
+from masters.resolution.takes import Takes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SitePriority:
-    """Oracle, SITE PRIORITY: the change made at the site of higher priority wins.
+    """Oracle, SITE PRIORITY: the row of the site that has the higher number wins.
 
     The column, kept by a trigger of the user, holds the name of the site that last
-    updated the row. Without a column the origin of the change is compared with the
-    master, so that every change at the master counts as the master's own. The same
-    priority, a site that is not listed, or NULL on either side decides nothing.
+    updated the row: those of the two rows are compared. Without a column the site
+    that pushes is compared with the master itself: what stands there counts as the
+    master's, also where a site of a higher number has made it. The same number, a
+    site without one, or NULL on either side decides nothing.
 
     Parameters:
         priorities: names of sites and their priority; the higher number wins.
@@ -50,6 +52,9 @@ class SitePriority:
 
     def reads(self) -> frozenset[str]:
         return frozenset() if self.column is None else frozenset({self.column})
+
+    def takes(self) -> Mapping[str, Takes]:
+        return {} if self.column is None else {self.column: Takes.LABEL}
 
     def __call__(self, conflict: Conflict) -> Resolution:
         if self.column is None:
