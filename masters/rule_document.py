@@ -10,6 +10,7 @@ from masters.errors import BadRulebook
 from masters.rule import Rule
 from masters.rule_checks import check_groups, checked, checked_comparison
 from masters.table_rules import Comparison, TableRules, rule_of
+from sites.names import QualifiedName
 from sites.table import Table
 
 #: The document, as tomllib reads it.
@@ -23,8 +24,13 @@ _LISTS = {
 }
 
 
-def parsed(table: Table, body: Mapping[str, Any]) -> TableRules:
-    """The rules that a document has for a table, checked against it.
+def parsed(
+    where: QualifiedName, body: Mapping[str, Any], table: Table | None
+) -> TableRules:
+    """The rules that a document has for a table.
+
+    Parameters:
+        table: what they are checked against; None where they are taken as they are.
 
     Raises:
         BadRulebook, RuleError.
@@ -38,22 +44,22 @@ def parsed(table: Table, body: Mapping[str, Any]) -> TableRules:
     }
     if unknown := set(body) - known:
         raise BadRulebook(
-            f"{table.qualified}: {', '.join(sorted(unknown))} is none of "
+            f"{where}: {', '.join(sorted(unknown))} is none of "
             f"{', '.join(sorted(known))}."
         )
     groups = {name: tuple(columns) for name, columns in body.get("groups", {}).items()}
-    check_groups(table, groups)
     rules: list[Rule] = []
     for kind, (name, subject) in _LISTS.items():
         places: dict[str, int] = {}
-        for entry in body.get(name, []):
-            rule = _rule(table, kind, subject, entry, places)
-            rules.append(checked(rule, table, groups))
+        entries = body.get(name, [])
+        rules += [_rule(where, kind, subject, entry, places) for entry in entries]
+    compared = _comparison(body)
+    if table is not None:
+        check_groups(table, groups)
+        rules = [checked(rule, table, groups) for rule in rules]
+        compared = checked_comparison(table, compared)
     return TableRules(
-        table=table.qualified,
-        groups=groups,
-        rules=tuple(rules),
-        comparison=_comparison(table, body),
+        table=where, groups=groups, rules=tuple(rules), comparison=compared
     )
 
 
@@ -70,20 +76,19 @@ def differences(now: Rulebook, wanted: Rulebook) -> list[str]:
     ]
 
 
-def _comparison(table: Table, body: Mapping[str, Any]) -> Comparison:
+def _comparison(body: Mapping[str, Any]) -> Comparison:
     compared, sent = body.get("not_compared", {}), body.get("not_sent", {})
-    found = Comparison(
+    return Comparison(
         row_version=body.get("row_version"),
         not_at_update=tuple(sorted(compared.get("update", ()))),
         not_at_delete=tuple(sorted(compared.get("delete", ()))),
         not_sent_at_update=tuple(sorted(sent.get("update", ()))),
         not_sent_at_delete=tuple(sorted(sent.get("delete", ()))),
     )
-    return checked_comparison(table, found)
 
 
 def _rule(
-    table: Table,
+    where: QualifiedName,
     kind: Kind,
     subject: str | None,
     entry: Mapping[str, Any],
@@ -93,15 +98,13 @@ def _rule(
     missing = {"method", *([subject] if subject else [])} - set(entry)
     if missing or set(entry) - known:
         raise BadRulebook(
-            f"{table.qualified}: a rule for {kind} conflicts has "
+            f"{where}: a rule for {kind} conflicts has "
             f"{', '.join(sorted(known))}; not {', '.join(sorted(entry))}."
         )
     reference = str(entry[subject]) if subject else ""
     place = int(entry.get("sequence", places.get(reference, 0) + 1))
     if place <= places.get(reference, 0):
-        raise BadRulebook(
-            f"{table.qualified}: {reference or kind} has two rules {place}."
-        )
+        raise BadRulebook(f"{where}: {reference or kind} has two rules {place}.")
     places[reference] = place
     return rule_of(
         kind, reference, place, str(entry["method"]), entry.get("parameters", {})

@@ -23,13 +23,13 @@ from collections.abc import Mapping
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection
 
 from masters import rule_catalog
 from masters.catalog import column_group, comparison, resolution_rule, rules_version
 from masters.errors import BadRulebook
 from masters.rule_document import Rulebook, differences, documents, parsed
-from masters.table_rules import TableRules, load
+from masters.table_rules import TableRules, load, ruled
 from sites import QualifiedName, Site, identity, names
 from sites.table import describe
 
@@ -43,15 +43,7 @@ def export(site: Site) -> dict[str, Any]:
 
 def read(connection: Connection) -> dict[str, Any]:
     """All rules that the catalog holds, as a document."""
-    tables = connection.execute(
-        sa.union(
-            *(
-                select(t.c.table_schema, t.c.table_name)
-                for t in (column_group, resolution_rule, comparison)
-            )
-        )
-    ).all()
-    return documents([load(connection, QualifiedName(*row)) for row in sorted(tables)])
+    return documents([load(connection, table) for table in ruled(connection)])
 
 
 def apply(site: Site, book: Rulebook, what: str = "apply a file") -> list[str]:
@@ -103,9 +95,22 @@ def parse(connection: Connection, book: Rulebook) -> list[TableRules]:
     if set(book) - {"tables"} or not isinstance(tables, Mapping):
         raise BadRulebook("A file of rules has [tables] and nothing else.")
     return [
-        parsed(describe(connection, names.parse(name)), body)
-        for name, body in tables.items()
+        _parsed(connection, names.parse(name), body) for name, body in tables.items()
     ]
+
+
+def _parsed(
+    connection: Connection, where: QualifiedName, body: Mapping[str, Any]
+) -> TableRules:
+    """What a document says of one table.
+
+    Rules may outlive their table, or a column. Where a document leaves them as they
+    are they are not checked: they would stop what it says of all other tables.
+    """
+    known, written = documents([load(connection, where)]), parsed(where, body, None)
+    if known["tables"][str(where)] and not differences(known, documents([written])):
+        return written
+    return parsed(where, body, describe(connection, where))
 
 
 def note(connection: Connection, what: str) -> None:

@@ -8,16 +8,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import sqlalchemy as sa
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection
 
 from masters import rulebook
-from masters.catalog import column_group, comparison, resolution_rule
+from masters.catalog import column_group, resolution_rule
 from masters.conflict import Kind
 from masters.errors import RuleExists, UnknownRule
 from masters.rule import Rule
 from masters.rule_catalog import insert
 from masters.rule_checks import checked, require_columns
-from masters.table_rules import TableRules, load, named, of, rule_of
+from masters.table_rules import TableRules, load, named, of, rule_of, ruled
 from sites import QualifiedName, Site, identity, names
 from sites.table import describe
 
@@ -181,15 +181,7 @@ def list_rules(site: Site) -> list[TableRules]:
     """Column groups and rules of all tables of a master that have any."""
     with site.begin() as connection:
         identity.read(connection)
-        tables = connection.execute(
-            sa.union(
-                *(
-                    select(t.c.table_schema, t.c.table_name)
-                    for t in (column_group, resolution_rule, comparison)
-                )
-            )
-        ).all()
-        return [load(connection, QualifiedName(*row)) for row in sorted(tables)]
+        return [load(connection, table) for table in ruled(connection)]
 
 
 def _add(

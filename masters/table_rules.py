@@ -129,6 +129,14 @@ def known(connection: Connection, staged: Staged, now: int) -> TableRules:
     return staged.keep(("rules", now), lambda: load(connection, staged.table.qualified))
 
 
+def ruled(connection: Connection) -> list[QualifiedName]:
+    """All tables that the catalog has rules, groups or comparisons of, by name."""
+    catalogs = (column_group, resolution_rule, comparison)
+    each = (select(one.c.table_schema, one.c.table_name) for one in catalogs)
+    rows = connection.execute(sa.union(*each)).all()
+    return sorted(QualifiedName(*row) for row in rows)
+
+
 def load(connection: Connection, table: QualifiedName) -> TableRules:
     """The rules of a table as the catalog holds them."""
     found = connection.execute(
@@ -186,7 +194,8 @@ def rule_of(
         constraint=reference if kind is Kind.UNIQUENESS else None,
         sequence_no=sequence_no,
         method=method,
-        parameters=dict(parameters),
+        # One that is null is one that is not given; a file could not say it.
+        parameters={n: value for n, value in parameters.items() if value is not None},
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -21,7 +22,7 @@ def written(document: Mapping[str, Any], path: tuple[str, ...] = ()) -> str:
                 f"[[{_dotted((*path, name))}]]\n" + written(entry, ("", "", ""))
                 for entry in value
             ]
-        else:
+        elif value is not None:
             values.append(f"{_key(name)} = {_value(value)}\n")
     return "".join(values) + "".join(f"\n{part}" for part in below)
 
@@ -41,11 +42,23 @@ def _is_tables(value: object) -> bool:
 
 def _value(value: Any) -> str:
     if isinstance(value, Mapping):
-        pairs = (f"{_key(name)} = {_value(item)}" for name, item in value.items())
+        pairs = (
+            f"{_key(name)} = {_value(item)}"
+            for name, item in value.items()
+            # TOML knows no null: what has none is left out.
+            if item is not None
+        )
         return "{" + ", ".join(pairs) + "}"
     if isinstance(value, list | tuple):
         return "[" + ", ".join(map(_value, value)) + "]"
-    return json.dumps(value, ensure_ascii=False)
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return _text(value) if isinstance(value, str) else json.dumps(value)
+
+
+def _text(value: str) -> str:
+    """As JSON, but for the one control character that JSON leaves as it is."""
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def _dotted(path: tuple[str, ...]) -> str:
@@ -53,4 +66,4 @@ def _dotted(path: tuple[str, ...]) -> str:
 
 
 def _key(name: str) -> str:
-    return name if _BARE.fullmatch(name) else json.dumps(name, ensure_ascii=False)
+    return name if _BARE.fullmatch(name) else _text(name)

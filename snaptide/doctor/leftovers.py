@@ -1,4 +1,4 @@
-"""What a refresh that died left behind."""
+"""What was left behind: by a refresh that died, by a table that was dropped."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from sqlalchemy import Connection, text
 
+from masters.table_rules import ruled
 from snaptide.doctor.finding import Finding, warning
 
 #: Unlogged tables of ours that no session has locked: nobody works with them.
@@ -20,9 +21,14 @@ _STAGES = text(
     """
 )
 
+_IS_THERE = text(
+    "SELECT EXISTS (SELECT FROM pg_class WHERE relname = :name"
+    " AND relnamespace = to_regnamespace(quote_ident(:schema)))"
+)
+
 
 def check(connection: Connection, site: str) -> Iterator[Finding]:
-    """Findings about stages."""
+    """Findings about stages, and rules of tables that are gone."""
     for name in connection.scalars(_STAGES):
         yield warning(
             site,
@@ -30,3 +36,13 @@ def check(connection: Connection, site: str) -> Iterator[Finding]:
             "A stage table of a refresh that died is left over.",
             f'DROP TABLE snaptide."{name}"',
         )
+    for table in ruled(connection):
+        named = {"schema": table.schema, "name": table.name}
+        if not connection.scalar(_IS_THERE, named):
+            yield warning(
+                site,
+                f"rules of {table}",
+                "There is no such table: they settle nothing.",
+                f"snaptide rules export {site} > rules.toml; take the table out of the "
+                f"file; snaptide rules apply {site} rules.toml",
+            )

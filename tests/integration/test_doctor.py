@@ -204,6 +204,15 @@ def test_parked_errors(pair: Directory) -> None:
     assert only(pair["hq"]).subject == "error queue"
 
 
+def test_rules_of_a_table_that_is_gone(sites: Directory) -> None:
+    hq = sites["hq"]
+    run(hq, "CREATE TABLE public.gone (id int PRIMARY KEY)")
+    masters.add_delete_resolution(hq, "gone", "ignore")
+    assert examine(hq) == []
+    run(hq, "DROP TABLE public.gone")
+    assert only(hq).subject == "rules of gone"
+
+
 def test_bloat(sites: Directory) -> None:
     """A table that keeps the room of rows that are gone, and calls nobody purges."""
     jfk = sites["jfk"]

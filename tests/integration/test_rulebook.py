@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from masters import rulebook, rules
-from masters.errors import BadRulebook, RuleError, UnknownConstraint
+from masters.errors import BadRulebook, RuleError, UnknownColumn, UnknownConstraint
 from sites import Directory, Site
+from sites.errors import UnknownTable
 from tests.fix_worlds import prepared_once
 from tests.linked_table import link, run
 
@@ -115,3 +116,54 @@ def test_file_that_is_wrong_changes_nothing(
     with pytest.raises(error):
         rulebook.apply(hq, book)
     assert rulebook.diff(hq, BOOK) == []
+
+
+def test_rules_that_outlive_their_table_stop_nothing(hq: Site) -> None:
+    run(hq, "CREATE TABLE gone (id int PRIMARY KEY, n int, s text UNIQUE)")
+    gone: dict[str, Any] = {
+        "groups": {"g": ["n"]},
+        "update": [{"group": "g", "method": "additive"}],
+        "delete": [{"method": "ignore"}],
+    }
+    book = {"tables": {**BOOK["tables"], "gone": gone}}
+    rulebook.apply(hq, book)
+    run(hq, "DROP TABLE gone")
+    assert rulebook.diff(hq, rulebook.export(hq)) == []
+    # What a file says of other tables is not stopped by it, and it stays as it is.
+    less = {"groups": {"amounts": ["qty"]}}
+    assert rulebook.apply(hq, {"tables": {"orders": less, "gone": gone}})
+    assert rulebook.diff(hq, {"tables": {"orders": less, "gone": gone}}) == []
+    # Until a file leaves it out.
+    changed = {"tables": {"orders": less, "gone": {**gone, "delete": []}}}
+    with pytest.raises(UnknownTable):
+        rulebook.diff(hq, changed)
+    with pytest.raises(UnknownTable):
+        rulebook.diff(hq, {"tables": {"never": {}}})
+    rulebook.apply(hq, {"tables": {"orders": less}})
+    assert list(rulebook.export(hq)["tables"]) == ["orders"]
+
+
+def test_rules_that_outlive_a_column_stop_no_other_table(hq: Site) -> None:
+    run(hq, "CREATE TABLE other (id int PRIMARY KEY, n int)")
+    rules.set_column_group(hq, "other", "g", ["n"])
+    rulebook.apply(hq, book := {"tables": {**BOOK["tables"], **_other("n")}})
+    run(hq, "ALTER TABLE other DROP COLUMN n")
+    assert rulebook.diff(hq, rulebook.export(hq)) == []
+    assert rulebook.diff(hq, book) == []
+    assert rulebook.apply(hq, {"tables": _other("n")})
+    with pytest.raises(UnknownColumn):
+        rulebook.apply(hq, {"tables": _other("m")})
+
+
+def _other(column: str) -> dict[str, Any]:
+    return {"other": {"groups": {"g": [column]}}}
+
+
+def test_a_parameter_that_is_null_is_not_given(hq: Site) -> None:
+    """A file could not say it, and would differ for ever from what it was made of."""
+    rules.set_column_group(hq, "orders", "g", ["qty"])
+    rules.add_update_resolution(
+        hq, "orders", "g", "maximum", parameters={"column": "qty", "tie": None}
+    )
+    [rule] = rulebook.export(hq)["tables"]["orders"]["update"]
+    assert rule["parameters"] == {"column": "qty"}
