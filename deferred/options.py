@@ -121,6 +121,10 @@ class Options:
                 raise ValueError(f"{name} must not be negative")
         if self.parallelism > MOST_STREAMS:
             raise ValueError(f"parallelism must not be above {MOST_STREAMS}")
+        if not ValueKind.NAMES.holds(self.one_by_one):
+            raise ValueError(
+                f"one_by_one is {ValueKind.NAMES.value}, not {self.one_by_one!r}"
+            )
         # As they come from a schedule or a task, which carry plain JSON.
         object.__setattr__(self, "error_action", ErrorAction(self.error_action))
         object.__setattr__(self, "one_by_one", tuple(self.one_by_one))

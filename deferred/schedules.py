@@ -14,10 +14,12 @@ import sqlalchemy as sa
 from sqlalchemy import Connection, func, select
 from sqlalchemy.dialects.postgresql import insert
 
+from deferred.catalog import destination
 from deferred.catalog import schedule as catalog
 from deferred.interval import BadInterval, check_interval, next_time, seconds_of
 from deferred.options import KINDS, Options, ValueKind
 from sites import Site, identity
+from sites.catalog import SCHEMA
 from sites.errors import SnaptideError
 
 #: Subject of what concerns a site as a whole: its purge, a push to everyone.
@@ -37,6 +39,13 @@ OPTIONS: Mapping[str, Mapping[str, ValueKind]] = {
 }
 
 
+#: What there has to be at a site, by kind of work. A push may be to all.
+_SUBJECTS = {
+    "push": destination.c.name,
+    # Of the package above; only the names matter here.
+    "refresh": sa.table("refresh_group", sa.column("name"), schema=SCHEMA).c.name,
+}
+
 #: What a schedule has not, when it is made or made anew.
 _AS_NEW = {"last_error": None, "asked_at": None}
 
@@ -45,7 +54,10 @@ class BadSchedule(SnaptideError):
     """That cannot be scheduled."""
 
     code = "SNP-341"
-    hint = "A schedule is of a push, refresh or purge, with the options of that verb."
+    hint = (
+        "A schedule is of a push, refresh or purge, with the options of that verb, and "
+        "of a destination or refresh group that the site has."
+    )
 
 
 class NoSuchSchedule(SnaptideError):
@@ -89,12 +101,14 @@ def schedule(
         **options: those of the verb, as `transaction_count=1000`.
 
     Raises:
-        BadInterval, BadSchedule, SiteNotInitialised, SiteUnreachable.
+        BadSchedule: also where the site has no such destination or group.
+        BadInterval, SiteNotInitialised, SiteUnreachable.
     """
     check(kind, subject, every, options)
     values = {"interval": every, "options": options, "disabled": False}
     with site.begin() as connection:
         identity.read(connection)
+        _require(connection, kind, subject)
         now = _now(connection)
         first = now if seconds_of(every) is not None else next_time(every, now, now)
         row = insert(catalog).values(
@@ -189,6 +203,8 @@ def check(kind: str, subject: str, every: str, options: Mapping[str, Any]) -> No
         raise BadSchedule(f"{kind!r} is none of {', '.join(OPTIONS)}.", kind=kind)
     if kind == "refresh" and subject == EVERYTHING:
         raise BadSchedule("A refresh is scheduled for one refresh group.")
+    if kind == "purge" and subject != EVERYTHING:
+        raise BadSchedule("A purge is of the whole site; name nothing.")
     known = OPTIONS[kind]
     unknown = sorted(set(options) - set(known))
     if unknown:
@@ -204,6 +220,25 @@ def check(kind: str, subject: str, every: str, options: Mapping[str, Any]) -> No
     if kind == "push":
         _check_push(options)
     check_interval(every)
+
+
+def _require(connection: Connection, kind: str, subject: str) -> None:
+    """Refuse what would fail at each run, because nothing here has that name.
+
+    Raises:
+        BadSchedule.
+    """
+    if kind not in _SUBJECTS or subject == EVERYTHING:
+        return
+    name = _SUBJECTS[kind]
+    known = connection.scalars(select(name).order_by(name)).all()
+    if subject not in known:
+        what = "destination" if kind == "push" else "refresh group"
+        raise BadSchedule(
+            f"There is no {what} {subject!r} here; there are: "
+            f"{', '.join(known) or 'none'}.",
+            known=known,
+        )
 
 
 def _check_push(options: Mapping[str, Any]) -> None:

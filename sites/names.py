@@ -1,4 +1,4 @@
-"""Names of tables: how users write them, and how Snaptide derives its own."""
+"""Names: how users write them, and how Snaptide derives its own."""
 
 from __future__ import annotations
 
@@ -72,6 +72,41 @@ def quoted(name: str) -> str:
 
 def _shown(part: str) -> str:
     return quoted(part) if "." in part or '"' in part else part
+
+
+def divided(text: str, at: str, most: int = -1) -> list[str]:
+    """Parts of a text as they are written, divided where `at` stands outside quotes.
+
+    Parameters:
+        most: divide so often at most, and take what is left as it is; -1 for no limit.
+
+    Raises:
+        BadName: a quote is not closed.
+    """
+    parts: list[str] = []
+    start, inside = 0, False
+    for place, char in enumerate(text):
+        if len(parts) == most:
+            break
+        inside = inside is not (char == '"')
+        if char == at and not inside:
+            parts.append(text[start:place].strip())
+            start = place + 1
+    if inside:
+        raise BadName(f"A quote is not closed in {text!r}.", name=text)
+    return [*parts, text[start:] if len(parts) == most else text[start:].strip()]
+
+
+def plain(part: str) -> str:
+    """One name as a user writes it, without its quotes.
+
+    Raises:
+        BadName: it is none.
+    """
+    parts = [part] if '"' not in part else _split(part)
+    if len(parts) != 1 or not parts[0]:
+        raise BadName(f"{part!r} is not a name.", name=part)
+    return parts[0]
 
 
 def _split(text: str) -> list[str]:

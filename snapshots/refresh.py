@@ -12,7 +12,7 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_attempt
 
 import deferred
 from deferred.queues import queue
-from sites import identity
+from sites import identity, names
 from sites.activity import Progress
 from sites.errors import SnaptideError
 from sites.site import Site, each_by_itself
@@ -50,7 +50,8 @@ def refresh(
 
     Parameters:
         what: a refresh group, or snapshots of one group, as a list or separated
-            by commas. The others of the group come along: a group has one moment.
+            by commas (outside quotes). The others of the group come along: a group
+            has one moment.
         method: one character for each snapshot named, `f` fast, `c` complete,
             `?` fast if possible; the last ones may be left out. A snapshot that
             was never loaded is, whatever is asked for.
@@ -71,10 +72,9 @@ def refresh(
         PastRetention, CannotTell, PushRunning: they do not agree on what was pushed.
     """
     started = time.monotonic()
-    named = _split(what)
     with site.connect() as connection, each_by_itself(connection):
         identity.confirm(connection, site.name)
-        group = _group_of(connection, named)
+        group, named = _group_of(connection, what)
         has_queues = bool(queue.list_queues(connection, group.master))
     pushes = push_deferred_rpc and has_queues
     with _noted(site, group.name):
@@ -119,13 +119,21 @@ def _noted(site: Site, group: str) -> Iterator[None]:
 
 
 def _split(what: str | Sequence[str]) -> list[str]:
-    parts = what.split(",") if isinstance(what, str) else list(what)
+    parts = names.divided(what, ",") if isinstance(what, str) else list(what)
     return [part.strip() for part in parts if part.strip()]
 
 
-def _group_of(connection: Connection, named: list[str]) -> RefreshGroup:
+def _group_of(
+    connection: Connection, what: str | Sequence[str]
+) -> tuple[RefreshGroup, list[str]]:
+    """The group that is meant, and what of it was named."""
+    if isinstance(what, str) and (
+        found := refresh_group.find(connection, what.strip())
+    ):
+        return found, [found.name]
+    named = _split(what)
     if len(named) == 1 and (found := refresh_group.find(connection, named[0])):
-        return found
+        return found, named
     if not named:
         raise UnknownSnapshot("There is nothing to refresh.")
     groups = {snapshot.read(connection, n).refresh_group for n in named}
@@ -136,7 +144,7 @@ def _group_of(connection: Connection, named: list[str]) -> RefreshGroup:
         )
     group = refresh_group.find(connection, groups.pop())
     assert group is not None
-    return group
+    return group, named
 
 
 def _again() -> Retrying:

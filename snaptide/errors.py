@@ -84,6 +84,13 @@ class BadArgument(SnaptideError):
     hint = "Run the command with --help for examples."
 
 
+class NotRegistered(SnaptideError):
+    """No snapshot of that name is registered at this master."""
+
+    code = "SNP-409"
+    hint = "snaptide log list SITE names those that are, as SNAPSHOT_SITE:SNAPSHOT."
+
+
 class CannotRepair(SnaptideError):
     """The site cannot be repaired as things are."""
 

@@ -14,6 +14,7 @@ from deferred.parked import calls
 from deferred.parked.calls import Call
 from deferred.parked.image import Image
 from sites import names
+from sites.errors import BadName
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,12 +41,17 @@ class Edit:
         Raises:
             BadEdit: it is of neither form.
         """
-        where, equals, value = text.partition("=")
-        table, dot, column = where.rpartition(".")
-        if not (equals and dot and table and column):
+        try:
+            where, value = names.divided(text, "=", 1)
+            *table, column = names.divided(where, ".")
+            name = names.plain(column)
+        except (BadName, ValueError):
+            raise BadEdit(f"{text!r} is not an edit.", edit=text) from None
+        if not table or not all(table):
             raise BadEdit(f"{text!r} is not an edit.", edit=text)
-        call: int | str = int(table) if table.isdigit() else table
-        return cls(call=call, column=column.strip('"'), value=value)
+        called = ".".join(table)
+        call: int | str = int(called) if called.isdigit() else called
+        return cls(call=call, column=name, value=value)
 
 
 def edited(connection: Connection, error_id: int, edits: Sequence[Edit]) -> list[Call]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated
@@ -14,7 +15,9 @@ from rich.tree import Tree
 
 import deferred
 from deferred.parked.error_queue import ErrorCall, ErrorProcedure, ErrorTransaction
+from sites import Site
 from snaptide.cli.arguments import Json, SiteName, complete_site
+from snaptide.cli.confirm import Yes, confirm
 from snaptide.cli.failures import ExitCode
 from snaptide.cli.output import cell, facts, show, table
 from snaptide.cli.program import Program
@@ -133,20 +136,44 @@ def delete(
     numbers: Numbers = None,
     everything: All = False,
     origin: Origin = None,
+    yes: Yes = False,
     json: Json = False,
 ) -> None:
-    """Give parked transactions up for good.
+    """Give parked transactions up for good; asks first, and ends with 1 if you say no.
+
+    Without a terminal to ask at it takes --yes.
 
     Example: snaptide errors delete hq 7
     """
     program = Program.of(ctx)
-    count = deferred.delete_errors(
-        program.site(site),
-        _chosen(numbers, everything or origin is not None),
-        origin=origin,
-    )
+    master = program.site(site)
+    chosen = _chosen(numbers, everything or origin is not None)
+    if not yes:
+        # Those that were counted go, and none that come while somebody thinks.
+        chosen = _counted(master, chosen, origin)
+    count = deferred.delete_errors(master, chosen, origin=origin)
     report = Deleted(site=site, deleted=count)
     show(program, report, lambda: facts(report))
+
+
+def _counted(master: Site, numbers: list[int] | None, origin: str | None) -> list[int]:
+    """The numbers of what would go, after somebody has agreed to it."""
+    found = [
+        error
+        for error in deferred.list_errors(master, origin)
+        if numbers is None or error.id in numbers
+    ]
+    ids = numbers or [error.id for error in found]
+    if not found:
+        return ids
+    by_origin = Counter(error.origin for error in found)
+    counts = ", ".join(f"{count:,} of {name}" for name, count in by_origin.items())
+    confirm(
+        f"Give up {len(found):,} parked transactions at {master.name} for good "
+        f"({counts})?",
+        yes=False,
+    )
+    return ids
 
 
 def _chosen(numbers: list[int] | None, everything: bool) -> list[int] | None:

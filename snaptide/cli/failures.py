@@ -12,11 +12,12 @@ from rich.console import Console
 from rich.text import Text
 from typer.core import TyperGroup
 
+from deferred.interval import BadInterval
 from sites.errors import SiteUnreachable, SnaptideError
 from snaptide.asking import as_told, first_line
 from snaptide.cli.output import plain
 from snaptide.cli.program import Program
-from snaptide.errors import NoBroker
+from snaptide.errors import BadArgument, NoBroker
 
 
 class ExitCode(IntEnum):
@@ -25,7 +26,7 @@ class ExitCode(IntEnum):
     DONE = 0
     #: A SnaptideError; nothing, or not all, was done.
     FAILED = 1
-    #: The command line is wrong (Typer's own).
+    #: The command line is wrong; Typer finds most of it.
     USAGE = 2
     #: Done, and there is something to look at: parked errors, findings.
     ATTENTION = 3
@@ -80,5 +81,7 @@ def _is_ours_to_tell(error: Exception) -> bool:
 
 
 def _exit_code(error: SnaptideError) -> ExitCode:
+    if isinstance(error, BadArgument | BadInterval):
+        return ExitCode.USAGE
     unreachable = isinstance(error, SiteUnreachable | NoBroker)
     return ExitCode.UNREACHABLE if unreachable else ExitCode.FAILED

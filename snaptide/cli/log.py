@@ -15,7 +15,7 @@ from sites import Site
 from snaptide.cli.arguments import Json, SiteName
 from snaptide.cli.output import facts, show, table
 from snaptide.cli.program import Program
-from snaptide.errors import BadArgument
+from snaptide.errors import NotRegistered
 
 app = typer.Typer(help="Snapshot logs: what changed at a master.")
 
@@ -138,7 +138,7 @@ def _forget(master: Site, owner: str, snapshot: str) -> None:
     with master.begin() as connection:
         found = connection.scalars(wanted).all()
         if not found:
-            raise BadArgument(
+            raise NotRegistered(
                 f"No snapshot {owner}:{snapshot} is registered at {master.name}."
             )
         for site_id in found:

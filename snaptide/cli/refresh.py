@@ -59,7 +59,8 @@ def refresh(
 ) -> None:
     """Refresh a group to one moment of its master.
 
-    Ends with 3 when the push before it had to park transactions.
+    Ends with 3 when the push before it had to park transactions, or the site refuses
+    rows.
 
     Example: snaptide refresh jfk flights --method cf
     """
@@ -78,7 +79,8 @@ def refresh(
     with bar(program, f"refresh {chosen.name} {what}") as progress:
         report = snapshots.refresh(chosen, what, progress=progress, **options)
     show(program, report, lambda: _shown(report))
-    if report.pushed is not None and report.pushed.errors:
+    parked = report.pushed is not None and report.pushed.errors
+    if parked or any(one.refused for one in report.snapshots):
         raise typer.Exit(ExitCode.ATTENTION)
 
 

@@ -9,6 +9,7 @@ import typer
 
 import groups
 import snapshots
+from sites import names
 from snaptide.cli.arguments import Json, SiteName, complete_site
 from snaptide.cli.failures import ExitCode
 from snaptide.cli.log import Dropped
@@ -190,4 +191,6 @@ def drop(
 
 
 def _split(columns: str | None) -> list[str] | None:
-    return None if columns is None else [name.strip() for name in columns.split(",")]
+    if columns is None:
+        return None
+    return [names.plain(one) for one in names.divided(columns, ",")]

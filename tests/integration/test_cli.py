@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import pty
 import secrets
+import subprocess
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -265,7 +269,8 @@ def test_rules(snaptide: Run, seats: Directory) -> None:
     assert report(removed)[0]["rules"] == []
 
 
-def test_schedules(snaptide: Run) -> None:
+def test_schedules(snaptide: Run, sites: Directory) -> None:
+    link(sites)
     made = snaptide(
         *("schedule", "set", "jfk", "push", "hq"),
         *("--every", "10s", "-o", "transaction-count=5", "--json"),
@@ -276,12 +281,15 @@ def test_schedules(snaptide: Run) -> None:
     assert paused[0]["disabled"] is True
     assert snaptide("schedule", "enable", "jfk", "push", "hq").exit_code == 0
     assert report(snaptide("schedule", "remove", "jfk", "push", "hq", "--json")) == []
+    wrong = snaptide("schedule", "set", "jfk", "refresh", "seats", "--every", "1h")
+    assert wrong.exit_code == 1
+    assert "There is no refresh group 'seats' here" in wrong.stderr
     no = ("--every", "1h", "-o", "allow_mass_delete=no")
     wrong = snaptide("schedule", "set", "jfk", "refresh", "seats", *no)
     assert wrong.exit_code == 1
     assert "allow_mass_delete is true or false, not 'no'" in wrong.stderr
     wrong = snaptide("schedule", "set", "jfk", "push", "hq", "--every", "soon")
-    assert wrong.exit_code == 1
+    assert wrong.exit_code == 2
     assert "SNP-340" in wrong.stderr
 
 
@@ -340,7 +348,7 @@ def test_a_conflict_is_shown_and_retried_as_edited(
         assert value in shown.output
     assert snaptide("status", "hq").exit_code == 3
     assert snaptide("errors", "retry", "hq", number).exit_code == 3
-    assert snaptide("errors", "retry", "hq").exit_code == 1
+    assert snaptide("errors", "retry", "hq").exit_code == 2
     edit = ("--edit", "seats.free=15", "--null", "seats.note")
     retried = report(snaptide("errors", "retry", "hq", number, *edit, "--json"))
     assert retried[0]["applied"] is True
@@ -415,7 +423,7 @@ def test_a_destination_beyond_its_budget_is_said_and_made_valid(
         ("--size", "99999999999TB"),
     ):
         refused = snaptide(*budget, *wrong)
-        assert refused.exit_code == 1
+        assert refused.exit_code == 2
         assert "--debug" not in refused.stderr
     limited = report(snaptide(*budget, "--age", "7d", "--size", "1B", "--json"))
     assert (limited["max_lag_age"], limited["max_lag_bytes"]) == (7 * 86400.0, 1)
@@ -434,13 +442,56 @@ def test_a_destination_beyond_its_budget_is_said_and_made_valid(
     assert report(snaptide("push", "jfk", "--json"))[0]["transactions"] == 1
 
 
-def test_errors_are_deleted_only_when_named(snaptide: Run, flying: Directory) -> None:
+def test_errors_are_deleted_only_when_named_and_asked_for(
+    snaptide: Run, flying: Directory
+) -> None:
+    run(flying["jfk"], "UPDATE public.seats SET free = 7 WHERE id = 1")
+    run(flying["hq"], "DELETE FROM public.seats WHERE id = 1")
+    pushed = report(snaptide("push", "jfk", "--json"), 3)
+    number = str(pushed[0]["error_ids"][0])
+    assert snaptide("errors", "delete", "hq", "--yes").exit_code == 2
+    for which in (number, "--all", "--origin=jfk"):
+        refused = snaptide("errors", "delete", "hq", which)
+        assert refused.exit_code == 2
+        assert "Give up 1 parked transactions at hq for good (1 of jfk)?" in (
+            refused.stderr
+        )
+        assert "--yes" in refused.stderr
+    assert len(report(snaptide("errors", "list", "hq", "--json"), 3)) == 1
+    # Nothing to ask for.
+    assert snaptide("errors", "delete", "hq", "--origin", "lga").exit_code == 0
+    deleted = report(snaptide("errors", "delete", "hq", "--all", "--yes", "--json"))
+    assert deleted["deleted"] == 1
+
+
+def test_who_sits_at_a_terminal_is_asked(
+    flying: Directory, snaptide: Run, write_settings: WriteSettings
+) -> None:
     run(flying["jfk"], "UPDATE public.seats SET free = 7 WHERE id = 1")
     run(flying["hq"], "DELETE FROM public.seats WHERE id = 1")
     assert snaptide("push", "jfk").exit_code == 3
-    assert snaptide("errors", "delete", "hq").exit_code == 1
-    deleted = report(snaptide("errors", "delete", "hq", "--all", "--json"))
-    assert deleted["deleted"] == 1
+    config = str(write_settings(flying))
+    assert _answered("n\n", "--config", config, "errors", "delete", "hq", "--all") == 1
+    assert len(report(snaptide("errors", "list", "hq", "--json"), 3)) == 1
+    assert _answered("y\n", "--config", config, "errors", "delete", "hq", "--all") == 0
+    assert report(snaptide("errors", "list", "hq", "--json")) == []
+
+
+def _answered(answer: str, *arguments: str) -> int:
+    """What the program ends with for somebody at a terminal who answers."""
+    ours, theirs = pty.openpty()
+    try:
+        os.write(ours, answer.encode())
+        return subprocess.run(
+            [sys.executable, "-m", "snaptide", *arguments],
+            stdin=theirs,
+            capture_output=True,
+            check=False,
+            timeout=120,
+        ).returncode
+    finally:
+        os.close(ours)
+        os.close(theirs)
 
 
 def test_pushes_are_paused(snaptide: Run, flying: Directory) -> None:
@@ -451,7 +502,7 @@ def test_pushes_are_paused(snaptide: Run, flying: Directory) -> None:
     assert report(snaptide("push", "jfk", "hq", "--enable", "--json"))
     assert snaptide("push", "jfk", "hq").exit_code == 0
     assert snaptide("push", "jfk", "lga", "--enable").exit_code == 1
-    assert snaptide("push", "jfk", "--enable").exit_code == 1
+    assert snaptide("push", "jfk", "--enable").exit_code == 2
 
 
 def test_a_snapshot_that_is_gone_is_forgotten(snaptide: Run, flying: Directory) -> None:
@@ -461,6 +512,29 @@ def test_a_snapshot_that_is_gone_is_forgotten(snaptide: Run, flying: Directory) 
     assert snaptide(*hint.split()[1:]).exit_code == 0
     assert snaptide(*hint.split()[1:]).exit_code == 1
     assert report(snaptide("log", "list", "hq", "--json"))[0]["snapshots"] == []
+
+
+def test_names_with_commas_are_taken_as_quoted(snaptide: Run, sites: Directory) -> None:
+    run(
+        sites["hq"],
+        'CREATE TABLE public."t,u" (id int PRIMARY KEY, "a,b" int, "c ""d""" int)',
+        "CREATE TABLE public.w (id int PRIMARY KEY)",
+        'INSERT INTO public."t,u" VALUES (1, 2, 3)',
+    )
+    columns = 'id, "a,b","c ""d"""'
+    of = ("--master", "hq", "--group", "g,h")
+    for command in (
+        ("log", "create", "hq", "t,u"),
+        ("log", "create", "hq", "w"),
+        ("snapshot", "create", "jfk", "w", *of),
+        ("snapshot", "create", "jfk", "t,u", *of, "--columns", columns),
+        ("refresh", "jfk", '"t,u",w'),
+        ("refresh", "jfk", "g,h"),
+        ("refresh", "jfk", '"t,u"', "--method", "c"),
+    ):
+        result = snaptide(*command)
+        assert result.exit_code == 0, result.output
+    assert ask(sites["jfk"], 'SELECT "a,b" FROM public."t,u"') == 2
 
 
 def test_drop(snaptide: Run, flying: Directory) -> None:

@@ -18,14 +18,28 @@ from sites.errors import SiteUnreachable
 from snaptide import beat
 
 
-def run(site: Site, statement: str) -> None:
+def run(site: Site, *statements: str) -> None:
     with site.begin() as connection:
-        connection.execute(text(statement))
+        for statement in statements:
+            connection.execute(text(statement))
 
 
 def ask(site: Site, query: str) -> Any:
     with site.connect() as connection:
         return connection.scalar(text(query))
+
+
+@pytest.fixture
+def jfk(jfk: Site) -> Site:
+    """A site with destinations hq, a and b, and a refresh group g."""
+    run(
+        jfk,
+        "INSERT INTO snaptide.destination (name, window_end)"
+        " SELECT n, pg_current_snapshot() FROM unnest('{hq,a,b}'::text[]) n",
+        "INSERT INTO snaptide.refresh_group (name, master, master_id)"
+        " VALUES ('g', 'hq', gen_random_uuid())",
+    )
+    return jfk
 
 
 def test_a_schedule_by_interval_is_due_at_once(jfk: Site) -> None:
@@ -99,6 +113,9 @@ def test_what_was_missed_in_a_pause_is_not_made_up_for(jfk: Site) -> None:
     [
         ("dance", "*", {}),
         ("refresh", "*", {}),
+        ("refresh", "nothing", {}),
+        ("push", "lga", {}),
+        ("purge", "hq", {}),
         ("push", "hq", {"methods": "c"}),
         ("purge", "*", {"method": "c"}),
         ("push", "hq", {"transaction_count": "many"}),

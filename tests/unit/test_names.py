@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from sites import names
 from sites.errors import BadName
-from sites.names import LIMIT, QualifiedName
+from sites.names import LIMIT, QualifiedName, divided, plain
 
 ANY_NAME = st.text(
     st.characters(exclude_characters="\0", exclude_categories=["Cs"]), min_size=1
@@ -97,3 +97,29 @@ def test_names_that_are_easily_confused(
 
 def test_quotes_are_doubled() -> None:
     assert names.quoted('a"b') == '"a""b"'
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("a, b", ["a", "b"]),
+        ('"a,b",c', ['"a,b"', "c"]),
+        ('s."x, y" , "12"" nails"', ['s."x, y"', '"12"" nails"']),
+        ("", [""]),
+    ],
+)
+def test_names_are_divided_outside_quotes(text: str, parts: list[str]) -> None:
+    assert divided(text, ",") == parts
+
+
+@given(st.lists(ANY_NAME, min_size=1))
+def test_names_that_were_quoted_come_back(given_names: list[str]) -> None:
+    text = ", ".join(names.quoted(name) for name in given_names)
+    assert [plain(part) for part in divided(text, ",")] == given_names
+
+
+def test_a_quote_has_to_be_closed() -> None:
+    with pytest.raises(BadName, match="not closed"):
+        divided('a,"b', ",")
+    with pytest.raises(BadName):
+        plain('"a"b')

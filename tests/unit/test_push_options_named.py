@@ -3,6 +3,7 @@
 from dataclasses import fields
 from typing import Any
 
+import pytest
 import typer.main
 
 from deferred.options import Options
@@ -22,3 +23,9 @@ def test_settings_are_options_with_the_same_defaults() -> None:
 def test_the_command_line_has_every_option() -> None:
     push = typer.main.get_command(app).commands["push"]  # type: ignore[attr-defined]
     assert {one.name for one in push.params} >= NAMES
+
+
+def test_a_name_is_no_list_of_names() -> None:
+    """Taken letter by letter it would name no table at all."""
+    with pytest.raises(ValueError, match="one_by_one is a list of names, not 'orders'"):
+        Options(one_by_one="orders")  # type: ignore[arg-type]

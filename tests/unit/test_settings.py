@@ -70,7 +70,8 @@ def test_install_leaves_them_to_the_process() -> None:
 def test_a_program_gets_its_custom_routines_with_its_sites() -> None:
     write(HQ + '[resolution]\nroutines = { joined = "os.path:join" }\n')
     Settings.load().install()
-    assert routines.find("joined") is os.path.join
+    found: object = routines.find("joined")
+    assert found is os.path.join
     routines.REGISTRY.forget("joined")
 
 
