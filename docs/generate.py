@@ -27,7 +27,13 @@ def pages() -> dict[str, str]:
         "fault-points.md": fault_points.page(),
         "settings.md": settings.page(),
     }
-    return {name: f"{_NOTICE}\n\n{text.rstrip()}\n" for name, text in made.items()}
+    return {name: _with_notice(text) for name, text in made.items()}
+
+
+def _with_notice(text: str) -> str:
+    """Below the heading: only a page that begins with it has its title in menus."""
+    heading, rest = text.rstrip().split("\n", 1)
+    return f"{heading}\n\n{_NOTICE}\n{rest}\n"
 
 
 def outdated() -> list[str]:

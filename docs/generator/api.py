@@ -7,7 +7,7 @@ import importlib
 import inspect
 from typing import Any
 
-from docs.generator.markdown import cell, code, comments, docstring, prose, table
+from docs.generator.markdown import code, code_cell, comments, docstring, prose, table
 
 #: Packages with names that users import, in the order in which one needs them.
 _PUBLIC = ("sites", "masters", "snapshots", "deferred", "groups", "snaptide.embedded")
@@ -105,7 +105,7 @@ def _annotation(value: Any) -> str:
 def _fields(value: Any) -> str:
     said = comments(value)
     rows = [
-        (f"`{f.name}`", f"`{cell(_annotation(f.type))}`", said.get(f.name, ""))
+        (f"`{f.name}`", code_cell(_annotation(f.type)), said.get(f.name, ""))
         for f in dataclasses.fields(value)
         if not f.name.startswith("_")
     ]

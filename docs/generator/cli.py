@@ -10,7 +10,7 @@ from typing import Any, get_args
 
 import typer
 
-from docs.generator.markdown import cell, table
+from docs.generator.markdown import cell, code_cell, table
 from snaptide.cli import app
 
 _INTRO = """\
@@ -84,7 +84,7 @@ def _shown(parameter: Any) -> str:
     names = ", ".join(f"`{name}`" for name in parameter.opts + parameter.secondary_opts)
     if parameter.is_flag:
         return names
-    return f"{names} `{cell(parameter.metavar or _kind(parameter))}`"
+    return f"{names} {code_cell(parameter.metavar or _kind(parameter))}"
 
 
 def _kind(parameter: Any) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import inspect
 import re
 import textwrap
@@ -87,7 +88,18 @@ def code(text: str) -> str:
 
 def cell(text: str) -> str:
     """Text that may stand in a table."""
-    return text.replace("|", r"\|").replace("\n", " ")
+    return text.replace("|", "&#124;").replace("\n", " ")
+
+
+def code_cell(text: str) -> str:
+    """Code that may stand in a table.
+
+    Between backquotes some readers take a backslash before a bar for what it is, and
+    others need one.
+    """
+    if "|" not in text:
+        return f"`{text}`"
+    return f"<code>{cell(html.escape(text, quote=False))}</code>"
 
 
 def table(head: list[str], rows: Iterable[tuple[str, ...]]) -> str:
