@@ -167,6 +167,16 @@ class WaitsForError(SnaptideError):
     hint = "Settle that one first, or retry both with --with-dependants."
 
 
+class PredecessorLost(SnaptideError):
+    """What the transaction depends on was given up, or applied with other values."""
+
+    code = "SNP-368"
+    hint = (
+        "The rows that it is about may be another site's. Look with snaptide errors"
+        " show, then retry it by its number, with --edit if need be, or delete it."
+    )
+
+
 class GroupQuiet(SnaptideError):
     """The transaction touches a group that is quiet; it waits in the error queue."""
 

@@ -50,6 +50,8 @@ class Outcome:
 
     #: conflicts that a rule settled
     resolved: int = 0
+    #: rules dropped rows, or gave them other keys or unique values
+    takes_away: bool = False
     #: why it was not applied: call number -> reason; empty when it was
     unresolved: Mapping[int, str] = field(default_factory=dict)
     #: order numbers of the transactions whose rows those are
@@ -133,6 +135,7 @@ def apply(
                 settlement.deletes.date(connection, unit.number, unit.made)
     return Outcome(
         resolved=followers.written + sum(one.resolved for one in settlements),
+        takes_away=followers.take_away,
         unresolved=unresolved,
         refused=frozenset(no for one in settlements for no in one.refused),
     )
@@ -210,6 +213,7 @@ def _settled(
         master=unit.master,
         # Of several transactions no rule drops or moves what others may refer to.
         tables=[] if unit.several else touched,
+        goes_on=unit.goes_on,
     )
     settlements = []
     for (staged, count), its_rules in zip(touched, known, strict=True):
@@ -225,7 +229,6 @@ def _settled(
             followers=followers,
             count=count,
             several=unit.several,
-            goes_on=unit.goes_on,
         )
         settlement.run()
         settlements.append(settlement)

@@ -10,38 +10,27 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence, Set
 from dataclasses import dataclass, field, replace
 from itertools import groupby
-from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import (
     BigInteger,
     Boolean,
-    ColumnElement,
     Connection,
-    FromClause,
     and_,
-    or_,
 )
 
 from masters.answers import Settled
 from masters.images import chosen
+from masters.links import GONE, Link, any_of, links, refers
 from masters.reference_record import Cause, ReferenceRecord
 from masters.resolve import Explicit, Take
+from masters.verdict import Verdict
+from sites import references
 from sites.staged import Staged
-from sites.table import ForeignKey
 from sites.values import unnested
 
-#: Changes after which there is no row.
-GONE = ("D", "N", "A")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Link:
-    """A foreign key from one staged table to another, or to itself."""
-
-    parent: Staged
-    child: Staged
-    key: ForeignKey
+#: Why a row is left in conflict whatever a rule says.
+LATER = "a later step of the transaction may be about the row"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,11 +58,17 @@ class Followers:
     master: str
     #: those with changes; each with its count by kind, which is kept up to date
     tables: Sequence[tuple[Staged, dict[str, int]]]
+    #: row changes of the transaction follow in a later unit
+    goes_on: bool
     #: how many records there are
     written: int = 0
+    #: some rows are dropped, or named otherwise than the site knows them
+    take_away: bool = False
     _links: list[Link] = field(init=False)
     #: by place in `tables`: calls that are left out
     _left_out: dict[int, set[int]] = field(default_factory=dict)
+    #: by place in `tables`, see `_named_by`
+    _named: dict[int, Set[str]] = field(default_factory=dict)
     #: rows that are to follow others when those are restaged
     _moved: list[tuple[Link, Cause, list[Follower]]] = field(default_factory=list)
 
@@ -85,6 +80,13 @@ class Followers:
         if not self._left_out:
             return ()
         return self._left_out.get(self._place(staged), ())
+
+    def refuse(self, staged: Staged, decided: Verdict) -> str:
+        """Why a row cannot be dropped or named anew; notes otherwise that one is."""
+        if not self.tables or not self._loses(staged, decided):
+            return ""
+        self.take_away = True
+        return LATER if self.goes_on else ""
 
     def look(self, staged: Staged, rows: Sequence[Settled], rules_version: int) -> None:
         """Find what follows rows that are decided and not yet restaged.
@@ -167,7 +169,7 @@ class Followers:
                 )
             )
             .where(child.c.unit == self.unit, parent.c.unit == self.unit)
-            .where(parent.c.call_no == _any(call_nos))
+            .where(parent.c.call_no == any_of(call_nos))
             .where(child.c.call_no != parent.c.call_no)
             .order_by(child.c.call_no)
         )
@@ -238,6 +240,24 @@ class Followers:
             .where(child.c.unit == self.unit, child.c.call_no == given.c.call_no)
         )
 
+    def _loses(self, staged: Staged, decided: Verdict) -> bool:
+        """Whether a row will not be found by what the site, or another row, names it.
+
+        It is dropped, or has another value of its key, or of what others refer to.
+        """
+        given = {name for name, one in decided.columns.items() if one is not Take.NEW}
+        if decided.becomes is None and not given:
+            return decided.kind not in GONE
+        return bool(given) and not given.isdisjoint(self._named_by(staged))
+
+    def _named_by(self, staged: Staged) -> Set[str]:
+        """The columns of its key, and those that foreign keys refer to."""
+        place = self._place(staged)
+        if place not in self._named:
+            referred = references.referred(self.connection, staged.table)
+            self._named[place] = referred | set(staged.identity)
+        return self._named[place]
+
     def _record(self, link: Link) -> ReferenceRecord:
         return ReferenceRecord(
             connection=self.connection,
@@ -255,77 +275,9 @@ class Followers:
         return next(n for n, (one, _) in enumerate(self.tables) if one is staged)
 
 
-def following(
-    connection: Connection, tables: Sequence[Staged], unit: int, call_nos: Sequence[int]
-) -> set[int]:
-    """Calls that are to refer to what some calls make, near and far."""
-    found, new = set[int](), set(call_nos)
-    while new:
-        reached = set[int]()
-        for link in links(tables):
-            child = link.child.source.alias("child")
-            parent = link.parent.source.alias("parent")
-            wanted = (
-                sa.select(child.c.call_no)
-                .select_from(child.join(parent, refers(link, child, parent)))
-                .where(child.c.unit == unit, parent.c.unit == unit)
-                .where(
-                    parent.c.call_no == _any(sorted(new)),
-                    gives(link.parent, link.key.parent_columns, parent),
-                )
-            )
-            reached.update(connection.scalars(wanted))
-        new = reached - found - set(call_nos)
-        found |= new
-    return found
-
-
-def links(tables: Sequence[Staged]) -> Iterator[Link]:
-    """The foreign keys between staged tables whose columns are carried."""
-    for child in tables:
-        for key in child.table.foreign_keys:
-            for parent in tables:
-                if (
-                    key.parent == parent.table.qualified
-                    and set(key.parent_columns) <= set(parent.columns)
-                    and set(key.columns) <= set(child.columns)
-                ):
-                    yield Link(parent=parent, child=child, key=key)
-
-
-def refers(link: Link, child: FromClause, parent: FromClause) -> ColumnElement[bool]:
-    """Whether a staged row is to refer to what another one is to hold."""
-    own, its = link.key.columns, link.key.parent_columns
-    return and_(
-        gives(link.child, own, child),
-        *(
-            link.child.new(here, child) == link.parent.new(there, parent)
-            for here, there in zip(own, its, strict=True)
-        ),
-    )
-
-
-def gives(
-    staged: Staged, columns: Sequence[str], source: FromClause
-) -> ColumnElement[bool]:
-    """Whether a call gives its row the values that it is to have in some columns."""
-    same = [
-        staged.table.column(name).unchanged(
-            staged.old(name, source), staged.new(name, source)
-        )
-        for name in columns
-    ]
-    here = sa.not_(staged.kind(*GONE, source=source))
-    return and_(here, or_(staged.kind("I", "R", source=source), sa.not_(and_(*same))))
-
-
 def _moves(row: Settled, link: Link) -> bool:
     """Whether a rule gives a row another value than what refers to it expects."""
     if row.verdict.becomes is None:
         return False
     sources = [row.verdict.columns.get(name) for name in link.key.parent_columns]
     return any(one is Take.CURRENT or isinstance(one, Explicit) for one in sources)
-
-
-def _any(call_nos: Sequence[int]) -> ColumnElement[Any]:
-    return sa.func.any(sa.literal(list(call_nos), sa.ARRAY(BigInteger)))

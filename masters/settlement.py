@@ -63,8 +63,6 @@ class Settlement:
     followers: Followers
     #: several transactions at once, see `_stands_alone`
     several: bool = False
-    #: row changes of the transaction follow in a later step
-    goes_on: bool = False
     resolved: int = 0
     #: call number -> why the row could not be settled
     unresolved: dict[int, str] = field(default_factory=dict)
@@ -252,9 +250,8 @@ class Settlement:
         )
         if isinstance(decided, str):
             return decided
-        named = self._guarded | set(self.staged.identity)
-        if self.goes_on and verdict.takes_away(decided, named):
-            return "a later step of the transaction may be about the row"
+        if reason := self.followers.refuse(self.staged, decided):
+            return reason
         if by_key and self.several and self._guarded & decided.explicit.keys():
             return "the value may be taken by another transaction"
         return decided

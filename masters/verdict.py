@@ -7,7 +7,7 @@ says is written by `masters.restage`, many rows in a statement.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -90,17 +90,6 @@ def of_constraint(
     if row.kind == "U":
         return _verdict(row, answer, "U", Start.CURRENT, rebased=True)
     return _verdict(row, answer, row.kind, Start.KEPT)
-
-
-def takes_away(decided: Verdict, named: Set[str]) -> bool:
-    """Whether the row will not be found by what the site knows it by.
-
-    Parameters:
-        named: the columns of its key and unique values.
-    """
-    stays = decided.kind in ("U", "R", "D", "N")
-    dropped = decided.becomes is None and not stays
-    return dropped or not named.isdisjoint(decided.explicit)
 
 
 def _inserted(row: RowConflicts, answer: RowResolution) -> Verdict:

@@ -26,6 +26,12 @@ def acting(
     return {row.oid: tuple(row.columns) for row in rows}
 
 
+def referred(connection: Connection, table: Table) -> frozenset[str]:
+    """The columns of a table that foreign keys refer to."""
+    rows = connection.scalars(text(load("referred_columns")), {"oid": table.oid})
+    return frozenset(rows)
+
+
 def check_outside(connection: Connection, tables: Collection[int]) -> None:
     """Check foreign keys between these tables and others at once.
 

@@ -13,7 +13,8 @@ from deferred.errors import BadEdit
 from deferred.parked import calls
 from deferred.parked.calls import Call
 from deferred.parked.image import Image
-from sites import names
+from deferred.procedures.steps import Steps
+from sites import names, references
 from sites.errors import BadName
 
 
@@ -67,6 +68,25 @@ def edited(connection: Connection, error_id: int, edits: Sequence[Edit]) -> list
             found[number] = calls.parked(connection, error_id, number)
         found[number] = _changed(found[number], edit)
     return list(found.values())
+
+
+def renames(
+    connection: Connection, error_id: int, edits: Sequence[Edit], steps: Steps
+) -> bool:
+    """Whether edits give rows other keys, or values that others refer to.
+
+    Parameters:
+        steps: the parked transaction.
+    """
+    _, left = procedures(steps.calls, edits)
+    tables = {one.table.qualified: one for one in steps.changed}
+    for one in edited(connection, error_id, left):
+        before = calls.parked(connection, error_id, one.call_no).new or {}
+        staged, new = tables[one.target], one.new or {}
+        named = references.referred(connection, staged.table) | {*staged.identity}
+        if any(new.get(name) != before.get(name) for name in named):
+            return True
+    return False
 
 
 def procedures(

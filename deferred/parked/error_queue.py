@@ -133,7 +133,9 @@ def delete_errors(
 ) -> int:
     """Give parked transactions up for good (Oracle: DELETE_ERROR).
 
-    The next refresh of the origin shows the master's rows instead.
+    The next refresh of the origin shows the master's rows instead. What waits for them
+    is then retried by its number alone: the rows that it refers to may be another
+    site's.
 
     Parameters:
         error_ids: which ones; None means all.
@@ -151,16 +153,19 @@ def delete_errors(
         identity.read(connection)
         for error_id in error_ids or ():
             get(connection, error_id)
-        return remove(connection, and_(*chosen))
+        return remove(connection, and_(*chosen), lost="which was given up")
 
 
-def remove(connection: Connection, which: ColumnElement[bool]) -> int:
-    """Remove parked transactions with all that they have.
+def remove(
+    connection: Connection, which: ColumnElement[bool], lost: str | None = None
+) -> int:
+    """Remove parked transactions with all that they have; nothing waits for them.
 
     Writes error_transaction, error_call, error_procedure and error_footprint.
 
     Parameters:
         which: a condition on `error_transaction`.
+        lost: why the rows that they made are not there, as `waiting.release` says it.
 
     Returns:
         How many there were.
@@ -171,6 +176,7 @@ def remove(connection: Connection, which: ColumnElement[bool]) -> int:
     for table in (error_call, error_procedure, error_footprint):
         theirs = selected(table, {"error_id": tuple(gone)})
         connection.execute(sa.delete(table).where(theirs))
+    waiting.release(connection, gone, lost)
     return len(gone)
 
 

@@ -18,11 +18,11 @@ from deferred.errors import (
     RetryFailed,
     WaitsForError,
 )
-from deferred.parked import edit, error_queue, unparking
+from deferred.parked import edit, error_queue, unparking, waiting
 from deferred.parked.calls import Call
 from deferred.parked.edit import Edit, edited
 from deferred.procedures.steps import FAILURES, Steps, apply, refusal
-from masters.apply import Unit
+from masters.apply import Outcome, Unit
 from masters.detect import Made
 from masters.errors import UnknownColumn
 from sites import Site, faults, identity, triggered
@@ -61,11 +61,16 @@ def retry(
     marker.lock(connection, row.origin_id, row.origin)
     row = error_queue.get(connection, error_id)
     _refuse_before_its_turn(connection, row)
-    resolved = _apply(connection, _steps(connection, master, row, edits), error_id)
-    error_queue.remove(connection, error_transaction.c.id == error_id)
+    steps = _steps(connection, master, row, edits)
+    outcome = _apply(connection, steps, error_id)
+    renamed = outcome.takes_away or edit.renames(connection, error_id, edits, steps)
+    lost = "which was applied with other values" if renamed else None
+    error_queue.remove(connection, error_transaction.c.id == error_id, lost)
     _own_again(connection)
     faults.point("retry.before_commit")
-    return RetryReport(error_id=error_id, applied=True, conflicts_resolved=resolved)
+    return RetryReport(
+        error_id=error_id, applied=True, conflicts_resolved=outcome.resolved
+    )
 
 
 def retry_errors(
@@ -84,6 +89,9 @@ def retry_errors(
         edits: only with a single id.
         with_dependants: also those that wait for the ones that are named.
 
+    What depends on a transaction that was given up, or applied with other keys, is
+    applied only where its number is given.
+
     Raises:
         NoSuchError, BadEdit, SiteUnreachable.
     """
@@ -93,12 +101,19 @@ def retry_errors(
     reports = []
     for error_id in chosen:
         own = edits if error_ids and error_id == error_ids[0] else ()
-        reports.append(retry_alone(master, error_id, own))
+        named = error_id in (error_ids or ())
+        reports.append(retry_alone(master, error_id, own, named=named))
     return reports
 
 
-def retry_alone(master: Site, error_id: int, edits: Sequence[Edit] = ()) -> RetryReport:
+def retry_alone(
+    master: Site, error_id: int, edits: Sequence[Edit] = (), *, named: bool = False
+) -> RetryReport:
     """Retry one parked transaction, and commit it.
+
+    Parameters:
+        named: somebody has asked for this very one. It is needed where what the
+            transaction depends on is lost: another site's rows may be in its place.
 
     Raises:
         NoSuchError, BadEdit, SiteUnreachable.
@@ -106,6 +121,10 @@ def retry_alone(master: Site, error_id: int, edits: Sequence[Edit] = ()) -> Retr
     try:
         with master.begin() as connection:
             identity.confirm(connection, master.name)
+            row = error_queue.get(connection, error_id)
+            if waiting.has_lost(row) and not named:
+                reason = str(row.error_message)
+                return RetryReport(error_id=error_id, applied=False, reason=reason)
             return retry(connection, master, error_id, edits)
     except (RetryFailed, WaitsForError) as error:
         return RetryReport(error_id=error_id, applied=False, reason=error.message)
@@ -180,7 +199,7 @@ def _refuse_before_its_turn(connection: Connection, row: Row[Any]) -> None:
         )
 
 
-def _apply(connection: Connection, steps: Steps, error_id: int) -> int:
+def _apply(connection: Connection, steps: Steps, error_id: int) -> Outcome:
     try:
         outcome = apply(connection, steps)
     except DBAPIError as error:
@@ -193,7 +212,7 @@ def _apply(connection: Connection, steps: Steps, error_id: int) -> int:
     if outcome.unresolved:
         reasons = "; ".join(dict.fromkeys(outcome.unresolved.values()))
         raise RetryFailed(f"Error transaction {error_id}: {reasons}", error_id=error_id)
-    return outcome.resolved
+    return outcome
 
 
 def _own_again(connection: Connection) -> None:

@@ -10,7 +10,7 @@ from sqlalchemy import Connection
 
 from deferred.batches import work
 from deferred.procedures.steps import Steps
-from masters import followers
+from masters import links
 from masters.images import chosen
 
 #: Why a row is left out that is in no conflict itself.
@@ -21,7 +21,7 @@ def following(
     connection: Connection, steps: Steps, call_nos: Sequence[int]
 ) -> set[int]:
     """What refers to rows of a transaction of one step that are to be left out."""
-    return followers.following(connection, steps.changed, steps.number, call_nos)
+    return links.following(connection, steps.changed, steps.number, call_nos)
 
 
 def divided(

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from deferred.catalog import error_transaction
 from deferred.errors import NoSuchError, RetryFailed, WaitsForError
-from deferred.parked import error_queue, quiet
+from deferred.parked import error_queue, quiet, waiting
 from deferred.parked.retry import RetryReport, retry_alone
 from sites import Site, identity
 
@@ -64,7 +64,7 @@ def _ready(master: Site) -> list[int]:
         wanted = set(quiet.waiting(connection))
     if wanted:
         for error in sorted(error_queue.list_errors(master), key=lambda e: e.id):
-            if error.reason == "dependant" and wanted & set(error.waits_for):
+            if error.reason == waiting.DEPENDANT and wanted & set(error.waits_for):
                 wanted.add(error.id)
     return sorted(wanted)
 
@@ -89,7 +89,7 @@ def _note_failures(master: Site, left: tuple[RetryReport, ...]) -> None:
                 sa.update(error_transaction)
                 .where(at.id == report.error_id, at.reason == quiet.REASON)
                 .values(
-                    reason=sa.case((waits, "dependant"), else_="error"),
+                    reason=sa.case((waits, waiting.DEPENDANT), else_="error"),
                     error_code=sa.case(
                         (waits, WaitsForError.code), else_=RetryFailed.code
                     ),

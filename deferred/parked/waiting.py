@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from sqlalchemy import Connection, func, select
+import sqlalchemy as sa
+from sqlalchemy import BigInteger, Connection, Text, func, select
 
 from deferred.catalog import error_transaction
+from deferred.errors import PredecessorLost
+
+#: Why a transaction is parked that depends on another one.
+DEPENDANT = "dependant"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +43,42 @@ def around(
     near = _reached({error_id}, ((e.waiting, e.on) for e in edges))
     near |= _reached({error_id}, ((e.on, e.waiting) for e in edges))
     return tuple(e for e in edges if {e.waiting, e.on} <= near)
+
+
+def release(
+    connection: Connection, gone: Sequence[int], lost: str | None = None
+) -> None:
+    """Let nothing wait for transactions that have left the error queue.
+
+    Writes error_transaction.
+
+    Parameters:
+        lost: why the rows that they made are not there for those that wait: a person
+            has to decide about these.
+    """
+    at, them = error_transaction.c, sa.literal(list(gone), sa.ARRAY(BigInteger))
+    named = func.unnest(at.waits_for).column_valued("named")
+    still, settled = (
+        func.array(select(named).where(which).scalar_subquery())
+        for which in (named != func.all(them), named == func.any(them))
+    )
+    values: dict[str, object] = {"waits_for": still}
+    if lost is not None:
+        numbers = func.array_to_string(settled, ", ")
+        values |= {
+            "reason": DEPENDANT,
+            "error_code": PredecessorLost.code,
+            "error_message": sa.literal("Depends on error transaction ", Text)
+            + numbers
+            + f", {lost}. Retry it by its number, or delete it.",
+        }
+    waiting = sa.update(error_transaction).where(at.waits_for.overlap(them))
+    connection.execute(waiting.values(values))
+
+
+def has_lost(row: sa.Row[Any]) -> bool:
+    """Whether what a parked transaction depends on is lost: a person decides."""
+    return (row.reason, row.error_code) == (DEPENDANT, PredecessorLost.code)
 
 
 def _reached(start: Collection[int], steps: Iterable[tuple[int, int]]) -> set[int]:

@@ -145,7 +145,7 @@ def _told(error: DBAPIError) -> bool:
 
 
 def _as_sets(connection: Connection, steps: Steps, *, resolving: bool) -> Outcome:
-    resolved = 0
+    resolved, takes_away = 0, False
     for place, (unit, call) in enumerate(zip_longest(steps.units, steps.calls)):
         last = call is None
         # The first says whose transaction it is, the last has constraints checked.
@@ -160,9 +160,10 @@ def _as_sets(connection: Connection, steps: Steps, *, resolving: bool) -> Outcom
             if outcome.unresolved:
                 return outcome
             resolved += outcome.resolved
+            takes_away = takes_away or outcome.takes_away
         if call is not None:
             perform.at_destination(connection, call)
-    return Outcome(resolved=resolved)
+    return Outcome(resolved=resolved, takes_away=takes_away)
 
 
 def _of_sets(refused: DBAPIError | NoFreeValue) -> bool:

@@ -6,9 +6,9 @@ import pytest
 
 import deferred
 from deferred import Edit
-from deferred.errors import BadEdit, NoSuchError, WaitsForError
+from deferred.errors import BadEdit, NoSuchError, PredecessorLost, WaitsForError
 from masters import rules
-from sites import Directory
+from sites import Directory, Site
 from tests.fix_worlds import prepared_once
 from tests.linked_table import as_refresh, link, parked, queued, rows, run
 
@@ -351,6 +351,94 @@ def test_dependant_waits_for_its_turn(orders: Directory) -> None:
     # Nobody stands before it now; it has a conflict of its own.
     [report] = deferred.retry_errors(hq, [second])
     assert "update conflict" in report.reason
+
+
+def waits_for(hq: Site) -> dict[int, list[int]]:
+    return {error[0]: error[3] for error in parked(hq)}
+
+
+def test_nothing_waits_for_what_is_settled(orders: Directory) -> None:
+    hq = orders["hq"]
+    later = [f"UPDATE orders SET qty = {n} WHERE id = 1" for n in (16, 17)]
+    push_each(orders, CONFLICT, *later, "INSERT INTO orders VALUES (9)")
+    first, second, third = (error[0] for error in parked(hq))
+    assert waits_for(hq) == {first: [], second: [first], third: [first, second]}
+    deferred.delete_errors(hq, [first])
+    assert waits_for(hq) == {second: [], third: [second]}
+    as_refresh(hq, "UPDATE orders SET qty = 15 WHERE id = 1")
+    assert deferred.retry_errors(hq, [second])[0].applied
+    assert waits_for(hq) == {third: []}
+
+
+def test_child_of_what_was_given_up_is_decided_about(family: Directory) -> None:
+    """It is not attached to the other site's parent, unless somebody says so."""
+    hq = family["hq"]
+    as_refresh(hq, ANOTHERS_PARENT)
+    push_each(
+        family,
+        "INSERT INTO parent VALUES (3, 'mine')",
+        "INSERT INTO child VALUES (30, 3, 0)",
+        "UPDATE child SET v = 1 WHERE id = 30",
+    )
+    first, second, third = (error[0] for error in parked(hq))
+    deferred.delete_errors(hq, [first])
+    reports = deferred.retry_errors(hq)
+    assert [report.applied for report in reports] == [False, False]
+    error = deferred.show_error(hq, second)
+    assert (error.reason, error.error_code) == ("dependant", PredecessorLost.code)
+    assert error.error_message == reports[0].reason
+    assert error.error_message == (
+        f"Depends on error transaction {first}, which was given up. Retry it by its"
+        " number, or delete it."
+    )
+    assert deferred.retry_errors(hq, origin="jfk")[0].applied is False
+    assert deferred.retry_errors(hq, [second])[0].applied
+    [report] = deferred.retry_errors(hq, [third])
+    assert report.applied
+    assert rows(hq, "child") == [(10, 1, 0), (30, 3, 1)]
+
+
+@pytest.mark.parametrize(
+    ("edit", "follows"),
+    [("parent.id=4", False), ("parent.name=ours", True), (None, True)],
+)
+def test_child_of_what_was_applied_after_all(
+    family: Directory, edit: str | None, *, follows: bool
+) -> None:
+    """With another key its parent is not where the child looks."""
+    hq = family["hq"]
+    as_refresh(hq, ANOTHERS_PARENT)
+    push_each(
+        family,
+        "INSERT INTO parent VALUES (3, 'mine')",
+        "INSERT INTO child VALUES (30, 3, 0)",
+    )
+    first, second = (error[0] for error in parked(hq))
+    if edit is None:
+        as_refresh(hq, "DELETE FROM parent WHERE id = 3")
+    edits = [Edit.parse(edit)] if edit else []
+    reports = deferred.retry_errors(hq, [first], edits=edits, with_dependants=True)
+    assert [report.applied for report in reports] == [True, follows]
+    if not follows:
+        assert "applied with other values" in reports[1].reason
+        assert rows(hq, "child") == [(10, 1, 0)]
+        edits = [Edit.parse("child.v=7")]
+        assert deferred.retry_errors(hq, [second], edits=edits)[0].applied
+
+
+def test_child_of_what_a_rule_drops_at_its_retry(family: Directory) -> None:
+    hq = family["hq"]
+    as_refresh(hq, ANOTHERS_PARENT)
+    push_each(
+        family,
+        "INSERT INTO parent VALUES (3, 'mine')",
+        "INSERT INTO child VALUES (30, 3, 0)",
+    )
+    rules.add_unique_resolution(hq, "parent", "parent_pkey", "discard")
+    reports = deferred.retry_errors(hq)
+    assert [report.applied for report in reports] == [True, False]
+    assert "applied with other values" in reports[1].reason
+    assert rows(hq, "child") == [(10, 1, 0)]
 
 
 def test_retry_follows_the_rules_of_now(orders: Directory) -> None:
