@@ -1,24 +1,27 @@
 """One call applied at its master by one statement, where nothing is in conflict.
 
 The statement is the one that `sites.write` builds for every apply, with the call as
-its only row, and one condition more: that the master's row is the call's old image,
-value for value. Then no column group differs, so that no rule is asked, and the way
-over work tables would write the same. Where it meets no row, that way is taken.
+its only row, and two conditions more: that the master's row is the call's old image,
+value for value, and that nothing of the site is parked there. Then no column group
+differs, so that no rule is asked, the call depends on nothing that is set aside, and
+the way over work tables would write the same. Where it meets no row, that way is taken.
 """
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import sqlalchemy as sa
 
+from deferred.catalog import error_transaction
 from deferred.coordinator.template import Bound, Template
 from deferred.queues.queue import Queue
 from sites import triggers, write
 from sites.staged import Staged
-from sites.table import Table
+from sites.table import ForeignKey, Table
 from sites.types import NativeType
 from sites.values import from_text
 
@@ -35,6 +38,8 @@ class Statement:
     names: tuple[str, ...]
     #: positions of columns; a call that changes one of them goes the other way
     unique: tuple[int, ...]
+    #: foreign keys of the master table
+    keys: tuple[ForeignKey, ...]
 
     def fits(self, old: Image, new: Image) -> bool:
         """Whether no unique value moves: that could be a conflict for rules."""
@@ -46,16 +51,19 @@ class Statement:
         return self.template.bind(dict(values))
 
 
-def build(queue: Queue, table: Table, kind: str) -> Statement | None:
+def build(
+    queue: Queue, table: Table, kind: str, site_id: uuid.UUID
+) -> Statement | None:
     """The statement for a kind of call; None where there is none.
 
     Parameters:
+        site_id: of the site that makes the calls.
         table: the master's, as it is now.
         kind: I, U or D.
     """
     if not set(queue.columns) <= set(table.names):
         return None
-    staged = _staged(queue, table, kind)
+    staged = _staged(queue, table, kind, site_id)
     statement: Any
     if kind == "I":
         if any(unique.deferrable for unique in table.uniques):
@@ -71,6 +79,7 @@ def build(queue: Queue, table: Table, kind: str) -> Statement | None:
         template=Template.of(statement.returning(xid)),
         names=tuple(n for side in "on" for n in triggers.numbered(side, queue.columns)),
         unique=_unique(queue, table) if kind == "U" else (),
+        keys=table.foreign_keys,
     )
 
 
@@ -84,8 +93,8 @@ def _where_same(statement: Any, staged: Staged) -> Any:
     )
 
 
-def _staged(queue: Queue, table: Table, kind: str) -> Staged:
-    """The parameters of a statement as the only row of a work table."""
+def _staged(queue: Queue, table: Table, kind: str, site_id: uuid.UUID) -> Staged:
+    """The parameters of a statement as the only row of a work table, or as none."""
     values = [
         from_text(
             sa.bindparam(name, None, type_=NativeType("text")),
@@ -96,9 +105,12 @@ def _staged(queue: Queue, table: Table, kind: str) -> Staged:
             triggers.numbered(side, queue.columns), queue.columns, strict=True
         )
     ]
+    origin = sa.cast(sa.literal_column(f"'{site_id}'"), sa.Uuid)
+    parked = sa.exists().where(error_transaction.c.origin_id == origin)
+    call = sa.select(sa.literal(kind).label("kind"), *values).where(sa.not_(parked))
     return Staged(
         table=table,
-        source=sa.select(sa.literal(kind).label("kind"), *values).subquery("call"),  # type: ignore[arg-type]
+        source=call.subquery("call"),  # type: ignore[arg-type]
         columns=queue.columns,
         identity=queue.identity_columns,
     )

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
+import uuid
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 import sqlalchemy as sa
@@ -62,7 +63,7 @@ class Knowledge:
     def site_is(self, who: Identity) -> None:
         """Learn which database the site is; of another one nothing is known."""
         if self._who is not None and self._who != who:
-            self._queues, self._last = {}, {}
+            self._queues, self._statements, self._last = {}, {}, {}
         self._who = who
 
     def is_contact_old(self, master: str, servers: object = None) -> bool:
@@ -84,6 +85,11 @@ class Knowledge:
             self._queues = {one.id: one for one in list_queues(connection)}
         return self._queues[number]
 
+    @property
+    def queues(self) -> Collection[Queue]:
+        """All queues of the site, once one was asked for."""
+        return self._queues.values()
+
     def statement(
         self, master: Connection, queue: Queue, kind: str
     ) -> Statement | None:
@@ -92,7 +98,7 @@ class Knowledge:
         known = self._statements.get(key)
         if known is None or known.until < time.monotonic():
             with line.searching_as_ours(master):
-                statement = _build(master, queue, kind)
+                statement = _build(master, queue, kind, self.who.site_id)
             known = _Known(statement, time.monotonic() + FRESH)
             self._statements[key] = known
         return known.statement
@@ -105,10 +111,12 @@ class Knowledge:
         return self._last[key]
 
 
-def _build(master: Connection, queue: Queue, kind: str) -> Statement | None:
+def _build(
+    master: Connection, queue: Queue, kind: str, site_id: uuid.UUID
+) -> Statement | None:
     """None also where the master table has rules: some allow no RETURNING."""
     table = describe(master, queue.target)
     asked = sa.text("SELECT relhasrules FROM pg_class WHERE oid = :oid")
     if master.scalar(asked, {"oid": table.oid}):
         return None
-    return fast.build(queue, table, kind)
+    return fast.build(queue, table, kind, site_id)

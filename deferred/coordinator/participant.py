@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import uuid
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -16,7 +17,14 @@ from psycopg.pq.abc import PGresult
 from sqlalchemy import Connection
 
 from deferred.batches import net_change, work
-from deferred.coordinator import line, lines, printing, staging
+from deferred.coordinator import (
+    dependence,
+    line,
+    lines,
+    pending,
+    printing,
+    staging,
+)
 from deferred.coordinator.exchange import command, done, exchange
 from deferred.coordinator.fast import Image, Statement
 from deferred.coordinator.lines import Lines
@@ -75,12 +83,14 @@ class Participant:
         *,
         kept: Lines,
         meet: Callable[[Connection, Site], None],
+        site_id: Callable[[], uuid.UUID],
     ) -> None:
         self.master = master
         self.branch = branch
         self._terms = terms
         self._lines = kept
         self._meet = meet
+        self._site_id = site_id
         self._connection: Connection | None = None
         #: the driver's, below it
         self._driver: line.Line
@@ -143,6 +153,7 @@ class Participant:
         self,
         site: Connection,
         queues: Mapping[Queue, int],
+        known: Collection[Queue],
         xid: str,
         after: int,
         depth: int,
@@ -152,23 +163,36 @@ class Participant:
         Parameters:
             site: the connection that captured it.
             queues: those with calls for this master, each with how many.
+            known: all of the site's.
             xid: of the site's transaction.
             after: the last call number that was applied before.
 
         Returns:
             The outcome, and where it is unresolved the calls with the master's rows.
+
+        Raises:
+            WaitsForError: a call depends on what is parked there.
+            PendingCalls: a call refers to what waits for a push.
         """
         self.xid = _text(self._run(_XID, depth))
         with line.searching_as_ours(self.connection):
-            outcome, unresolved = self._apply(site, list(queues), xid, after)
+            outcome, unresolved = self._apply(site, list(queues), known, xid, after)
         self._applied[depth] += sum(queues.values())
         return outcome, unresolved
 
     def _apply(
-        self, site: Connection, queues: Sequence[Queue], xid: str, after: int
+        self,
+        site: Connection,
+        queues: Sequence[Queue],
+        known: Collection[Queue],
+        xid: str,
+        after: int,
     ) -> tuple[Outcome, list[Call]]:
         connection = self.connection
         staged = [staging.stage(connection, self.master, queue) for queue in queues]
+        for queue, one in zip(queues, staged, strict=True):
+            keys = one.table.foreign_keys
+            pending.refuse_children(site, queue, keys, known, xid, after)
         transaction = sa.select(
             sa.literal_column(f"'{int(xid)}'::xid8").label("xid"),
             sa.literal(_UNIT).label("order_no"),
@@ -178,7 +202,9 @@ class Participant:
                 changes = net_change.net_changes(queue, transaction, after=after)
                 columns = net_change.columns_of(queue)
                 transport.copy(site, changes, connection, one.source, columns)
-        outcome = apply(connection, self._unit(staged, xid))
+        unit = self._unit(staged, xid)
+        dependence.refuse(connection, self._site_id(), unit, self.master.name)
+        outcome = apply(connection, unit)
         unresolved = [
             one
             for table in (staged if outcome.unresolved else [])

@@ -1,13 +1,26 @@
-"""Rows that the site has changed and not pushed yet: no synchronous change of them."""
+"""What the site has not pushed yet: no synchronous change that depends on it."""
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
+from typing import Any
+
 import sqlalchemy as sa
-from sqlalchemy import Connection, and_, exists, select
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    FromClause,
+    Select,
+    and_,
+    exists,
+    or_,
+    select,
+)
 
 from deferred.catalog import deferred_transaction, delivery
 from deferred.errors import PendingCalls
 from deferred.queues.queue import Queue
+from sites.table import ForeignKey
 from sites.types import Xid8
 
 
@@ -29,6 +42,72 @@ def refuse(connection: Connection, queue: Queue, xid: str, after: int) -> None:
         here.element == there.element
         for here, there in zip(queue.keys(mine), queue.keys(theirs), strict=True)
     ]
+    met = select(*queue.keys(mine)).select_from(mine.join(theirs, and_(*same)))
+    _refuse(connection, queue, queue.identity_columns, met, (mine, theirs), xid, after)
+
+
+def refuse_children(
+    connection: Connection,
+    queue: Queue,
+    keys: Sequence[ForeignKey],
+    queues: Collection[Queue],
+    xid: str,
+    after: int,
+) -> None:
+    """Refuse calls that are to refer to a row which waits for a push.
+
+    At the master they would find none, or the one that another site has made.
+
+    Parameters:
+        keys: the foreign keys of the master table.
+        queues: those of the site.
+
+    Raises:
+        PendingCalls.
+    """
+    for key in keys:
+        for parent in queues:
+            if (
+                parent.synchronous
+                or parent.destination != queue.destination
+                or parent.target != key.parent
+                or not set(key.parent_columns) <= set(parent.columns)
+                or not set(key.columns) <= set(queue.columns)
+            ):
+                continue
+            mine, theirs = queue.sql().alias("mine"), parent.sql().alias("theirs")
+            own = _places(queue, key.columns)
+            its = _places(parent, key.parent_columns)
+            refers = [
+                mine.c[f"n{a}"] == theirs.c[f"n{b}"]
+                for a, b in zip(own, its, strict=True)
+            ]
+            met = (
+                select(*(theirs.c[f"n{n}"] for n in its))
+                .select_from(mine.join(theirs, and_(*refers)))
+                .where(_changed(mine, own), _changed(theirs, its))
+            )
+            made = (mine, theirs)
+            _refuse(connection, parent, key.parent_columns, met, made, xid, after)
+
+
+def _refuse(
+    connection: Connection,
+    queue: Queue,
+    columns: Sequence[str],
+    met: Select[Any],
+    calls: tuple[FromClause, FromClause],
+    xid: str,
+    after: int,
+) -> None:
+    """Refuse calls of an open transaction that meet calls which wait for a push.
+
+    Parameters:
+        queue: of those that wait.
+        columns: what `met` selects.
+        calls: those of the open transaction, and those that they meet.
+    """
+    mine, theirs = calls
     waiting = ~exists().where(
         delivery.c.destination == queue.destination,
         delivery.c.xid == deferred_transaction.c.xid,
@@ -36,18 +115,25 @@ def refuse(connection: Connection, queue: Queue, xid: str, after: int) -> None:
     )
     ours = sa.literal_column(f"'{int(xid)}'", Xid8())
     found = connection.execute(
-        select(*queue.keys(mine))
-        .select_from(mine.join(theirs, and_(*same)))
-        .join(deferred_transaction, deferred_transaction.c.xid == theirs.c.xid)
+        met.join(deferred_transaction, deferred_transaction.c.xid == theirs.c.xid)
         .where(mine.c.xid == ours, mine.c.call_no > after)
         .where(theirs.c.xid != ours, waiting)
         .limit(1)
     ).one_or_none()
     if found is not None:
-        key = dict(zip(queue.identity_columns, found, strict=True))
+        key = dict(zip(columns, found, strict=True))
         raise PendingCalls(
             f"Row {key} of {queue.snapshot} has changes that wait for a push to"
             f" {queue.destination}.",
             snapshot=queue.snapshot,
             key=key,
         )
+
+
+def _places(queue: Queue, columns: Sequence[str]) -> list[int]:
+    return [queue.columns.index(name) + 1 for name in columns]
+
+
+def _changed(calls: FromClause, places: Sequence[int]) -> ColumnElement[bool]:
+    """Whether a call gives its row these values: not those that it had."""
+    return or_(*(calls.c[f"o{n}"].is_distinct_from(calls.c[f"n{n}"]) for n in places))

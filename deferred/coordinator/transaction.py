@@ -88,8 +88,9 @@ class Transaction:
 
         Raises:
             TransactionControl: it would end the transaction behind our back.
-            SynchronousConflict, RefusedByMaster, PendingCalls, SiteUnreachable: the
-                transaction can only be rolled back, or to a savepoint.
+            SynchronousConflict, RefusedByMaster, PendingCalls, WaitsForError,
+                SiteUnreachable: the transaction can only be rolled back, or to a
+                savepoint.
         """
         if self._busy:
             return False
@@ -236,6 +237,14 @@ class Transaction:
             return False
         if not synchronous:
             pending.refuse(self.connection, queue, xid, self._seen)
+        pending.refuse_children(
+            self.connection,
+            queue,
+            statement.keys if kind != "D" else (),
+            self.knowledge.queues,
+            xid,
+            self._seen,
+        )
         applied = participant.apply_one(statement, old, new, self.savepoints.depth)
         if applied:
             self._seen = call_no
@@ -257,7 +266,12 @@ class Transaction:
                 if queue.destination == name
             }
             outcome, calls = self._participant(next(iter(mine))).apply_all(
-                self.connection, mine, xid, self._seen, self.savepoints.depth
+                self.connection,
+                mine,
+                self.knowledge.queues,
+                xid,
+                self._seen,
+                self.savepoints.depth,
             )
             if outcome.unresolved:
                 raise refusal.conflict(name, outcome, calls)
@@ -278,6 +292,8 @@ class Transaction:
                 self._terms,
                 kept=lines.of(self.connection),
                 meet=partial(contact.ensure, self.knowledge, self.connection),
+                # Known once they have met.
+                site_id=lambda: self.knowledge.who.site_id,
             )
             self.participants[queue.destination] = found
         return found

@@ -20,6 +20,7 @@ from deferred.errors import (
     RefusedByMaster,
     SynchronousConflict,
     TransactionControl,
+    WaitsForError,
 )
 from masters import rules
 from sites import Directory, Site
@@ -73,6 +74,46 @@ def test_a_change_is_at_both_sites_at_once(linked: Directory) -> None:
 
     assert quantities(linked["hq"])[1] == 7
     assert_same(linked)
+
+
+@prepared_once("hq", "jfk")
+def family(sites: Directory) -> None:
+    """Parents, which are pushed, and children, which are propagated at once."""
+    link(sites, "parent", "id int PRIMARY KEY, v int")
+    link(
+        sites,
+        "child",
+        "id int PRIMARY KEY, parent int REFERENCES parent (id), v int",
+        synchronous=True,
+    )
+    run_everywhere(
+        sites, "INSERT INTO parent VALUES (1)", "INSERT INTO child VALUES (9, 1, 0)"
+    )
+    # Of another site.
+    run(sites["hq"], "INSERT INTO parent VALUES (3)")
+    run(sites["jfk"], "INSERT INTO parent VALUES (3, 7)")
+
+
+@pytest.mark.parametrize("pushed", [True, False])
+def test_a_child_does_not_go_to_the_parent_of_another_site(
+    family: Directory, *, pushed: bool
+) -> None:
+    """The parent that it means is parked at the master, or has not come there yet."""
+    if pushed:
+        deferred.push(family["jfk"])
+    before = rows(family["hq"], "child")
+    for statement in (
+        "INSERT INTO child VALUES (10, 3, 0)",
+        "UPDATE child SET parent = 3",
+        "INSERT INTO child VALUES (10, 3, 0), (11, 1, 0)",
+    ):
+        expected = WaitsForError if pushed else PendingCalls
+        with pytest.raises(expected) as caught:
+            change(family, statement)
+        assert caught.value.hint
+    assert rows(family["hq"], "child") == before == rows(family["jfk"], "child")
+    change(family, "INSERT INTO child VALUES (12, 1, 0)", "UPDATE child SET v = 1")
+    assert [row[2] for row in rows(family["hq"], "child")] == [1, 1]
 
 
 def test_a_change_that_is_rolled_back_is_nowhere(linked: Directory) -> None:

@@ -1,0 +1,36 @@
+"""What of the site is parked at a master: no synchronous change that depends on it."""
+
+from __future__ import annotations
+
+import uuid
+
+from sqlalchemy import Connection
+
+from deferred.batches import footprint
+from deferred.errors import WaitsForError
+from deferred.parked import quiet
+from deferred.procedures.steps import Steps
+from masters.apply import Unit
+
+
+def refuse(connection: Connection, site_id: uuid.UUID, unit: Unit, master: str) -> None:
+    """Refuse staged changes that start from, or refer to, what a parked call made.
+
+    A push would park them behind it; here their application can wait.
+
+    Raises:
+        WaitsForError.
+    """
+    if not quiet.in_the_way(connection, site_id).parked:
+        return
+    steps = Steps(units=[unit])
+    found = footprint.relations(connection, site_id, steps.changed, steps.rows)
+    relations = [one for one in found.values() if one.certain]
+    waits_for = sorted({n for one in relations for n in one.error_ids})
+    if waits_for:
+        numbers = ", ".join(map(str, waits_for))
+        raise WaitsForError(
+            f"The change depends on error transaction {numbers} at {master}.",
+            waits_for=waits_for,
+            master=master,
+        )
