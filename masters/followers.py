@@ -3,6 +3,9 @@
 It means the row that the transaction made, never one that another site made under the
 same key. So it goes where that row goes: it is left out with it, and so is what refers
 to it in turn, or it refers to the value that the row gets. The record tells of each.
+
+Methods that take rows of one key for versions of one row drop the loser, not the row:
+what refers to it refers to the winner then, at all masters alike.
 """
 
 from __future__ import annotations
@@ -20,10 +23,11 @@ from sqlalchemy import (
 )
 
 from masters.answers import Settled
+from masters.conflict import Kind
 from masters.images import chosen
 from masters.links import GONE, Link, any_of, links, refers
 from masters.reference_record import Cause, ReferenceRecord
-from masters.resolve import Explicit, Take
+from masters.resolve import Explicit, RowResolution, Take
 from masters.verdict import Verdict
 from sites import references
 from sites.staged import Staged
@@ -81,9 +85,11 @@ class Followers:
             return ()
         return self._left_out.get(self._place(staged), ())
 
-    def refuse(self, staged: Staged, decided: Verdict) -> str:
+    def refuse(self, staged: Staged, decided: Verdict, answer: RowResolution) -> str:
         """Why a row cannot be dropped or named anew; notes otherwise that one is."""
-        if not self.tables or not self._loses(staged, decided):
+        if not self.tables or _loses_version(answer):
+            return ""
+        if not self._loses(staged, decided):
             return ""
         self.take_away = True
         return LATER if self.goes_on else ""
@@ -107,7 +113,9 @@ class Followers:
             dropped = [
                 row.verdict.call_no
                 for row in some
-                if row.verdict.becomes is None and row.verdict.kind not in GONE
+                if row.verdict.becomes is None
+                and row.verdict.kind not in GONE
+                and not _loses_version(row.answer)
             ]
             self._leave_out(staged, dropped, cause)
             for link in self._of(staged):
@@ -273,6 +281,14 @@ class Followers:
 
     def _place(self, staged: Staged) -> int:
         return next(n for n, (one, _) in enumerate(self.tables) if one is staged)
+
+
+def _loses_version(answer: RowResolution) -> bool:
+    """Whether the master's row of the same key stays as a version of the same row."""
+    return any(
+        one.rule.versions_of_one_row and one.conflict.kind is Kind.UNIQUENESS
+        for one in answer.records
+    )
 
 
 def _moves(row: Settled, link: Link) -> bool:

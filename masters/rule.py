@@ -54,6 +54,12 @@ class Rule:
         return bool(getattr(method, "compares_rows", False))
 
     @property
+    def versions_of_one_row(self) -> bool:
+        """Whether its method takes rows of one key for versions of one row."""
+        method = resolution.METHODS.get(self.method)
+        return bool(getattr(method, "versions_of_one_row", False))
+
+    @property
     def asks_when_deleted(self) -> bool:
         """Whether its method decides a delete conflict by when the row was deleted."""
         method = resolution.METHODS.get(self.method)

@@ -250,7 +250,7 @@ class Settlement:
         )
         if isinstance(decided, str):
             return decided
-        if reason := self.followers.refuse(self.staged, decided):
+        if reason := self.followers.refuse(self.staged, decided, answer):
             return reason
         if by_key and self.several and self._guarded & decided.explicit.keys():
             return "the value may be taken by another transaction"

@@ -23,6 +23,8 @@ class InformixAlways:
 
     name: ClassVar[str] = "informix_always"
     kinds: ClassVar[frozenset[Kind]] = frozenset(Kind)
+    #: of which one stays, and so does what refers to it
+    versions_of_one_row: ClassVar[bool] = True
 
     @classmethod
     def build(cls, parameters: Mapping[str, object], columns: Sequence[str]) -> Self:

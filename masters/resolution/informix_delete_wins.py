@@ -31,6 +31,8 @@ class InformixDeleteWins:
 
     name: ClassVar[str] = "informix_delete_wins"
     kinds: ClassVar[frozenset[Kind]] = frozenset(Kind)
+    #: of which one stays, and so does what refers to it
+    versions_of_one_row: ClassVar[bool] = True
     #: whose column need not be one of the constraint
     compares_rows: ClassVar[bool] = True
 

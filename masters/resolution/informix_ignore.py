@@ -27,6 +27,8 @@ class InformixIgnore:
 
     name: ClassVar[str] = "informix_ignore"
     kinds: ClassVar[frozenset[Kind]] = frozenset(Kind)
+    #: of which one stays, and so does what refers to it
+    versions_of_one_row: ClassVar[bool] = True
 
     scope: Scope
 

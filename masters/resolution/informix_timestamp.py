@@ -43,6 +43,8 @@ class InformixTimestamp:
 
     name: ClassVar[str] = "informix_timestamp"
     kinds: ClassVar[frozenset[Kind]] = frozenset(Kind)
+    #: of which one stays, and so does what refers to it
+    versions_of_one_row: ClassVar[bool] = True
     #: whose column need not be one of the constraint
     compares_rows: ClassVar[bool] = True
     #: by `Conflict.deleted_at`, also inserts that came too late
