@@ -55,6 +55,8 @@ queue = Table(
     Column("target_table", Text, nullable=False),
     # In the queue table they are o1, n1, o2, n2, ... in this order.
     Column("columns", ARRAY(Text), nullable=False),
+    # Their numbers in the table: what is captured, whatever the columns are called now.
+    Column("column_numbers", ARRAY(SmallInteger), nullable=False),
     Column("identity_columns", ARRAY(Text), nullable=False),
     # The target has columns that are not carried: a row deleted and inserted
     # again is then updated, which keeps them.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from psycopg import sql
@@ -127,3 +128,18 @@ def _split(text: str) -> list[str]:
             current += char
         i += 1
     return [] if inside else [*parts, current]
+
+
+def numbered(prefix: str, columns: Sequence[object]) -> tuple[str, ...]:
+    """Names of recorded columns, k1, k2, ...: free of the user's and their length."""
+    return tuple(f"{prefix}{n}" for n in range(1, len(columns) + 1))
+
+
+def identifiers(names: Sequence[str]) -> list[sql.Identifier]:
+    """Names of columns, quoted."""
+    return [sql.Identifier(name) for name in names]
+
+
+def comma(parts: Iterable[sql.Composable]) -> sql.Composed:
+    """Parts of a statement, in a list."""
+    return sql.SQL(", ").join(parts)

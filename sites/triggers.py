@@ -9,7 +9,7 @@ be captured otherwise.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from psycopg import sql
@@ -17,10 +17,13 @@ from sqlalchemy import Connection, text
 
 from sites.catalog import SCHEMA
 from sites.errors import RecordedAlready
-from sites.names import QualifiedName, identifier
+from sites.names import QualifiedName, comma, identifier, identifiers
+from sites.names import numbered as numbered
 from sites.prepared import planned_once
+from sites.queue_function import QueueCapture as QueueCapture
+from sites.queue_function import queue_function, same_key
 from sites.sql import load
-from sites.table import Column, Table
+from sites.table import Table
 from sites.transport import raw
 
 #: A log's ring of partitions: which one a row goes to follows from its
@@ -53,31 +56,6 @@ class LogCapture:
     fitting: tuple[tuple[str, ...], ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QueueCapture:
-    """What is recorded of a table whose changes are queued: both images."""
-
-    table: Table
-    #: stands on the table, and keeps the columns below it from going
-    view: QualifiedName
-    queue: str
-    #: where what is changed here is pushed to
-    destinations: tuple[str, ...]
-    #: of an updatable snapshot's base table alone: where extra keys go
-    extra: str | None
-    identity: tuple[str, ...]
-    #: recorded as o1, n1, o2, n2, ...
-    columns: tuple[str, ...]
-    #: the snapshot has columns left out, and no ROWID that would survive a new key
-    refuse_new_keys: bool
-    #: changes outside a coordinated transaction are refused
-    synchronous: bool = False
-    #: of a table at a master: its replication group, and the masters whose changes go
-    #: on from here; '' is this one
-    group: str | None = None
-    forwarded: tuple[str, ...] = ()
-
-
 def install_log(connection: Connection, capture: LogCapture) -> None:
     """Record changes of a master table from now on; waits for open writers."""
     replace_log_function(connection, capture)
@@ -86,7 +64,7 @@ def install_log(connection: Connection, capture: LogCapture) -> None:
 
 def replace_log_function(connection: Connection, capture: LogCapture) -> None:
     """Let the triggers of a log do something else from now on; waits for nobody."""
-    keys = _identifiers(capture.identity)
+    keys = identifiers(capture.identity)
     fitting = [
         sql.SQL("({}, {})").format(sql.Literal(name), sql.Literal(kind))
         for name, kinds in zip(capture.identity, capture.fitting, strict=True)
@@ -98,16 +76,16 @@ def replace_log_function(connection: Connection, capture: LogCapture) -> None:
         table=sql.Literal(str(capture.table.oid)),
         slots=sql.Literal(SLOTS),
         slot_shift=sql.Literal(SLOT_SHIFT),
-        log_keys=_comma(_identifiers(numbered("k", capture.identity))),
-        keys=_comma(keys),
+        log_keys=comma(identifiers(numbered("k", capture.identity))),
+        keys=comma(keys),
         key=keys[0],
         key_count=sql.Literal(len(keys)),
         key_names=sql.Literal(list(capture.identity)),
-        key_types=_comma(fitting),
-        either_keys=_comma(_either(key) for key in keys),
-        row_old_keys=_comma(sql.SQL("OLD.{}").format(key) for key in keys),
-        row_new_keys=_comma(sql.SQL("NEW.{}").format(key) for key in keys),
-        same_key=_same_key(
+        key_types=comma(fitting),
+        either_keys=comma(_either(key) for key in keys),
+        row_old_keys=comma(sql.SQL("OLD.{}").format(key) for key in keys),
+        row_new_keys=comma(sql.SQL("NEW.{}").format(key) for key in keys),
+        same_key=same_key(
             capture.table,
             capture.identity,
             {name: sql.Identifier(name) for name in capture.identity},
@@ -124,45 +102,7 @@ def install_queue(connection: Connection, capture: QueueCapture) -> None:
 
 def replace_queue_function(connection: Connection, capture: QueueCapture) -> None:
     """Let the triggers of a queue do something else from now on; waits for nobody."""
-    there = _places(_up_to_last(capture))
-    keys = [there[name] for name in capture.identity]
-    columns = [there[name] for name in capture.columns]
-    numbers = _numbers(connection, capture)
-    shared: dict[str, sql.Composable] = {
-        "row": _comma(there.values()),
-        "key": keys[0],
-        "same_key": _same_key(capture.table, capture.identity, there),
-    }
-    shared["pairs"] = sql.SQL(load("image_pairs")).format(**shared)
-    refuse = sql.SQL(load("refuse_moved")).format(**shared)
-    applied = "queue_aside" if capture.group is None else "queue_forwarded"
-    body = sql.SQL(load("queue_function")).format(
-        **shared,
-        function=sql.Identifier(SCHEMA, capture.queue),
-        queue=sql.Identifier(SCHEMA, capture.queue),
-        destinations=sql.Literal(list(capture.destinations)),
-        applied=sql.SQL(load(applied)).format(
-            **shared,
-            extra=sql.Identifier(SCHEMA, capture.extra or ""),
-            extra_keys=_comma(_identifiers(numbered("k", capture.identity))),
-            keys=_comma(keys),
-            group=sql.Literal(capture.group or ""),
-            forwarded=sql.Literal(list(capture.forwarded)),
-        ),
-        view=sql.Literal(sql.Identifier(*_parts(capture.view)).as_string()),
-        view_oid=sql.Literal(_oid(connection, capture.view)),
-        column_numbers=sql.Literal(numbers),
-        column_count=sql.Literal(len(numbers)),
-        columns=_comma(columns),
-        old_columns=_comma(sql.SQL("o.{}").format(c) for c in columns),
-        new_columns=_comma(sql.SQL("n.{}").format(c) for c in columns),
-        old_images=_comma(_identifiers(numbered("o", columns))),
-        new_images=_comma(_identifiers(numbered("n", columns))),
-        refuse_moved=refuse if capture.refuse_new_keys else sql.SQL(""),
-        synchronous=sql.Literal(capture.synchronous),
-        grouped=sql.Literal(capture.group is not None),
-    )
-    raw(connection).execute(body)
+    raw(connection).execute(queue_function(capture))
 
 
 def are_there(connection: Connection, table: QualifiedName, log: str) -> bool:
@@ -201,11 +141,6 @@ def enable_always(connection: Connection, table: QualifiedName, trigger: str) ->
             identifier(table), sql.Identifier(trigger)
         )
     )
-
-
-def numbered(prefix: str, columns: Sequence[object]) -> tuple[str, ...]:
-    """Names of recorded columns, k1, k2, ...: free of the user's and their length."""
-    return tuple(f"{prefix}{n}" for n in range(1, len(columns) + 1))
 
 
 def _attach(
@@ -295,67 +230,5 @@ def _trigger_name(function: str, event: str) -> str:
     return f"snaptide_{function.partition('$')[0]}_{event.lower()}"
 
 
-def _identifiers(names: Sequence[str]) -> list[sql.Identifier]:
-    return [sql.Identifier(name) for name in names]
-
-
-def _comma(parts: Iterable[sql.Composable]) -> sql.Composed:
-    return sql.SQL(", ").join(parts)
-
-
 def _either(key: sql.Identifier) -> sql.Composed:
     return sql.SQL("COALESCE(n.{0}, o.{0})").format(key)
-
-
-def _same_key(
-    table: Table, keys: Sequence[str], called: Mapping[str, sql.Identifier]
-) -> sql.Composed:
-    return sql.SQL(" AND ").join(
-        sql.SQL("n.{0} {1} o.{0}").format(called[key], _equals(table.column(key)))
-        for key in keys
-    )
-
-
-def _up_to_last(capture: QueueCapture) -> Sequence[str]:
-    """All columns but those behind the last captured one: users drop their own."""
-    names = capture.table.names
-    last = max(names.index(name) for name in (*capture.identity, *capture.columns))
-    return names[: last + 1]
-
-
-def _numbers(connection: Connection, capture: QueueCapture) -> list[int]:
-    """What stays of a column: one of that name that comes later is another."""
-    found = connection.scalars(
-        text(
-            "SELECT attnum FROM pg_attribute WHERE attrelid = to_regclass(:table)"
-            " AND attname = ANY (:names) AND NOT attisdropped ORDER BY attnum"
-        ),
-        {
-            "table": sql.Identifier(*_parts(capture.table.qualified)).as_string(),
-            "names": [*capture.identity, *capture.columns],
-        },
-    )
-    return list(found)
-
-
-def _places(columns: Sequence[str]) -> dict[str, sql.Identifier]:
-    """Names for the columns of a row by their places: a user may rename a column."""
-    return {name: sql.Identifier(f"snaptide${n}") for n, name in enumerate(columns, 1)}
-
-
-def _parts(name: QualifiedName) -> tuple[str, str]:
-    return name.schema, name.name
-
-
-def _oid(connection: Connection, name: QualifiedName) -> int:
-    """Of a relation; 0, which nothing is, where there is none."""
-    quoted = sql.Identifier(*_parts(name)).as_string()
-    found = connection.scalar(
-        text("SELECT CAST(to_regclass(:name) AS oid)"), {"name": quoted}
-    )
-    return int(found or 0)
-
-
-def _equals(column: Column) -> sql.SQL:
-    """The operator of the column's type; `=` alone would be looked up by name."""
-    return sql.SQL(f"OPERATOR({column.equality or 'pg_catalog.='})")

@@ -37,6 +37,7 @@ def link(
     origin: str = "jfk",
     with_log: bool = True,
     synchronous: bool = False,
+    parts: Sequence[str] = (),
 ) -> Queue:
     """Create a table at hq and at a site, and queue what changes at the site.
 
@@ -45,6 +46,7 @@ def link(
         at_site: of the site's table, where it is another.
         carried: the columns that are queued; all when not given.
         synchronous: changes at the site go to hq in coordinated transactions alone.
+        parts: statements that give the site's table partitions or children.
     """
     hq, site = sites["hq"], sites[origin]
     name = names.parse(table)
@@ -52,6 +54,7 @@ def link(
     if with_log:
         masters.create_snapshot_log(hq, table)
     _create(site, table, at_site or columns)
+    run_each(site, *parts)
     with site.begin() as connection:
         base = describe(connection, name)
         extra = names.derived("extra$_", name)

@@ -15,7 +15,7 @@ from deferred.catalog import (
 from deferred.catalog import queue as queue_catalog
 from deferred.errors import QueueNotEmpty
 from deferred.queues import captured, views
-from deferred.queues.described import described
+from deferred.queues.described import captured_columns
 from deferred.queues.queue import Queue, find_queue, list_queues, undelivered_calls
 from masters.errors import UnknownColumn
 from masters.snapshot_log import ROWID
@@ -58,7 +58,6 @@ def create_queue(
         connection,
         triggers.QueueCapture(
             table=base,
-            view=names.parse(snapshot),
             queue=table,
             destinations=(destination,),
             extra=extra_table,
@@ -79,6 +78,7 @@ def create_queue(
             target_schema=target.schema,
             target_table=target.name,
             columns=list(columns),
+            column_numbers=[base.column(name).number for name in columns],
             identity_columns=list(identity),
             partial=partial,
             synchronous=synchronous,
@@ -236,14 +236,14 @@ def capture_of(
     mine = route.c.queue_id == queue.id
     forwarded = select(route.c.source).where(mine).distinct()
     own = select(route.c.destination).where(mine, route.c.source == "")
+    table, called = captured_columns(connection, queue)
     return triggers.QueueCapture(
-        table=described(connection, queue.base, queue.columns),
-        view=queue.view,
+        table=table,
         queue=queue.queue_table,
         destinations=tuple(connection.scalars(own.order_by("destination"))),
         extra=queue.extra_table,
-        identity=queue.identity_columns,
-        columns=queue.columns,
+        identity=tuple(called[name] for name in queue.identity_columns),
+        columns=tuple(called[name] for name in queue.columns),
         refuse_new_keys=queue.partial and queue.identity_columns != (ROWID,),
         synchronous=synchronous,
         group=queue.replication_group,

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from sqlalchemy import Connection
 
+from deferred.queues.queue import Queue
 from masters.errors import UnknownColumn
 from sites import QualifiedName
 from sites.table import Table, describe
@@ -20,11 +21,29 @@ def described(
         UnknownTable, UnknownColumn: it, or one of its columns, is gone.
     """
     table = describe(connection, target)
-    gone = [name for name in columns if name not in table.names]
+    _refuse_gone(table, [name for name in columns if name not in table.names])
+    return table
+
+
+def captured_columns(
+    connection: Connection, queue: Queue
+) -> tuple[Table, dict[str, str]]:
+    """A table whose changes are queued, and what it calls each column by now.
+
+    Raises:
+        UnknownTable, UnknownColumn: it, or one of its columns, is gone.
+    """
+    table = describe(connection, queue.base)
+    called = {column.number: column.name for column in table.columns}
+    numbers = dict(zip(queue.columns, queue.column_numbers, strict=True))
+    _refuse_gone(table, [name for name, n in numbers.items() if n not in called])
+    return table, {name: called[number] for name, number in numbers.items()}
+
+
+def _refuse_gone(table: Table, gone: Sequence[str]) -> None:
     if gone:
         raise UnknownColumn(
             f"Table {table.qualified} has no column {', '.join(gone)} any more.",
             table=str(table.qualified),
             columns=gone,
         )
-    return table

@@ -96,10 +96,17 @@ def extend(connection: Connection, table: Table, columns: Sequence[str]) -> None
     connection.execute(
         sa.update(queue_catalog)
         .where(queue_catalog.c.id == number)
-        .values(columns=list(after))
+        .values(
+            columns=list(after),
+            column_numbers=[
+                *before.column_numbers,
+                *(table.column(name).number for name in new),
+            ],
+        )
     )
-    ddl.drop_view(connection, before.view)
-    ddl.create_checked_view(connection, before.view, table.qualified, after, None)
+    view = queue.group_view(table.qualified)
+    ddl.drop_view(connection, view)
+    ddl.create_checked_view(connection, view, table.qualified, after, None)
 
 
 def found(connection: Connection, table: QualifiedName) -> list[Queue]:
@@ -174,6 +181,7 @@ def _create(
             target_schema=table.schema,
             target_table=table.name,
             columns=list(columns),
+            column_numbers=[table.column(name).number for name in columns],
             identity_columns=list(table.key),
             partial=False,
         )

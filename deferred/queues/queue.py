@@ -45,7 +45,10 @@ class Queue:
     destination: str
     target_schema: str
     target_table: str
+    #: what the target calls them
     columns: tuple[str, ...]
+    #: the numbers that they have in the base table, whatever it calls them now
+    column_numbers: tuple[int, ...]
     identity_columns: tuple[str, ...]
     #: the target has columns that are not carried
     partial: bool
@@ -64,13 +67,6 @@ class Queue:
     def base(self) -> QualifiedName:
         """The snapshot's base table."""
         return QualifiedName(self.base_schema, self.base_table)
-
-    @property
-    def view(self) -> QualifiedName:
-        """What keeps the columns that are carried: PostgreSQL drops none below it."""
-        if self.replication_group is None:
-            return names.parse(self.snapshot)
-        return group_view(self.base)
 
     @property
     def target(self) -> QualifiedName:
@@ -258,6 +254,7 @@ _TO_ONE = _ALL.where(route.c.destination == sa.bindparam("to", type_=sa.Text))
 
 def _from_row(row: sa.Row[*tuple[Any, ...]]) -> Queue:
     values = dict(row._mapping)
-    for name in ("columns", "identity_columns", "sources", "since"):
+    lists = ("columns", "column_numbers", "identity_columns", "sources", "since")
+    for name in lists:
         values[name] = tuple(values[name])
     return Queue(**values)

@@ -6,9 +6,9 @@
             OR COALESCE(current_setting('snaptide.writing', true), '')
                NOT IN ('', TG_RELID::text);
         IF aside AND TG_OP <> 'INSERT' THEN
-            INSERT INTO {extra} ({extra_keys}) SELECT {keys} FROM snaptide_old AS o ({row});
+            {extra_old};
         END IF;
         IF aside AND TG_OP <> 'DELETE' THEN
-            INSERT INTO {extra} ({extra_keys}) SELECT {keys} FROM snaptide_new AS n ({row});
+            {extra_new};
         END IF;
         RETURN NULL;

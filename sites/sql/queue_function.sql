@@ -7,24 +7,60 @@
 -- has an old image alone; then images are paired by key.
 -- What a procedure changes here that destinations run too is kept in small letters, and
 -- not sent to those.
+-- A column is its number in the captured table. The names by which they were known when
+-- the function was made are the same in partitions and children, wherever their columns
+-- stand. Whether they are still those of the numbers is asked by a second function of the
+-- same name. It is called IMMUTABLE, and names the table by a constant, so that the plan of
+-- the question holds the answer until the table changes; and it asks no table of the
+-- catalog, of which an old moment would see an old state. Once they are not, statements are
+-- composed of the names of now.
+-- In a copy of the database tables have other numbers, perhaps columns too: there the table
+-- is known by its name, as its columns are. A partition that was detached is a table of its
+-- own: nothing is queued.
 -- Tables directly manipulated: the queue, the extra keys, deferred_transaction.
+CREATE OR REPLACE FUNCTION {function}(captured regclass) RETURNS boolean
+LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp
+AS $snaptide$
+    SELECT NOT EXISTS (
+        SELECT FROM unnest({numbers}::integer[], {names}::text[]) AS c (number, name)
+        WHERE (pg_identify_object_as_address(1259, captured, c.number)).object_names[3]
+              IS DISTINCT FROM c.name)
+$snaptide$;
 CREATE OR REPLACE FUNCTION {function}() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS $snaptide$
 DECLARE
     xact xid8 := pg_current_xact_id();
+    written bigint;
+    -- The captured columns by the names of now; NULL if these are the known ones.
+    renamed text;
+    copied boolean := false;
+    paired boolean;
     aside boolean;
     ins "char" := 'I'; upd "char" := 'U'; del "char" := 'D';
     -- What a push says of the transaction that it applies here.
     brought jsonb;
     mixed boolean;
 BEGIN
-    -- Asked in two steps: the first alone needs no plan.
-    IF to_regclass({view}) IS DISTINCT FROM {view_oid}::oid THEN
-        IF {column_count} > (
-            SELECT count(*) FROM pg_attribute
-            WHERE attrelid = TG_RELID AND attnum = ANY ({column_numbers}) AND NOT attisdropped
-        ) THEN
+    IF TG_RELID <> {table}::regclass THEN
+        WITH RECURSIVE part AS (
+            SELECT TG_RELID AS oid
+          UNION
+            SELECT i.inhparent FROM pg_inherits i JOIN part p ON p.oid = i.inhrelid
+        )
+        SELECT NOT bool_or(oid = {table}::regclass) INTO copied FROM part
+        HAVING bool_or(oid = {table}::regclass OR oid = to_regclass({table_name}));
+        IF NOT FOUND THEN
+            RETURN NULL;
+        END IF;
+    END IF;
+    IF NOT (copied OR {function}({table}::regclass)) THEN
+        SELECT string_agg(format('%I AS c%s', now.names[3], c.place), ', ' ORDER BY c.place)
+        INTO renamed
+        FROM unnest({numbers}::integer[]) WITH ORDINALITY AS c (number, place),
+             pg_identify_object_as_address(1259, {table}::regclass, c.number) AS now (kind, names)
+        HAVING NOT bool_or(now.names[3] LIKE '........pg.dropped.%');
+        IF renamed IS NULL THEN
             RAISE EXCEPTION 'A column whose changes are queued is gone from this table'
                 USING HINT = 'Run: snaptide doctor', ERRCODE = 'undefined_column';
         END IF;
@@ -43,31 +79,25 @@ BEGIN
         END IF;
     END IF;
     IF TG_OP = 'INSERT' THEN
-        INSERT INTO {queue} (call_no, xid, kind, moved, {new_images})
-        SELECT nextval('snaptide.order_no'), xact, ins, false, {columns}
-        FROM snaptide_new AS n ({row});
+        {insert};
     ELSIF TG_OP = 'DELETE' THEN
-        INSERT INTO {queue} (call_no, xid, kind, moved, {old_images})
-        SELECT nextval('snaptide.order_no'), xact, del, false, {columns}
-        FROM snaptide_old AS o ({row});
+        {delete};
     ELSE
         {refuse_moved}
-        IF (SELECT count(*) FROM snaptide_old) = (SELECT count(*) FROM snaptide_new)
-           AND NOT EXISTS (SELECT FROM {pairs} WHERE NOT ({same_key})) THEN
-            INSERT INTO {queue} (call_no, xid, kind, moved, {old_images}, {new_images})
-            SELECT nextval('snaptide.order_no'), xact, upd, p.*
-            FROM (SELECT NOT ({same_key}), {old_columns}, {new_columns}
-                  FROM {pairs} ORDER BY n.snaptide$place) AS p;
+        paired := (SELECT count(*) FROM snaptide_old) = (SELECT count(*) FROM snaptide_new);
+        IF paired THEN
+            {moved_by_place};
+            GET DIAGNOSTICS written = ROW_COUNT;
+            paired := written = 0;
+        END IF;
+        IF paired THEN
+            {update_by_place};
         ELSE
-            INSERT INTO {queue} (call_no, xid, kind, moved, {old_images}, {new_images})
-            SELECT nextval('snaptide.order_no'), xact,
-                   CASE WHEN n.{key} IS NULL THEN del WHEN o.{key} IS NULL THEN ins ELSE upd END,
-                   n.{key} IS NULL OR o.{key} IS NULL,
-                   {old_columns}, {new_columns}
-            FROM snaptide_new AS n ({row}) FULL JOIN snaptide_old AS o ({row}) ON {same_key};
+            {update_by_key};
         END IF;
     END IF;
-    IF FOUND THEN
+    GET DIAGNOSTICS written = ROW_COUNT;
+    IF written > 0 THEN
         IF {synchronous} AND current_setting('snaptide.coordinated', true) IS DISTINCT FROM 'site' THEN
             RAISE EXCEPTION 'This snapshot is propagated synchronously: its rows can only be changed in a coordinated transaction'
                 USING HINT = 'with deferred.synchronous("SITE") as connection: ... changes site and master together.',

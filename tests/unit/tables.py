@@ -96,6 +96,7 @@ def queue(of: Table, *, partial: bool = False) -> Queue:
         target_schema=of.schema,
         target_table=of.name,
         columns=of.names,
+        column_numbers=tuple(range(1, len(of.names) + 1)),
         identity_columns=of.key,
         partial=partial,
     )

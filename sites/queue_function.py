@@ -1,0 +1,166 @@
+"""The function that queues what is changed: its text, built from a description.
+
+A column is a number of the captured table. The function is made with the names of now,
+and finds out by itself when they are no more (sites/sql/queue_function.sql).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from psycopg import sql
+
+from sites.catalog import SCHEMA
+from sites.names import comma, identifier, identifiers, numbered
+from sites.sql import load
+from sites.table import Column, Table
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueCapture:
+    """What is recorded of a table whose changes are queued: both images."""
+
+    table: Table
+    queue: str
+    #: where what is changed here is pushed to
+    destinations: tuple[str, ...]
+    #: of an updatable snapshot's base table alone: where extra keys go
+    extra: str | None
+    identity: tuple[str, ...]
+    #: recorded as o1, n1, o2, n2, ..., by their numbers; the names are those of now
+    columns: tuple[str, ...]
+    #: the snapshot has columns left out, and no ROWID that would survive a new key
+    refuse_new_keys: bool
+    #: changes outside a coordinated transaction are refused
+    synchronous: bool = False
+    #: of a table at a master: its replication group, and the masters whose changes go
+    #: on from here; '' is this one
+    group: str | None = None
+    forwarded: tuple[str, ...] = ()
+
+
+def queue_function(capture: QueueCapture) -> sql.Composed:
+    """The statement that makes the function of a queue, or makes it anew."""
+    there = dict(
+        zip(capture.columns, identifiers(numbered("c", capture.columns)), strict=True)
+    )
+    table = capture.table
+    same = same_key(table, capture.identity, there)
+    shared: dict[str, sql.Composable] = {
+        "queue": sql.Identifier(SCHEMA, capture.queue),
+        "key": there[capture.identity[0]],
+        "same_key": same,
+        "old_images": comma(identifiers(numbered("o", capture.columns))),
+        "new_images": comma(identifiers(numbered("n", capture.columns))),
+        "old_columns": comma(sql.SQL("o.{}").format(c) for c in there.values()),
+        "new_columns": comma(sql.SQL("n.{}").format(c) for c in there.values()),
+    }
+    steps = {name: _either_way(capture.columns, name, **shared) for name in _STEPS}
+    refuse = sql.SQL(load("refuse_moved")).format(moved=steps["moved_by_key"])
+    return sql.SQL(load("queue_function")).format(
+        function=sql.Identifier(SCHEMA, capture.queue),
+        table=sql.Literal(str(table.oid)),
+        table_name=sql.Literal(identifier(table.qualified).as_string()),
+        numbers=sql.Literal([table.column(name).number for name in capture.columns]),
+        names=sql.Literal(list(capture.columns)),
+        destinations=sql.Literal(list(capture.destinations)),
+        applied=_applied(capture, there),
+        **steps,
+        refuse_moved=refuse if capture.refuse_new_keys else sql.SQL(""),
+        synchronous=sql.Literal(capture.synchronous),
+        grouped=sql.Literal(capture.group is not None),
+    )
+
+
+def _applied(
+    capture: QueueCapture, there: Mapping[str, sql.Identifier]
+) -> sql.Composed:
+    """What becomes of a change that we have written ourselves."""
+    if capture.group is not None:
+        return sql.SQL(load("queue_forwarded")).format(
+            group=sql.Literal(capture.group),
+            forwarded=sql.Literal(list(capture.forwarded)),
+        )
+    extra = partial(
+        _either_way,
+        capture.columns,
+        "extra",
+        extra=sql.Identifier(SCHEMA, capture.extra or ""),
+        extra_keys=comma(identifiers(numbered("k", capture.identity))),
+        keys=comma(there[name] for name in capture.identity),
+    )
+    return sql.SQL(load("queue_aside")).format(
+        extra_old=extra(rows=sql.SQL("snaptide_old")),
+        extra_new=extra(rows=sql.SQL("snaptide_new")),
+    )
+
+
+def _step(name: str) -> str:
+    """One of the statements of `queue_steps.sql`."""
+    _, found = load("queue_steps").split(f"-- step: {name}\n")
+    return found.partition("-- step: ")[0].strip()
+
+
+#: Those of the function itself; `extra` is for what is written beside a refresh.
+_STEPS = (
+    "insert",
+    "delete",
+    "update_by_place",
+    "update_by_key",
+    "moved_by_place",
+    "moved_by_key",
+)
+
+#: Stands in a statement where columns are named, until it is taken apart there.
+_NAMED = "\0"
+
+
+def _either_way(
+    columns: Sequence[str], name: str, **parts: sql.Composable
+) -> sql.Composed:
+    """A statement of a queue's function, and the same with other names of columns.
+
+    The first is planned once; the other is composed where the columns were renamed.
+    """
+    statement = sql.SQL(_step(name))
+    known = statement.format(
+        named=comma(
+            sql.SQL("{} AS {}").format(*map(sql.Identifier, pair))
+            for pair in zip(columns, numbered("c", columns), strict=True)
+        ),
+        select=sql.SQL("PERFORM"),
+        **{name: sql.SQL(name) for name in _VARIABLES},
+        **parts,
+    )
+    composed = statement.format(
+        named=sql.SQL(_NAMED),
+        select=sql.SQL("SELECT"),
+        **{name: sql.SQL(f"${n}") for n, name in enumerate(_VARIABLES, 1)},
+        **parts,
+    )
+    pieces = composed.as_string().split(_NAMED)
+    return sql.SQL(load("either_way").rstrip()).format(
+        known=known,
+        composed=sql.SQL(" || renamed || ").join(map(sql.Literal, pieces)),
+    )
+
+
+#: What the statements of a queue's function take from it, in this order.
+_VARIABLES = ("xact", "ins", "upd", "del")
+
+
+def same_key(
+    table: Table, keys: Sequence[str], called: Mapping[str, sql.Identifier]
+) -> sql.Composed:
+    """Whether a new and an old row, n and o, are the same one."""
+    return sql.SQL(" AND ").join(
+        sql.SQL("n.{0} {1} o.{0}").format(called[key], _equals(table.column(key)))
+        for key in keys
+    )
+
+
+def _equals(column: Column) -> sql.SQL:
+    """The operator of the column's type; `=` alone would be looked up by name."""
+    return sql.SQL(f"OPERATOR({column.equality or 'pg_catalog.='})")

@@ -1,0 +1,5 @@
+IF renamed IS NULL THEN
+            {known};
+        ELSE
+            EXECUTE {composed} USING xact, ins, upd, del;
+        END IF
