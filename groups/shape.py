@@ -8,6 +8,7 @@ import sqlalchemy as sa
 from sqlalchemy import Connection, func, select
 
 from groups.errors import CannotReplicate, TablesDiffer
+from masters.unloggable import why_unloggable
 from sites import QualifiedName, definitions
 from sites.catalog import SCHEMA
 from sites.errors import NoFreeValue
@@ -27,6 +28,8 @@ def refuse_unfit(connection: Connection, table: Table) -> None:
         CannotReplicate: says what stands in the way.
     """
     reason = _unfit(connection, table)
+    if reason is None and (why := why_unloggable(connection, table)):
+        reason = f"cannot be recorded: {why}"
     if reason is not None:
         name = str(table.qualified)
         raise CannotReplicate(f"{name} {reason}.", table=name)

@@ -117,7 +117,9 @@ class CannotLogTable(SnaptideError):
     code = "SNP-105"
     hint = (
         "Snapshot logs are for ordinary and partitioned tables of the user's, whose "
-        "key can be paired; any other key can have a log WITH ROWID (--with-rowid)."
+        "key can be paired; any other key can have a log WITH ROWID (--with-rowid). "
+        "ALTER TABLE ... SET LOGGED keeps rows after a crash. What a snapshot shows is "
+        "recorded at its master: create other snapshots from there."
     )
 
 

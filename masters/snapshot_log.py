@@ -29,6 +29,7 @@ from masters.errors import (
     SnapshotLogInUse,
 )
 from masters.log_catalog import find_log, get_log
+from masters.unloggable import why_unloggable
 from sites import (
     QualifiedName,
     Site,
@@ -141,7 +142,7 @@ def _create(connection: Connection, name: QualifiedName, *, with_rowid: bool) ->
     if find_log(connection, name) is not None:
         raise SnapshotLogExists(f"Table {name} has a snapshot log.", table=str(name))
     table = describe(connection, name)
-    _refuse_unloggable(table)
+    _refuse_unloggable(connection, table)
     if with_rowid and ROWID not in table.names:
         _add_rowid(connection, table)
         table = describe(connection, name)
@@ -210,13 +211,16 @@ def _capture(table: Table, log: str, keys: tuple[str, ...]) -> triggers.LogCaptu
     )
 
 
-def _refuse_unloggable(table: Table) -> None:
+def _refuse_unloggable(connection: Connection, table: Table) -> None:
     if table.kind not in ("r", "p"):
         raise CannotLogTable(
             f"{table.qualified} is not a table.", table=str(table.qualified)
         )
     if table.schema in ("snaptide", "pg_catalog", "information_schema"):
         raise CannotLogTable(f"{table.qualified} is not a user's table.")
+    reason = why_unloggable(connection, table)
+    if reason is not None:
+        raise CannotLogTable(f"{reason}.", table=str(table.qualified))
 
 
 def _refuse_unpairable(table: Table, keys: Sequence[str]) -> None:

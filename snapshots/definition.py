@@ -10,6 +10,7 @@ from sqlalchemy import Connection
 
 from masters.errors import NoSnapshotLog
 from masters.log_catalog import find_log
+from masters.unloggable import why_unloggable
 from sites import ddl, identity, where
 from sites.ddl import DefaultNeeds, Index
 from sites.definitions import UNREADABLE, Definitions, type_definitions
@@ -125,6 +126,9 @@ def _read(
     log = find_log(connection, name)
     if log is None:
         raise NoSnapshotLog(f"Table {name} has no snapshot log.", table=str(name))
+    reason = why_unloggable(connection, table)
+    if reason is not None:
+        raise UnusableTable(f"{reason}.", table=str(name))
     needs = ddl.default_needs(connection, table)
     chosen, left_out = _choose(table, columns, needs, updatable)
     _require(table, chosen, log.identity_columns, IdentityLeftOut, "identify a row")

@@ -212,7 +212,10 @@ class UnusableTable(SnapshotRefused):
     """That kind of relation cannot be the master of a snapshot."""
 
     code = "SNP-228"
-    hint = "Masters are tables and partitioned tables."
+    hint = (
+        "Masters are tables and partitioned tables that outlive a crash, and the base "
+        "table of no snapshot: create this one from the master of that one."
+    )
 
 
 class MissingAtSite(SnapshotRefused):

@@ -91,6 +91,14 @@ CASES: dict[str, tuple[Made, ...]] = {
             " FOREIGN DATA WRAPPER {t};; CREATE FOREIGN TABLE {t} (id int) SERVER {t}",
         ),
     ),
+    "an UNLOGGED table, or one with an UNLOGGED partition": (
+        refused(CannotLogTable, table="CREATE UNLOGGED TABLE {t} (id int PRIMARY KEY)"),
+        refused(
+            CannotLogTable,
+            table=TABLE + " PARTITION BY HASH (id);; CREATE UNLOGGED TABLE {t}_part"
+            " PARTITION OF {t} FOR VALUES WITH (MODULUS 1, REMAINDER 0)",
+        ),
+    ),
     "a type that the site lacks, or that is another there": (
         refused(
             errors.MissingAtSite,

@@ -1,0 +1,49 @@
+"""Tables whose changes no log can tell in full, whatever is recorded."""
+
+from __future__ import annotations
+
+from sqlalchemy import Connection, text
+
+from sites import QualifiedName
+from sites.table import Table
+
+#: A table, its partitions and children, and what is wrong with one of them.
+_PARTS = text(
+    """
+    WITH RECURSIVE tree AS (
+        SELECT CAST(:oid AS oid) AS oid
+      UNION
+        SELECT i.inhrelid FROM pg_inherits i JOIN tree t ON t.oid = i.inhparent
+    )
+    SELECT n.nspname AS schema, c.relname AS name,
+           c.relpersistence AS persistence, s.schema AS of_schema, s.name AS of_name
+    FROM tree t
+    JOIN pg_class c ON c.oid = t.oid
+    JOIN pg_namespace n ON n.oid = c.relnamespace
+    LEFT JOIN snaptide.snapshot s ON s.schema = n.nspname AND s.base_table = c.relname
+    WHERE c.relpersistence <> 'p' OR s.name IS NOT NULL
+    ORDER BY s.name, n.nspname, c.relname
+    LIMIT 1
+    """
+)
+
+
+def why_unloggable(connection: Connection, table: Table) -> str | None:
+    """What stands in the way of recording a table, if anything does.
+
+    A refresh writes the base table of a snapshot, and so do pushes to it: their changes
+    are those of another site. What a lower tier of snapshots sent there would go no
+    further, and nobody would be told.
+    """
+    found = connection.execute(_PARTS, {"oid": table.oid}).one_or_none()
+    if found is None:
+        return None
+    part = QualifiedName(found.schema, found.name)
+    if found.of_name is not None:
+        snapshot = QualifiedName(found.of_schema, found.of_name)
+        return (
+            f"{part} is the base table of snapshot {snapshot}: what is sent there would"
+            " not reach its master"
+        )
+    kind = "UNLOGGED" if found.persistence == "u" else "TEMPORARY"
+    return f"{part} is {kind}: rows would go with a crash of the server, unrecorded"

@@ -1,0 +1,84 @@
+"""Tables whose changes no log can tell: they are refused, or found later."""
+
+import pytest
+
+import groups
+import masters
+import snapshots
+from groups.errors import CannotReplicate
+from masters.errors import CannotLogTable
+from sites import Directory
+from snapshots.errors import UnusableTable
+from snaptide import doctor
+from tests.fix_sites import log, run
+from tests.grouped import GROUP
+from tests.stories import refresh
+
+#: How a table has rows that go with a crash.
+UNLOGGED = {
+    "table": ("CREATE UNLOGGED TABLE public.t (id int PRIMARY KEY)",),
+    "partition": (
+        "CREATE TABLE public.t (id int PRIMARY KEY) PARTITION BY RANGE (id)",
+        "CREATE UNLOGGED TABLE public.part PARTITION OF public.t DEFAULT",
+    ),
+    "child": (
+        "CREATE TABLE public.t (id int PRIMARY KEY)",
+        "CREATE UNLOGGED TABLE public.part () INHERITS (public.t)",
+    ),
+}
+
+
+@pytest.mark.parametrize("how", UNLOGGED)
+def test_an_unlogged_table_is_refused(sites: Directory, how: str) -> None:
+    hq = sites["hq"]
+    run(hq, *UNLOGGED[how])
+    with pytest.raises(CannotLogTable, match="is UNLOGGED"):
+        masters.create_snapshot_log(hq, "t")
+    groups.create_group(hq, GROUP)
+    with pytest.raises(CannotReplicate, match="is UNLOGGED"):
+        groups.add_table(hq, GROUP, "t")
+    assert masters.list_snapshot_logs(hq) == []
+
+
+@pytest.fixture(params=[True, False], ids=["updatable", "read-only"])
+def tier(request: pytest.FixtureRequest, sites: Directory, spark: object) -> Directory:
+    """A snapshot at jfk, of which there could be others."""
+    run(sites["hq"], "CREATE TABLE public.t (id int PRIMARY KEY, v int)")
+    log(sites["hq"], "t")
+    snapshots.create(sites["jfk"], "t", master="hq", updatable=request.param)
+    return sites
+
+
+@pytest.mark.parametrize("loaded", [True, False])
+def test_the_base_table_of_a_snapshot_is_refused(tier: Directory, loaded: bool) -> None:
+    jfk = tier["jfk"]
+    if loaded:
+        refresh(jfk, "t")
+    run(jfk, "CREATE TABLE public.above (id int NOT NULL, v int)")
+    run(jfk, 'ALTER TABLE public."snap$_t" INHERIT public.above')
+    for table in ('"snap$_t"', "above"):
+        with pytest.raises(CannotLogTable, match="is the base table of snapshot t"):
+            masters.create_snapshot_log(jfk, table, with_rowid=True)
+    groups.create_group(jfk, GROUP)
+    if loaded:
+        with pytest.raises(CannotReplicate, match="is the base table of snapshot t"):
+            groups.add_table(jfk, GROUP, '"snap$_t"')
+
+
+def test_a_table_that_becomes_one_later_is_found(tier: Directory) -> None:
+    """The log was there first: no snapshot of the table is made any more."""
+    hq, jfk = tier["hq"], tier["jfk"]
+    refresh(jfk, "t")
+    run(jfk, "CREATE TABLE public.above (id int PRIMARY KEY, v int)")
+    log(jfk, "above")
+    run(
+        jfk,
+        'ALTER TABLE public."snap$_t" ALTER id SET NOT NULL',
+        'ALTER TABLE public."snap$_t" INHERIT public.above',
+    )
+    with pytest.raises(UnusableTable, match="is the base table of snapshot t"):
+        snapshots.create(hq, "above", master="jfk")
+    run(hq, "ALTER TABLE public.t SET UNLOGGED")
+    for site, subject in ((jfk, "above"), (hq, "t")):
+        found = [f.what for f in doctor.examine(site) if f.subject == subject]
+        assert any("would not reach" in w or "UNLOGGED" in w for w in found), found
