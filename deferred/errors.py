@@ -110,6 +110,18 @@ class TooWide(SnaptideError):
     hint = "Suspend the group first: its queue is made anew then."
 
 
+class ColumnRenamed(SnaptideError):
+    """A column of a group's table has another name at one master, or has come anew."""
+
+    code = "SNP-334"
+    hint = (
+        "Give it its name back there; to rename it at all masters, suspend the group "
+        "and use: snaptide group execute-ddl. A column that is gone comes back when "
+        "the table is taken out of the group, made alike everywhere, and added again. "
+        "Nothing is lost: the changes stay queued."
+    )
+
+
 class OtherSchemaVersion(SnaptideError):
     """The two masters of a push have different versions of their group's schema."""
 

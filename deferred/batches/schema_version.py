@@ -1,14 +1,16 @@
-"""Both ends of a push have to have one version of a group's schema."""
+"""Both ends of a push have to have one shape of a group's tables."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, text
 
-from deferred.errors import OtherSchemaVersion
+from deferred.errors import ColumnRenamed, OtherSchemaVersion
 from deferred.queues.queue import Queue
 from masters.group_schema import versions
+from sites import QualifiedName
+from sites.prepared import planned_once
 
 
 def refuse_other(
@@ -20,6 +22,7 @@ def refuse_other(
 
     Raises:
         OtherSchemaVersion: says which of the two is behind.
+        ColumnRenamed: a column there has another name than the group knows.
     """
     shared = [queue for queue in queues if queue.replication_group is not None]
     if not shared:
@@ -38,4 +41,39 @@ def refuse_other(
                 group=queue.replication_group,
                 table=str(queue.target),
                 behind=behind,
+            )
+    _refuse_renamed(target, shared)
+
+
+#: Columns of tables in groups that do not have the names any more by which they are
+#: known. To a column that has taken such a name, values would come that are not its.
+_RENAMED = planned_once(
+    text(
+        """
+        SELECT q.base_schema, q.base_table, c.name, a.attname::text AS called
+        FROM snaptide.queue q
+        CROSS JOIN LATERAL unnest(q.columns, q.column_numbers) AS c (name, number)
+        JOIN pg_namespace n ON n.nspname = q.base_schema
+        JOIN pg_class t ON t.relnamespace = n.oid AND t.relname = q.base_table
+        LEFT JOIN pg_attribute a ON a.attrelid = t.oid AND a.attnum = c.number
+             AND NOT a.attisdropped
+        WHERE q.replication_group IS NOT NULL AND a.attname IS DISTINCT FROM c.name
+        ORDER BY 1, 2, c.number
+        """
+    )
+)
+
+
+def _refuse_renamed(target: Connection, queues: Sequence[Queue]) -> None:
+    wanted = {queue.target: queue for queue in queues}
+    for row in target.execute(_RENAMED):
+        table = QualifiedName(row.base_schema, row.base_table)
+        if table in wanted:
+            queue = wanted[table]
+            now = f"it is called {row.called}" if row.called else "it is gone"
+            raise ColumnRenamed(
+                f"Column {row.name} of {table} at {queue.destination} is not the one"
+                f" that group {queue.replication_group} has: {now}.",
+                table=str(table),
+                column=row.name,
             )

@@ -7,6 +7,7 @@ import pytest
 
 import deferred
 import groups
+from deferred.errors import ColumnRenamed
 from groups import Path, TargetType
 from groups.errors import BadPaths, TablesDiffer
 from sites import Directory
@@ -127,3 +128,41 @@ def test_partition_is_guarded_as_its_table_is(sites: Directory) -> None:
     run(sites["lax"], "UPDATE low SET qty = 3")
     push_all(sites)
     assert run(sites["copy"], "SELECT * FROM parts") == [(1, 3)]
+
+
+SWAP = (
+    "ALTER TABLE orders RENAME name TO was",
+    "ALTER TABLE orders RENAME note TO name",
+    "ALTER TABLE orders RENAME was TO note",
+)
+
+
+@pytest.mark.parametrize(
+    ("renamed", "back"),
+    [
+        (SWAP, SWAP),
+        (SWAP[:1], ("ALTER TABLE orders RENAME was TO name",)),
+    ],
+    ids=["names swapped", "a new name"],
+)
+def test_columns_that_have_other_names_at_one_master(
+    make_sites: Callable[..., Directory],
+    renamed: tuple[str, ...],
+    back: tuple[str, ...],
+) -> None:
+    """Its changes go to the columns that were meant; others come when they can."""
+    sites = make_sites("hq", "lax")
+    hq, lax = sites["hq"], sites["lax"]
+    for site in (hq, lax):
+        run(site, "CREATE TABLE orders (id int PRIMARY KEY, name text, note text)")
+    found_group(sites, "hq", "lax")
+    run(lax, *renamed, "INSERT INTO orders VALUES (1, 'name', 'note')")
+    assert deferred.push(lax, "hq").errors == 0
+    assert rows(hq) == [(1, "name", "note")]
+    run(hq, "INSERT INTO orders VALUES (2, 'name', 'note')")
+    with pytest.raises(ColumnRenamed, match="Column name of orders at lax is not"):
+        deferred.push(hq, "lax")
+    assert len(rows(lax)) == 1
+    run(lax, *back)
+    push_all(sites)
+    assert_masters_equal(sites, "hq", "lax")
