@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
 
@@ -16,7 +16,9 @@ from deferred.batches.second_way import SecondWay
 from groups.switch_given import Switch
 from sites import faults, locks, position, ranges
 from sites.identity import Identity
-from snapshots import base_table, former, refresh_group
+from sites.table import describe
+from snapshots import base_table, former, refresh_group, rewrites
+from snapshots.snapshot import Snapshot
 
 
 def commit(given: Switch, since: str | None, answered: Marker | None) -> Redirected:
@@ -121,8 +123,8 @@ def _move(
 ) -> None:
     """Have the group show the new master: if not level, from where no log begins."""
     loaded = given.group.position is not None
-    parts: dict[str, Collection[int]] = {
-        one.key: ranges.leaves(there, one.master).keys() if since else ()
+    seen = {
+        one.key: _seen(there, one) if since else rewrites.UNKNOWN
         for one in given.members
     }
     refresh_group.move(
@@ -131,7 +133,17 @@ def _move(
         given.new.name,
         them,
         (since or position.START) if loaded else None,
-        parts,
+        seen,
     )
     former.remember(connection, given.group.master, given.group.master_id, given.keys)
     former.forget(connection, them.site_id, given.keys)
+
+
+def _seen(there: Connection, one: Snapshot) -> rewrites.Seen:
+    """What the next refresh is to find at the new master, or else compare all rows."""
+    leaves = ranges.leaves(there, one.master)
+    return rewrites.seen(
+        one,
+        {column.name: column.state for column in describe(there, one.master).columns},
+        {oid: leaf.file for oid, leaf in leaves.items()},
+    )

@@ -24,6 +24,7 @@ from sqlalchemy import (
     Text,
     and_,
     bindparam,
+    case,
     cast,
     column,
     func,
@@ -49,6 +50,8 @@ _CLASS = Table(
     Column("relnamespace", OID),
     Column("relkind", CHAR(1)),
     Column("relam", OID),
+    Column("relfilenode", OID),
+    Column("relpersistence", CHAR(1)),
     Column("reltuples", REAL),
 )
 _NAMESPACE = Table("pg_namespace", _pg, Column("oid", OID), Column("nspname", Text))
@@ -84,13 +87,22 @@ class Range:
         return only if self.first is None else only.where(self.predicate(source))
 
 
-def leaves(connection: Connection, table: QualifiedName) -> dict[int, QualifiedName]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leaf:
+    """A table that holds rows."""
+
+    name: QualifiedName
+    #: as in `sites.table.Glance`
+    file: int
+
+
+def leaves(connection: Connection, table: QualifiedName) -> dict[int, Leaf]:
     """The tables that hold the rows of a table, by oid: itself, or what is below it.
 
     Partitions, and the tables that inherit from it.
     """
     return {
-        leaf.oid: QualifiedName(leaf.nspname, leaf.relname)
+        leaf.oid: Leaf(name=QualifiedName(leaf.nspname, leaf.relname), file=leaf.file)
         for leaf in connection.execute(_leaves(table))
     }
 
@@ -155,6 +167,9 @@ def _leaves(table: QualifiedName) -> Select[Any]:
             _CLASS.c.oid,
             _NAMESPACE.c.nspname,
             _CLASS.c.relname,
+            case((_CLASS.c.relpersistence == "p", _CLASS.c.relfilenode), else_=0).label(
+                "file"
+            ),
             func.coalesce(func.pg_relation_size(_CLASS.c.oid), 0).label("bytes"),
             cast(func.current_setting("block_size"), Integer).label("block"),
             func.coalesce(_METHOD.c.amname == "heap", False).label("has_pages"),

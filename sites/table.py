@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -52,6 +52,8 @@ class Column:
 
     name: str
     number: int
+    #: What tells it apart: number, type, collation, and how it is generated if stored.
+    state: str
     #: As `format_type()` prints it, with schema where it is not pg_catalog's.
     type: str
     #: The same without a length.
@@ -221,7 +223,8 @@ class Table:
 class Glance:
     """As much of a table as tells whether it is still what it was."""
 
-    columns: frozenset[str]
+    #: the state of each, by name
+    columns: Mapping[str, str]
     #: Row-level security applies to what this user reads.
     hides_rows: bool
     #: The names of its foreign keys to the tables asked for, and of those that always
@@ -230,6 +233,9 @@ class Glance:
     always: frozenset[str]
     #: Its oid, if no other table can hold rows of it.
     alone: int | None
+    #: The number of its file, which another one takes when it is written anew; 0 if
+    #: rows go with a crash, or are elsewhere.
+    file: int
 
 
 def glance(
@@ -239,7 +245,7 @@ def glance(
 ) -> dict[QualifiedName, Glance]:
     """Look at several tables at once; who is not there is not in it."""
     rows = connection.execute(
-        planned_once(text(load("glance"))),
+        _glance(),
         {
             "schemas": [name.schema for name in tables],
             "names": [name.name for name in tables],
@@ -249,11 +255,12 @@ def glance(
     )
     return {
         QualifiedName(row.schema, row.name): Glance(
-            columns=frozenset(row.columns),
+            columns=row.columns or {},
             hides_rows=row.hides_rows,
             references=frozenset(row.references),
             always=frozenset(row.always),
             alone=row.alone,
+            file=row.file,
         )
         for row in rows
     }
@@ -282,8 +289,14 @@ def describe(connection: Connection, table: QualifiedName) -> Table:
 
 
 @cache
+def _glance() -> TextClause:
+    return planned_once(text(load("glance").format(state=load("column_state"))))
+
+
+@cache
 def _described() -> TextClause:
     parts = {name: load(name) for name in ("columns", "constraints", "foreign_keys")}
+    parts["columns"] = parts["columns"].format(state=load("column_state"))
     return planned_once(text(load("described").format(**parts)))
 
 

@@ -66,6 +66,10 @@ snapshot = Table(
     # The tables that held the master's rows at the last refresh (oids there):
     # its partitions, and what inherits from it.
     Column("master_parts", ARRAY(BigInteger)),
+    # Their files in the same order, and of each column of the snapshot which one of the
+    # master's it was: the next refresh compares all rows if that has changed.
+    Column("master_files", ARRAY(BigInteger)),
+    Column("master_columns", ARRAY(Text)),
     # The version of its replication group's schema that the master table had then.
     Column("schema_group", Uuid),
     Column("schema_version", BigInteger),

@@ -22,7 +22,7 @@ from sites.identity import Identity
 from sites.prepared import planned_once
 from sites.table import Glance
 from sites.types import PgSnapshot, Xid8
-from snapshots import refresh_group, snapshot
+from snapshots import refresh_group, rewrites, snapshot
 from snapshots.snapshot import Snapshot
 from snapshots.task import Task
 from snapshots.window import FAST
@@ -130,21 +130,31 @@ def _looks_as_before(master: Connection, site: Connection, task: Task) -> bool:
         and m.base in here
         and _fits(m, there[m.master])
         and _fits(m, here[m.base])
+        and not rewrites.displaced(m, here[m.base].columns)
         and there[m.master].always <= here[m.base].references
-        and _parts(master, m, there[m.master]) == set(m.master_parts or ())
+        and _is_untouched(m, there[m.master], _files(master, m, there[m.master]))
         for m in task.members
     )
 
 
-def _parts(master: Connection, member: Snapshot, seen: Glance) -> set[int]:
-    """The tables that hold the rows of a master table, by oid."""
+def _files(master: Connection, member: Snapshot, seen: Glance) -> dict[int, int]:
+    """The tables that hold the rows of a master table, by oid, and their files."""
     if seen.alone is not None:
-        return {seen.alone}
-    return set(ranges.leaves(master, member.master))
+        return {seen.alone: seen.file}
+    found = ranges.leaves(master, member.master)
+    return {oid: leaf.file for oid, leaf in found.items()}
+
+
+def _is_untouched(member: Snapshot, seen: Glance, files: rewrites.Files) -> bool:
+    """Whether rows changed, came and went by statements alone."""
+    return (
+        files.keys() == set(member.master_parts or ())
+        and rewrites.why_rewritten(member, seen.columns, files) is None
+    )
 
 
 def _fits(member: Snapshot, seen: Glance) -> bool:
-    return not seen.hides_rows and seen.columns >= set(member.columns)
+    return not seen.hides_rows and seen.columns.keys() >= set(member.columns)
 
 
 def _wants_a_look(member: Snapshot) -> sa.ColumnElement[bool]:

@@ -30,7 +30,7 @@ from deferred.queues import covered
 from sites import locks, position, references
 from sites.triggered import users_search_path
 from sites.types import PgSnapshot
-from snapshots import catalog, held_back, refresh_group, work, writing
+from snapshots import catalog, held_back, refresh_group, rewrites, work, writing
 from snapshots.errors import MassDelete, PositionMoved
 from snapshots.refresh_group import RefreshGroup
 from snapshots.window import Member, Window
@@ -291,7 +291,7 @@ def _note(connection: Connection, member: Member, method: str) -> None:
         )
         .values(
             loaded=True,
-            master_parts=sorted(member.parts),
+            **rewrites.seen(member.snapshot, member.states, member.files),
             schema_group=None if seen is None else seen.group_id,
             schema_version=None if seen is None else seen.version,
             last_method=method,

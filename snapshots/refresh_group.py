@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -136,13 +136,12 @@ def move(
     master: str,
     them: Identity,
     position: str | None,
-    parts: Mapping[str, Collection[int]],
+    seen: Mapping[str, Mapping[str, object]],
 ) -> None:
     """Have a group refreshed from another master, from a position of it on.
 
     Parameters:
-        parts: by snapshot, the tables that hold the new master's rows; of one that is
-            to be compared completely, none.
+        seen: by snapshot, what is known of the new master's table (`rewrites`).
     """
     connection.execute(
         update(_group)
@@ -155,7 +154,7 @@ def move(
             last_error=None,
         )
     )
-    for key, oids in parts.items():
+    for key, values in seen.items():
         one = parse(key)
         connection.execute(
             update(catalog.snapshot)
@@ -163,7 +162,7 @@ def move(
                 catalog.snapshot.c.schema == one.schema,
                 catalog.snapshot.c.name == one.name,
             )
-            .values(master_parts=sorted(oids) or None)
+            .values(values)
         )
 
 

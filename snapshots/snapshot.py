@@ -43,6 +43,9 @@ class Snapshot:
     loaded: bool
     #: the tables that held the master's rows at the last refresh; None if unknown
     master_parts: tuple[int, ...] | None = None
+    #: what else that refresh saw of the master table, see `snapshots.rewrites`
+    master_files: tuple[int, ...] | None = None
+    master_columns: tuple[str, ...] | None = None
     #: of which group the master table was then, by id, and the version of its schema
     schema_group: uuid.UUID | None = None
     schema_version: int | None = None
@@ -149,6 +152,7 @@ _SELECT = select(*(catalog.snapshot.c[name] for name in Snapshot.__slots__)).ord
 
 def _from_row(row: sa.Row[Any]) -> Snapshot:
     values = dict(row._mapping)
-    for name in ("columns", "identity_columns", "master_parts"):
-        values[name] = None if values[name] is None else tuple(values[name])
+    for name, value in values.items():
+        if isinstance(value, list):
+            values[name] = tuple(value)
     return Snapshot(**values)

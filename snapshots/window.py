@@ -9,7 +9,7 @@ pending, whatever happens to it meanwhile (docs/explanation/held-back.md).
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -26,10 +26,10 @@ from sites import identity, position, ranges
 from sites.catalog import SCHEMA
 from sites.identity import Identity
 from sites.names import QualifiedName
-from sites.ranges import Range
+from sites.ranges import Leaf, Range
 from sites.table import Table, describe, hides_rows
 from sites.types import PgSnapshot, Xid8
-from snapshots import fitting, shared
+from snapshots import fitting, rewrites, shared
 from snapshots.errors import (
     ColumnGone,
     MasterChanged,
@@ -54,7 +54,7 @@ class Member:
     #: load, fast or complete
     method: str
     #: the tables that hold the master's rows now, by oid
-    parts: Mapping[int, QualifiedName]
+    parts: Mapping[int, Leaf]
     #: of the schema of the group that the master table is in; None if in none
     schema_version: SchemaVersion | None = None
 
@@ -63,7 +63,17 @@ class Member:
         """Tables that came since the last refresh, perhaps with rows in them."""
         before = self.snapshot.master_parts
         new = () if before is None else self.parts.keys() - set(before)
-        return tuple(self.parts[oid] for oid in sorted(new))
+        return tuple(self.parts[oid].name for oid in sorted(new))
+
+    @property
+    def files(self) -> dict[int, int]:
+        """The files of these tables."""
+        return {oid: leaf.file for oid, leaf in self.parts.items()}
+
+    @property
+    def states(self) -> dict[str, str]:
+        """Which columns the master table has, by name."""
+        return {column.name: column.state for column in self.master.columns}
 
     @property
     def carried(self) -> tuple[str, ...]:
@@ -218,11 +228,13 @@ def _member(
     table, base = describe(master, snapshot.master), describe(site, snapshot.base)
     for connection, one in ((master, table), (site, base)):
         _refuse_altered(connection, one, snapshot)
+    _refuse_displaced(base, snapshot)
     shared.refuse_other(snapshot, table, base, group.master, schema_version)
     fitting.refuse_lossy(snapshot, table, base)
+    rewrites.refuse_generated_otherwise(snapshot, table, base)
     parts = ranges.leaves(master, snapshot.master)
     kept = registered and set(snapshot.master_parts or ()) <= parts.keys()
-    return Member(
+    member = Member(
         snapshot=snapshot,
         base=base,
         master=table,
@@ -231,6 +243,11 @@ def _member(
         parts=parts,
         schema_version=schema_version,
     )
+    if member.method == FAST and rewrites.why_rewritten(
+        snapshot, member.states, member.files
+    ):
+        return replace(member, method=COMPLETE)
+    return member
 
 
 def _refuse_altered(connection: Connection, table: Table, snapshot: Snapshot) -> None:
@@ -245,6 +262,17 @@ def _refuse_altered(connection: Connection, table: Table, snapshot: Snapshot) ->
         raise RowsHidden(
             f"Row-level security hides rows of {table.qualified} from our user.",
             snapshot=snapshot.key,
+        )
+
+
+def _refuse_displaced(base: Table, snapshot: Snapshot) -> None:
+    others = rewrites.displaced(snapshot, {c.name: c.state for c in base.columns})
+    if others:
+        raise ColumnGone(
+            f"{base.qualified} has other columns by now that are called"
+            f" {', '.join(others)}.",
+            snapshot=snapshot.key,
+            columns=others,
         )
 
 

@@ -15,6 +15,7 @@ WITH RECURSIVE base AS (
 )
 SELECT a.attname AS name,
        a.attnum AS number,
+       {state} AS state,
        format_type(a.atttypid, a.atttypmod) AS type,
        format_type(a.atttypid, NULL) AS plain,
        format_type(b.oid, b.modifier) AS recorded,

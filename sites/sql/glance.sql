@@ -10,8 +10,9 @@ SELECT wanted.schema,
        wanted.name,
        row_security_active(c.oid) AS hides_rows,
        CASE WHEN c.relkind <> 'p' AND NOT c.relhassubclass THEN c.oid END AS alone,
-       ARRAY(SELECT a.attname::text FROM pg_attribute a
-             WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped) AS columns,
+       CASE WHEN c.relpersistence = 'p' THEN c.relfilenode ELSE 0 END AS file,
+       (SELECT jsonb_object_agg(a.attname, {state}) FROM pg_attribute a
+        WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped) AS columns,
        ARRAY(SELECT f.conname::text FROM pg_constraint f
              WHERE f.conrelid = c.oid AND f.contype = 'f' AND f.conparentid = 0
                AND f.confrelid IN (SELECT oid FROM parent)) AS "references",

@@ -8,6 +8,7 @@ from sqlalchemy import Connection, Row, select
 
 from deferred.queues.queue import Queue, list_queues
 from masters.catalog import snapshot_log
+from masters.unloggable import why_unloggable
 from sites import QualifiedName, ring
 from sites.catalog import SCHEMA
 from sites.errors import UnknownTable
@@ -40,6 +41,7 @@ def check(connection: Connection, site: str) -> Iterator[Finding]:
                 f"then snaptide log create {site} {name}, then refresh "
                 "its snapshots completely",
             )
+        yield from _of_kind(connection, site, name)
     for queue in list_queues(connection):
         name = QualifiedName(queue.base_schema, queue.base_table)
         for what in _of_queue(connection, name, queue):
@@ -50,6 +52,19 @@ def check(connection: Connection, site: str) -> Iterator[Finding]:
                 f"Give the column its name back (ALTER TABLE {name} RENAME), or push, "
                 f"then {_made_anew(queue)}",
             )
+
+
+def _of_kind(
+    connection: Connection, site: str, name: QualifiedName
+) -> Iterator[Finding]:
+    table = _described(connection, name)
+    reason = None if table is None else why_unloggable(connection, table)
+    if reason is not None:
+        todo = (
+            "ALTER TABLE ... SET LOGGED; or take that part away (DETACH PARTITION, NO "
+            "INHERIT), and create snapshots of it from the master that it comes from"
+        )
+        yield _finding(site, name, f"{reason}.", todo)
 
 
 def _made_anew(queue: Queue) -> str:
@@ -87,6 +102,12 @@ def _of_queue(
     if table is None:
         yield f"The table whose changes were queued as {queue.snapshot} is gone."
         return
+    for name_then, number in zip(queue.columns, queue.column_numbers, strict=True):
+        if name_then in table.names and table.column(name_then).number != number:
+            yield (
+                f"Column {name_then} is another one than is queued: {_STOPS}; what "
+                "comes from other sites waits."
+            )
     recorded = _described(connection, QualifiedName(SCHEMA, queue.queue_table))
     images = dict(zip(queue.columns, numbered("n", queue.columns), strict=True))
     yield from _changed(table, recorded, images, lambda column: column.recorded, _STOPS)

@@ -9,8 +9,11 @@ from sqlalchemy import Connection
 from sites import Site
 from sites.definitions import differing, other_versions, type_definitions
 from sites.errors import SnaptideError
-from sites.table import describe
+from sites.ranges import leaves
+from sites.table import Table, describe
 from snapshots import refresh_group, snapshot
+from snapshots.errors import ColumnChanged
+from snapshots.rewrites import refuse_generated_otherwise, why_rewritten
 from snapshots.snapshot import Snapshot
 from snaptide.asking import asking
 from snaptide.doctor.finding import Finding, Severity
@@ -48,6 +51,8 @@ def _of_snapshot(
             "pushes nor refreshes go on.",
             todo="Rename it back, or drop the snapshot and create it again.",
         )
+    else:
+        yield from _rewritten(connection, home, site, one, table)
     for what in differing(there, here):
         yield Finding(
             site=site,
@@ -64,4 +69,34 @@ def _of_snapshot(
             what=f"{what}: texts may be in another order, and a condition true there "
             "and false here.",
             todo="Bring both servers to the same version of the collation library.",
+        )
+
+
+def _rewritten(
+    connection: Connection, home: Connection, site: str, one: Snapshot, table: Table
+) -> Iterator[Finding]:
+    """What DDL of the master table has changed since the last refresh."""
+    if one.master_columns is None:
+        return
+    try:
+        refuse_generated_otherwise(one, table, describe(connection, one.base))
+    except ColumnChanged as error:
+        yield Finding(
+            site=site,
+            severity=Severity.ERROR,
+            subject=one.key,
+            what=f"{error.message} Refreshes stop.",
+            todo=error.hint,
+        )
+    files = {oid: leaf.file for oid, leaf in leaves(home, one.master).items()}
+    columns = {column.name: column.state for column in table.columns}
+    reason = why_rewritten(one, columns, files)
+    if reason is not None:
+        yield Finding(
+            site=site,
+            severity=Severity.WARNING,
+            subject=one.key,
+            what=f"{one.master} has changed by DDL since the last refresh: {reason}. "
+            "The next refresh compares all rows.",
+            todo=f"snaptide refresh {site} {one.refresh_group}",
         )

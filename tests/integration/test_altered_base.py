@@ -101,6 +101,27 @@ def test_a_column_of_the_users_own_goes_after_an_upgrade(sites: Directory) -> No
     assert rows(sites["hq"], "SELECT * FROM public.t") == [(1, "a", "x")]
 
 
+@pytest.mark.usefixtures("spark")
+def test_columns_that_swap_names(sites: Directory) -> None:
+    """Users see them through the view, as before; a refresh must not mix them."""
+    hq, jfk = sites["hq"], _with_own_column(sites)
+    swap = (
+        'ALTER TABLE public."snap$_t" RENAME a TO c',
+        'ALTER TABLE public."snap$_t" RENAME b TO a',
+        'ALTER TABLE public."snap$_t" RENAME c TO b',
+    )
+    run(jfk, *swap)
+    run(jfk, "UPDATE public.t SET a = 'A'")
+    assert deferred.push(jfk).errors == 0
+    assert rows(hq, "SELECT * FROM public.t") == [(1, "A", "b")]
+    for _ in range(2):
+        with pytest.raises(ColumnGone, match="that are called a, b"):
+            refresh(jfk, "t")
+    run(jfk, *swap)
+    refresh(jfk, "t")
+    assert_equal_to_master(jfk)
+
+
 def _with_own_column(sites: Directory) -> Site:
     hq, jfk = sites["hq"], sites["jfk"]
     run(

@@ -54,6 +54,26 @@ CASES = {
             ),
         ),
     ),
+    "DDL that changes values: ALTER TYPE ... USING, a column dropped and added again,"
+    " names swapped": Case(
+        act="ALTER TABLE {t} ALTER v TYPE text USING upper(v), ALTER n TYPE bigint",
+        more=(
+            Case(act="ALTER TABLE {t} DROP n;; ALTER TABLE {t} ADD n int DEFAULT 7"),
+            Case(
+                act="ALTER TABLE {t} DROP id;;"
+                " ALTER TABLE {t} ADD id serial PRIMARY KEY",
+                rows="INSERT INTO {t} VALUES (3, 'v', 3), (9, 'v', 9)",
+            ),
+            Case(
+                table="CREATE TABLE {t} (id int PRIMARY KEY, v text, n text)",
+                act="ALTER TABLE {t} RENAME v TO x;; ALTER TABLE {t} RENAME n TO v;;"
+                " ALTER TABLE {t} RENAME x TO n;; UPDATE {t} SET v = 'x' WHERE id = 1",
+            ),
+        ),
+    ),
+    "CLUSTER, VACUUM FULL, SET TABLESPACE, which change nothing": Case(
+        act="CLUSTER {t} USING {t}_pkey"
+    ),
     "any other DDL": Case(
         table=TABLE + CHILD.replace("{put_off}", ""),
         others=("{t}_child",),
@@ -78,6 +98,7 @@ AT_MASTER = {
         Case(table=PARTITIONED, act="CREATE TABLE {t}_new PARTITION OF {t} DEFAULT"),
     ),
     "DROP TABLE of a master table": (Case(act="DROP TABLE {t}"),),
+    "SET UNLOGGED": (Case(act="ALTER TABLE {t} SET UNLOGGED"),),
     "a trigger of Snaptide's disabled or dropped": (
         Case(act="ALTER TABLE {t} DISABLE TRIGGER snaptide_mlog_update"),
         Case(act="DROP TRIGGER snaptide_mlog_truncate ON {t}"),
@@ -89,6 +110,15 @@ AT_SITE = {
     "DROP or RENAME of a column at the master": (
         Case(act="ALTER TABLE {t} DROP v;; INSERT INTO {t} (id) VALUES (9)"),
         Case(act="ALTER TABLE {t} RENAME v TO w;; UPDATE {t} SET w = 'x'"),
+    ),
+    "SET EXPRESSION of a generated column that sites compute": (
+        Case(
+            table="CREATE TABLE {t} (id int PRIMARY KEY,"
+            " g int GENERATED ALWAYS AS (id * 2) STORED)",
+            rows="INSERT INTO {t} VALUES (1)",
+            act="ALTER TABLE {t} ALTER g SET EXPRESSION AS (id * 3)",
+            since=17,
+        ),
     ),
     "an enum, domain or composite altered at one side": (
         Case(table=TYPES, rows="", act="ALTER TYPE {t}_mood ADD VALUE 'c'"),

@@ -15,6 +15,7 @@ def column(name: str, number: int, kind: str, *, nullable: bool = True) -> Colum
     return Column(
         name=name,
         number=number,
+        state=f"{number} 0 0",
         type=kind,
         plain=kind.partition("(")[0],
         recorded=kind,

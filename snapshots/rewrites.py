@@ -1,0 +1,93 @@
+"""Whether values of a master table changed with no statement that a trigger sees.
+
+DDL that writes a table anew (ALTER TYPE ... USING, SET EXPRESSION) gives it another
+file. A column that was dropped and added again, or has taken the name of another, has
+another number. Each refresh notes what it saw, in the moment of the rows; one that sees
+something else compares all rows. So does one after VACUUM FULL or CLUSTER, needlessly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from sites.table import Table
+from snapshots.errors import ColumnChanged
+from snapshots.snapshot import Snapshot
+
+#: Of a column: its number, type and collation, and how it is generated.
+Columns = Mapping[str, str]
+#: The file of each table that holds rows, by oid; 0 if it may change unseen.
+Files = Mapping[int, int]
+#: What is kept of a master table, in the snapshot's row of the catalog.
+Seen = Mapping[str, list[Any] | None]
+#: Nothing: the next refresh compares all rows.
+UNKNOWN: Seen = dict.fromkeys(("master_parts", "master_files", "master_columns"))
+
+
+def seen(snapshot: Snapshot, columns: Columns, files: Files) -> Seen:
+    """What is to be kept of a master table of these columns and files."""
+    return {
+        "master_parts": [*sorted(files)],
+        "master_files": [files[oid] for oid in sorted(files)],
+        "master_columns": [columns[name] for name in snapshot.columns],
+    }
+
+
+def why_rewritten(snapshot: Snapshot, columns: Columns, files: Files) -> str | None:
+    """What says that values may have changed since the last refresh, if anything."""
+    before = _columns_before(snapshot)
+    if before is None or snapshot.master_files is None:
+        return "it is not known what the last refresh saw of it"
+    other = [name for name in snapshot.columns if columns.get(name) != before[name]]
+    if other:
+        return f"{', '.join(other)} is another column, or of another type"
+    parts = snapshot.master_parts or ()
+    known = dict(zip(parts, snapshot.master_files, strict=True))
+    if not all(files.values()):
+        return "a crash of the server would empty it (UNLOGGED), or it is foreign"
+    if any(known.get(oid, file) != file for oid, file in files.items()):
+        return "it was written anew"
+    return None
+
+
+def displaced(snapshot: Snapshot, columns: Columns) -> list[str]:
+    """Columns of the snapshot whose names others of its base table have taken.
+
+    The base table was made with the snapshot's columns, in their order.
+    """
+    numbered = enumerate(snapshot.columns, 1)
+    return [c for n, c in numbered if columns[c].partition(" ")[0] != str(n)]
+
+
+def refuse_generated_otherwise(snapshot: Snapshot, table: Table, base: Table) -> None:
+    """Make sure that the site computes generated columns as the master does.
+
+    Parameters:
+        table, base: the master table, and the snapshot's own.
+
+    Raises:
+        ColumnChanged: the master has another expression since the last refresh.
+    """
+    before = _columns_before(snapshot)
+    for column in base.columns:
+        if before is None or not column.generated or column.name not in before:
+            continue
+        now = table.column(column.name).state
+        if _expression(now) != _expression(before[column.name]):
+            raise ColumnChanged(
+                f"{snapshot.master}.{column.name} is generated otherwise at the master;"
+                f" {snapshot.key} has it as {column.default}.",
+                snapshot=snapshot.key,
+                column=column.name,
+            )
+
+
+def _columns_before(snapshot: Snapshot) -> dict[str, str] | None:
+    if snapshot.master_columns is None:
+        return None
+    return dict(zip(snapshot.columns, snapshot.master_columns, strict=True))
+
+
+def _expression(state: str) -> list[str]:
+    return state.split(" ", 3)[3:]
