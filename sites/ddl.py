@@ -19,7 +19,7 @@ from sqlalchemy.exc import InternalError
 from sites.errors import StillNeeded
 from sites.names import QualifiedName, identifier
 from sites.sql import load
-from sites.table import ForeignKey, Table
+from sites.table import ForeignKey, Table, Unique
 from sites.transport import raw
 
 
@@ -163,16 +163,27 @@ def add_key(
     table: QualifiedName,
     columns: Sequence[str],
     *,
-    primary: bool,
+    primary: bool = False,
+    like: Unique | None = None,
 ) -> None:
-    """Add a primary key or unique constraint, checked at once."""
+    """Add a primary key or unique constraint.
+
+    Parameters:
+        like: checked when this one is; without it, at once.
+    """
     raw(connection).execute(
-        sql.SQL("ALTER TABLE {} ADD {} ({})").format(
+        sql.SQL("ALTER TABLE {} ADD {} ({}) {}").format(
             identifier(table),
             sql.SQL("PRIMARY KEY" if primary else "UNIQUE"),
             _names(columns),
+            sql.SQL("" if like is None or not like.deferrable else _when(like)),
         )
     )
+
+
+def _when(like: Unique | ForeignKey) -> str:
+    """When a deferrable constraint is checked, if nobody says more."""
+    return f"DEFERRABLE INITIALLY {'DEFERRED' if like.deferred else 'IMMEDIATE'}"
 
 
 def create_index(connection: Connection, table: QualifiedName, index: Index) -> None:
@@ -194,11 +205,11 @@ def add_foreign_key(
     parent: QualifiedName,
     key: ForeignKey,
 ) -> None:
-    """Add a foreign key like the master's, deferrable, and not yet validated."""
+    """Add a foreign key like the master's, not yet validated, and always deferrable."""
     raw(connection).execute(
         sql.SQL(
             "ALTER TABLE {} ADD CONSTRAINT {} FOREIGN KEY ({}) REFERENCES {} ({})"
-            " ON DELETE {} ON UPDATE {} DEFERRABLE INITIALLY IMMEDIATE NOT VALID"
+            " ON DELETE {} ON UPDATE {} {} NOT VALID"
         ).format(
             identifier(child),
             sql.Identifier(key.name),
@@ -207,6 +218,7 @@ def add_foreign_key(
             _names(key.parent_columns),
             _on_delete(key),
             sql.SQL(_ACTIONS[key.on_update]),
+            sql.SQL(_when(key)),
         )
     )
 

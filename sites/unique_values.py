@@ -7,16 +7,26 @@ The builders only build; `sites.write` executes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy import ColumnElement, FromClause, TableClause, and_, func, or_
+from psycopg import sql
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    FromClause,
+    TableClause,
+    and_,
+    func,
+    or_,
+)
 from sqlalchemy.sql.dml import Update
 
 from sites.errors import NoFreeValue
 from sites.staged import Staged, selected, updated
 from sites.table import Column, Table, Unique
+from sites.transport import raw
 
 #: The lowest and the highest number of each type.
 _INTEGERS = {
@@ -38,18 +48,37 @@ _APART = 1_000_000
 _SMALL_ROOM = 30_000
 
 
-def movable(staged: Staged) -> list[Unique]:
+def movable(staged: Staged, *, put_off: bool = True) -> list[Unique]:
     """Unique keys whose values these changes can move from one row to another.
 
     One that holds all of the identity has no other taker than the row itself.
+
+    Parameters:
+        put_off: those that can be are checked when all is written.
     """
     return [
         unique
         for unique in staged.table.uniques
         if set(unique.columns) <= set(staged.columns)
         and not set(unique.columns) >= set(staged.identity)
-        and not unique.deferrable
+        and not (put_off and unique.deferrable)
     ]
+
+
+def check_at_once(connection: Connection, tables: Iterable[Table]) -> None:
+    """Have each statement find the row whose unique value another one has.
+
+    For who defers all constraints, and has to tell which rows are in the way.
+    """
+    deferrable = [
+        sql.Identifier(table.schema, unique.name)
+        for table in tables
+        for unique in table.uniques
+        if unique.deferrable
+    ]
+    if deferrable:
+        names = sql.SQL(", ").join(deferrable)
+        raw(connection).execute(sql.SQL("SET CONSTRAINTS {} IMMEDIATE").format(names))
 
 
 def pin(

@@ -10,11 +10,11 @@ merge at a snapshot.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy import Connection
+from sqlalchemy import ColumnElement, Connection
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.dml import Delete, Insert, Update
@@ -81,10 +81,22 @@ def insert(
     values = sa.select(*(staged.new(c) for c in staged.columns)).where(
         selected(staged.source, rows), staged.kind(*kinds)
     )
+    if skip_existing and any(unique.deferrable for unique in staged.table.uniques):
+        # ON CONFLICT knows none that is checked later.
+        skip_existing, values = False, values.where(*_not_there(staged))
     always = any(staged.table.column(c).identity == "a" for c in staged.columns)
     statement = _InsertOverriding(target) if always else postgresql.insert(target)
     inserted = statement.from_select(list(staged.columns), values)
     return inserted.on_conflict_do_nothing() if skip_existing else inserted
+
+
+def _not_there(staged: Staged) -> Iterator[ColumnElement[bool]]:
+    """No row has a unique value of a new row."""
+    held = staged.table.sql().alias("held")
+    for unique in staged.table.uniques:
+        if set(unique.columns) <= set(staged.columns):
+            same = [unique.same(held.c[c], staged.new(c)) for c in unique.columns]
+            yield ~sa.exists().where(*same)
 
 
 def update(staged: Staged, rows: Mapping[str, Any], *kinds: str) -> Update:

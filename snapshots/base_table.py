@@ -59,14 +59,18 @@ def constrain(
     connection: Connection, snapshot: Snapshot, definition: Definition
 ) -> None:
     """Add keys, unique constraints and indexes, once the rows are there."""
+    identity = tuple(snapshot.identity_columns)
+    uniques = {unique.columns: unique for unique in reversed(definition.uniques())}
     primary = definition.table.key
     if primary and set(primary) <= set(snapshot.columns):
-        ddl.add_key(connection, snapshot.base, primary, primary=True)
-    if tuple(snapshot.identity_columns) != primary:
-        ddl.add_key(connection, snapshot.base, snapshot.identity_columns, primary=False)
-    for unique in definition.uniques():
-        if not unique.primary and unique.columns != tuple(snapshot.identity_columns):
-            ddl.add_key(connection, snapshot.base, unique.columns, primary=False)
+        key = uniques.pop(primary)
+        ddl.add_key(connection, snapshot.base, primary, primary=True, like=key)
+    if identity != primary:
+        ddl.add_key(
+            connection, snapshot.base, identity, like=uniques.pop(identity, None)
+        )
+    for columns, unique in uniques.items():
+        ddl.add_key(connection, snapshot.base, columns, like=unique)
     for index in definition.indexes:
         ddl.create_index(connection, snapshot.base, index)
     base = snapshot.base

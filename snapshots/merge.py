@@ -27,7 +27,7 @@ from sqlalchemy import (
 
 from deferred.batches import agreement
 from deferred.queues import covered
-from sites import locks, position, references
+from sites import locks, position, references, unique_values
 from sites.triggered import users_search_path
 from sites.types import PgSnapshot
 from snapshots import catalog, held_back, refresh_group, rewrites, work, writing
@@ -113,6 +113,7 @@ def merge(
         CannotMerge: something refuses the rows whatever is held back.
     """
     connection.execute(text("SET CONSTRAINTS ALL DEFERRED"))
+    unique_values.check_at_once(connection, [w.staged.table for w in group])
     for changes in group:
         _refuse_mass_delete(connection, changes, window, rules)
     ordered = writing.in_order(group)

@@ -160,7 +160,7 @@ def _steps(connection: Connection, group: Sequence[Work]) -> Iterator[_Step]:
     for changes in busy:
         every = Rows.all_of(free[changes.staged.table.qualified].values())
         if every.count > 1:
-            for unique in unique_values.movable(changes.staged):
+            for unique in unique_values.movable(changes.staged, put_off=False):
                 run = partial(_park, changes, unique, every)
                 yield _Step(changes, ("I", "U", "D"), every, run)
     for kind, verb, works in (

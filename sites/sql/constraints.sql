@@ -3,6 +3,7 @@
 SELECT ic.relname AS name,
        i.indisprimary AS primary,
        COALESCE(c.condeferrable, false) AS deferrable,
+       COALESCE(c.condeferred, false) AS deferred,
        c.oid IS NOT NULL AS is_constraint,
        i.indnullsnotdistinct AS nulls_not_distinct,
        ARRAY(SELECT a.attname::text
