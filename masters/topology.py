@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import sqlalchemy as sa
 from sqlalchemy import select
 
-from masters import convergence
+from masters import convergence, stamps
 from masters.catalog import registered_snapshot
 from masters.convergence import Finding, Topology
 from masters.rules import list_rules
@@ -18,6 +18,8 @@ def check_site(
     site: Site, masters: int | Mapping[QualifiedName, int] = 1
 ) -> list[Finding]:
     """Which tables may stay different for ever by the rules of a master, and why.
+
+    And whose rules decide by stamps that nothing sets, or that a trigger sets anew.
 
     Parameters:
         masters: how many masters all tables have, or each; one that is not named has
@@ -32,7 +34,7 @@ def check_site(
         )
         updatable = {QualifiedName(schema, name): count for schema, name, count in rows}
     rules = list_rules(site)
-    return convergence.check(
+    return stamps.check(site, rules) + convergence.check(
         rules,
         {
             one.table: Topology(

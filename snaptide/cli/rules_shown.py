@@ -7,8 +7,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import typer
+from rich.console import Console
+from rich.text import Text
 
-from masters import rules
+from masters import rules, stamps
 from sites import Site
 from snaptide.cli.output import show, table
 from snaptide.cli.program import Program
@@ -19,8 +21,22 @@ def changed(ctx: typer.Context, site: str) -> Iterator[Site]:
     """A master whose rules are changed, and shown afterwards."""
     program = Program.of(ctx)
     master = program.site(site)
+    before = rules.list_rules(master)
     yield master
-    show_rules(program, rules.list_rules(master))
+    since = rules.list_rules(master)
+    show_rules(program, since)
+    _warn(master, before, since)
+
+
+def _warn(
+    master: Site, before: list[rules.TableRules], since: list[rules.TableRules]
+) -> None:
+    """Say what is wrong with the stamps that new rules decide by."""
+    known = [(one.table, rule) for one in before for rule in one.rules]
+    console = Console(stderr=True, soft_wrap=True, highlight=False)
+    for finding in stamps.check(master, since):
+        if (finding.table, finding.rule) not in known:
+            console.print(Text(f"{finding.table}: {finding.reason}."))
 
 
 def show_rules(program: Program, found: list[rules.TableRules]) -> None:
