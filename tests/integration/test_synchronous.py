@@ -484,6 +484,29 @@ def test_what_the_master_refuses_is_nowhere(linked: Directory) -> None:
     assert_same(linked)
 
 
+@pytest.mark.parametrize(
+    ("narrower", "statement"),
+    [
+        (
+            "ALTER name TYPE varchar(5)",
+            "UPDATE orders SET name = 'much too long ' || id",
+        ),
+        ("ALTER qty TYPE smallint", "UPDATE orders SET qty = 100000"),
+        ("ALTER qty TYPE smallint", "UPDATE orders SET qty = 1, price = 100000 * id"),
+    ],
+)
+def test_a_value_that_the_master_cannot_hold_is_nowhere(
+    linked: Directory, narrower: str, statement: str
+) -> None:
+    before = rows(linked["jfk"])
+    run(linked["hq"], f"ALTER TABLE orders {narrower}, ALTER price TYPE numeric(6,2)")
+    for where in ("", " WHERE id = 1"):
+        with pytest.raises(RefusedByMaster, match=r"too long|out of range|overflow"):
+            change(linked, statement + where)
+    assert rows(linked["jfk"]) == before
+    assert left_over(linked) == {}
+
+
 def test_a_row_that_others_hold_is_waited_for_no_longer_than_asked(
     linked: Directory,
 ) -> None:
