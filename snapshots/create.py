@@ -18,6 +18,7 @@ from sites.table import describe
 from snapshots import base_table, catalog, refresh_group, snapshot
 from snapshots.definition import Definition, define
 from snapshots.errors import DifferentTypes, MissingAtSite, NameTaken
+from snapshots.left_out import references
 from snapshots.reports import CreateReport
 from snapshots.snapshot import Snapshot
 
@@ -69,9 +70,13 @@ def create(
             connection, made.refresh_group, home.name, definition.master_id
         )
         _build(connection, made, definition)
+        left_out = (
+            *definition.left_out,
+            *references(connection, made, definition.table),
+        )
         faults.point("snapshot_create.before_commit")
     faults.point("snapshot_create.after_commit")
-    return _report(made, home.name, definition)
+    return _report(made, home.name, left_out)
 
 
 def _describe(
@@ -189,7 +194,7 @@ def _take_back(home: Site, site_id: uuid.UUID, made: Snapshot) -> None:
         registration.unregister(connection, site_id, [made.key])
 
 
-def _report(made: Snapshot, master: str, definition: Definition) -> CreateReport:
+def _report(made: Snapshot, master: str, left_out: tuple[str, ...]) -> CreateReport:
     return CreateReport(
         snapshot=made.key,
         group=made.refresh_group,
@@ -199,5 +204,5 @@ def _report(made: Snapshot, master: str, definition: Definition) -> CreateReport
         identity=made.identity_columns,
         condition=made.condition,
         updatable=made.updatable,
-        left_out=definition.left_out,
+        left_out=left_out,
     )

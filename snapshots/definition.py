@@ -19,6 +19,7 @@ from sites.names import QualifiedName
 from sites.site import Site
 from sites.table import Column, Table, Unique, describe, hides_rows
 from sites.unique_values import parking_column
+from snapshots import left_out as not_taken
 from snapshots.errors import (
     CannotPark,
     ColumnsLeftOut,
@@ -151,11 +152,8 @@ def _read(
         types=types,
         left_out=(
             *left_out,
-            *(
-                f"index {i.name}: partial, or over an expression"
-                for i in found
-                if i.special
-            ),
+            *not_taken.of_keys(table, chosen, found),
+            *not_taken.of_table(connection, table),
         ),
     )
 
@@ -198,12 +196,12 @@ def _why_not(
 
 
 def _lost_default(column: Column, needs: DefaultNeeds | None) -> list[str]:
+    name = f"default of {column.name}"
     if column.identity:
-        return [f"default of {column.name}: numbers are drawn at the master"]
+        return [f"{name}: numbers are drawn at the master; who inserts here names one"]
     if not column.generated and needs is not None and needs.foreign:
-        return [
-            f"default of {column.name}: {column.default} needs more than the site has"
-        ]
+        lacks = f"{column.default} needs more than the site has"
+        return [f"{name}: {lacks}; who inserts here names a value"]
     return []
 
 

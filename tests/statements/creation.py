@@ -190,6 +190,16 @@ CASES: dict[str, tuple[Made, ...]] = {
             left_out="_low: partial, or over an expression",
         ),
     ),
+    "checks, exclusion constraints and triggers": (
+        Made(table=made_of("n int CONSTRAINT {t}_few CHECK (n < 9)"), left_out="_few:"),
+    ),
+    "foreign keys to tables that the refresh group has not, or has a part of": (
+        Made(
+            table="CREATE TABLE {t}_up (id int PRIMARY KEY);; "
+            + made_of("up int CONSTRAINT {t}_of REFERENCES {t}_up"),
+            left_out="has no snapshot of",
+        ),
+    ),
     "defaults that use a sequence or a function of your own": (
         Made(table=made_of("v serial"), left_out="default of v: nextval"),
     ),

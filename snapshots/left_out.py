@@ -1,0 +1,88 @@
+"""What a snapshot has not of its master table: each with the reason, and what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from sqlalchemy import Connection, text
+
+from sites.ddl import Index
+from sites.sql import load
+from sites.table import ForeignKey, Table
+from snapshots import snapshot
+from snapshots.snapshot import Snapshot
+
+_LATER = (
+    "a row that it refuses is parked when it is pushed; to have it refused here, add"
+)
+
+
+def of_table(connection: Connection, table: Table) -> Iterator[str]:
+    """Constraints and triggers that act at the master alone."""
+    rows = connection.execute(text(load("left_to_master")), {"oid": table.oid})
+    for kind, name, its in rows:
+        if kind == "trigger":
+            yield (
+                f"trigger {name}: fires at the master alone, when a change is pushed;"
+                f" what {its} does is seen here after the next refresh. To have it here"
+                " as well, create it on the base table"
+            )
+        else:
+            yield f"{kind} {name}: {_LATER} to the base table: {its}"
+
+
+def of_keys(
+    table: Table, chosen: Sequence[str], indexes: Sequence[Index]
+) -> Iterator[str]:
+    """Indexes and unique keys that the site does not build."""
+    for index in indexes:
+        if index.special:
+            yield (
+                f"index {index.name}: partial, or over an expression; if it is needed"
+                " here, create it on the base table"
+            )
+        elif missing := [c for c in index.columns if c not in chosen]:
+            yield f"index {index.name}: the snapshot has no {', '.join(missing)}"
+    for unique in table.uniques:
+        if missing := [c for c in unique.columns if c not in chosen]:
+            yield (
+                f"unique key {unique.name}: the snapshot has no {', '.join(missing)};"
+                " the master finds values that are taken when a change is pushed"
+            )
+
+
+def references(connection: Connection, made: Snapshot, table: Table) -> Iterator[str]:
+    """Foreign keys that the site does not have, as its snapshots stand now.
+
+    Parameters:
+        connection: to the site, where the snapshot is created.
+        table: the master's.
+    """
+    there = snapshot.members(connection, made.refresh_group)
+    group = {one.master: one for one in there} | {made.master: made}
+    for key in table.foreign_keys:
+        if why := _why_no_reference(key, made, group.get(key.parent)):
+            yield f"foreign key {key.name} to {key.parent}: {why}"
+
+
+def _why_no_reference(key: ForeignKey, made: Snapshot, parent: Snapshot | None) -> str:
+    """Why a foreign key is not taken over; empty if it is."""
+    meanwhile = "until then a row without a parent is parked when it is pushed"
+    if missing := [c for c in key.columns if c not in made.columns]:
+        return f"the snapshot has no {', '.join(missing)}"
+    if not key.always:
+        return "at the master it does not hold for all rows; validate it there"
+    if parent is None:
+        return (
+            f"refresh group {made.refresh_group} has no snapshot of {key.parent} here;"
+            f" create one, and the next refresh adds the key; {meanwhile}"
+        )
+    if parent.condition is not None:
+        return (
+            f"snapshot {parent.key} has a condition, so that rows may refer to parents"
+            " that are not here; create it without one, and the next refresh adds the"
+            f" key; {meanwhile}"
+        )
+    if missing := [c for c in key.parent_columns if c not in parent.columns]:
+        return f"snapshot {parent.key} has no {', '.join(missing)}"
+    return ""
