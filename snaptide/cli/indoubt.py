@@ -50,6 +50,8 @@ def list_(ctx: typer.Context, site: SiteName, json: Json = False) -> None:
 def recover(ctx: typer.Context, site: SiteName, json: Json = False) -> None:
     """Finish what its deciding site has decided; a worker does so every minute.
 
+    Ends with 3 if something is left in doubt.
+
     Example: snaptide indoubt recover hq
     """
     program = Program.of(ctx)

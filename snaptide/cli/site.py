@@ -112,7 +112,7 @@ def check(
     """Check that sites answer, have the right schema, and are who they were.
 
     The sites and masters that they met are asked too: one that was rolled back does
-    not remember what the others do.
+    not remember what the others do. Ends with 3 if there is anything to look at.
 
     Example: snaptide site check hq
 

@@ -104,12 +104,12 @@ def test_names_as_people_choose_them(
     assert told("show", "hq", "sales [east]").startswith("sales [east]: normal")
     drawn = told("paths", "hq", "sales [east]", "--tree", "new-york-hq,new-hq")
     assert "hq\n├─> new\n└─> new-york\n" in drawn
-    told("paths", "hq", "sales [east]", "--tree", "new-york,new-hq", code=1)
+    told("paths", "hq", "sales [east]", "--tree", "new-york,new-hq", code=2)
     told("suspend", "hq", "sales [east]", "--by", "ann")
     assert "quiesced by ann since 20" in told("show", "hq", "sales [east]")
     script = tmp_path / "latin.sql"
     script.write_bytes("-- gr\xfcn".encode("latin-1"))
-    refused = told("execute-ddl", "hq", "sales [east]", "--file", str(script), code=1)
+    refused = told("execute-ddl", "hq", "sales [east]", "--file", str(script), code=2)
     assert "SNP-404" in refused
     nowhere = str(tmp_path / "missing" / "sales.svg")
     told("paths", "hq", "sales [east]", "--mesh", "--svg", nowhere, code=2)
