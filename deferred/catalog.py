@@ -247,20 +247,30 @@ push_batch = Table(
     Column("made", ARRAY(DateTime(timezone=True))),
 )
 
-#: Sites whose changes come to the masters of a group by another way since they were
-#: switched to another master: what they had queued then may come by both.
+#: The last transaction of each origin that the ledger has forgotten.
+ledger_horizon = Table(
+    "ledger_horizon",
+    metadata,
+    Column("origin", Text, primary_key=True),
+    Column("transaction", BigInteger, nullable=False),
+)
+
+#: Sites whose changes may come to the masters of a group by another way, too: they were
+#: switched to another master, or a master that has brought them was restored.
 second_way = Table(
     "second_way",
     metadata,
     Column("replication_group", Text, primary_key=True),
     Column("origin", Text, primary_key=True),
-    # Transactions that were made in this time, by the origin's clock.
-    Column("since", DateTime(timezone=True), nullable=False),
-    Column("until", DateTime(timezone=True), nullable=False),
+    # Transactions with these numbers, as the origin gave them: before the end.
+    Column("first_no", BigInteger, nullable=False),
+    Column("end_no", BigInteger, nullable=False),
     # All that it sent to its former master was of this group.
     Column("alone", Boolean, nullable=False),
-    # Here is remembered all that has come since then.
-    Column("complete", Boolean, nullable=False, server_default=text("true")),
+    # All that it sent of this group went to its former master.
+    Column("whole", Boolean, nullable=False),
+    # From this transaction on it is known which have come.
+    Column("known_from", BigInteger, nullable=False, server_default=text("0")),
 )
 
 #: Which of those transactions have come to this master.
@@ -270,9 +280,16 @@ taken_transaction = Table(
     Column("replication_group", Text, primary_key=True),
     Column("origin", Text, primary_key=True),
     Column("transaction", BigInteger, primary_key=True, autoincrement=False),
+    # Two that were given one number, because one was lost in a restore, differ here.
     Column("made_at", DateTime(timezone=True), primary_key=True),
-    # False where only changes of other groups may have come.
+    # Whose changes have come; '' are those of all tables of the group.
+    Column("target", Text, primary_key=True),
+    # Of what masters had set aside, and sent on when it was retried: at which.
+    Column("part", Text, primary_key=True),
+    # False where only changes of other tables may have come.
     Column("certain", Boolean, nullable=False),
+    # Who brings the same again, if it does; NULL where that is not certain.
+    Column("sender", Text),
 )
 
 #: What came to this master of a group: of which master, and who brought it. A row
@@ -318,6 +335,7 @@ error_transaction = Table(
     Column("order_no", BigInteger, nullable=False),
     Column("start_time", DateTime(timezone=True)),
     # By replication group, the master at which it began: a retry goes on from there.
+    # Under '' the masters that have set aside these rows of a transaction.
     Column("sources", JSONB(none_as_null=True)),
     Column("parked_at", DateTime(timezone=True), server_default=func.clock_timestamp()),
     Column("reason", Text, nullable=False),

@@ -12,7 +12,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import Connection, TableClause, and_, func, not_, select
 
-from deferred.batches import ledger, second_way
+from deferred.batches import ledger
 from deferred.catalog import deferred_transaction, delivery, destination, procedure_call
 from deferred.catalog import queue as queue_catalog
 from deferred.coordinator import staging
@@ -69,7 +69,6 @@ def purge(
         left = [queues[0].sql() for queues in tables]
         calls += _purge_procedures(connection, left, retention)
         ledger.purge(connection)
-        second_way.purge(connection, ledger.RETENTION)
         faults.point("queue_purge.before_commit")
         report = QueuePurgeReport(
             site=site.name,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from sqlalchemy import Connection
 
-from deferred.batches import former_sender
+from deferred.batches import former_sender, second_way
 from deferred.batches.arrivals import forget
 from deferred.parked import quiet
 from deferred.queues import define, group_queue
@@ -60,6 +60,8 @@ def leave(connection: Connection, group: Group) -> None:
     _release(connection, *group.tables)
     define.hold_back(connection, group.name, [])
     forget(connection, group.name)
+    second_way.forget(connection, group.name)
+    former_sender.forget(connection, group.name)
     quiet.end(connection, group.id)
     groups.forget(connection, group.name)
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import datetime
 
 import sqlalchemy as sa
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection
 
-from deferred.batches import agreement, marker, redirect, second_way
+from deferred.batches import agreement, marker, queued, redirect, second_way
 from deferred.batches.marker import Marker
+from deferred.batches.queued import Numbers
 from deferred.batches.redirect import Redirected
 from deferred.batches.second_way import SecondWay
 from groups.switch_given import Switch
@@ -53,24 +53,26 @@ def _way(
     if not given.queues:
         return None
     redirect.refuse_procedures(origin, given.group.master)
-    oldest = redirect.oldest(origin, given.queues)
-    now = origin.scalar(select(func.clock_timestamp()))
-    origin.rollback()
-    if answered is not None or oldest is None or now is None:
+    numbers = queued.numbers(origin, given.queues)
+    if answered is not None or numbers is None:
+        origin.rollback()
         return None
-    way = _second_way(given, oldest, now)
+    way = _second_way(given, origin, numbers)
+    origin.rollback()
     second_way.watch(there, [way])
     faults.point("switch.after_watch")
     return way
 
 
-def _second_way(given: Switch, since: datetime, until: datetime) -> SecondWay:
+def _second_way(given: Switch, origin: Connection, numbers: Numbers) -> SecondWay:
+    elsewhere = queued.went_elsewhere(origin, given.queues, given.others)
     return SecondWay(
         replication_group=given.replicated.name,
         origin=given.site.name,
-        since=since,
-        until=until,
+        first_no=numbers.first,
+        end_no=numbers.end,
         alone=given.alone,
+        whole=given.whole and not elsewhere,
     )
 
 
@@ -98,19 +100,19 @@ def _redirect(
 ) -> Redirected:
     """Have what is queued go to the new master."""
     if not given.queues:
-        return Redirected(since=None, transactions=0, settled=0)
+        return Redirected(transactions=0, settled=0)
     if answered is not None:
         settled = redirect.answered_by(given.group.master, answered)
     elif way is not None:
-        settled = redirect.known_there(connection, there, second_way.taken(way))
+        taken = second_way.taken(way)
+        settled = redirect.known_there(connection, there, taken, given.queues)
     else:
         settled = sa.false()
     done = redirect.redirect(connection, given.queues, them, at, settled)
     for one in given.members:
         base_table.make_log_view(connection, one)
-    now = connection.scalar(select(func.clock_timestamp()))
-    if done.since is not None and now is not None:
-        second_way.note(connection, _second_way(given, done.since, now))
+    if way is not None:
+        second_way.note(connection, way)
     return done
 
 

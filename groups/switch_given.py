@@ -33,6 +33,10 @@ class Switch:
     replicated: Group
     #: all that goes to the former master is of that group
     alone: bool
+    #: no other snapshot of the site is of that group
+    whole: bool
+    #: masters of it to which the site sends nothing as it is now
+    others: frozenset[str]
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -64,7 +68,8 @@ def look(site: Site, what: str, to: str) -> Switch:
                 "asynchronous",
                 group=name,
             )
-        going = queue.list_queues(connection, group.master)
+        every = queue.list_queues(connection)
+        going = [one for one in every if one.destination == group.master]
     if to == group.master:
         raise CannotSwitch(f"{to} is the master of {name} already.", group=name)
     new, keys = site.peer(to), {one.key for one in members}
@@ -80,6 +85,10 @@ def look(site: Site, what: str, to: str) -> Switch:
         queues=tuple(one for one in going if one.snapshot in keys),
         replicated=replicated,
         alone={one.target for one in going} <= set(replicated.tables),
+        whole=all(
+            one.snapshot in keys for one in every if one.target in replicated.tables
+        ),
+        others=frozenset(replicated.names) - {one.destination for one in every},
     )
 
 

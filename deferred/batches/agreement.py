@@ -25,7 +25,7 @@ from sqlalchemy import (
     update,
 )
 
-from deferred.batches import ledger, marker
+from deferred.batches import ledger, marker, second_way
 from deferred.batches.marker import Marker
 from deferred.batches.pusher import only_pusher, waiting_for_pushes
 from deferred.catalog import deferred_transaction, delivery, destination
@@ -123,9 +123,13 @@ def agree(
 
     Writes delivery, destination, covered marks and extra keys; commits.
 
+    The destination watches for what others bring to a restored origin again, which has
+    sent it on before.
+
     Raises:
         CannotTell, PastRetention: and nothing is written.
     """
+    _watch_restored(origin, target, origin_id, name)
     with target.begin(), origin.begin():
         at = marker.read(target, origin_id)
         floor = ledger.reaches_back_to(target, origin_id, at)
@@ -150,6 +154,18 @@ def agree(
             )
         )
         faults.point("agreement.before_commit")
+
+
+def _watch_restored(
+    origin: Connection, target: Connection, origin_id: uuid.UUID, name: str
+) -> None:
+    remembered = select(destination.c.batch_no).where(destination.c.name == name)
+    with each_by_itself(origin):
+        batch_no = origin.scalar(remembered)
+        me = identity.read(origin).name
+    with each_by_itself(target):
+        ways = second_way.of_restored(target, origin_id, me, batch_no or 0)
+    second_way.watch(target, ways)
 
 
 def check(

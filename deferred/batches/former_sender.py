@@ -31,6 +31,12 @@ def admit(connection: Connection, group: str, senders: Iterable[str]) -> None:
     )
 
 
+def forget(connection: Connection, group: str) -> None:
+    """Forget which masters a group has forgotten, when this site leaves it."""
+    mine = former_sender.c.replication_group == group
+    connection.execute(sa.delete(former_sender).where(mine))
+
+
 def forgotten_by(
     connection: Connection, groups: Iterable[str], sender: str
 ) -> str | None:

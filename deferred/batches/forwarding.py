@@ -32,6 +32,27 @@ def sources(transaction: Waiting, sender: str, groups: Iterable[str]) -> dict[st
     return dict.fromkeys(groups, sender) | dict(transaction.sources or {})
 
 
+#: Beside the groups: which masters have set aside these rows of a transaction.
+_PART = ""
+
+
+def part(sources: Mapping[str, str] | None) -> str:
+    """Which part of a transaction this is; '' is all of it that was not set aside."""
+    return (sources or {}).get(_PART, "")
+
+
+def set_aside(sources: Mapping[str, str], at: str) -> dict[str, str]:
+    """What goes with rows of a transaction whose others have been applied.
+
+    Retried, they go on by themselves, and are no second coming of the others.
+
+    Parameters:
+        at: the master where they are parked.
+    """
+    before = sources.get(_PART)
+    return {**sources, _PART: f"{before}/{at}" if before else at}
+
+
 def facts(
     *,
     origin: str,

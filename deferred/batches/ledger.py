@@ -29,7 +29,13 @@ from sqlalchemy.dialects.postgresql import aggregate_order_by, insert
 
 from deferred.batches.batch import PART, Batch, placed
 from deferred.batches.marker import Marker
-from deferred.catalog import deferred_transaction, delivery, push_batch, push_marker
+from deferred.catalog import (
+    deferred_transaction,
+    delivery,
+    ledger_horizon,
+    push_batch,
+    push_marker,
+)
 from sites.position import STRETCH
 from sites.prepared import planned_once
 
@@ -140,13 +146,40 @@ def _in_order(value: ColumnElement[Any]) -> ColumnElement[Any]:
 
 def purge(connection: Connection, retention: timedelta = RETENTION) -> int:
     """Forget old batches at a destination; the marker's own stays."""
+    at = push_marker.alias()
     current = sa.exists().where(
-        push_marker.c.origin_id == push_batch.c.origin_id,
-        push_marker.c.batch_no <= push_batch.c.number,
+        at.c.origin_id == push_batch.c.origin_id, at.c.batch_no <= push_batch.c.number
     )
     old = push_batch.c.shipped_at < func.clock_timestamp() - sa.cast(
         retention, sa.Interval
     )
-    return connection.execute(
-        sa.delete(push_batch).where(old, sa.not_(current))
-    ).rowcount
+    gone = and_(old, sa.not_(current))
+    connection.execute(_note_forgotten(gone))
+    return connection.execute(sa.delete(push_batch).where(gone)).rowcount
+
+
+def _note_forgotten(gone: ColumnElement[bool]) -> sa.Insert:
+    """Note, of each origin, the last transaction of which nothing is known any more."""
+    number = func.unnest(push_batch.c.transactions, push_batch.c.origins).table_valued(
+        sa.column("transaction", sa.BigInteger), sa.column("origin", Text)
+    )
+    each = number.render_derived()
+    origin = func.coalesce(each.c.origin, push_marker.c.origin)
+    found = (
+        select(origin, func.max(each.c.transaction))
+        .select_from(
+            push_batch.join(
+                push_marker, push_marker.c.origin_id == push_batch.c.origin_id
+            ).join(each, sa.true())
+        )
+        .where(gone, each.c.transaction.is_not(None))
+        .group_by(origin)
+    )
+    columns = ledger_horizon.c
+    new = insert(ledger_horizon).from_select(["origin", "transaction"], found)
+    return new.on_conflict_do_update(
+        index_elements=[columns.origin],
+        set_={
+            "transaction": func.greatest(columns.transaction, new.excluded.transaction)
+        },
+    )

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
@@ -18,6 +17,7 @@ from sqlalchemy.dialects.postgresql import insert
 from deferred.batches.cut import by_transaction, deliveries
 from deferred.batches.ledger import original
 from deferred.batches.marker import Marker
+from deferred.batches.queued import transactions
 from deferred.catalog import (
     deferred_transaction,
     delivery,
@@ -41,21 +41,10 @@ BY_ANOTHER_WAY = -1
 class Redirected:
     """What became of the transactions that were queued."""
 
-    #: of those that go to the new destination: when the first one was made
-    since: datetime | None
     #: how many go there
     transactions: int
     #: how many are there, or on their way
     settled: int
-
-
-def oldest(connection: Connection, queues: Sequence[Queue]) -> datetime | None:
-    """When the oldest transaction was made that these queues have calls of."""
-    made = deferred_transaction.c
-    found: datetime | None = connection.scalar(
-        select(func.min(made.start_time)).where(made.xid.in_(_xids(queues)))
-    )
-    return found
 
 
 def refuse_procedures(connection: Connection, name: str) -> None:
@@ -85,31 +74,49 @@ def answered_by(name: str, at: Marker) -> ColumnElement[bool]:
 
 
 def known_there(
-    connection: Connection, there: Connection, taken: sa.Select[Any]
+    connection: Connection,
+    there: Connection,
+    taken: sa.Select[Any],
+    queues: Sequence[Queue],
 ) -> ColumnElement[bool]:
-    """Whether a transaction is among those that a destination remembers.
+    """Whether all of a transaction's calls are among what a destination remembers.
 
     Writes a table of this transaction.
 
     Parameters:
-        taken: at the destination: their ids and when they were made.
+        taken: at the destination: `second_way.taken`.
     """
     table = sa.Table(
         "snaptide_taken",
         sa.MetaData(),
         sa.Column("transaction", sa.BigInteger, nullable=False),
         sa.Column("made_at", sa.DateTime(timezone=True), nullable=False),
+        sa.Column("target", sa.Text, nullable=False),
         prefixes=["TEMPORARY"],
         postgresql_on_commit="DROP",
     )
     table.create(connection, checkfirst=False)
-    names = ("transaction", "made_at")
+    names = ("transaction", "made_at", "target")
     known = sa.table(table.name, *(table.c[n]._copy() for n in names))
     transport.copy(there, taken, connection, known, names)
     made = deferred_transaction.c
-    return sa.exists().where(
-        known.c.transaction == original(made.xid), known.c.made_at == made.start_time
+
+    def of(*targets: str) -> ColumnElement[bool]:
+        one = known.alias()
+        return sa.exists().where(
+            one.c.transaction == original(made.xid),
+            one.c.made_at == made.start_time,
+            one.c.target.in_(targets),
+        )
+
+    left = (
+        and_(
+            sa.exists().where(one.sql().c.xid == made.xid),
+            sa.not_(of("", str(one.target))),
+        )
+        for one in queues
     )
+    return sa.not_(sa.or_(*left))
 
 
 def redirect(
@@ -136,7 +143,7 @@ def redirect(
     _refuse_split(connection, queues, to.name, at, settled)
     _undo_windows(connection, queues, to.name)
     count = _settle(connection, queues, to.name, settled)
-    left, since = _left(connection, queues, to.name, settled)
+    left = _left(connection, queues, to.name, settled)
     numbers = [one.id for one in queues]
     connection.execute(
         update(route).where(route.c.queue_id.in_(numbers)).values(destination=to.name)
@@ -155,11 +162,7 @@ def redirect(
         capture = define.capture_of(connection, one)
         triggers.replace_queue_function(connection, capture)
     define.show_calls(connection)
-    return Redirected(since=since, transactions=left, settled=count)
-
-
-def _xids(queues: Sequence[Queue]) -> sa.CompoundSelect[Any]:
-    return sa.union(*(select(one.sql().c.xid) for one in queues))
+    return Redirected(transactions=left, settled=count)
 
 
 def _refuse_split(
@@ -184,7 +187,7 @@ def _refuse_split(
         select(func.count())
         .select_from(deferred_transaction)
         .where(
-            made.xid.in_(_xids(queues)),
+            made.xid.in_(transactions(queues)),
             settled,
             sa.or_(made.xid.in_(select(rest.c.xid)), in_batch),
             sa.not_(answered_by(to, at)),
@@ -205,7 +208,7 @@ def _undo_windows(connection: Connection, queues: Sequence[Queue], to: str) -> N
         sa.delete(delivery).where(
             delivery.c.destination == to,
             delivery.c.batch.is_(None),
-            delivery.c.xid.in_(_xids(queues)),
+            delivery.c.xid.in_(transactions(queues)),
         )
     )
 
@@ -242,11 +245,11 @@ def _left(
     queues: Sequence[Queue],
     to: str,
     settled: ColumnElement[bool],
-) -> tuple[int, datetime | None]:
-    """How many transactions are to go to the new destination, and since when."""
+) -> int:
+    """How many transactions are to go to the new destination."""
     made = deferred_transaction.c
     there = and_(delivery.c.destination == to, delivery.c.xid == made.xid)
-    left = and_(made.xid.in_(_xids(queues)), sa.not_(settled))
+    left = and_(made.xid.in_(transactions(queues)), sa.not_(settled))
     tangled = connection.scalar(
         select(func.count())
         .select_from(deferred_transaction.join(delivery, there))
@@ -258,10 +261,7 @@ def _left(
             destination=to,
             transactions=tangled,
         )
-    count, since = connection.execute(
-        select(func.count(), func.min(made.start_time)).where(left)
-    ).one()
-    return count, since
+    return connection.scalar(select(func.count()).where(left)) or 0
 
 
 def _forget_places(connection: Connection, one: Queue) -> None:

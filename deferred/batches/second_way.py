@@ -1,10 +1,12 @@
 """Transactions that may come to a master by two ways, and are taken once.
 
 A site that is switched to another master brings there what its former master may have
-sent on already, or will when it is back. Each master of the group remembers which
-transactions of that time have come, whoever brought them: the first is taken, the
-second is left out (docs/explanation/switching.md).
+sent on already, or will when it is back; and a master that was restored gets again, and
+sends on, what it had sent on before. Each master of the group remembers which of these
+transactions have come, whoever brought them: the first is taken, the second is left out
+(docs/explanation/switching.md).
 
+They are known by the numbers that they got where they were made, never by a clock.
 Masters hear of it from who pushes to them, before they get the first transaction.
 """
 
@@ -13,48 +15,54 @@ from __future__ import annotations
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 
 import sqlalchemy as sa
 from sqlalchemy import ColumnElement, Connection, and_, cast, func, literal, select
 from sqlalchemy.dialects.postgresql import insert
 
-from deferred.batches import ledger, marker
+from deferred.batches import marker
 from deferred.batches.batch import Batch, within
+from deferred.batches.ledger import original
 from deferred.batches.marker import Marker
 from deferred.catalog import (
     arrival,
     deferred_transaction,
     delivery,
+    ledger_horizon,
     push_batch,
     push_marker,
     second_way,
     taken_transaction,
 )
+from sites.position import STRETCH
 from sites.prepared import planned_once
 from sites.site import each_by_itself
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SecondWay:
-    """A site whose transactions of a while may come by two ways."""
+    """A site of whose transactions some may come by two ways."""
 
     replication_group: str
     origin: str
-    #: when the transactions were made, by the origin's clock
-    since: datetime
-    until: datetime
+    #: their numbers where they were made: from the first up to before the end
+    first_no: int
+    end_no: int
     #: all that it sent to its former master was of this group
     alone: bool
+    #: and all that it sent of this group went there
+    whole: bool
 
     def is_in(self, known: Mapping[tuple[str, str], SecondWay]) -> bool:
         """Whether it is known, with all its transactions."""
         other = known.get((self.replication_group, self.origin))
         return (
             other is not None
-            and other.since <= self.since
-            and other.until >= self.until
+            and other.first_no <= self.first_no
+            and other.end_no >= self.end_no
             and other.alone <= self.alone
+            and other.whole <= self.whole
         )
 
 
@@ -79,9 +87,10 @@ def note(connection: Connection, way: SecondWay) -> None:
         new.on_conflict_do_update(
             index_elements=[then.replication_group, then.origin],
             set_={
-                "since": func.least(then.since, new.excluded.since),
-                "until": func.greatest(then.until, new.excluded.until),
+                "first_no": func.least(then.first_no, new.excluded.first_no),
+                "end_no": func.greatest(then.end_no, new.excluded.end_no),
                 "alone": and_(then.alone, new.excluded.alone),
+                "whole": and_(then.whole, new.excluded.whole),
             },
         )
     )
@@ -118,9 +127,11 @@ def watch(connection: Connection, ways: Sequence[SecondWay]) -> None:
         connection.execute(locked.with_for_update())
         for way in missing:
             note(connection, way)
+        asked = {(way.replication_group, way.origin) for way in missing}
         for way in list_ways(connection):
-            connection.execute(_already_here(way))
-            connection.execute(_set_complete(way))
+            if (way.replication_group, way.origin) in asked:
+                connection.execute(_already_here(way))
+                connection.execute(_set_known_from(way))
         more = push_marker.c.watched + 1
         connection.execute(sa.update(push_marker).values(watched=more))
 
@@ -136,12 +147,10 @@ def is_in(
     if not at.watched:
         return False
     made = deferred_transaction.c
-    began, made_at = (
-        func.coalesce(made.origin, sender),
-        func.coalesce(made.made_at, made.start_time),
-    )
+    began = func.coalesce(made.origin, sender)
+    number = original(func.coalesce(made.origin_transaction, cast(made.xid, sa.Text)))
     found = [
-        and_(began == way.origin, made_at.between(way.since, way.until))
+        and_(began == way.origin, number >= way.first_no, number < way.end_no)
         for way in list_ways(target)
     ]
     wanted = (
@@ -152,46 +161,65 @@ def is_in(
     return bool(origin.scalar(select(wanted.exists())))
 
 
-def taken(way: SecondWay) -> sa.Select[tuple[int, datetime]]:
-    """Transactions that have come to a master which watches for them, certainly."""
+def taken(way: SecondWay) -> sa.Select[tuple[int, datetime, str]]:
+    """What has come to a master that watches for it, certainly.
+
+    Their numbers, when they were made, and the table of which changes have come; ''
+    are all of the group's.
+    """
     row = taken_transaction.c
-    return select(row.transaction, row.made_at).where(
+    return select(row.transaction, row.made_at, row.target).where(
         row.replication_group == way.replication_group,
         row.origin == way.origin,
+        row.part == "",
         row.certain,
     )
 
 
-def first_sender(
-    connection: Connection, origin: str, transaction: int, made_at: datetime
-) -> str | None:
-    """Who has brought a transaction here first; None where batches do not say."""
-    return connection.scalar(
-        select(push_marker.c.origin)
+def of_restored(
+    target: Connection, sender_id: uuid.UUID, sender: str, batch_no: int
+) -> list[SecondWay]:
+    """What a sender that was restored may send on again, as a destination knows it.
+
+    Its own changes of then are lost. What others brought to it they bring again.
+
+    Parameters:
+        batch_no: the last batch that the sender remembers.
+    """
+    groups = select(arrival.c.replication_group).where(arrival.c.sender == sender)
+    found = (
+        select(
+            _each.c.origin, func.min(_each.c.transaction), func.max(_each.c.transaction)
+        )
         .select_from(_NOTED)
         .where(
-            _HAS_COME,
-            func.coalesce(_each.c.origin, push_marker.c.origin) == origin,
-            _each.c.transaction == transaction,
-            literal(made_at) == _MADE_AT,
+            push_batch.c.origin_id == sender_id,
+            push_batch.c.number > batch_no,
+            _each.c.origin.is_not(None),
+            _each.c.transaction.is_not(None),
         )
-        .order_by(push_batch.c.shipped_at)
-        .limit(1)
+        .group_by(_each.c.origin)
     )
+    lost = target.execute(found).all()
+    return [
+        SecondWay(
+            replication_group=group,
+            origin=origin,
+            first_no=first,
+            end_no=last + 1,
+            alone=False,
+            whole=False,
+        )
+        for group in target.scalars(groups.distinct()).all()
+        for origin, first, last in lost
+    ]
 
 
-def purge(connection: Connection, retention: timedelta) -> None:
-    """Watch no longer for transactions that were queued so long ago."""
-    old = func.clock_timestamp() - cast(retention, sa.Interval)
-    gone = connection.execute(
-        sa.delete(second_way)
-        .where(second_way.c.until < old)
-        .returning(second_way.c.replication_group, second_way.c.origin)
-    ).all()
-    if not gone:
-        return
-    of = sa.tuple_(taken_transaction.c.replication_group, taken_transaction.c.origin)
-    connection.execute(sa.delete(taken_transaction).where(of.in_(map(tuple, gone))))
+def forget(connection: Connection, group: str) -> None:
+    """Watch no longer for what comes of a group, which this site leaves."""
+    for table in (second_way, taken_transaction):
+        mine = table.c.replication_group == group
+        connection.execute(sa.delete(table).where(mine))
     left = select(second_way.c.origin).exists()
     connection.execute(sa.update(push_marker).where(sa.not_(left)).values(watched=0))
 
@@ -205,51 +233,63 @@ def _already_here(way: SecondWay) -> sa.Insert:
     """Remember the transactions that batches have brought here until now.
 
     A batch does not say what a transaction changed: it is certain where all that its
-    sender brings is of one group.
+    sender brings is of one group, and the origin's changes of the group go one way. A
+    sender of which not even that is known brings the same again where all that it
+    brings began at it.
     """
-    brings = (
-        select(func.count(arrival.c.replication_group.distinct()))
-        .where(arrival.c.sender == push_marker.c.origin)
-        .scalar_subquery()
+    brought = arrival.c.sender == push_marker.c.origin
+    one_group, one_source = (
+        select(func.count(of.distinct()) == 1).where(brought).scalar_subquery()
+        for of in (arrival.c.replication_group, arrival.c.source)
     )
-    certain = sa.case((_each.c.origin.is_(None), literal(way.alone)), else_=brings == 1)
+    direct = _each.c.origin.is_(None)
+    certain = and_(
+        literal(way.whole), sa.case((direct, literal(way.alone)), else_=one_group)
+    )
+    again = and_(sa.not_(direct), one_group, one_source)
     found = (
         select(
             literal(way.replication_group),
             literal(way.origin),
             _each.c.transaction,
             _MADE_AT,
+            literal(""),
+            literal(""),
             func.bool_or(certain),
+            func.min(sa.case((again, push_marker.c.origin))),
         )
         .select_from(_NOTED)
         .where(
             _HAS_COME,
             func.coalesce(_each.c.origin, push_marker.c.origin) == way.origin,
-            _MADE_AT.between(way.since, way.until),
-            _each.c.transaction.is_not(None),
+            _each.c.transaction >= way.first_no,
+            _each.c.transaction < way.end_no,
         )
         .group_by(_each.c.transaction, _MADE_AT)
     )
-    columns = ["replication_group", "origin", "transaction", "made_at", "certain"]
+    columns = [column.name for column in taken_transaction.columns]
     return (
         insert(taken_transaction).from_select(columns, found).on_conflict_do_nothing()
     )
 
 
-def _set_complete(way: SecondWay) -> sa.Update:
-    """Note whether what batches brought since then is known here.
+def _set_known_from(way: SecondWay) -> sa.Update:
+    """Note from which transaction on it is known here what batches have brought.
 
-    Not of those from before this was noted; and batches are forgotten some day.
+    Not of what was in batches that are forgotten, nor of any as long as some are kept
+    from before their transactions were noted.
     """
-    unknown = select(push_batch.c.number).where(
-        push_batch.c.transactions.is_(None), push_batch.c.shipped_at >= way.since
+    unknown = select(push_batch.c.number).where(push_batch.c.transactions.is_(None))
+    forgotten = (
+        select(ledger_horizon.c.transaction + 1)
+        .where(ledger_horizon.c.origin == way.origin)
+        .scalar_subquery()
     )
-    reach = func.clock_timestamp() - cast(ledger.RETENTION, sa.Interval)
-    return (
-        sa.update(second_way)
-        .where(_is(way))
-        .values(complete=and_(sa.not_(unknown.exists()), literal(way.since) > reach))
+    known = sa.case(
+        (unknown.exists(), literal(STRETCH, sa.BigInteger)),
+        else_=func.coalesce(forgotten, 0),
     )
+    return sa.update(second_way).where(_is(way)).values(known_from=known)
 
 
 def _is(way: SecondWay) -> ColumnElement[bool]:

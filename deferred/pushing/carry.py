@@ -240,6 +240,7 @@ def _deliver_each(
                 run.options.error_action,
                 run.writing(transaction.calls),
                 unfit,
+                None if line.watched else line.watched_for,
             )
         except TransactionRefused:
             commit()

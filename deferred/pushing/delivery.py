@@ -54,6 +54,7 @@ def deliver(
     on_error: ErrorAction = ErrorAction.QUEUE,
     told: Callable[[int], None] | None = None,
     unfit: ValueDoesNotFit | None = None,
+    unwatched: int | None = None,
 ) -> Delivered:
     """Apply one transaction at the destination, or park it, exactly once.
 
@@ -62,6 +63,7 @@ def deliver(
     Parameters:
         told: from time to time how many of its changes are written.
         unfit: why it cannot be applied, if it could not be shipped whole.
+        unwatched: what was watched for when it was found that nothing of the batch is.
 
     Raises:
         TransactionRefused: it would have to be parked, and is not to be.
@@ -76,10 +78,9 @@ def deliver(
     transaction = replace(transaction, origin_user=user)
     sources = forwarding.sources(transaction, origin.name, origin.groups.values())
     # What is refused has not come: what was noted of its coming goes with it.
-    with connection.begin_nested() if at.watched else nullcontext():
-        sure = not at.watched or twice.leave_out(
-            connection, origin, transaction, staged
-        )
+    watched = at.watched not in (0, unwatched)
+    with connection.begin_nested() if watched else nullcontext():
+        sure = not watched or twice.leave_out(connection, origin, transaction, staged)
         steps = _steps(connection, origin, transaction, staged, sources, told)
         steps = replace(steps, unfit=unfit)
         answer = answered(connection, origin, steps, sure=sure)
@@ -174,6 +175,9 @@ def _put_aside(
     if action is ErrorAction.SKIP_ROW and sure:
         aside, resolved, failed = skip_rows(connection, origin, steps, failed)
     parked = facts(failed)
+    if aside is not steps:
+        sources = forwarding.set_aside(parked.sources or {}, origin.master)
+        parked = replace(parked, sources=sources)
     error_id = park(connection, parked, aside, failed.conflicts)
     if steps.unfit is not None:
         complete(connection, error_id)

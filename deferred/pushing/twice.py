@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import Connection, and_, select
 from sqlalchemy.dialects.postgresql import insert
 
-from deferred.batches import second_way
+from deferred.batches import forwarding
 from deferred.batches.batch import Waiting
 from deferred.catalog import queue as queue_catalog
-from deferred.catalog import second_way as way_catalog
-from deferred.catalog import taken_transaction
+from deferred.catalog import second_way, taken_transaction
 from deferred.pushing.origin import Origin
 from sites import QualifiedName
 from sites.position import STRETCH
@@ -32,7 +30,8 @@ def leave_out(
 ) -> bool:
     """Empty the work tables of changes that this master has got already.
 
-    Behind the lock of a marker that is watched. What is left is remembered as taken.
+    Behind the lock of a marker that is watched. What is left is remembered as taken,
+    table by table: changes of two tables may come by different ways.
 
     Parameters:
         sender: the site that brings the transaction; it may have been made elsewhere.
@@ -42,51 +41,45 @@ def leave_out(
         whether it has come before, only old values can tell: what does not find them
         is to be parked.
     """
-    origin, made_at = transaction.origin or sender.name, transaction.start_time
+    origin, number = transaction.origin or sender.name, int(transaction.xid) % STRETCH
     units = transaction.units
     certain = True
-    for group, complete in _watched(connection, origin, made_at).items():
-        changed = _changed(connection, group, sender, staged, units)
-        if not changed:
-            continue
-        values = {
-            "replication_group": group,
-            "origin": origin,
-            "transaction": int(transaction.xid) % STRETCH,
-            "made_at": made_at,
-        }
-        before = _take(connection, values)
-        sent_on = transaction.origin is not None
-        if before and sent_on and _is_another_part(connection, sender, values):
-            # Not for certain: a sender that was restored may send the first again.
-            certain = False
-            continue
-        if before:
-            _log.warning(
-                "Transaction %s of %s came again, by %s: it is left out",
-                transaction.xid,
-                origin,
-                sender.name,
-            )
-            for one in changed:
+    for group, known in _watched(connection, origin, number).items():
+        for one in _changed(connection, group, sender, staged, units):
+            values = {
+                "replication_group": group,
+                "origin": origin,
+                "transaction": number,
+                "made_at": transaction.start_time,
+                "target": str(one.table.qualified),
+                "part": forwarding.part(transaction.sources),
+            }
+            brought = sender.name if transaction.origin is not None else None
+            before = _take(connection, values, brought)
+            if before:
+                _log.warning(
+                    "Transaction %s of %s came again, by %s: its changes of %s are "
+                    "left out",
+                    transaction.xid,
+                    origin,
+                    sender.name,
+                    one.table.qualified,
+                )
                 connection.execute(sa.delete(one.source).where(_of(one, units)))
-        elif before is False or not complete:
-            certain = False
+            elif before is False or not known:
+                certain = False
     return certain
 
 
-def _watched(
-    connection: Connection, origin: str, made_at: datetime
-) -> Mapping[str, bool]:
+def _watched(connection: Connection, origin: str, number: int) -> Mapping[str, bool]:
     """The groups in which it may come twice, and whether what has come is known."""
-    way = way_catalog.c
+    way = second_way.c
     rows = connection.execute(
-        select(way.replication_group, way.complete).where(
-            way.origin == origin,
-            sa.literal(made_at, way.since.type).between(way.since, way.until),
+        select(way.replication_group, way.known_from).where(
+            way.origin == origin, way.first_no <= number, way.end_no > number
         )
     )
-    return {row.replication_group: row.complete for row in rows}
+    return {row.replication_group: row.known_from <= number for row in rows}
 
 
 def _changed(
@@ -119,35 +112,30 @@ def _changed(
     ]
 
 
-def _is_another_part(
-    connection: Connection, sender: Origin, values: Mapping[str, Any]
-) -> bool:
-    """Whether a master that has sent a transaction on sends what it had parked of it.
-
-    By skip_row it sent the other rows at first, and those once they were retried. What
-    it has got by two ways it has taken once itself.
-    """
-    first = second_way.first_sender(
-        connection, values["origin"], values["transaction"], values["made_at"]
-    )
-    return first == sender.name
-
-
 def _of(one: Staged, units: Sequence[int]) -> sa.ColumnElement[bool]:
     return selected(one.source, {"unit": tuple(units)})
 
 
-def _take(connection: Connection, values: Mapping[str, object]) -> bool | None:
-    """Remember that a transaction has come.
+def _take(
+    connection: Connection, values: Mapping[str, Any], brought: str | None
+) -> bool | None:
+    """Remember that changes of a table have come.
+
+    Parameters:
+        brought: who sends on what was made elsewhere.
 
     Returns:
-        None if it had not; else whether that it had is certain.
+        None if they had not; else whether that they had is certain.
     """
-    new = insert(taken_transaction).values(**values, certain=True)
-    if connection.execute(new.on_conflict_do_nothing()).rowcount:
-        return None
     row = taken_transaction.c
-    here = and_(*(row[name] == value for name, value in values.items()))
-    before = bool(connection.scalar(select(row.certain).where(here)))
-    connection.execute(sa.update(taken_transaction).where(here).values(certain=True))
-    return before
+    new = insert(taken_transaction).values(**values, certain=True)
+    if not connection.execute(new.on_conflict_do_nothing()).rowcount:
+        return True
+    whole = {**values, "target": ""}
+    here = and_(*(row[name] == value for name, value in whole.items()))
+    found = connection.execute(
+        select(row.certain, row.sender).where(here)
+    ).one_or_none()
+    if found is None:
+        return None
+    return bool(found.certain or (brought and brought == found.sender))

@@ -8,12 +8,15 @@ from typer.testing import CliRunner
 
 import deferred
 import groups
+from deferred.batches import former_sender, second_way
+from deferred.batches.second_way import SecondWay
 from deferred.errors import NoMasterAnyMore
 from deferred.pushing.push import destinations
 from groups.branch import Branch
 from groups.errors import CannotReplicate, GroupBusy, MasterAnswers, StillMaster
-from sites import Directory
+from sites import Directory, Site
 from sites.errors import SiteUnreachable
+from sites.position import STRETCH
 from snaptide.cli import app
 from tests.fix_worker import WriteSettings
 from tests.grouped import (
@@ -25,7 +28,7 @@ from tests.grouped import (
     push_among,
     without,
 )
-from tests.linked_table import rows, run
+from tests.linked_table import rows, run, run_each
 
 
 def test_others_go_on_and_it_has_to_join_again(
@@ -68,6 +71,8 @@ def test_it_leaves_and_what_it_pushes_of_other_groups_goes_on(
     groups.create_group(sites["hq"], "memos")
     groups.add_table(sites["hq"], "memos", "notes")
     groups.add_master(sites["hq"], "memos", "bos")
+    run_each(sites["hq"], "INSERT INTO orders (id) VALUES (9)", "DELETE FROM orders")
+    push_all(sites)
     run(sites["bos"], "INSERT INTO orders (id) VALUES (1), (2)")
     with pytest.raises(StillMaster, match="bos is a master of group sales still"):
         groups.leave_group(sites["bos"], GROUP)
@@ -80,10 +85,12 @@ def test_it_leaves_and_what_it_pushes_of_other_groups_goes_on(
         deferred.push(sites["bos"], "hq")
     with without(sites, "hq") as left, pytest.raises(SiteUnreachable):
         groups.leave_group(left["bos"], GROUP)
+    _remember_others(sites["bos"])
     asked = ["--config", str(write_settings(sites)), "group", "leave", "bos", GROUP]
     result = CliRunner().invoke(app, [*asked, "--json"])
     assert result.exit_code == 0, result.output
     assert json.loads(result.stdout)["given_up"] == {"hq": 2, "lax": 2}
+    assert _remembered(sites["bos"]) == [0, 0, 0, 0]
     deferred.push(sites["bos"], "hq")
     assert run(sites["hq"], "SELECT id FROM notes") == [(7,)]
     assert (rows(sites["hq"]), len(rows(sites["bos"]))) == ([], 2)
@@ -92,6 +99,34 @@ def test_it_leaves_and_what_it_pushes_of_other_groups_goes_on(
     run(sites["bos"], "INSERT INTO orders (id) VALUES (3)")
     push_all(sites)
     assert len(assert_masters_equal(sites, "hq", "lax", "bos")) == 1
+
+
+def _remember_others(site: Site) -> None:
+    """As after a switch of jfk, whose changes hq brings, and a master that is gone."""
+    way = SecondWay(
+        replication_group=GROUP,
+        origin="hq",
+        first_no=0,
+        end_no=STRETCH,
+        alone=True,
+        whole=True,
+    )
+    with site.connect() as connection:
+        second_way.watch(connection, [way])
+    with site.begin() as connection:
+        former_sender.forbid(connection, GROUP, "rio")
+    assert all(_remembered(site))
+
+
+def _remembered(site: Site) -> list[int]:
+    """Second ways, taken transactions, former senders, and markers that are watched."""
+    counted = (
+        "second_way",
+        "taken_transaction",
+        "former_sender",
+        "push_marker WHERE watched > 0",
+    )
+    return [run(site, f"SELECT count(*) FROM snaptide.{one}")[0][0] for one in counted]
 
 
 def test_it_leaves_where_nobody_can_be_asked(

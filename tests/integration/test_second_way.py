@@ -4,7 +4,6 @@ import threading
 import time
 import uuid
 from collections.abc import Callable
-from datetime import UTC, datetime
 
 from deferred.batches import marker, second_way
 from deferred.batches.second_way import SecondWay
@@ -22,9 +21,13 @@ def test_sender_that_comes_for_the_first_time_is_watched_too(
 ) -> None:
     """Its marker is made, and not committed, while the master is told."""
     master, sender = make_sites("hq")["hq"], uuid.uuid4()
-    now = datetime.now(UTC)
     way = SecondWay(
-        replication_group="sales", origin="jfk", since=now, until=now, alone=True
+        replication_group="sales",
+        origin="jfk",
+        first_no=800,
+        end_no=900,
+        alone=True,
+        whole=True,
     )
 
     def watch() -> None:
