@@ -98,8 +98,9 @@ class DestinationQuiet(TransactionRefused):
 
     code = "SNP-323"
     hint = (
-        "It and what follows stay queued. Settle the cause at the destination, then: "
-        "snaptide group unquiet SITE GROUP MASTER"
+        "It and what follows stay queued. Settle the cause at the destination. Then "
+        "let pushes go on: snaptide push SITE DESTINATION --enable, or for all masters "
+        "of a group at once: snaptide group unquiet SITE GROUP MASTER"
     )
 
 

@@ -7,7 +7,14 @@ import pytest
 from sqlalchemy import make_url
 
 import deferred
-from deferred.errors import DestinationDisabled, NoSuchDestination, PushInterrupted
+from deferred.errors import (
+    DestinationDisabled,
+    DestinationQuiet,
+    NoSuchDestination,
+    PushInterrupted,
+)
+from deferred.options import ErrorAction
+from deferred.queues.backlog import set_disabled
 from sites import Directory, Site, SnaptideError
 from sites.errors import SiteChanged, SiteUnreachable, UnknownSite
 from tests.fix_worlds import prepared_once
@@ -185,3 +192,15 @@ def _last_error(site: Site) -> str | None:
 
 def _url(site: Site) -> str:
     return site.url.set(drivername="postgresql").render_as_string(hide_password=False)
+
+
+def test_site_without_a_group_is_told_how_pushes_go_on(orders: Directory) -> None:
+    hq, jfk = orders["hq"], orders["jfk"]
+    run(hq, "INSERT INTO orders (id) VALUES (1)")
+    with pytest.raises(DestinationQuiet) as told:
+        deferred.push(jfk, error_action=ErrorAction.QUIET_DATABASE)
+    assert "snaptide push SITE DESTINATION --enable" in told.value.hint
+    with pytest.raises(DestinationDisabled):
+        deferred.push(jfk)
+    set_disabled(jfk, "hq", disabled=False)
+    assert deferred.push(jfk).errors == 1
