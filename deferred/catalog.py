@@ -357,6 +357,28 @@ error_transaction = Table(
     ),
 )
 
+#: Rows that other masters of a group may have different, because of what was decided
+#: here: listed until they were seen to be equal.
+differing_row = Table(
+    "differing_row",
+    metadata,
+    Column("id", BigInteger, Identity(), primary_key=True),
+    Column("group_id", Uuid, nullable=False),
+    Column("table_schema", Text, nullable=False),
+    Column("table_name", Text, nullable=False),
+    # Column -> value as text; NULL is any row of the table.
+    Column("key", JSONB(none_as_null=True)),
+    Column("why", Text, nullable=False),
+    Column("since", DateTime(timezone=True), nullable=False, server_default=func.now()),
+    UniqueConstraint(
+        "group_id",
+        "table_schema",
+        "table_name",
+        "key",
+        postgresql_nulls_not_distinct=True,
+    ),
+)
+
 #: The calls of a parked transaction; values are text as the database prints them.
 #: JSON, not JSONB, which would forget the order of the columns.
 error_call = Table(

@@ -11,7 +11,7 @@ from sqlalchemy import Connection
 
 from deferred.batches import former_sender, second_way
 from deferred.batches.arrivals import forget
-from deferred.parked import quiet
+from deferred.parked import differing, quiet
 from deferred.queues import define, group_queue
 from groups import group as groups
 from groups import guard
@@ -63,6 +63,7 @@ def leave(connection: Connection, group: Group) -> None:
     second_way.forget(connection, group.name)
     former_sender.forget(connection, group.name)
     quiet.end(connection, group.id)
+    differing.forget(connection, group.id)
     groups.forget(connection, group.name)
 
 

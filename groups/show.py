@@ -12,6 +12,7 @@ from deferred.parked.quiet import Quiet
 from deferred.queues import group_queue
 from deferred.queues.queue import undelivered_calls
 from groups import group as groups
+from groups.differences import Difference, differences
 from groups.group import Group
 from groups.paths import Path
 from groups.unfinished import finish
@@ -33,6 +34,8 @@ class MasterReport:
     arrived: tuple[Arrival, ...]
     #: since when all that comes for the group is held back there, and why
     quiet: Quiet | None
+    #: rows that it may have different, by what was decided there
+    different: tuple[Difference, ...] = ()
     #: why it does not answer, or is behind the master definition site
     problem: str | None = None
 
@@ -105,6 +108,7 @@ def _master(site: Site, group: Group, name: str, target_type: str) -> MasterRepo
     version, waiting, problem = None, dict[str, int](), None
     arrived: list[Arrival] = []
     held: list[Quiet] = []
+    different: list[Difference] = []
     try:
         finish(site.peer(name))
         with site.peer(name).begin() as connection:
@@ -123,6 +127,7 @@ def _master(site: Site, group: Group, name: str, target_type: str) -> MasterRepo
                 for way in group_queue.found(connection, table):
                     calls = undelivered_calls(connection, way)
                     waiting[way.destination] = waiting.get(way.destination, 0) + calls
+        different = differences(site.peer(name), group.name)
     except SnaptideError as error:
         problem = error.message
     return MasterReport(
@@ -132,5 +137,6 @@ def _master(site: Site, group: Group, name: str, target_type: str) -> MasterRepo
         waiting=waiting,
         arrived=tuple(arrived),
         quiet=held[0] if held else None,
+        different=tuple(different),
         problem=problem,
     )

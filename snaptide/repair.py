@@ -19,6 +19,7 @@ import masters.restamp
 from deferred.batches import agreement
 from deferred.batches.pusher import only_pusher
 from deferred.errors import CannotTell, PastRetention
+from deferred.parked import differing
 from deferred.pushing.push import destinations
 from deferred.queues import copied
 from sites import Site, faults, identity, peers
@@ -77,6 +78,7 @@ def repair(site: Site, *, restored: bool = False) -> RepairReport:
             moved = deferred.batches.restamp.restamp(connection, before.generation + 1)
             removed = masters.restamp.restamp(connection)
             identity.renew(connection, site.name)
+            differing.note_all(connection, f"{site.name} was restored, or moved")
             faults.point("repair.before_commit")
     return RepairReport(
         site=site.name,

@@ -21,7 +21,7 @@ from sites.errors import SnaptideError
 from snapshots import catalog
 from snaptide import migrate
 from snaptide.asking import asking
-from snaptide.doctor import stopped
+from snaptide.doctor import different, stopped
 from snaptide.doctor.finding import Finding
 from snaptide.errors import DatabaseError, NotPermitted
 from snaptide.lag import Lag, lag_of
@@ -134,7 +134,10 @@ def _status(connection: Connection, site: Site) -> SiteStatus:
         parked=connection.scalar(parked) or 0,
         schedules=tuple(_schedules(connection, now)),
         activities=tuple(_activities(connection)),
-        findings=tuple(stopped.check(connection, site.name)),
+        findings=(
+            *stopped.check(connection, site.name),
+            *different.check(site, tables=False),
+        ),
     )
 
 

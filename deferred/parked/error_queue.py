@@ -20,7 +20,7 @@ from deferred.catalog import (
     error_transaction,
 )
 from deferred.errors import NoSuchError
-from deferred.parked import waiting
+from deferred.parked import differing, waiting
 from deferred.parked.waiting import Edge
 from sites import QualifiedName, Site, identity
 from sites.staged import selected
@@ -135,7 +135,8 @@ def delete_errors(
 
     The next refresh of the origin shows the master's rows instead. What waits for them
     is then retried by its number alone: the rows that it refers to may be another
-    site's.
+    site's. Rows of a group that other masters may have as the transaction made them are
+    listed until they are equal.
 
     Parameters:
         error_ids: which ones; None means all.
@@ -153,6 +154,10 @@ def delete_errors(
         identity.read(connection)
         for error_id in error_ids or ():
             get(connection, error_id)
+        gone = select(error_transaction).where(and_(*chosen)).order_by("id")
+        for row in connection.execute(gone.with_for_update()).all():
+            why = f"transaction {row.origin_transaction} of {row.origin} was deleted"
+            differing.note_parked(connection, row.id, f"{why} from the error queue")
         return remove(connection, and_(*chosen), lost="which was given up")
 
 

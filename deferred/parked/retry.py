@@ -18,7 +18,7 @@ from deferred.errors import (
     RetryFailed,
     WaitsForError,
 )
-from deferred.parked import edit, error_queue, unparking, waiting
+from deferred.parked import differing, edit, error_queue, unparking, waiting
 from deferred.parked.calls import Call
 from deferred.parked.edit import Edit, edited
 from deferred.procedures.steps import FAILURES, Steps, apply, refusal
@@ -65,6 +65,9 @@ def retry(
     outcome = _apply(connection, steps, error_id)
     renamed = outcome.takes_away or edit.renames(connection, error_id, edits, steps)
     lost = "which was applied with other values" if renamed else None
+    if edits:
+        why = f"transaction {row.origin_transaction} of {row.origin} was edited"
+        differing.note_parked(connection, error_id, f"{why} when it was retried")
     error_queue.remove(connection, error_transaction.c.id == error_id, lost)
     _own_again(connection)
     faults.point("retry.before_commit")

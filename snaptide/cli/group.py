@@ -12,6 +12,7 @@ import groups
 from deferred.batches.arrivals import Arrival
 from deferred.parked.quiet import told
 from groups import Group, GroupReport, Status, TargetType
+from groups.show import MasterReport
 from snaptide.cli.arguments import Json, SiteName, complete_site
 from snaptide.cli.failures import ExitCode
 from snaptide.cli.log import Dropped
@@ -72,14 +73,15 @@ def show_(
 ) -> None:
     """Show a group and how its masters stand.
 
-    Ends with 3 if one has a problem, or the group is quiet there.
+    Ends with 3 if one has a problem, the group is quiet there, or rows may differ from
+    other masters' because of what was decided there.
 
     Example: snaptide group show hq flights
     """
     program = Program.of(ctx)
     report = groups.show_group(program.site(site), group)
     show(program, report, lambda: _masters(report))
-    if any(one.problem or one.quiet for one in report.masters):
+    if any(one.problem or one.quiet or one.different for one in report.masters):
         raise typer.Exit(ExitCode.ATTENTION)
 
 
@@ -280,6 +282,17 @@ def _brought(one: Arrival) -> str:
     return f"{one.transactions} of {one.source}{by}"
 
 
+def _attention(one: MasterReport) -> str:
+    """What a person should know of a master: why it stands still, what may differ."""
+    if one.problem:
+        return one.problem
+    different = [
+        f"{found.rows or 'all'} rows of {found.table} may differ: {found.why}"
+        for found in one.different
+    ]
+    return "; ".join([*([told(one.quiet)] if one.quiet else []), *different])
+
+
 def _masters(report: GroupReport) -> Table:
     asked = ""
     if report.status != Status.NORMAL:
@@ -295,7 +308,7 @@ def _masters(report: GroupReport) -> Table:
             one.target_type,
             [f"{calls} for {to}" for to, calls in one.waiting.items() if calls],
             [_brought(arrival) for arrival in one.arrived],
-            one.problem or (told(one.quiet) if one.quiet else ""),
+            _attention(one),
         )
         for one in report.masters
     ]

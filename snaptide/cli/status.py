@@ -41,7 +41,8 @@ def status(
 
     Ends with 3 when something stands still that ought to run (a refresh or push that
     failed, a paused or invalid destination, parked errors, a schedule that is overdue,
-    beat that is away), and with 4 when a site is away. Doctor finds the same.
+    beat that is away) or masters of a group may have other rows since a decision there,
+    and with 4 when a site is away. Doctor finds the same.
 
     Example: snaptide status --watch
     """

@@ -15,6 +15,7 @@ from snaptide.doctor import (
     captures,
     columns,
     definitions,
+    different,
     leftovers,
     pages,
     peers,
@@ -52,6 +53,7 @@ def examine(site: Site) -> list[Finding]:
     try:
         with asking(site) as connection:
             found += _examine(connection, site)
+        found += different.check(site, tables=True)
     except SnaptideError as error:
         found.append(_failed(site, error))
     return found

@@ -1,0 +1,119 @@
+"""Rows that masters of a group may have different, by what was decided at this one.
+
+A parked transaction that is deleted, or retried with other values, may stand at other
+masters as it was made; what a restored master has lost, they have. Such rows are
+listed here until somebody has seen that they are equal (`groups.differences`).
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+import sqlalchemy as sa
+from sqlalchemy import Connection, and_, func, literal, select
+from sqlalchemy.dialects.postgresql import JSONB, insert
+
+from deferred.catalog import differing_row, error_call
+from masters.catalog import group_schema
+from sites import QualifiedName
+
+#: From so many rows of one transaction on its tables are listed, not the rows.
+MANY = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Differing:
+    """A row that masters may have different, or all of a table."""
+
+    id: int
+    group_id: uuid.UUID
+    table: QualifiedName
+    #: column -> value as text; None is any row of the table
+    key: Mapping[str, str] | None
+    why: str
+    since: datetime
+
+
+def note_parked(connection: Connection, error_id: int, why: str) -> None:
+    """List the rows that a parked transaction is about, before it is removed."""
+    call = error_call.c
+    mine = and_(
+        call.error_id == error_id,
+        group_schema.c.table_schema == call.target_schema,
+        group_schema.c.table_name == call.target_table,
+    )
+    keys = sa.union(
+        *(
+            select(
+                group_schema.c.group_id,
+                call.target_schema,
+                call.target_table,
+                _key(image).label("key"),
+            ).where(mine, image.is_not(None))
+            for image in (call.old_values, call.new_values)
+        )
+    ).subquery()
+    if (connection.scalar(select(func.count()).select_from(keys)) or 0) > MANY:
+        tables = select(*list(keys.c)[:3], sa.null()).distinct()
+    else:
+        tables = select(*keys.c)
+    _note(connection, tables, why)
+
+
+def note_all(connection: Connection, why: str) -> None:
+    """List all tables here that are in a group."""
+    at = group_schema.c
+    _note(
+        connection,
+        select(at.group_id, at.table_schema, at.table_name, sa.null()),
+        why,
+    )
+
+
+def listed(
+    connection: Connection, group_id: uuid.UUID | None = None
+) -> list[Differing]:
+    """What is listed here, of one group or of all."""
+    mine = sa.true() if group_id is None else differing_row.c.group_id == group_id
+    rows = connection.execute(select(differing_row).where(mine).order_by("id"))
+    return [
+        Differing(
+            id=row.id,
+            group_id=row.group_id,
+            table=QualifiedName(row.table_schema, row.table_name),
+            key=row.key,
+            why=row.why,
+            since=row.since,
+        )
+        for row in rows
+    ]
+
+
+def drop(connection: Connection, ids: Collection[int]) -> None:
+    """Take rows off the list: they are equal, or of no group any more."""
+    gone = differing_row.c.id == func.any(literal(list(ids), sa.ARRAY(sa.BigInteger)))
+    connection.execute(sa.delete(differing_row).where(gone))
+
+
+def forget(connection: Connection, group_id: uuid.UUID) -> None:
+    """Forget what is listed of a group, which this site leaves."""
+    mine = differing_row.c.group_id == group_id
+    connection.execute(sa.delete(differing_row).where(mine))
+
+
+def _key(image: sa.ColumnElement[object]) -> sa.ScalarSelect[object]:
+    name = func.unnest(error_call.c.identity_columns).column_valued("name")
+    value = sa.cast(image, JSONB).op("->>")(name)
+    return select(func.jsonb_object_agg(name, value)).scalar_subquery()
+
+
+def _note(
+    connection: Connection, rows: sa.Select[tuple[object, ...]], why: str
+) -> None:
+    found = rows.add_columns(literal(why))
+    columns = ["group_id", "table_schema", "table_name", "key", "why"]
+    new = insert(differing_row).from_select(columns, found)
+    connection.execute(new.on_conflict_do_nothing())
