@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import logging
+import signal
 import sys
 import time
 from pathlib import Path
@@ -11,7 +12,7 @@ from pathlib import Path
 from rich.console import Console
 
 from tests import fix_spark  # noqa: F401 - its options of the JVM
-from tests.oracle.histories import play, report
+from tests.oracle.histories import play, report, shapes
 from tests.oracle.histories.ground import Ground, ground
 from tests.oracle.histories.state import State
 
@@ -23,7 +24,10 @@ def main() -> int:
     """Play, note what is done, and print how often each shape occurred."""
     asked = _arguments()
     logging.disable(logging.WARNING)
+    # Stopped from outside, it takes its servers away all the same.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     console = Console(width=max(Console().width, 120))
+    drawn = shapes.DRAWN[asked.drawn]
     path = asked.state or Path(f"build/histories-{asked.seed}.jsonl")
     with ground(asked.pg) as here:
         if asked.only:
@@ -33,7 +37,7 @@ def main() -> int:
         failed = 0
         while state.histories < asked.histories:
             began = time.monotonic()
-            made = play.world(here, asked.seed, state.next, asked.each)
+            made = play.world(here, asked.seed, state.next, asked.each, drawn=drawn)
             state.add(made)
             seconds = time.monotonic() - began
             console.print(
@@ -57,8 +61,11 @@ def main() -> int:
 def _again(console: Console, here: Ground, asked: argparse.Namespace) -> int:
     """Play one history again, or one world, and tell its whole story."""
     world, _, history = asked.only.partition(":")
+    drawn = shapes.DRAWN[asked.drawn]
     chosen = {int(n) for n in history.split(",")} if history else None
-    made = play.world(here, asked.seed, int(world), asked.each, only=chosen)
+    made = play.world(
+        here, asked.seed, int(world), asked.each, only=chosen, drawn=drawn
+    )
     console.print(made.story, markup=False, soft_wrap=True)
     for violation in made.violations:
         console.print(
@@ -74,6 +81,9 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--histories", type=int, default=1000)
     parser.add_argument("--each", type=int, default=60, help="histories of a world")
+    parser.add_argument(
+        "--drawn", choices=[*shapes.DRAWN], default="all", help="what is drawn"
+    )
     parser.add_argument("--only", help="WORLD or WORLD:HISTORY, to be played again")
     parser.add_argument("--keep-going", action="store_true")
     parser.add_argument("--pg", type=int, default=18)

@@ -168,13 +168,30 @@ class _Case:
 
     def _unasked(self, place: Place, change: Change, deeds: Sequence[Deed]) -> None:
         free = self.judge_.free.get(place[0], set())
-        if change.before and change.after and change.columns <= free:
+        others = change.columns - free
+        if change.before and change.after and not others:
+            return
+        if others and all(self._replaced(place, change, c, deeds) for c in others):
             return
         self.judge_.seen[self.history].add("rows of others under an action")
         if not self._explained(place, change, deeds, partial=False):
             was = change.before and dict(change.before)
             now = change.after and dict(change.after)
             self._blame(f"{place}: was {was}, is {now}, unasked, by {_names(deeds)}")
+
+    def _replaced(
+        self, place: Place, change: Change, column: str, deeds: Sequence[Deed]
+    ) -> bool:
+        """Whether a reference leads to the row that a site put in another's place."""
+        target = self.judge_.references.get(place[0], {}).get(column)
+        if target is None or change.before is None or change.after is None:
+            return False
+        expected = composed(d.effect for d in deeds)
+        was, is_ = (
+            expected.get((target[0], str(image[column]).removeprefix("row ")))
+            for image in (change.before, change.after)
+        )
+        return bool(was and is_ and was.after is None and is_.before is None)
 
     def _explained(
         self, place: Place, change: Change, deeds: Sequence[Deed], *, partial: bool
@@ -190,8 +207,21 @@ class _Case:
                     return True
                 for record in self.judge_.records.get(named, ()):
                     self.judge_.seen[self.history].add(f"method {record.method}")
+                    if len(deeds) == 1:
+                        self._true(place, record)
                     return True
         return partial and place not in self.actual
+
+    def _true(self, place: Place, record: Record) -> None:
+        """A record of an update says what has become of the row."""
+        row = self.after.get(place)
+        if record.kind != "update" or row is None or record.result is None:
+            return
+        for column in {"id", "note", "code"} & set(row) & set(record.result):
+            said, is_ = record.result[column], row[column]
+            found = None if is_ is None else str(is_)
+            if said != found and not (found or "").startswith("row "):
+                self._blame(f"{place}: {column} is {is_!r}, recorded is {said!r}")
 
     def _blame(self, what: str) -> None:
         self.judge_._blame(self.history, f"master's {self.transaction}: {what}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import ClassVar
@@ -11,10 +12,11 @@ import snapshots
 from masters import rules
 from tests.oracle.histories import acts, tables
 from tests.oracle.histories.acts import Pen
+from tests.oracle.histories.judge import Violation
 from tests.oracle.histories.ledger import Deed, Place, Row, Rows
-from tests.oracle.histories.tables import REFERENCES, STAMPED, TABLES, Schema
+from tests.oracle.histories.tables import STAMPED, TABLES, Schema
 from tests.oracle.histories.users import Refusal
-from tests.oracle.histories.world import ROUNDS, SITES, World, run
+from tests.oracle.histories.world import SITES, World, run
 
 
 @dataclass
@@ -24,16 +26,15 @@ class RowsWorld(World):
     schema: Schema = field(kw_only=True)
 
     tables: ClassVar = TABLES
-    references: ClassVar = REFERENCES
     free: ClassVar = STAMPED
 
     def __post_init__(self) -> None:
         self.error_action = self.schema.error_action
-        self._narrowed = self.chance.randrange(ROUNDS)
+        self.references = self.schema.references
 
     def between(self, number: int) -> None:
         """The master may take shorter values from a round on."""
-        if self.schema.width and number == self._narrowed:
+        if self.schema.width and number == self.schema.narrowed:
             self._narrow(self.schema.width)
 
     def limited(self, site: str, place: Place, row: Row) -> bool:
@@ -48,7 +49,7 @@ class RowsWorld(World):
         hq = self.sites["hq"]
         statements = self.schema.ddl()
         statements += tables.audit_ddl(TABLES)
-        for trigger in sorted(self.schema.triggers):
+        for trigger in sorted(self.schema.triggers & set(tables.TRIGGER_DDL)):
             statements += tables.TRIGGER_DDL[trigger]
         run(self.sites, "hq", *statements)
         run(self.sites, "hq", *tables.FIRST)
@@ -75,6 +76,9 @@ class RowsWorld(World):
                 site, "receipt", master="hq", group="all", where=mine, updatable=True
             )
             snapshots.refresh(site, "all")
+            if "journals" in self.schema.triggers:
+                first = 1_000_000 * (1 + SITES.index(name))
+                run(self.sites, name, *tables.journal_ddl(first))
 
     def _decide(self, table: str, kind: str, method: str) -> None:
         hq = self.sites["hq"]
@@ -101,6 +105,30 @@ class RowsWorld(World):
         change = [f"ALTER TABLE {table} ALTER note TYPE {to}" for table in TABLES]
         self.alter(f"notes are cut to {width}", change)
 
+    def judged(self) -> list[Violation]:
+        """The master's trigger has counted each line that came, once."""
+        found = super().judged()
+        if "writes" not in self.schema.triggers:
+            return found
+        lines: Counter[tuple[str, int]] = Counter()
+        counted: Counter[tuple[str, int]] = Counter()
+        there: set[int] = set()
+        for entry in self.told.entries():
+            if entry.transaction in self.altered:
+                continue
+            row = entry.new or entry.old or {}
+            one = entry.transaction, row["h"]
+            if entry.table == "lines" and entry.old is None and row["h"] in there:
+                lines[one] += 1
+            elif entry.table == "stock" and entry.new is not None:
+                there.add(row["h"])
+                counted[one] += entry.new["n"] - (entry.old or entry.new)["n"]
+        for one in {*lines, *counted}:
+            if lines[one] != counted[one]:
+                what = f"{lines[one]} lines came, {counted[one]} are counted, {one[0]}"
+                found.append(Violation(one[1], what))
+        return found
+
     # --- users --------------------------------------------------------------------
 
     def act(self, pen: Pen) -> None:
@@ -121,6 +149,8 @@ class RowsWorld(World):
         if not done.effect:
             return
         met.add(name)
+        if any(table == "journal" for table, _ in done.effect):
+            met.add("trigger journals")
         self._count_actions(met, done, before)
         text = " ".join(said)
         if self.schema.width and "xxxx" in text:
@@ -158,7 +188,9 @@ class RowsWorld(World):
         self, met: set[str], before: Rows, parent: str, event: str, site: str
     ) -> None:
         for (table, _), row in before.items():
-            columns = [c for c in REFERENCES.get(table, {}) if row.get(c) == parent]
+            columns = [
+                c for c in self.references.get(table, {}) if row.get(c) == parent
+            ]
             for column in columns:
                 with suppress(StopIteration):
                     key = self.schema.key(table, column)

@@ -8,7 +8,7 @@ from random import Random
 from tests.oracle.histories.ledger import References
 
 ACTIONS = ("CASCADE", "SET NULL", "SET DEFAULT", "NO ACTION", "RESTRICT")
-TABLES = ("orders", "lines", "people", "stock")
+TABLES = ("orders", "lines", "people", "stock", "journal")
 #: A row that is always there: what SET DEFAULT makes of a reference.
 NOBODY = 0
 
@@ -30,7 +30,8 @@ FIRST = (
     f"INSERT INTO people VALUES ({NOBODY}, 0, 'nobody', '', NULL, NULL)",
 )
 
-TRIGGERS = ("writes", "stamps", "refuses")
+#: Of the master's users; "journals" is one of the sites' users.
+TRIGGERS = ("writes", "stamps", "refuses", "journals")
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,11 +75,22 @@ class Schema:
     condition: str | None
     #: the master takes no more than this many characters of a note, from a moment on
     width: int | None
+    #: the round from which on that holds: after the first one values are cut
+    narrowed: int
     error_action: str
 
     def key(self, table: str, column: str) -> Key:
         """The foreign key of a column."""
         return next(k for k in self.keys if (k.table, k.column) == (table, column))
+
+    @property
+    def references(self) -> References:
+        """The columns that have a foreign key."""
+        drawn = {(k.table, k.column) for k in self.keys}
+        return {
+            table: {c: t for c, t in columns.items() if (table, c) in drawn}
+            for table, columns in REFERENCES.items()
+        }
 
     def ddl(self) -> list[str]:
         """The statements that create the tables at the master."""
@@ -102,6 +114,7 @@ class Schema:
                 f" mother int DEFAULT {NOBODY}, {of['people']})"
             ),
             f"CREATE TABLE stock ({common}, n int NOT NULL DEFAULT 0)",
+            f"CREATE TABLE journal ({common})",
         ]
 
 
@@ -128,6 +141,7 @@ def draw(chance: Random, *, shapes: frozenset[str]) -> Schema:
         ),
         condition="id % 2 = 0" if chance.random() < 0.3 else None,
         width=60 if narrow else None,
+        narrowed=chance.randrange(8) if "type using" in shapes else 0,
         error_action=(
             "skip_row" if "skipped" in shapes and chance.random() < 0.3 else "queue"
         ),
@@ -267,3 +281,31 @@ TRIGGER_DDL = {
         ),
     ),
 }
+
+
+def journal_ddl(first: int) -> list[str]:
+    """A trigger of a site's users, which writes another snapshot than it is on.
+
+    Parameters:
+        first: the first of the keys that are given at the site.
+    """
+    return [
+        f"CREATE SEQUENCE journal_id START {first}",
+        """
+        CREATE FUNCTION journal() RETURNS trigger LANGUAGE plpgsql AS $$
+        DECLARE
+            number int;
+        BEGIN
+            IF coalesce(current_setting('snaptide.origin', true), '') = '' THEN
+                number := nextval('public.journal_id');
+                INSERT INTO public.journal (id, h, uid, note)
+                VALUES (number, NEW.h, 'j' || number, NEW.note);
+            END IF;
+            RETURN NULL;
+        END $$
+        """,
+        """
+        CREATE TRIGGER journals AFTER INSERT OR UPDATE ON "snap$_orders"
+        FOR EACH ROW EXECUTE FUNCTION journal()
+        """,
+    ]

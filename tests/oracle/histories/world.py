@@ -48,16 +48,18 @@ class World(ABC):
     met: defaultdict[int, set[str]] = field(default_factory=lambda: defaultdict(set))
     deeds: list[Deed] = field(default_factory=list)
     own: set[str] = field(default_factory=set)
+    #: those of them that have changed definitions
+    altered: set[str] = field(default_factory=set)
     tried: defaultdict[str, list[Deed]] = field(
         default_factory=lambda: defaultdict(list)
     )
     users: Users = field(init=False)
     told: Told = field(init=False)
+    references: References = field(init=False, default_factory=dict)
     #: by site and table, how many rows the last refresh has held back
     held_back: Counter[tuple[str, str]] = field(default_factory=Counter)
 
     tables: ClassVar[Sequence[str]]
-    references: ClassVar[References] = {}
     free: ClassVar[Mapping[str, set[str]]] = {}
     error_action = "queue"
 
@@ -89,6 +91,7 @@ class World(ABC):
         """What has changed rows of the master last was no user of a history."""
         found = run(self.sites, "hq", "SELECT xid FROM audit ORDER BY seq DESC LIMIT 1")
         self.own |= {str(x) for (x,) in found}
+        self.altered |= {str(x) for (x,) in found}
 
     def play(self) -> list[Violation]:
         """Build it, play all histories, and judge them."""
@@ -114,7 +117,7 @@ class World(ABC):
             for error in self.told.look():
                 self._operate(*error)
         self.settle()
-        return [*self._judged(), *self._compared()]
+        return [*self.judged(), *self._compared()]
 
     # --- users --------------------------------------------------------------------
 
@@ -253,7 +256,8 @@ class World(ABC):
             for site in SITES:
                 self.refresh(site)
 
-    def _judged(self) -> list[Violation]:
+    def judged(self) -> list[Violation]:
+        """What nobody was told of."""
         judge = Judge(
             told=self.told,
             deeds=self.deeds,
