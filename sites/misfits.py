@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy import Connection, Text, func, literal, select
+from sqlalchemy import Connection, Row, Text, func, literal, select
 
 from sites.names import QualifiedName
 from sites.staged import Staged, selected
@@ -26,11 +26,16 @@ REFUSES = func.pg_input_error_info(
 )
 
 
-def find(connection: Connection, staged: Staged, rows: Mapping[str, Any]) -> str | None:
-    """The first new value among staged changes that its column cannot hold, in words.
+def first(
+    connection: Connection, staged: Staged, rows: Mapping[str, Any]
+) -> Row[Any, Any, Any] | None:
+    """The first new value among staged changes that its column cannot hold.
 
     Parameters:
         rows: equalities that select the changes in the source (column -> value).
+
+    Returns:
+        Column, value, and what its type says of it.
     """
     columns = [staged.table.column(name) for name in staged.columns]
     doubtful = [one for one in columns if one.type != one.staged_type.name]
@@ -48,7 +53,7 @@ def find(connection: Connection, staged: Staged, rows: Mapping[str, Any]) -> str
         .lateral()
     )
     refused = REFUSES.lateral()
-    row = connection.execute(
+    return connection.execute(
         select(each.c.name, each.c.value, refused.c.message)
         .select_from(staged.source.join(each, sa.true()).join(refused, sa.true()))
         .where(
@@ -59,6 +64,11 @@ def find(connection: Connection, staged: Staged, rows: Mapping[str, Any]) -> str
         )
         .limit(1)
     ).one_or_none()
+
+
+def find(connection: Connection, staged: Staged, rows: Mapping[str, Any]) -> str | None:
+    """The same in words, with what to do about it."""
+    row = first(connection, staged, rows)
     return told(staged.table.qualified, *row) if row else None
 
 

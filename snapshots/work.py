@@ -109,7 +109,7 @@ def create(connection: Connection, member: Member, number: int) -> Work:
             *(
                 NewColumn(
                     name=n,
-                    type=member.base.column(c).recorded,
+                    type=member.base.column(c).staged_type.name,
                     collation=member.base.column(c).collation,
                 )
                 for n, c in zip(columns, member.carried, strict=True)
@@ -123,7 +123,7 @@ def create(connection: Connection, member: Member, number: int) -> Work:
         sa.column("why", sa.Text),
         sa.column("no", sa.BigInteger),
         *(
-            sa.column(n, member.base.column(c).recorded_type)
+            sa.column(n, member.base.column(c).staged_type)
             for n, c in zip(columns, member.carried, strict=True)
         ),
     )

@@ -25,7 +25,7 @@ from sqlalchemy import (
 from sqlalchemy.exc import DBAPIError
 
 from deferred import sqlstate
-from sites import unique_values, write
+from sites import misfits, unique_values, write
 from sites.errors import NoFreeValue
 from sites.staged import selected
 from sites.table import Unique
@@ -274,6 +274,8 @@ def _halve(connection: Connection, step: _Step, numbers: list[int]) -> _Missing:
     except (DBAPIError, RowsSwallowed) as error:
         why = _reason(error)
     if len(numbers) == 1:
+        if why and (misfit := _misfit(connection, step, numbers)):
+            why = misfit
         return dict.fromkeys(numbers, why)
     middle = len(numbers) // 2
     found = _halve(connection, step, numbers[:middle])
@@ -281,6 +283,13 @@ def _halve(connection: Connection, step: _Step, numbers: list[int]) -> _Missing:
     if sum(reason is not None for reason in found.values()) >= MOST_REFUSED:
         raise CannotMerge(f"The site refuses {MOST_REFUSED} rows and more: {why}")
     return found
+
+
+def _misfit(connection: Connection, step: _Step, numbers: list[int]) -> str | None:
+    """Which column cannot hold its value, if that is why a row is refused."""
+    rows = _free(Rows.numbered(numbers))
+    found = misfits.first(connection, step.changes.staged, rows)
+    return f"{found.name}: {found.message}" if found else None
 
 
 def _reason(error: DBAPIError | RowsSwallowed) -> str | None:

@@ -7,6 +7,7 @@ import pytest
 
 import deferred
 from sites import Directory
+from tests.grouped import found_group, push_all
 from tests.linked_table import application, link, parked, queued, rows, run
 
 #: Of these LATIN1 has the first alone.
@@ -90,6 +91,21 @@ def test_key_that_the_master_cannot_hold(with_latin: Callable[..., Directory]) -
     assert rows(hq) == [("held", 1)]
     assert queued(jfk) == 0
     assert len(parked(hq)) == 3
+
+
+def test_masters_of_a_group(with_latin: Callable[..., Directory]) -> None:
+    sites = with_latin("hq", "jfk")
+    found_group(sites, "jfk", "hq")
+    jfk, hq = sites["jfk"], sites["hq"]
+    run(jfk, f"INSERT INTO orders (id, name) VALUES (1, '{LOST}')")
+    run(jfk, f"INSERT INTO orders (id, name) VALUES (2, '{HELD}')")
+    run(hq, "INSERT INTO orders (id, name) VALUES (3, 'back')")
+    push_all(sites)
+    assert [row[:2] for row in rows(hq)] == [(2, HELD), (3, "back")]
+    assert [row[0] for row in rows(jfk)] == [1, 2, 3]
+    [error] = deferred.list_errors(hq)
+    [call] = deferred.show_error(hq, error.id).calls
+    assert (call.new or {})["name"] == LOST
 
 
 def test_user_whose_name_the_master_cannot_write(orders: Directory) -> None:

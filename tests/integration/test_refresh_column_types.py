@@ -6,7 +6,7 @@ import deferred
 import snapshots
 from sites import Directory
 from snapshots import comparison
-from snapshots.errors import CannotMerge, ColumnChanged
+from snapshots.errors import ColumnChanged
 from tests.fix_sites import log, rows, run
 from tests.stories import assert_equal_to_master, refresh
 
@@ -73,7 +73,7 @@ def test_value_that_would_be_the_same_or_refused_comes(
 
 
 @pytest.mark.parametrize("most", [comparison.SMALL_WINDOW, 0])
-def test_text_that_is_too_long_is_refused(
+def test_row_that_does_not_fit_is_held_back_and_named(
     sites: Directory, monkeypatch: pytest.MonkeyPatch, most: int
 ) -> None:
     """However many rows there are: a large window passes through tables of texts."""
@@ -81,10 +81,17 @@ def test_text_that_is_too_long_is_refused(
     hq, jfk = sites["hq"], sites["jfk"]
     _sites(sites, "varchar(3)", "'abc'")
     run(hq, "ALTER TABLE public.t ALTER v TYPE varchar(9)")
-    run(hq, "UPDATE public.t SET v = 'abcdef'")
-    with pytest.raises(CannotMerge, match="too long for type character varying"):
-        refresh(jfk, "t")
-    assert rows(jfk, "SELECT v FROM public.t") == [("abc",)]
+    run(hq, "UPDATE public.t SET v = 'abcdef'", "INSERT INTO public.t VALUES (2, 'b')")
+    done = refresh(jfk, "t")["t"]
+    assert (done.inserted, done.updated, done.held_back) == (1, 0, 1)
+    why = "v: value too long for type character varying(3)"
+    assert done.refused == {why: 1}
+    assert rows(jfk, "SELECT v FROM public.t ORDER BY id") == [("abc",), ("b",)]
+    [(said,)] = rows(jfk, "SELECT last_error FROM snaptide.refresh_group")
+    assert why in str(said)
+    run(hq, "UPDATE public.t SET v = 'abd' WHERE id = 1")
+    refresh(jfk, "t")
+    assert_equal_to_master(jfk)
 
 
 def test_queue_keeps_what_became_longer(sites: Directory) -> None:

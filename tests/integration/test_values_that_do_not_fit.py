@@ -3,6 +3,7 @@
 import pytest
 
 import deferred
+from deferred.errors import TransactionRefused
 from sites import Directory
 from tests.linked_table import link, queued, rows, run
 
@@ -66,3 +67,35 @@ def test_value_parks_its_transaction_alone(
     [retried] = deferred.retry_errors(sites["hq"], [error.id], edits=[edit])
     assert retried.applied, retried.reason
     assert [row[0] for row in rows(sites["hq"])] == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("action", ["stop", "skip_row"])
+def test_error_actions_hold_for_such_a_value(sites: Directory, action: str) -> None:
+    columns = "id int PRIMARY KEY, v {}, w text"
+    link(sites, columns=columns.format("smallint"), at_site=columns.format("bigint"))
+    hq, jfk = sites["hq"], sites["jfk"]
+    run(jfk, "INSERT INTO orders VALUES (1, 1, 'before')")
+    run(jfk, "INSERT INTO orders VALUES (2, 100000, 'bad'), (3, 3, 'beside it')")
+    if action == "stop":
+        with pytest.raises(TransactionRefused, match=r"orders\.v cannot hold '100000'"):
+            deferred.push(jfk, error_action=action)
+        assert deferred.list_errors(hq) == []
+    else:
+        assert deferred.push(jfk, error_action=action).errors == 1
+    assert [row[0] for row in rows(hq)] == [1]
+
+
+def test_delete_of_a_row_that_the_master_never_had(sites: Directory) -> None:
+    """What follows is parked behind it, and goes when both are given up."""
+    columns = "id int PRIMARY KEY, v {}, w text"
+    link(sites, columns=columns.format("smallint"), at_site=columns.format("bigint"))
+    hq, jfk = sites["hq"], sites["jfk"]
+    run(jfk, "INSERT INTO orders VALUES (1, 100000, 'bad')")
+    run(jfk, "DELETE FROM orders")
+    run(jfk, "INSERT INTO orders VALUES (2, 2, 'behind')")
+    assert deferred.push(jfk, group_max_calls=1).errors == 2
+    first, second = deferred.list_errors(hq)
+    assert (second.reason, second.waits_for) == ("dependant", (first.id,))
+    assert rows(hq) == [(2, 2, "behind")]
+    assert deferred.delete_errors(hq) == 2
+    assert deferred.push(jfk).errors == 0
