@@ -26,6 +26,9 @@ from snaptide.settings import Settings
 
 log = logging.getLogger(__name__)
 
+#: Characters of a name that the log has at most.
+LONGEST_ARGUMENT = 200
+
 PUSH = "deferred.tasks.push"
 PURGE = "deferred.tasks.purge"
 RECOVER = "groups.tasks.recover"
@@ -106,7 +109,9 @@ def _tell_retry(sender: Any, request: Any, reason: Any, **_: object) -> None:
 
 
 def _tell(task: str, args: Any, error: Exception) -> None:
-    what = " ".join([task.rpartition(".")[2], *map(str, args)])
+    # Whoever writes to the broker may have sent anything, of any length.
+    given = [" ".join(str(arg)[:LONGEST_ARGUMENT].split()) for arg in args]
+    what = " ".join([task.rpartition(".")[2], *given])
     log.error("%s: %s", what, in_one_line(as_told(error)))
 
 
