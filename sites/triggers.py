@@ -43,6 +43,13 @@ _COUNT_ENABLED = planned_once(
 )
 
 
+_MADE_FOR = text(
+    "SELECT substring(p.prosrc FROM :named) FROM pg_proc p"
+    " WHERE p.pronamespace = 'snaptide'::regnamespace"
+    " AND p.proname = :queue AND p.pronargs = 0"
+)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogCapture:
     """What is recorded of a master table: keys, into a snapshot log."""
@@ -114,6 +121,17 @@ def are_there(connection: Connection, table: QualifiedName, log: str) -> bool:
     names = {"schema": table.schema, "name": table.name, "wanted": wanted}
     found = connection.scalar(_COUNT_ENABLED, names)
     return bool(found == len(wanted))
+
+
+def is_made_for(connection: Connection, queue: str, oid: int) -> bool:
+    """Whether the function of a queue knows the table by this number.
+
+    In a copy that was dumped and loaded it does not; an older version knew none.
+    """
+    known = connection.scalar(
+        _MADE_FOR, {"queue": queue, "named": r"TG_RELID <> '(\d+)'"}
+    )
+    return known in (None, str(oid))
 
 
 def remove(connection: Connection, function: str) -> None:

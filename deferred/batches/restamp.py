@@ -32,7 +32,7 @@ from deferred.catalog import (
     procedure_call,
     route,
 )
-from deferred.queues.define import show_calls
+from deferred.queues.define import replace_functions
 from deferred.queues.queue import Queue, list_queues
 from sites import position
 from sites.position import STRETCH
@@ -80,7 +80,7 @@ def restamp(connection: Connection, generation: int) -> int:
             incarnation=None,
         )
     )
-    show_calls(connection)
+    replace_functions(connection)
     return moved
 
 

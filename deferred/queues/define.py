@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from contextlib import suppress
+from dataclasses import replace
 
 import sqlalchemy as sa
 from sqlalchemy import Connection, func, select
@@ -15,7 +16,7 @@ from deferred.catalog import (
 from deferred.catalog import queue as queue_catalog
 from deferred.errors import QueueNotEmpty
 from deferred.queues import captured, views
-from deferred.queues.described import captured_columns
+from deferred.queues.described import captured_columns, described
 from deferred.queues.queue import Queue, find_queue, list_queues, undelivered_calls
 from masters.errors import UnknownColumn
 from masters.snapshot_log import ROWID
@@ -147,12 +148,35 @@ def replace_functions(connection: Connection) -> None:
 
     One whose base table has lost a column stays as it is: `snaptide doctor` finds it.
     """
-    for queue in list_queues(connection):
+    for found in list_queues(connection):
         with suppress(UnknownTable, UnknownColumn):
+            queue = _numbered(connection, found)
             capture = capture_of(connection, queue, synchronous=queue.synchronous)
             triggers.replace_queue_function(connection, capture)
     captured.drop_captured_calls(connection)
     show_calls(connection)
+
+
+def _numbered(connection: Connection, queue: Queue) -> Queue:
+    """The queue with the numbers that its columns have in this database.
+
+    A dump that is loaded numbers tables anew, and columns where some were dropped. The
+    function still names the table by its old number: then the names are believed.
+
+    Raises:
+        UnknownTable, UnknownColumn: the base table, or one of its columns, is gone.
+    """
+    table = described(connection, queue.base, ())
+    if triggers.is_made_for(connection, queue.queue_table, table.oid):
+        return queue
+    table = described(connection, queue.base, queue.columns)
+    numbers = [table.column(name).number for name in queue.columns]
+    connection.execute(
+        sa.update(queue_catalog)
+        .where(queue_catalog.c.id == queue.id)
+        .values(column_numbers=numbers)
+    )
+    return replace(queue, column_numbers=tuple(numbers))
 
 
 def know_destination(connection: Connection, name: str) -> None:

@@ -30,6 +30,7 @@ def check(connection: Connection, site: str) -> Iterator[Finding]:
     logs = connection.execute(
         select(snapshot_log).order_by("table_schema", "table_name")
     )
+    recorded = set[QualifiedName]()
     for log in logs:
         name = QualifiedName(log.table_schema, log.table_name)
         for what in _of_log(connection, name, log):
@@ -41,7 +42,7 @@ def check(connection: Connection, site: str) -> Iterator[Finding]:
                 f"then snaptide log create {site} {name}, then refresh "
                 "its snapshots completely",
             )
-        yield from _of_kind(connection, site, name)
+        recorded.add(name)
     for queue in list_queues(connection):
         name = QualifiedName(queue.base_schema, queue.base_table)
         for what in _of_queue(connection, name, queue):
@@ -52,6 +53,10 @@ def check(connection: Connection, site: str) -> Iterator[Finding]:
                 f"Give the column its name back (ALTER TABLE {name} RENAME), or push, "
                 f"then {_made_anew(queue)}",
             )
+        if queue.replication_group is not None:
+            recorded.add(name)
+    for name in sorted(recorded):
+        yield from _of_kind(connection, site, name)
 
 
 def _of_kind(

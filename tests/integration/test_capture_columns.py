@@ -206,3 +206,10 @@ def test_a_copy_of_the_database_numbers_its_tables_anew(sites: Directory) -> Non
     run(jfk, function.replace(f"'{oid}'", "'1'"), names.replace("{2,3,5}", "{1,2,3}"))
     run(jfk, "INSERT INTO orders (id, v, note) VALUES (1, 2, 'x')")
     assert [new for *_, new in calls(jfk)] == [{"id": "1", "v": "2", "note": "x"}]
+
+    run(jfk, "UPDATE snaptide.queue SET column_numbers = '{1,2,3}'")
+    with jfk.begin() as connection:
+        define.replace_functions(connection)
+    run(jfk, "ALTER TABLE orders RENAME v TO w")
+    run(jfk, "UPDATE orders SET w = 3")
+    assert calls(jfk)[-1][-1] == {"id": "1", "v": "3", "note": "x"}
