@@ -142,7 +142,6 @@ def _fold(connection: Connection, queue: Queue, after: timedelta) -> int:
     """Turn calls that no refresh has covered for long into extra keys."""
     calls = queue.sql()
     old = select(delivery).where(_delivered_before(queue, after)).subquery()
-    keys = queue.keys(calls)
     extra = queue.extra
     assert extra is not None
     covered = select(queue_catalog).where(queue_catalog.c.id == queue.id).subquery()
@@ -153,14 +152,15 @@ def _fold(connection: Connection, queue: Queue, after: timedelta) -> int:
             old.c.order_no > covered.c.covered_order,
         ),
     )
-    rows = (
-        select(*keys, sa.literal("folded"), old.c.batch, old.c.order_no)
-        .select_from(calls.join(old, old.c.xid == calls.c.xid))
-        .join(covered, sa.true())
-        .where(uncovered)
-    )
-    columns = [*(key.name for key in keys), "reason", "batch_no", "order_no"]
-    connection.execute(sa.insert(extra).from_select(columns, rows))
+    for keys in queue.every_key(calls):
+        columns = [*keys.selected_columns.keys(), "reason", "batch_no", "order_no"]
+        rows = (
+            keys.add_columns(sa.literal("folded"), old.c.batch, old.c.order_no)
+            .join(old, old.c.xid == calls.c.xid)
+            .join(covered, sa.true())
+            .where(uncovered)
+        )
+        connection.execute(sa.insert(extra).from_select(columns, rows))
     gone = select(old.c.xid).join(covered, uncovered)
     _note_purged(connection, queue.destination, gone)
     return connection.execute(sa.delete(calls).where(calls.c.xid.in_(gone))).rowcount

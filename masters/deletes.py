@@ -29,7 +29,7 @@ from masters.log_catalog import find_log
 from masters.table_rules import TableRules
 from sites import ring
 from sites.catalog import SCHEMA
-from sites.staged import Staged
+from sites.staged import UPDATES, Staged
 from sites.triggers import numbered
 from sites.types import NativeType, Xid8
 from sites.values import unnested
@@ -54,7 +54,7 @@ class Deletes:
         by_key = self._last("'D'").where(self._same_key()).scalar_subquery()
         first = self.log.c[numbered("k", self.identity)[0]]
         emptied = self._last("'T'").where(first.is_(None)).scalar_subquery()
-        was_there = self.staged.kind("U", "D", "R", "S")
+        was_there = self.staged.kind(*UPDATES, "D", "R", "S")
         return func.greatest(by_key, case((was_there, emptied)), type_=_WHEN)
 
     def date(

@@ -16,7 +16,7 @@ from masters.differences import OF_ROWS, Groups, at_update, changed, is_not, une
 from masters.images import Compared, chunks, image
 from masters.table_rules import EVERYTHING, Comparison
 from sites.prepared import Prepared
-from sites.staged import Staged
+from sites.staged import MOVE, Staged
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,20 +87,21 @@ def agree(
     Parameters:
         count: how many staged rows there are of each kind.
     """
+    moving = bool(count.get(MOVE))
     agreement = staged.keep(
-        ("agreement", tuple(groups), comparison),
-        lambda: Prepared(_agreement(staged, groups, comparison)),
+        ("agreement", tuple(groups), comparison, moving),
+        lambda: Prepared(_agreement(staged, groups, comparison, moving=moving)),
     )
     present, wrong = agreement.run(connection, unit_no=unit).one()
     return not wrong and present == sum(count.get(kind, 0) for kind in OF_ROWS)
 
 
 def _agreement(
-    staged: Staged, groups: Groups, comparison: Comparison
+    staged: Staged, groups: Groups, comparison: Comparison, *, moving: bool
 ) -> sa.Select[*tuple[Any, ...]]:
     """How many rows are there that have to be, and how many disagree."""
     unit = sa.bindparam("unit_no", 0, sa.BigInteger)
-    compared = with_rows(staged, unit, groups, comparison)
+    compared = with_rows(staged, unit, groups, comparison, moving=moving)
     there = staged.kind(*OF_ROWS).label("there")
     wrong = compared.wrong.label("wrong")
     locked = _locked(staged, unit, compared.current, there, wrong)
@@ -188,22 +189,27 @@ def with_rows(
     *,
     among: ColumnElement[bool] | None = None,
     deleted_at: ColumnElement[Any] | None = None,
+    moving: bool = False,
 ) -> Compared:
     """The changes of a transaction beside the master's rows of the same keys.
 
     Parameters:
         among: only these staged rows.
         deleted_at: when the master deleted the row of a change, where a rule asks.
+        moving: keys are changed, so that another row may take one.
     """
     target = staged.table.sql()
     missing = target.c[staged.identity[0]].is_(None)
+    in_the_way: ColumnElement[bool] = sa.not_(missing)
+    if moving:
+        in_the_way = and_(in_the_way, sa.not_(_leaves(staged, unit, target)))
     differs = [at_update(staged, target, columns, compared) for _, columns in groups]
     changes = [changed(staged, columns) for _, columns in groups]
     in_conflict = [and_(d, c) for d, c in zip(differs, changes, strict=True)]
     more = [and_(sa.not_(d), c) for d, c in zip(differs, changes, strict=True)]
     wrong = or_(
-        and_(staged.kind("I", "A"), sa.not_(missing)),
-        and_(staged.kind("N"), sa.not_(missing), is_not(staged, target)),
+        and_(staged.kind("I", "A"), in_the_way),
+        and_(staged.kind("N"), in_the_way, is_not(staged, target)),
         and_(staged.kind(*OF_ROWS), missing),
         unexpected(staged, target, groups, compared),
     )
@@ -224,6 +230,20 @@ def with_rows(
             *(clause.label(f"g{n}") for n, clause in enumerate(in_conflict)),
             (sa.null() if deleted_at is None else deleted_at).label("deleted_at"),
         ),
+    )
+
+
+def _leaves(
+    staged: Staged, unit: int | ColumnElement[int], row: sa.FromClause
+) -> ColumnElement[bool]:
+    """Whether the same transaction deletes a row, or gives it another key."""
+    giver = staged.source.alias("giver")
+    return (
+        select(sa.literal(1))
+        .select_from(giver)
+        .where(giver.c.unit == unit, staged.same_row(row, giver))
+        .where(staged.kind("D", MOVE, source=giver))
+        .exists()
     )
 
 

@@ -8,13 +8,13 @@ import sqlalchemy as sa
 from sqlalchemy import ColumnElement, TableClause, and_, or_
 
 from masters.table_rules import Comparison, TableRules
-from sites.staged import Staged
+from sites.staged import UPDATES, Staged
 
 #: Column groups by name, None for the shadow group, with their columns.
 Groups = Sequence[tuple[str | None, tuple[str, ...]]]
 
 #: Kinds of changes of a row that has to be there.
-OF_ROWS = ("U", "D", "R", "S")
+OF_ROWS = (*UPDATES, "D", "R", "S")
 
 
 def groups_of(staged: Staged, rules: TableRules) -> Groups:
@@ -39,7 +39,7 @@ def unexpected(
         for _, columns in groups
     ]
     return or_(
-        and_(staged.kind("U"), or_(sa.false(), *in_conflict)),
+        and_(staged.kind(*UPDATES), or_(sa.false(), *in_conflict)),
         and_(staged.kind("D", "R"), or_(sa.false(), *others)),
         and_(
             staged.source.c.several,

@@ -13,7 +13,7 @@ from sqlalchemy import Connection, func, select
 from masters.resolution.order import moment
 from masters.resolution.scope import Scope
 from masters.table_rules import TableRules
-from sites.staged import Staged
+from sites.staged import UPDATES, Staged
 
 
 def newest(
@@ -29,7 +29,7 @@ def newest(
         for column in _columns(staged, rules):
             value = connection.scalar(
                 select(func.max(staged.new(column))).where(
-                    staged.source.c.unit == unit, staged.kind("I", "U", "R")
+                    staged.source.c.unit == unit, staged.kind("I", *UPDATES, "R")
                 )
             )
             found = _later(found, value)

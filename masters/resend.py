@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, select, union_all
 
 from masters.catalog import snapshot_log
 from masters.images import chosen
 from sites import ring
-from sites.staged import Staged
+from sites.staged import MOVE, Staged
 
 
 def resend(
@@ -31,7 +31,11 @@ def resend(
     ).one_or_none()
     if log is None or not set(log.identity_columns) <= set(staged.columns):
         return
-    keys = select(*(staged.key(name) for name in log.identity_columns)).where(
-        chosen(staged, unit, call_nos)
+    mine = chosen(staged, unit, call_nos)
+    keys = union_all(
+        select(*(staged.key(name) for name in log.identity_columns)).where(mine),
+        select(*(staged.new(name) for name in log.identity_columns)).where(
+            mine, staged.kind(MOVE)
+        ),
     )
     connection.execute(ring.noted(log.log_table, keys))

@@ -35,7 +35,7 @@ from masters.resend import resend
 from masters.resolve import Attempt, Resolver, RowResolution
 from masters.table_rules import TableRules
 from masters.verdict import Verdict
-from sites.staged import Staged
+from sites.staged import MOVE, Staged
 from sites.table import Unique
 
 #: How many numbers append sequence may try for one row.
@@ -110,7 +110,7 @@ class Settlement:
 
         Writes the work table and the record.
         """
-        constraints = uniqueness.constraints(self.staged)
+        constraints = uniqueness.constraints(self.staged, moving=self._moving())
         self._guarded = {c for unique in constraints for c in unique.columns}
         self._touched = uniqueness.touched(
             self.connection, self.staged, constraints, self.unit
@@ -151,6 +151,7 @@ class Settlement:
             self.rules.comparison,
             among=among,
             deleted_at=None if self.deletes is None else self.deletes.latest(),
+            moving=self._moving(),
         )
         read = self._resolver.reads(
             {(Kind.UPDATE, name): columns for name, columns in groups}
@@ -192,6 +193,9 @@ class Settlement:
                 )
         return settled
 
+    def _moving(self) -> bool:
+        return bool(self.count.get(MOVE))
+
     def _many(self) -> bool:
         return sum(self.count.values()) > images.CHUNK
 
@@ -217,7 +221,8 @@ class Settlement:
         return [
             one.call_no
             for one in verdicts
-            if one.becomes == "I" and identity & one.explicit.keys()
+            if one.becomes == "I"
+            and (one.kind == MOVE or identity & one.explicit.keys())
         ]
 
     def _decided(self, rows: Sequence[RowConflicts], *, by_key: bool) -> list[Settled]:

@@ -15,7 +15,8 @@ from sqlalchemy.dialects.postgresql import OID, insert
 
 from masters.catalog import unchecked_table
 from sites import QualifiedName
-from sites.staged import Staged
+from sites.staged import MOVE, Staged
+from sites.triggers import numbered
 
 _at = unchecked_table.c
 
@@ -55,8 +56,20 @@ def take(
     mine = source.c.unit == unit
     there = sa.exists().select_from(target).where(staged.same_row(target))
     written, gone = staged.kind("I", "U", "R", "S"), staged.kind("D", "A")
-    olds = {source.c[f"o{n}"]: target.c[c] for n, c in enumerate(staged.columns, 1)}
-    for kind, which in (("U", written), ("D", staged.kind("A"))):
+    moved = sa.and_(staged.kind(MOVE), staged.old(staged.identity[0]).is_(None))
+    written = sa.or_(written, moved)
+    # A changed key whose row is not there is one row of the new key.
+    connection.execute(
+        sa.update(source)
+        .values({source.c[name]: sa.null() for name in _olds(staged)})
+        .where(mine, staged.kind(MOVE), sa.not_(there))
+    )
+    olds = {
+        source.c[old]: target.c[name]
+        for old, name in zip(_olds(staged), staged.columns, strict=True)
+    }
+    as_it_is = ("U", written), ("D", staged.kind("A")), (MOVE, staged.kind(MOVE))
+    for kind, which in as_it_is:
         connection.execute(
             sa.update(source)
             .values({source.c.kind: kind, **olds})
@@ -75,3 +88,7 @@ def take(
     )
     count.clear()
     count.update({row.kind: row.rows for row in connection.execute(kinds)})
+
+
+def _olds(staged: Staged) -> tuple[str, ...]:
+    return numbered("o", staged.columns)

@@ -16,21 +16,22 @@ from sqlalchemy import ColumnElement, Connection, FromClause, and_, case, or_, s
 from masters.conflict import Conflict, Kind
 from masters.detect import Parties, RowConflicts
 from masters.images import Compared, chunks, image
-from sites.staged import Staged
+from sites.staged import UPDATES, Staged
 from sites.table import Unique
 
 
-def constraints(staged: Staged) -> list[Unique]:
+def constraints(staged: Staged, *, moving: bool = False) -> list[Unique]:
     """Unique constraints that these changes can break, but for the key of the row.
 
-    One that holds all of the identity has no other taker than the row itself; one
-    with a column that is not carried is left to the database.
+    One that holds all of the identity has no other taker than the row itself, unless
+    rows change their keys; one with a column that is not carried is left to the
+    database.
     """
     return [
         unique
         for unique in staged.table.uniques
         if set(unique.columns) <= set(staged.columns)
-        and not set(unique.columns) >= set(staged.identity)
+        and (moving or not set(unique.columns) >= set(staged.identity))
     ]
 
 
@@ -41,7 +42,10 @@ def touched(
     columns = {column for unique in constraints for column in unique.columns}
     wanted = select(sa.literal(1)).where(
         staged.source.c.unit == unit,
-        or_(staged.kind("I", "R"), and_(staged.kind("U"), _changed(staged, columns))),
+        or_(
+            staged.kind("I", "R"),
+            and_(staged.kind(*UPDATES), _changed(staged, columns)),
+        ),
     )
     return bool(columns) and connection.scalar(wanted.limit(1)) is not None
 
@@ -95,7 +99,7 @@ def taken(staged: Staged, unique: Unique, unit: int) -> Compared:
         wrong=and_(
             or_(
                 staged.kind("I", "R"),
-                and_(staged.kind("U"), _changed(staged, unique.columns)),
+                and_(staged.kind(*UPDATES), _changed(staged, unique.columns)),
             ),
             sa.not_(staged.same_row(other)),
             sa.not_(_given_up(staged, unique, unit, other)),
@@ -131,7 +135,7 @@ def _given_up(
         .where(
             or_(
                 staged.kind("D", source=giver),
-                and_(staged.kind("U", "R", source=giver), sa.not_(keeps)),
+                and_(staged.kind(*UPDATES, "R", source=giver), sa.not_(keeps)),
             )
         )
         .exists()
@@ -144,7 +148,8 @@ def _result(
     """What a column will hold: an update leaves what it did not change."""
     old, new = staged.old(column, source), staged.new(column, source)
     left = and_(
-        staged.kind("U", source=source), staged.table.column(column).unchanged(old, new)
+        staged.kind(*UPDATES, source=source),
+        staged.table.column(column).unchanged(old, new),
     )
     return case((left, current.c[column]), else_=new)
 

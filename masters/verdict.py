@@ -14,6 +14,7 @@ from enum import StrEnum
 from masters.conflict import Kind, Row
 from masters.detect import RowConflicts
 from masters.resolve import Explicit, RowResolution, Source, Take
+from sites.staged import MOVE, UPDATES
 
 
 class Start(StrEnum):
@@ -59,9 +60,9 @@ def of_row(
         return dropped
     if not row.present:
         return dropped if row.kind == "D" else _inserted(row, answer)
-    if row.kind == "U":
+    if row.kind in UPDATES:
         stays = row.alone and all(s is Take.CURRENT for s in answer.columns.values())
-        becomes = None if stays else "U"
+        becomes = None if stays and row.kind != MOVE else row.kind
         return _verdict(row, answer, becomes, Start.CURRENT, rebased=True)
     if row.kind in ("D", "R"):
         return _verdict(row, answer, row.kind, Start.CURRENT)
@@ -85,10 +86,10 @@ def of_constraint(
             return f"the site's values would still break {conflict.constraint}"
     if row.kind == "I":
         return _verdict(row, answer, "I", Start.KEPT)
-    if _touches(answer, identity):
+    if _touches(answer, identity) and row.kind != MOVE:
         return "a rule cannot change the key of a row that is there"
-    if row.kind == "U":
-        return _verdict(row, answer, "U", Start.CURRENT, rebased=True)
+    if row.kind in UPDATES:
+        return _verdict(row, answer, row.kind, Start.CURRENT, rebased=True)
     return _verdict(row, answer, row.kind, Start.KEPT)
 
 

@@ -109,7 +109,6 @@ _STEPS = (
     "delete",
     "update_by_place",
     "update_by_key",
-    "moved_by_place",
     "moved_by_key",
 )
 

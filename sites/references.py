@@ -3,13 +3,57 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 
 from psycopg import sql
 from sqlalchemy import Connection, text
 
+from sites.names import QualifiedName
 from sites.sql import load
 from sites.table import Table
 from sites.transport import raw
+
+#: Letters of the catalog: CASCADE, SET NULL, SET DEFAULT.
+_ACTIONS = frozenset("cnd")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Referring:
+    """A foreign key, seen from the table that it refers to."""
+
+    parent: int
+    child: QualifiedName
+    #: the table's number, and that of the table that it is a partition of
+    oid: int
+    whole: int
+    columns: tuple[str, ...]
+    parent_columns: tuple[str, ...]
+    #: the catalog's letters (a r c n d)
+    on_delete: str
+    on_update: str
+
+    @property
+    def acts_on_delete(self) -> bool:
+        """Whether a delete changes or deletes rows that refer to it."""
+        return self.on_delete in _ACTIONS
+
+
+def referring(connection: Connection, tables: Collection[int]) -> list[Referring]:
+    """The foreign keys that refer to some tables, which are given by their numbers."""
+    rows = connection.execute(text(load("referring")), {"oids": [*tables]})
+    return [
+        Referring(
+            parent=row.parent,
+            child=QualifiedName(row.schema, row.table),
+            oid=row.child,
+            whole=row.whole,
+            columns=tuple(row.columns),
+            parent_columns=tuple(row.parent_columns),
+            on_delete=row.on_delete,
+            on_update=row.on_update,
+        )
+        for row in rows
+    ]
 
 
 def acting(

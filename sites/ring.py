@@ -15,6 +15,7 @@ import sqlalchemy as sa
 from psycopg import errors, sql
 from sqlalchemy import (
     BigInteger,
+    CompoundSelect,
     Connection,
     Insert,
     Select,
@@ -77,7 +78,7 @@ def create(
     )
 
 
-def noted(log: str, keys: Select[Any]) -> Insert:
+def noted(log: str, keys: Select[Any] | CompoundSelect[Any]) -> Insert:
     """The statement that notes keys in a log, as an update of these rows would."""
     count = len(keys.selected_columns)
     xact = func.pg_current_xact_id(type_=Xid8())

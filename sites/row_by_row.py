@@ -16,14 +16,15 @@ import sqlalchemy as sa
 from sqlalchemy import Connection
 from sqlalchemy.exc import IntegrityError
 
-from sites import write
+from sites import moves, write
 from sites.counted import Build, Counted
 from sites.errors import RowCountMismatch
-from sites.staged import Staged, selected
+from sites.staged import MOVE, Staged, selected
 
 _BUILDERS: Mapping[str, Build] = {
     "I": write.insert,
     "U": write.update,
+    MOVE: moves.move,
     "R": write.update,
     "D": write.delete,
 }

@@ -1,8 +1,8 @@
 """Changes staged for one table: what stands in a source table, and how it is read.
 
-One source table holds the changes: `kind` (I insert, U update, D delete, R delete
-and insert of one key), `n1`.. the new and, where there are any, `o1`.. the old
-values.
+One source table holds the changes: `kind` (I insert, U update, M update that changes
+the key, D delete, R delete and insert of one key), `n1`.. the new and, where there are
+any, `o1`.. the old values.
 """
 
 from __future__ import annotations
@@ -17,6 +17,11 @@ from sqlalchemy import ColumnElement, FromClause, TableClause, and_, case, func
 from sites.table import Table
 
 Kept = TypeVar("Kept")
+
+#: An update that changes the key of its row, which is found by the old one.
+MOVE = "M"
+
+UPDATES = ("U", MOVE)
 
 
 @dataclass(frozen=True, kw_only=True)

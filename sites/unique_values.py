@@ -24,7 +24,7 @@ from sqlalchemy import (
 from sqlalchemy.sql.dml import Update
 
 from sites.errors import NoFreeValue
-from sites.staged import Staged, selected, updated
+from sites.staged import UPDATES, Staged, selected, updated
 from sites.table import Column, Table, Unique
 from sites.transport import raw
 
@@ -102,7 +102,7 @@ def pin(
     old, new, now = staged.old(spot.name), staged.new(spot.name), target.c[spot.name]
     another: ColumnElement[Any] = sa.null()
     if unique.nulls_not_distinct:
-        free = _free_value(spot, target, sa.literal_column("0"))
+        free = free_value(spot, target, sa.literal_column("0"))
         another = sa.case((now.is_(None), free))
     statement = (
         sa.update(staged.source)
@@ -147,12 +147,12 @@ def park(
     held = passing(staged, unique, rows, givers).subquery("held")
     value: ColumnElement[Any] | None = sa.null()
     if unique.nulls_not_distinct or not spot.takes_null or spot.followed:
-        if not _has_free_values(spot):
+        if not has_free_values(spot):
             raise NoFreeValue(
                 f"Rows of other tables follow {spot.name} of {staged.table.qualified},"
                 f" which cannot be parked in unique key {unique.name}."
             )
-        value = _free_value(spot, target.alias("others"), held.c.place)
+        value = free_value(spot, target.alias("others"), held.c.place)
     keys = zip(staged.identity, held.c, strict=False)
     return (
         sa.update(target)
@@ -183,11 +183,11 @@ def passing(
         .where(staged.same_row(target, giver))
         .where(
             or_(
-                staged.kind("D", "R", source=giver),
-                and_(staged.kind("U", source=giver), moves),
+                staged.kind("D", "R", "L", source=giver),
+                and_(staged.kind(*UPDATES, source=giver), moves),
             )
         )
-        .where(staged.kind("I", "U", "R", source=taker))
+        .where(staged.kind("I", *UPDATES, "R", source=taker))
         .where(*(unique.same(target.c[c], wanted[c]) for c in unique.columns))
         .where(sa.not_(staged.same_row(target, taker)))
         .group_by(*keys)
@@ -208,7 +208,7 @@ def _takers(
     theirs = staged.table.sql().alias("theirs")
     kept = {
         c: and_(
-            staged.kind("U", source=taker),
+            staged.kind(*UPDATES, source=taker),
             staged.table.column(c).unchanged(staged.old(c, taker), new[c]),
         )
         for c in unique.columns
@@ -242,7 +242,7 @@ def parking_column(table: Table, unique: Unique, identity: Sequence[str]) -> Col
     # Rows that follow a column come back with it, but not from NULL.
     best_first = [
         *(column for column in may_be_null if not column.followed),
-        *sorted(filter(_has_free_values, columns), key=lambda column: column.followed),
+        *sorted(filter(has_free_values, columns), key=lambda column: column.followed),
         *may_be_null,
     ]
     if not best_first:
@@ -252,7 +252,7 @@ def parking_column(table: Table, unique: Unique, identity: Sequence[str]) -> Col
     return best_first[0]
 
 
-def _free_value(
+def free_value(
     column: Column, others: FromClause, place: ColumnElement[Any]
 ) -> ColumnElement[Any]:
     """A value that no row has, another one for each place.
@@ -310,7 +310,7 @@ def _widest_gap(others: ColumnElement[Any]) -> ColumnElement[Any]:
     return widest.limit(1).scalar_subquery()
 
 
-def _has_free_values(column: Column) -> bool:
+def has_free_values(column: Column) -> bool:
     types = (*_INTEGERS, "text", "character varying", "uuid")
     return _base(column) in types and not column.checked
 

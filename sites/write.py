@@ -11,6 +11,7 @@ merge at a snapshot.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from functools import partial
 from typing import Any
 
 import sqlalchemy as sa
@@ -19,11 +20,11 @@ from sqlalchemy.dialects import postgresql
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.dml import Delete, Insert, Update
 
-from sites import faults
+from sites import faults, moves
 from sites.counted import Counted
 from sites.errors import NoFreeValue
 from sites.names import QualifiedName
-from sites.staged import Staged, selected, updated
+from sites.staged import MOVE, UPDATES, Staged, selected, updated
 from sites.table import Table, Unique
 from sites.unique_values import movable, park, passing, pin
 
@@ -191,6 +192,9 @@ def write(
         zip(changes, counts, strict=True),
         key=lambda p: order.index(p[0].table.qualified),
     )
+    if any(count.get(MOVE) for _, count in paired):
+        moves_below = partial(_moves_below, paired)
+        paired = moves.prepared(connection, paired, rows, moves_below)
     anew = {name for name in _replaced(paired) if not _moves_below(paired, name)}
     _pass_all_on(connection, paired, rows, anew)
     faults.point("write.after_park")
@@ -201,6 +205,7 @@ def write(
         if staged.table.qualified in anew:
             counted.run(delete, staged, count, "R")
     for staged, count in paired:
+        counted.run(moves.move, staged, count, MOVE)
         kinds = ("I", "R") if staged.table.qualified in anew else ("I",)
         counted.run(insert, staged, count, *kinds)
     faults.point("write.after_insert")
@@ -209,8 +214,10 @@ def write(
         counted.run(update, staged, count, *kinds)
     faults.point("write.after_update")
     for staged, count in reversed(paired):
-        if staged.table.qualified not in early:
-            counted.run(delete, staged, count, "D")
+        if count.get(moves.LEFT):
+            moves.refuse_followers(connection, staged, rows)
+        known = () if staged.table.qualified in early else ("D",)
+        counted.run(delete, staged, count, *known, moves.LEFT)
 
 
 def _pass_all_on(
@@ -224,7 +231,9 @@ def _pass_all_on(
             continue
         updated_too = () if staged.table.qualified in anew else ("R",)
         for unique in movable(staged):
-            pass_on(connection, staged, unique, rows, "U", *updated_too)
+            pass_on(connection, staged, unique, rows, *UPDATES, *updated_too)
+        if count.get(MOVE):
+            moves.free_keys(connection, staged, rows)
 
 
 def _replaced(
@@ -243,7 +252,9 @@ def _moves_below(
     moves away, or be refused for its sake.
     """
     below = _below(paired, {table})
-    return any(c.get("U") for s, c in paired if s.table.qualified in below)
+    return any(
+        c.get("U") or c.get(MOVE) for s, c in paired if s.table.qualified in below
+    )
 
 
 def _below(

@@ -21,7 +21,7 @@ from sites.table import Column, ForeignKey, Table, describe
 from sites.triggers import numbered
 from snapshots import refresh_group, stage
 from snapshots.definition import Definition
-from snapshots.snapshot import Snapshot, carried
+from snapshots.snapshot import Snapshot, all_of, carried
 from snapshots.window import Member
 
 READ_ONLY = "This snapshot is read-only"
@@ -228,6 +228,13 @@ def make_log_view(connection: Connection, snapshot: Snapshot) -> None:
         QualifiedName(SCHEMA, snapshot.log_view),
         str(compiled).replace("%%", "%"),
     )
+
+
+def replace_log_views(connection: Connection) -> None:
+    """Have all updatable snapshot logs show what this version of the program does."""
+    for one in all_of(connection):
+        if one.updatable:
+            make_log_view(connection, one)
 
 
 def _fits(key: ForeignKey, child: Snapshot, parent: Snapshot) -> bool:

@@ -176,10 +176,10 @@ def acts_on_children(connection: Connection, group: Sequence[Work]) -> bool:
 
 def _pending(
     connection: Connection, changes: Work, window: Window
-) -> list[sa.Select[Any]]:
+) -> list[sa.Select[Any] | sa.CompoundSelect[Any]]:
     snapshot = changes.member.snapshot
     extra = snapshot.extra()
-    queries = [
+    queries: list[sa.Select[Any] | sa.CompoundSelect[Any]] = [
         select(*(extra.c[name] for name in snapshot.key_names)).where(
             sa.not_(covered_extras(extra, window))
         )

@@ -19,6 +19,7 @@ from sites import ddl, faults, identity, locks
 from sites.catalog import SCHEMA
 from sites.errors import SiteNotInitialised, SnaptideError, StillNeeded
 from sites.site import Site
+from snapshots import base_table
 from snaptide.errors import BadArgument
 
 #: One key for all sites: whoever upgrades a database locks it for others.
@@ -94,6 +95,7 @@ def _upgrade(connection: Connection, name: str, revision: str) -> None:
     if revision == "head":
         snapshot_log.replace_functions(connection)
         define.replace_functions(connection)
+        base_table.replace_log_views(connection)
     identity.record(connection, name)
     faults.point("site_upgrade.before_commit")
 

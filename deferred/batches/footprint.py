@@ -31,7 +31,7 @@ from sqlalchemy import (
 )
 
 from deferred.catalog import error_footprint
-from sites.staged import Staged, selected
+from sites.staged import MOVE, Staged, selected
 
 #: A row or unique value, in any of the images of a call.
 HOLDS = "holds"
@@ -157,7 +157,7 @@ def _entries(
     return (
         select(
             staged.source.c.tran,
-            (staged.source.c.kind == "D").label("gone"),
+            staged.kind("D", MOVE).label("gone"),
             part.c.how,
             func.substring(digest, 1, HASH).label("hash"),
         )

@@ -35,14 +35,16 @@ from sqlalchemy import (
     select,
 )
 
-from deferred.batches import procedure_call, succession
-from deferred.queues.queue import Queue
+from deferred.batches import procedure_call, succession, trails
+from deferred.queues.queue import Queue, changes_key
 from sites import memory
+from sites.staged import MOVE
 
-#: Kinds of net change; 'N' nothing, with the row that came and went; 'X' invalid.
+#: Kinds of net change; 'M' an update that changes the key, 'N' nothing, with the row
+#: that came and went; 'X' invalid.
 #: Of several transactions also 'A', the key was and is absent, and 'S', the row is
 #: as it was.
-KINDS = ("I", "U", "D", "R", "N", "X", *succession.KINDS)
+KINDS = ("I", "U", MOVE, "D", "R", "N", "X", *succession.KINDS)
 
 
 def columns_of(queue: Queue) -> list[str]:
@@ -124,13 +126,14 @@ def _calls(queue: Queue, transactions: sa.FromClause, after: int | None) -> CTE:
     Found by the index on xid, however long the queue is.
     """
     call = queue.sql()
+    kind = func.upper(cast(call.c.kind, Text))
     xids = select(transactions.c.xid).scalar_subquery()
     return (
         select(
             transactions.c.order_no.label("tran"),
             *(column for column in transactions.c if column.name == "calls"),
             call.c.call_no,
-            func.upper(cast(call.c.kind, Text)).label("kind"),
+            case((changes_key(call), MOVE), else_=kind).label("kind"),
             call.c.moved,
             *queue.keys(call),
             *_images(queue, call),
@@ -167,12 +170,17 @@ def _in_step(
 
 def _nets(queue: Queue, calls: CTE) -> CompoundSelect[Any]:
     """The net change of each row in each transaction, with the row's key."""
-    repeated = _repeated(calls, ["tran", *key_names(queue)])
+    on_trails = trails.calls_on(queue, calls)
+    repeated = _repeated(calls, ["tran", *key_names(queue)], on_trails)
     plain = _as_made(queue, calls).where(
-        ~select(repeated.c.call_no).where(_same(calls, repeated)).exists()
+        *(
+            ~select(one.c.call_no).where(_same(calls, one)).exists()
+            for one in (repeated, on_trails)
+        )
     )
     rest = _folded(queue, _counted(queue, calls, repeated))
-    return sa.union_all(plain, _as_made(queue, rest))
+    moved = trails.followed(queue, calls, on_trails)
+    return sa.union_all(plain, _as_made(queue, rest), moved)
 
 
 def _as_made(queue: Queue, calls: sa.FromClause) -> Select[Any]:
@@ -180,8 +188,8 @@ def _as_made(queue: Queue, calls: sa.FromClause) -> Select[Any]:
     return select(*(calls.c[name] for name in named), *_images(queue, calls))
 
 
-def _repeated(calls: CTE, by: list[str]) -> CTE:
-    """Calls about rows that took more than one step.
+def _repeated(calls: CTE, by: list[str], but: CTE) -> CTE:
+    """Calls about rows that took more than one step, but for some.
 
     Rows are told apart by sorting, as their types see it, and joined by number alone:
     keys of some types cannot be hashed, and each would be held against each. First it
@@ -195,7 +203,8 @@ def _repeated(calls: CTE, by: list[str]) -> CTE:
     times = func.count().over(partition_by=keys)
     counted = select(calls.c.call_no, times.label("times")).subquery()
     several = counted.c.times > 1
-    return select(counted.c.call_no).where(several, any_at_all).cte("repeated")
+    known = select(but.c.call_no).where(_same(counted, but)).exists()
+    return select(counted.c.call_no).where(several, any_at_all, ~known).cte("repeated")
 
 
 def _counted(queue: Queue, calls: CTE, among: CTE) -> CTE:

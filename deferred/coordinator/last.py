@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import ARRAY
@@ -14,7 +15,7 @@ from sqlalchemy.sql.dml import UpdateBase
 
 from deferred.catalog import decision, deferred_transaction
 from deferred.coordinator.template import Template
-from deferred.queues.queue import Queue
+from deferred.queues.queue import Queue, changes_key
 from sites import triggers
 from sites.types import Xid8
 
@@ -74,7 +75,11 @@ def _taken(queue: Queue) -> sa.CTE:
     """Takes the calls out of a queue."""
     calls = queue.sql()
     taken: UpdateBase = sa.delete(calls).where(calls.c.xid == _xid("xid"))
-    return taken.returning(*queue.keys(calls)).cte(f"taken_{queue.id}")
+    new = [
+        sa.case((changes_key(calls), key.element)).label(f"new_{key.name}")
+        for key in queue.new_keys(calls)
+    ]
+    return taken.returning(*queue.keys(calls), *new).cte(f"taken_{queue.id}")
 
 
 def _kept(queue: Queue, gone: sa.CTE) -> sa.CTE:
@@ -86,11 +91,15 @@ def _kept(queue: Queue, gone: sa.CTE) -> sa.CTE:
     names = triggers.numbered("k", queue.identity_columns)
     extra = queue.extra
     assert extra is not None
-    keys = sa.select(
-        *(gone.c[name] for name in names),
+    why: list[sa.ColumnElement[Any]] = [
         sa.literal_column("'synchronous'"),
         _xid(_master_xid(queue)),
-    ).distinct()
+    ]
+    new = [gone.c[f"new_{name}"] for name in names]
+    keys = sa.union(
+        sa.select(*(gone.c[name] for name in names), *why),
+        sa.select(*new, *why).where(new[0].is_not(None)),
+    )
     written = sa.insert(extra).from_select([*names, "reason", "master_xid"], keys)
     return written.cte(f"kept_{queue.id}")
 

@@ -37,12 +37,14 @@ def refuse(connection: Connection, queue: Queue, xid: str, after: int) -> None:
     Raises:
         PendingCalls.
     """
-    mine, theirs = queue.sql().alias("mine"), queue.sql().alias("theirs")
-    same = [
-        here.element == there.element
-        for here, there in zip(queue.keys(mine), queue.keys(theirs), strict=True)
+    calls = queue.sql()
+    every = [
+        one.add_columns(calls.c.xid, calls.c.call_no) for one in queue.every_key(calls)
     ]
-    met = select(*queue.keys(mine)).select_from(mine.join(theirs, and_(*same)))
+    mine, theirs = (sa.union_all(*every).subquery(name) for name in ("mine", "theirs"))
+    keys = [f"k{n}" for n in range(1, len(queue.identity_columns) + 1)]
+    same = and_(*(mine.c[key] == theirs.c[key] for key in keys))
+    met = select(*(mine.c[key] for key in keys)).select_from(mine.join(theirs, same))
     _refuse(connection, queue, queue.identity_columns, met, (mine, theirs), xid, after)
 
 

@@ -53,8 +53,8 @@ def changes(
 def other_keys(connection: Connection, queue: Queue, wanted: Wanted) -> Iterator[Key]:
     """Keys that a row had before and after its key was changed, as a queue shows it.
 
-    A changed key is queued as a delete and an insert. They belong together where no
-    other pair of the transaction could: all other values are the same, or there is
+    A changed key may be queued as a delete and an insert. They belong together where
+    no other pair of the transaction could: all other values are the same, or there is
     only one.
     """
     calls = queue.sql()

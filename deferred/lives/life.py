@@ -124,7 +124,13 @@ class Standing:
     row: Image | None
 
 
-OPERATIONS = {"I": "insert", "U": "update", "D": "delete", "R": "replace"}
+OPERATIONS = {
+    "I": "insert",
+    "U": "update",
+    "M": "update",
+    "D": "delete",
+    "R": "replace",
+}
 
 
 def operation(kind: str) -> str:

@@ -21,7 +21,8 @@ class Call:
 
     call_no: int
     target: QualifiedName
-    #: I insert, U update, D delete, R delete and insert, N nothing, X invalid
+    #: I insert, U update, M update of the key too, D delete, R delete and insert,
+    #: N nothing, X invalid
     kind: str
     identity: tuple[str, ...]
     old: Image | None

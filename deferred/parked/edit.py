@@ -16,6 +16,7 @@ from deferred.parked.image import Image
 from deferred.procedures.steps import Steps
 from sites import names, references
 from sites.errors import BadName
+from sites.staged import MOVE, UPDATES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,11 +160,14 @@ def _changed(one: Call, edit: Edit) -> Call:
     new: Mapping[str, str | None] = {**one.new, edit.column: edit.value}
     started: Image | None = one.current
     kind = one.kind
-    if kind == "U" and started is None:
+    if kind in UPDATES and started is None:
         kind = "I"
-    elif kind == "I" and started is not None and _same_key(one, new, started):
-        kind = "U"
-    return replace(one, kind=kind, old=started if kind == "U" else one.old, new=new)
+    elif started is not None and kind in ("I", *UPDATES):
+        if _same_key(one, new, started):
+            kind = "U"
+        elif kind == "U":
+            kind = MOVE
+    return replace(one, kind=kind, old=started if kind in UPDATES else one.old, new=new)
 
 
 def _same_key(one: Call, new: Image, current: Image) -> bool:

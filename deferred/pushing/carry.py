@@ -23,7 +23,7 @@ from deferred.pushing.compiled import deliver_together
 from deferred.pushing.delivery import Delivered, deliver
 from deferred.pushing.origin import Origin
 from deferred.pushing.run import Run
-from deferred.queues.queue import Queue
+from deferred.queues.queue import Queue, changes_key
 from sites import encodings, faults, names, references
 from sites.errors import ValueDoesNotFit
 from sites.site import each_by_itself
@@ -82,9 +82,10 @@ def carry(line: Line, origin: Origin, group: Group, run: Run) -> bool:
 def _alone(line: Line, excluded: tuple[str, ...]) -> set[int]:
     """Transactions that cannot be compiled.
 
-    Those that call procedures; those of excluded tables, of tables that go on to
-    other masters, and of groups that are quiet there; and where foreign keys at the
-    master act, those whose deletes may reach rows that others of the group are about.
+    Those that call procedures, or change keys; those of excluded tables, of tables
+    that go on to other masters, and of groups that are quiet there; and where foreign
+    keys at the master act, those whose deletes may reach rows that others of the group
+    are about.
     """
     acting = references.acting(line.target, [one.table for one in line.staged])
     named = {names.parse(name) for name in excluded} | line.going_on
@@ -94,9 +95,11 @@ def _alone(line: Line, excluded: tuple[str, ...]) -> set[int]:
         calls = queue.sql()
         if queue.target in named:
             found |= groups.touching(line.origin, line.batch, calls)
-        elif columns := acting.get(staged.table.oid):
-            reaching = _reaching(queue, calls, columns)
-            found |= groups.touching(line.origin, line.batch, calls, reaching)
+            continue
+        single = changes_key(calls)
+        if columns := acting.get(staged.table.oid):
+            single |= _reaching(queue, calls, columns)
+        found |= groups.touching(line.origin, line.batch, calls, single)
     return found
 
 

@@ -6,14 +6,23 @@ from collections.abc import Sequence
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy import ColumnElement, Connection, Select, and_, or_, select, tuple_
+from sqlalchemy import (
+    ColumnElement,
+    CompoundSelect,
+    Connection,
+    and_,
+    or_,
+    select,
+    tuple_,
+    union_all,
+)
 
 from deferred.catalog import delivery
 from deferred.catalog import queue as queue_catalog
-from deferred.queues.queue import Queue, delivery_of
+from deferred.queues.queue import Queue, changes_key, delivery_of
 
 
-def uncovered_keys(queue: Queue) -> Select[Any]:
+def uncovered_keys(queue: Queue) -> CompoundSelect[Any]:
     """Keys (k1, k2, ...) of calls whose answer no refresh has seen.
 
     Follows the catalog, so that a view made of it stays true.
@@ -26,7 +35,7 @@ def uncovered_keys(queue: Queue) -> Select[Any]:
     return _keys_beyond(queue, *covered)
 
 
-def pending_keys(queue: Queue, batch_no: int, order_no: int) -> Select[Any]:
+def pending_keys(queue: Queue, batch_no: int, order_no: int) -> CompoundSelect[Any]:
     """Keys (k1, k2, ...) of calls that a marker does not cover yet.
 
     Parameters:
@@ -70,10 +79,11 @@ def beyond(
 
 def _keys_beyond(
     queue: Queue, batch_no: ColumnElement[Any], order_no: ColumnElement[Any]
-) -> Select[Any]:
+) -> CompoundSelect[Any]:
     calls = queue.sql()
-    return (
-        select(*queue.keys(calls))
-        .select_from(calls.outerjoin(delivery, delivery_of(queue, calls)))
-        .where(beyond(batch_no, order_no))
+    on = calls.outerjoin(delivery, delivery_of(queue, calls))
+    there = beyond(batch_no, order_no)
+    return union_all(
+        select(*queue.keys(calls)).select_from(on).where(there),
+        select(*queue.new_keys(calls)).select_from(on).where(there, changes_key(calls)),
     )

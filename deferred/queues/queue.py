@@ -118,12 +118,37 @@ class Queue:
         return sa.exists().where(made.xid == xid, sa.or_(*ways))
 
     def keys(self, calls: sa.FromClause) -> list[ColumnElement[Any]]:
-        """The identity of a call's row, labelled k1, k2, ..."""
-        positions = [self.columns.index(name) + 1 for name in self.identity_columns]
+        """The identity of a call's row, labelled k1, k2, ...; before it is changed."""
         return [
             func.coalesce(calls.c[f"o{at}"], calls.c[f"n{at}"]).label(f"k{n}")
-            for n, at in enumerate(positions, 1)
+            for n, at in enumerate(self._positions, 1)
         ]
+
+    def new_keys(self, calls: sa.FromClause) -> list[ColumnElement[Any]]:
+        """The identity that a call gives to its row, labelled alike."""
+        return [
+            calls.c[f"n{at}"].label(f"k{n}") for n, at in enumerate(self._positions, 1)
+        ]
+
+    def every_key(self, calls: sa.FromClause) -> list[sa.Select[Any]]:
+        """Select the keys that calls are about; of one that changes a key, both."""
+        return [
+            select(*self.keys(calls)).select_from(calls),
+            select(*self.new_keys(calls)).select_from(calls).where(changes_key(calls)),
+        ]
+
+    @property
+    def _positions(self) -> list[int]:
+        return [self.columns.index(name) + 1 for name in self.identity_columns]
+
+
+def changes_key(calls: sa.FromClause) -> ColumnElement[bool]:
+    """Whether a call changes the key of its row.
+
+    Where no images could be paired, and in queues that are older than this version,
+    there are a delete and an insert that moved.
+    """
+    return and_(func.upper(cast(calls.c.kind, sa.Text)) == "U", calls.c.moved)
 
 
 def extra_keys(table: str, identity: Sequence[str]) -> sa.TableClause:

@@ -12,7 +12,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, FromClause, Select, and_, case, or_, select
 
 from masters.table_rules import Comparison
-from sites.staged import Staged
+from sites.staged import UPDATES, Staged
 
 
 def without(
@@ -37,7 +37,7 @@ def _old(
     told = or_(new.is_(None), staged.table.column(name).unchanged(old, new))
     kinds = []
     if name in comparison.not_sent_at_update:
-        kinds.append(and_(source.c.kind == "U", ~told))
+        kinds.append(and_(source.c.kind.in_(UPDATES), ~told))
     if name in comparison.not_sent_at_delete:
         kinds.append(source.c.kind == "D")
     return case((or_(*kinds), None), else_=old) if kinds else old

@@ -86,11 +86,6 @@ BEGIN
         {refuse_moved}
         paired := (SELECT count(*) FROM snaptide_old) = (SELECT count(*) FROM snaptide_new);
         IF paired THEN
-            {moved_by_place};
-            GET DIAGNOSTICS written = ROW_COUNT;
-            paired := written = 0;
-        END IF;
-        IF paired THEN
             {update_by_place};
         ELSE
             {update_by_key};

@@ -30,12 +30,6 @@ SELECT nextval('snaptide.order_no'), {xact},
 FROM (SELECT {named} FROM snaptide_new) AS n
 FULL JOIN (SELECT {named} FROM snaptide_old) AS o ON {same_key}
 
--- step: moved_by_place
-{select} FROM (SELECT {named}, row_number() OVER () AS place FROM snaptide_new) AS n
-FULL JOIN (SELECT {named}, row_number() OVER () AS place FROM snaptide_old) AS o
-ON n.place = o.place
-WHERE NOT ({same_key}) LIMIT 1
-
 -- step: moved_by_key
 {select} FROM (SELECT {named} FROM snaptide_new) AS n
 FULL JOIN (SELECT {named} FROM snaptide_old) AS o ON {same_key}

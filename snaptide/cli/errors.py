@@ -219,7 +219,7 @@ def _shown(call: ErrorCall | ErrorProcedure) -> list[Text | Table]:
 
 
 _PARTS = ("calls", "procedures", "next_after", "edges")
-_KINDS = {"I": "insert", "U": "update", "D": "delete"}
+_KINDS = {"I": "insert", "U": "update", "M": "change of key", "D": "delete"}
 
 
 def _title(call: ErrorCall) -> Text:

@@ -6,8 +6,8 @@ FROM public.orders,
 WHERE giver.unit = 7
     AND taker.unit = 7
     AND public.orders.id = coalesce(giver.o1, giver.n1)
-    AND (giver.kind IN ('D', 'R') OR giver.kind IN ('U') AND CASE WHEN (giver.o2 IS NOT DISTINCT FROM giver.n2) THEN public.orders.name ELSE giver.n2 END IS DISTINCT FROM public.orders.name)
-    AND taker.kind IN ('I', 'U', 'R')
+    AND (giver.kind IN ('D', 'R', 'L') OR giver.kind IN ('U', 'M') AND CASE WHEN (giver.o2 IS NOT DISTINCT FROM giver.n2) THEN public.orders.name ELSE giver.n2 END IS DISTINCT FROM public.orders.name)
+    AND taker.kind IN ('I', 'U', 'M', 'R')
     AND public.orders.name = taker.n2
     AND public.orders.id != coalesce(taker.o1, taker.n1)
     GROUP BY public.orders.id) AS held WHERE public.orders.id = held.k1

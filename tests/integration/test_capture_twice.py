@@ -30,8 +30,18 @@ def people(sites: Directory) -> Directory:
     return sites
 
 
-def test_two_actions_on_one_row(people: Directory) -> None:
-    run(people["jfk"], "DELETE FROM person WHERE id = 1")
+@pytest.mark.parametrize(
+    "statements",
+    [
+        ["DELETE FROM person WHERE id = 1"],
+        ["UPDATE person SET id = 9 WHERE id = 1"],
+        ["UPDATE person SET id = id + 10"],
+        ["UPDATE person SET id = 9 WHERE id = 1", "DELETE FROM person WHERE id = 9"],
+    ],
+    ids=["set null", "cascade", "cascade of all", "cascade and set null"],
+)
+def test_two_actions_on_one_row(people: Directory, statements: list[str]) -> None:
+    run(people["jfk"], *statements)
     assert deferred.push(people["jfk"]).errors == 0
     for table in ("person", "orders"):
         assert rows(people["hq"], table) == rows(people["jfk"], table)

@@ -1,0 +1,216 @@
+"""Changes of keys, written before anything refers to the new ones.
+
+As the statement that they were at their site: what the foreign keys of this database
+do with rows that refer to the old key happens, and columns that are not carried stay.
+Keys that pass from row to row are parked first, as other unique values are.
+Where no foreign key follows and the same write has rows refer to the new key, they
+could do so neither before nor after that statement: the row is inserted under its new
+key, and the old one is deleted behind them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import Connection, func
+from sqlalchemy.sql.dml import Update
+
+from sites.errors import NoFreeValue, RowCountMismatch
+from sites.names import QualifiedName
+from sites.references import referring
+from sites.staged import MOVE, Staged, selected, updated
+from sites.unique_values import free_value, has_free_values
+
+#: A row that is there under its new key too, and goes.
+LEFT = "L"
+
+
+def move(staged: Staged, rows: Mapping[str, Any], *kinds: str) -> Update:
+    """Update rows and their keys."""
+    target = staged.table.sql()
+    columns = [staged.table.column(name) for name in staged.columns]
+    return (
+        sa.update(target)
+        .values(
+            {
+                target.c[column.name]: updated(staged, target, column.name)
+                for column in columns
+                if column.identity != "a"
+            }
+        )
+        .where(
+            selected(staged.source, rows),
+            staged.kind(*(kinds or (MOVE,))),
+            staged.same_row(target),
+        )
+    )
+
+
+def free_keys(connection: Connection, staged: Staged, rows: Mapping[str, Any]) -> None:
+    """Park rows whose key is taken by another, and note in the source where they are.
+
+    Raises:
+        NoFreeValue: there are such rows, and nothing can stand in for their keys.
+    """
+    # Where it is checked at the end, changed keys may meet; but a delete finds one row.
+    deferred = any(
+        u.deferrable
+        for u in staged.table.uniques
+        if set(u.columns) == set(staged.identity)
+    )
+    held = _held(staged, rows, *(("D",) if deferred else ("D", MOVE)))
+    if connection.execute(held.limit(1)).first() is None:
+        return
+    spot = next(
+        (
+            column
+            for column in map(staged.table.column, staged.identity)
+            if has_free_values(column) and not column.generated
+            if column.identity != "a"
+        ),
+        None,
+    )
+    if spot is None:
+        raise NoFreeValue(f"Keys of {staged.table.qualified} cannot be parked.")
+    target, source = staged.table.sql(), staged.source
+    found = held.cte("held")
+    others = target.alias("others")
+    parked = (
+        sa.select(*found.c, free_value(spot, others, found.c.place).label("parked"))
+        .cte("parked")
+        .prefix_with("MATERIALIZED", dialect="postgresql")
+    )
+    keys = [parked.c[f"k{n}"] for n in range(1, len(staged.identity) + 1)]
+    written = (
+        sa.update(target)
+        .values({target.c[spot.name]: parked.c.parked})
+        .where(*(target.c[c] == k for c, k in zip(staged.identity, keys, strict=True)))
+        .returning(sa.literal(1))
+        .cte("written")
+    )
+    noted = (
+        sa.update(source)
+        .values({staged.old(spot.name): parked.c.parked})
+        .where(selected(source, rows), staged.kind(MOVE, "D"))
+        .where(
+            *(staged.old(c) == k for c, k in zip(staged.identity, keys, strict=True))
+        )
+    )
+    connection.execute(noted.add_cte(written))
+
+
+def _held(
+    staged: Staged, rows: Mapping[str, Any], *givers: str
+) -> sa.Select[tuple[Any, ...]]:
+    """The rows that leave keys which others take: their keys, and a number."""
+    target = staged.table.sql()
+    giver, taker = staged.source.alias("giver"), staged.source.alias("taker")
+    keys = [target.c[name] for name in staged.identity]
+    return (
+        sa.select(
+            *(key.label(f"k{n}") for n, key in enumerate(keys, 1)),
+            func.row_number().over().label("place"),
+        )
+        .select_from(target, giver, taker)
+        .where(selected(giver, rows), selected(taker, rows))
+        .where(staged.kind(*givers, source=giver), staged.same_row(target, giver))
+        .where(staged.kind(MOVE, source=taker))
+        .where(*(target.c[c] == staged.new(c, taker) for c in staged.identity))
+        .where(sa.not_(staged.same_row(target, taker)))
+        .group_by(*keys)
+    )
+
+
+def copy(
+    connection: Connection,
+    staged: Staged,
+    count: Mapping[str, int],
+    rows: Mapping[str, Any],
+) -> Mapping[str, int]:
+    """Have rows inserted under their new keys, and deleted under the old ones.
+
+    Writes the source.
+
+    Returns:
+        How many changes there are of each kind now.
+    """
+    target, source = staged.table.sql(), staged.source
+    olds = {f"o{n}" for n in range(1, len(staged.columns) + 1)}
+    news = {f"n{n}": name for n, name in enumerate(staged.columns, 1)}
+    values: list[Any] = []
+    for column in source.columns:
+        if column.name == "kind":
+            values.append(sa.literal("I"))
+        elif column.name in olds:
+            values.append(sa.null())
+        elif column.name in news:
+            values.append(updated(staged, target, news[column.name]))
+        else:
+            values.append(column)
+    mine = [selected(source, rows), staged.kind(MOVE)]
+    inserted = (
+        sa.select(*values)
+        .select_from(source.join(target, staged.same_row(target)))
+        .where(*mine)
+    )
+    names = [column.name for column in source.columns]
+    connection.execute(sa.insert(source).from_select(names, inserted))
+    connection.execute(sa.update(source).values(kind=LEFT).where(*mine))
+    moved = count[MOVE]
+    others = {kind: number for kind, number in count.items() if kind != MOVE}
+    return {**others, "I": count.get("I", 0) + moved, LEFT: moved}
+
+
+def refuse_followers(
+    connection: Connection, staged: Staged, rows: Mapping[str, Any]
+) -> None:
+    """See that a delete under the old key takes nothing along.
+
+    Raises:
+        RowCountMismatch: rows that the write is not about still refer to it.
+    """
+    for foreign in referring(connection, [staged.table.oid]):
+        if not foreign.acts_on_delete:
+            continue
+        child = sa.table(
+            foreign.child.name,
+            *map(sa.column, foreign.columns),
+            schema=foreign.child.schema,
+        )
+        if not set(foreign.parent_columns) <= set(staged.columns):
+            continue
+        refers = (
+            child.c[own] == staged.old(theirs)
+            for own, theirs in zip(foreign.columns, foreign.parent_columns, strict=True)
+        )
+        found = sa.select(sa.literal(1)).where(
+            selected(staged.source, rows), staged.kind(LEFT), *refers
+        )
+        if connection.scalar(found.limit(1)) is not None:
+            raise RowCountMismatch(
+                f"Rows of {foreign.child} refer to keys of {staged.table.qualified}"
+                " that were changed.",
+                table=str(foreign.child),
+            )
+
+
+def prepared(
+    connection: Connection,
+    paired: Sequence[tuple[Staged, Mapping[str, int]]],
+    rows: Mapping[str, Any],
+    moves_below: Callable[[QualifiedName], bool],
+) -> list[tuple[Staged, Mapping[str, int]]]:
+    """The same changes, with copies where a change of key has to be made by them.
+
+    Parameters:
+        moves_below: whether rows that may refer to a table are updated.
+    """
+    found = []
+    for staged, count in paired:
+        followed = any(staged.table.column(c).followed for c in staged.identity)
+        if count.get(MOVE) and not followed and moves_below(staged.table.qualified):
+            count = copy(connection, staged, count, rows)
+        found.append((staged, count))
+    return found

@@ -1,0 +1,21 @@
+-- Foreign keys that refer to some tables, with what they do when a row there goes or
+-- changes. Those of partitions come with the key of the table that they are part of.
+SELECT c.confrelid::bigint AS parent,
+       c.conname AS name,
+       c.conrelid::bigint AS child,
+       n.nspname AS schema,
+       r.relname AS table,
+       COALESCE(pg_partition_root(c.conrelid), c.conrelid)::oid::bigint AS whole,
+       c.confdeltype AS on_delete,
+       c.confupdtype AS on_update,
+       ARRAY(SELECT a.attname::text FROM unnest(c.conkey) WITH ORDINALITY k(attnum, place)
+             JOIN pg_attribute a ON a.attrelid = c.conrelid AND a.attnum = k.attnum
+             ORDER BY k.place) AS columns,
+       ARRAY(SELECT a.attname::text FROM unnest(c.confkey) WITH ORDINALITY k(attnum, place)
+             JOIN pg_attribute a ON a.attrelid = c.confrelid AND a.attnum = k.attnum
+             ORDER BY k.place) AS parent_columns
+FROM pg_constraint c
+JOIN pg_class r ON r.oid = c.conrelid
+JOIN pg_namespace n ON n.oid = r.relnamespace
+WHERE c.confrelid = ANY (CAST(:oids AS oid[])) AND c.contype = 'f' AND c.conparentid = 0
+ORDER BY c.confrelid, n.nspname, r.relname, c.conname
