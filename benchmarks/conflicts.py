@@ -33,6 +33,11 @@ BOOK = {
 #: How many times as many conflicts memory is compared with.
 MORE = 4
 
+#: As a refresh says which table it writes.
+_WRITING = (
+    "SELECT set_config('snaptide.writing', 'public.orders'::regclass::oid::text, true)"
+)
+
 
 def run(rows: int) -> list[Result]:
     """One transaction in which every row is in conflict: time, and memory."""
@@ -100,6 +105,7 @@ def _change(sites: Directory, rows: int, *, conflicts: bool) -> None:
     for site in sites.values():
         with site.begin() as connection:
             connection.execute(text("SET LOCAL snaptide.origin = 'elsewhere'"))
+            connection.execute(text(_WRITING))
             connection.execute(text(same))
             if conflicts and site.name == "hq":
                 connection.execute(text(theirs), {"rows": rows})

@@ -30,6 +30,10 @@ _LARGE = (
     ),
 )
 
+#: As a refresh says which table it writes.
+_WRITING = (
+    "SELECT set_config('snaptide.writing', 'public.{}'::regclass::oid::text, true)"
+)
 _WORDS = {"U": "updates", "D": "deletes", "I": "inserts"}
 
 
@@ -123,6 +127,7 @@ def _fill(sites: Directory, table: str, rows: int, *, full: bool) -> None:
             if held == (rows if full else 0):
                 continue
             connection.execute(text("SET LOCAL snaptide.origin = 'hq'"))
+            connection.execute(text(_WRITING.format(table)))
             connection.execute(text(f"DELETE FROM public.{table}"))
             if full:
                 statement = _LARGE[-1][-1].format(table)

@@ -101,7 +101,8 @@ deferred_transaction = Table(
     Column("origin", Text),
     Column("origin_transaction", Text),
     Column("made_at", DateTime(timezone=True)),
-    # By replication group, the master at which it began; here, where none is named.
+    # By replication group, the master at which it began; here, where none is named. Of
+    # one that a trigger made in answer to a push, '' stands for here.
     Column("sources", JSONB(none_as_null=True)),
 )
 

@@ -16,6 +16,8 @@ from sites.triggers import enable_always, tree
 
 #: What a guard lets pass of that which Snaptide does itself: all of it, or nothing.
 OURS, NOTHING = sql.SQL("true"), sql.SQL("false")
+#: What a refresh merges: no push writes a snapshot.
+MERGED = sql.SQL("COALESCE(current_setting('snaptide.writing', true), '') ~ '^[0-9]+$'")
 
 _GUARDED = text(
     "SELECT n.nspname, c.relname FROM pg_trigger t"
@@ -64,6 +66,7 @@ def install(
         hint=sql.Literal(hint),
         open_to=open_to,
         state=sql.Literal(state),
+        alone=sql.Literal(open_to is MERGED),
     )
     raw(connection).execute(body)
     guarded = {one for one, _ in tree(connection, table)}

@@ -58,6 +58,8 @@ def queue_function(capture: QueueCapture) -> sql.Composed:
         "new_columns": comma(sql.SQL("n.{}").format(c) for c in there.values()),
     }
     steps = {name: _either_way(capture.columns, name, **shared) for name in _STEPS}
+    # NULL for a snapshot, of which `sources` says nothing.
+    group = sql.Literal(capture.group)
     refuse = sql.SQL(load("refuse_moved")).format(moved=steps["moved_by_key"])
     return sql.SQL(load("queue_function")).format(
         function=sql.Identifier(SCHEMA, capture.queue),
@@ -67,6 +69,10 @@ def queue_function(capture: QueueCapture) -> sql.Composed:
         names=sql.Literal(list(capture.columns)),
         destinations=sql.Literal(list(capture.destinations)),
         applied=_applied(capture, there),
+        together=sql.SQL(load("queue_together")).format(
+            group=group, queue=shared["queue"]
+        ),
+        group=group,
         **steps,
         refuse_moved=refuse if capture.refuse_new_keys else sql.SQL(""),
         synchronous=sql.Literal(capture.synchronous),

@@ -41,8 +41,11 @@ WORK: Mapping[str, str] = {COORDINATE: "SELECT, INSERT, UPDATE, DELETE"}
 BASE: Mapping[str, str] = {REFRESH: "SELECT, INSERT, UPDATE, DELETE"}
 
 _HERE = text(
-    "SELECT rolname FROM pg_roles WHERE rolname = ANY (:roles)"
-    " AND has_schema_privilege(oid, :schema, 'USAGE')"
+    "SELECT rolname FROM pg_roles r WHERE rolname = ANY (:roles)"
+    # By itself: everybody may use what the schema has for everybody.
+    " AND EXISTS (SELECT FROM pg_namespace n, aclexplode(n.nspacl) AS granted"
+    " WHERE n.nspname = :schema AND granted.grantee = r.oid"
+    " AND granted.privilege_type = 'USAGE')"
 )
 
 

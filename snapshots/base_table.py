@@ -199,6 +199,7 @@ def _guard(connection: Connection, snapshot: Snapshot, base: Table) -> None:
         events=events,
         message=message,
         hint=hint,
+        open_to=guards.MERGED,
     )
 
 

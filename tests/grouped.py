@@ -1,7 +1,7 @@
 """Masters of a replication group, as tests of several masters need them."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -22,19 +22,24 @@ GROUP = "sales"
 
 
 def found_group(
-    sites: Mapping[str, Site], *masters: str, via: Mapping[str, str] | None = None
+    sites: Mapping[str, Site],
+    *masters: str,
+    via: Mapping[str, str] | None = None,
+    tables: Sequence[str] = ("orders",),
 ) -> Group:
     """Make a group of the table orders, which is made where it is not there.
 
     Parameters:
         masters: the first is the master definition site.
         via: of a master, the one that it exchanges changes with; all by default.
+        tables: the tables of the group; others than orders are there.
     """
     home, *others = (sites[name] for name in masters)
     for name in masters:
         run(sites[name], f"CREATE TABLE IF NOT EXISTS orders ({ORDERS})")
-    groups.create_group(home, GROUP)
-    group = groups.add_table(home, GROUP, "orders")
+    group: Group = groups.create_group(home, GROUP)
+    for table in tables:
+        group = groups.add_table(home, GROUP, table)
     for other in others:
         neighbour = (via or {}).get(other.name)
         group = groups.add_master(home, GROUP, other.name, via=neighbour)

@@ -4,7 +4,8 @@ What a test of capture, queue, push and apply needs: the same table at `hq`, wit
 snapshot log, and at `jfk`, where changes are queued for `hq`.
 """
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import psycopg
@@ -16,6 +17,10 @@ from deferred.queues.queue import Queue
 from sites import Site, names
 from sites.table import describe
 from sites.transport import raw
+
+_WRITTEN = re.compile(
+    r"\b(?:INTO|UPDATE|FROM)\s+(?:ONLY\s+)?([\w.$\"]+)", re.IGNORECASE
+)
 
 ORDERS = """
     id int PRIMARY KEY,
@@ -35,11 +40,12 @@ def link(
     carried: Sequence[str] | None = None,
     refuse_new_keys: bool = False,
     origin: str = "jfk",
+    master: str = "hq",
     with_log: bool = True,
     synchronous: bool = False,
     parts: Sequence[str] = (),
 ) -> Queue:
-    """Create a table at hq and at a site, and queue what changes at the site.
+    """Create a table at a master and at a site, and queue what changes at the site.
 
     Parameters:
         columns: of both tables, as in CREATE TABLE.
@@ -48,7 +54,7 @@ def link(
         synchronous: changes at the site go to hq in coordinated transactions alone.
         parts: statements that give the site's table partitions or children.
     """
-    hq, site = sites["hq"], sites[origin]
+    hq, site = sites[master], sites[origin]
     name = names.parse(table)
     _create(hq, table, columns)
     if with_log:
@@ -64,7 +70,7 @@ def link(
             connection,
             snapshot=str(name),
             base=base,
-            destination="hq",
+            destination=master,
             target=name,
             columns=carried,
             identity=base.key,
@@ -103,7 +109,17 @@ def run_everywhere(sites: Mapping[str, Site], *statements: str) -> None:
 
 def as_refresh(site: Site, *statements: str) -> None:
     """Change rows as a refresh does: nothing is queued."""
-    run(site, "SET LOCAL snaptide.origin = 'hq'", *statements)
+    run(site, "SET LOCAL snaptide.origin = 'hq'", *announced(*statements))
+
+
+def announced(*statements: str) -> Iterator[str]:
+    """Statements as a refresh makes them: each with the table that it writes."""
+    for statement in statements:
+        found = _WRITTEN.search(statement)
+        if found is not None:
+            table = f"to_regclass('{found[1]}')::oid::text"
+            yield f"SELECT set_config('snaptide.writing', {table}, true)"
+        yield statement
 
 
 def application(site: Site) -> psycopg.Connection[tuple[Any, ...]]:

@@ -79,7 +79,7 @@ def of_part(line: Line, sender: str, after: int, end: int) -> Arrived:
         every = sa.union_all(*calls).subquery()
         xids = select(every.c.xid).distinct().subquery()
         began = deferred_transaction.c.sources[group].astext
-        source = func.coalesce(began, sender).label("source")
+        source = func.coalesce(func.nullif(began, ""), sender).label("source")
         rows = line.origin.execute(
             select(source, func.count().label("transactions"))
             .join_from(

@@ -29,7 +29,10 @@ def sources(transaction: Waiting, sender: str, groups: Iterable[str]) -> dict[st
         groups: those that the sender pushes as one of their masters. Of one that it
             is no master of, the transaction begins at the destination.
     """
-    return dict.fromkeys(groups, sender) | dict(transaction.sources or {})
+    known = dict(transaction.sources or {})
+    return dict.fromkeys(groups, sender) | {
+        group: source or sender for group, source in known.items()
+    }
 
 
 #: Beside the groups: which masters have set aside these rows of a transaction.

@@ -1,6 +1,7 @@
 -- Gives the calls that the current transaction has captured after a call number,
 -- whichever queues they are in; at most as many as asked for. Values are text, printed
--- alike in every session.
+-- alike in every session. Others than roles of ours are given none: they may have changed
+-- rows that they may not read.
 -- Parameters: after, the last call number seen; most, how many calls.
 CREATE OR REPLACE FUNCTION {function}(after bigint, most integer)
 RETURNS TABLE (queue_id integer, call_no bigint, kind text,
@@ -14,7 +15,7 @@ AS $snaptide$
 DECLARE
     mine xid8 := pg_current_xact_id_if_assigned();
 BEGIN
-    IF mine IS NOT NULL THEN
+    IF mine IS NOT NULL AND pg_has_role(session_user, 'snaptide_apply', 'MEMBER') THEN
         RETURN QUERY SELECT c.queue_id, c.call_no, c.kind, c.old_values, c.new_values,
                             c.synchronous, mine
                      FROM ({calls}) c LIMIT most;

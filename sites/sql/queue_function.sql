@@ -17,6 +17,9 @@
 -- In a copy of the database tables have other numbers, perhaps columns too: there the table
 -- is known by its name, as its columns are. A partition that was detached is a table of its
 -- own: nothing is queued.
+-- Rows that Snaptide's own statements write were changed elsewhere. What a trigger of
+-- yours changes because of them is an effect: a change made here, whoever made the cause.
+-- Settings are believed of roles of ours alone: anybody can set them.
 -- Tables directly manipulated: the queue, the extra keys, deferred_transaction.
 CREATE OR REPLACE FUNCTION {function}(captured regclass) RETURNS boolean
 LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp
@@ -36,10 +39,10 @@ DECLARE
     renamed text;
     copied boolean := false;
     paired boolean;
-    aside boolean;
     ins "char" := 'I'; upd "char" := 'U'; del "char" := 'D';
     -- What a push says of the transaction that it applies here.
     brought jsonb;
+    effect boolean := false;
     mixed boolean;
 BEGIN
     IF TG_RELID <> {table}::regclass THEN
@@ -67,13 +70,17 @@ BEGIN
     END IF;
     IF current_setting('snaptide.origin', true) <> ''
        AND pg_has_role(session_user, 'snaptide_apply', 'MEMBER') THEN
+        brought := NULLIF(current_setting('snaptide.transaction', true), '')::jsonb;
         {applied}
     END IF;
     IF current_setting('snaptide.call', true) <> '' THEN
+        -- Who may call a procedure may also say that it is at work.
         IF EXISTS (
             SELECT FROM snaptide.procedure_call p
             WHERE p.xid = xact AND p.call_no::text = current_setting('snaptide.call', true)
               AND p.ran_here AND {destinations}::text[] && p.destinations
+        ) AND has_function_privilege(
+            session_user, 'snaptide.defer_call(text, text[], jsonb, boolean)', 'EXECUTE'
         ) THEN
             ins := 'i'; upd := 'u'; del := 'd';
         END IF;
@@ -93,12 +100,17 @@ BEGIN
     END IF;
     GET DIAGNOSTICS written = ROW_COUNT;
     IF written > 0 THEN
-        IF {synchronous} AND current_setting('snaptide.coordinated', true) IS DISTINCT FROM 'site' THEN
+        IF {synchronous} AND NOT (
+            COALESCE(current_setting('snaptide.coordinated', true), '') = 'site'
+            AND pg_has_role(session_user, 'snaptide_apply', 'MEMBER')
+        ) THEN
             RAISE EXCEPTION 'This snapshot is propagated synchronously: its rows can only be changed in a coordinated transaction'
                 USING HINT = 'with deferred.synchronous("SITE") as connection: ... changes site and master together.',
-                      ERRCODE = 'object_not_in_prerequisite_state';
+                      ERRCODE = CASE WHEN effect THEN 'raise_exception'
+                                     ELSE 'object_not_in_prerequisite_state' END;
         END IF;
-        IF {grouped} AND current_setting('snaptide.coordinated', true) = 'site' THEN
+        IF {grouped} AND current_setting('snaptide.coordinated', true) = 'site'
+           AND pg_has_role(session_user, 'snaptide_apply', 'MEMBER') THEN
             RAISE EXCEPTION 'A table of a replication group cannot be changed in a coordinated transaction'
                 USING HINT = 'Change it in a transaction of its own.',
                       ERRCODE = 'object_not_in_prerequisite_state';
@@ -117,14 +129,14 @@ BEGIN
             WHERE known.xid = xact AND known.start_time = now()
               AND (known.order_no IS NOT NULL
                    OR known.origin IS DISTINCT FROM brought ->> 'origin'
-                   OR known.origin_transaction IS DISTINCT FROM brought ->> 'transaction')
-            RETURNING (known.origin, known.origin_transaction)
-                      IS DISTINCT FROM (brought ->> 'origin', brought ->> 'transaction') INTO mixed;
+                   OR known.origin_transaction IS DISTINCT FROM brought ->> 'transaction'
+                   OR known.sources ->> {group} IS DISTINCT FROM brought -> 'sources' ->> {group})
+            RETURNING (known.origin, known.origin_transaction, known.sources ->> {group})
+                      IS DISTINCT FROM (brought ->> 'origin', brought ->> 'transaction',
+                                        brought -> 'sources' ->> {group}) INTO mixed;
         END IF;
         IF mixed THEN
-            RAISE EXCEPTION 'Changes that were made at different sites cannot be in one transaction'
-                USING HINT = 'Commit after each retry of a parked transaction, before anything else is changed.',
-                      ERRCODE = 'object_not_in_prerequisite_state';
+            {together}
         END IF;
     END IF;
     RETURN NULL;

@@ -155,14 +155,16 @@ def test_cascade_of_a_refresh_leaves_extra_keys(
     assert run(sites["jfk"], extra.format("parent")) == []
 
 
-def test_trigger_below_a_refresh_leaves_extra_keys(sites: Directory) -> None:
+def test_trigger_below_a_refresh_changes_what_the_site_sends(sites: Directory) -> None:
     link(sites)
     run(sites["jfk"], TOUCH_AGAIN)
-    as_refresh(sites["jfk"], "INSERT INTO orders (id, qty) VALUES (1, 1)")
-    assert calls(sites["jfk"]) == []
-    assert run(sites["jfk"], 'SELECT DISTINCT k1 FROM snaptide."extra$_orders"') == [
-        (1,)
-    ]
+    for site in sites.values():
+        as_refresh(site, "INSERT INTO orders (id, qty) VALUES (1, 1)")
+    assert [call[1] for call in calls(sites["jfk"])] == ["U", "U"]
+    assert run(sites["jfk"], 'SELECT k1 FROM snaptide."extra$_orders"') == []
+    assert deferred.push(sites["jfk"]).errors == 0
+    assert rows(sites["hq"]) == rows(sites["jfk"])
+    assert [row[2] for row in rows(sites["hq"])] == [100]
 
 
 def _parents_and_children(

@@ -187,6 +187,8 @@ def test_other_texts_of_the_same_bytes_are_found(latin: Directory) -> None:
     run(
         here,
         "SET LOCAL snaptide.origin = 'latin'",
+        "SELECT set_config('snaptide.writing',"
+        " 'public.\"snap$_l\"'::regclass::oid::text, true)",
         "UPDATE public.l SET v = U&'\\00E9' WHERE id = 7",
     )
     assert snapshots.refresh(here, "l", method="c").snapshots[0].updated == 1

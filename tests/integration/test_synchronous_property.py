@@ -28,6 +28,9 @@ values = st.fixed_dictionaries(
     }
 )
 rows_or_none = st.one_of(st.none(), values)
+_WRITING = (
+    "SELECT set_config('snaptide.writing', to_regclass('public.t')::oid::text, true)"
+)
 INSERT = (
     "INSERT INTO public.t (id, code, n, c, v)"
     " VALUES (1, :code, CAST(:n AS numeric), :c, :v)"
@@ -86,6 +89,7 @@ def _put(
         if row is not None:
             with site.begin() as connection:
                 connection.execute(text("SET LOCAL snaptide.origin = 'hq'"))
+                connection.execute(text(_WRITING))
                 code = None if row["code"] == "x" else row["code"]
                 connection.execute(text(INSERT), {**row, "code": code})
     run(sites["hq"], 'DELETE FROM snaptide."mlog$_t"')

@@ -1,0 +1,30 @@
+-- An effect is sent in the transaction of its cause, where that goes on. It has none of
+            -- its own in which it could go other ways.
+            UPDATE snaptide.deferred_transaction AS known
+            SET origin = COALESCE(known.origin, brought ->> 'origin'),
+                origin_transaction = COALESCE(known.origin_transaction, brought ->> 'transaction'),
+                made_at = COALESCE(known.made_at, (brought ->> 'made_at')::timestamptz),
+                sources = CASE WHEN known.origin IS NULL AND known.sources IS NULL THEN NULL
+                               WHEN effect THEN known.sources || (brought -> 'sources')
+                               ELSE COALESCE(brought -> 'sources', '{{}}') || known.sources END
+            WHERE known.xid = xact
+              AND CASE WHEN effect THEN
+                      COALESCE(known.sources ->> {group}, '') = ''
+                      OR written = (SELECT count(*) FROM {queue} q WHERE q.xid = xact)
+                  ELSE known.origin IS NULL AND known.sources IS NOT NULL
+                      AND (known.sources ->> {group} IS NULL
+                           OR COALESCE(brought -> 'sources' ->> {group}, '') = '')
+                  END;
+            IF NOT FOUND THEN
+                IF effect OR EXISTS (
+                    SELECT FROM snaptide.deferred_transaction AS known
+                    WHERE known.xid = xact AND known.sources ->> {group} = ''
+                ) THEN
+                    RAISE EXCEPTION 'A trigger changes % because of a change that another master made and that goes on from here: both cannot go to the same masters', TG_RELID::regclass
+                        USING HINT = 'Let the trigger do nothing where snaptide.comes_from() IS NOT NULL, then retry the transaction.',
+                              ERRCODE = 'raise_exception';
+                END IF;
+                RAISE EXCEPTION 'Changes that were made at different sites cannot be in one transaction'
+                    USING HINT = 'Commit after each retry of a parked transaction, before anything else is changed.',
+                          ERRCODE = 'object_not_in_prerequisite_state';
+            END IF;

@@ -1,0 +1,256 @@
+"""What users' triggers and procedures change because of what Snaptide writes.
+
+It is a change made there, whoever made the cause: queued and sent on as any other.
+"""
+
+from collections.abc import Callable
+
+import pytest
+from sqlalchemy import text
+
+import deferred
+import masters
+import snapshots
+from sites import Directory
+from tests.fix_worlds import prepared_once
+from tests.grouped import assert_masters_equal, found_group, push_all
+from tests.linked_table import as_refresh, calls, link, parked, queued, rows, run
+
+STOCK = "id int PRIMARY KEY, qty int"
+
+TAKE = """
+CREATE FUNCTION public.take() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    UPDATE public.stock SET qty = qty - NEW.qty WHERE id = 1;
+    RETURN NULL;
+END $$;
+CREATE TRIGGER take AFTER INSERT ON public.orders
+FOR EACH ROW EXECUTE FUNCTION public.take()
+"""
+
+PLACE = "INSERT INTO public.orders (id, qty) VALUES (1, 3)"
+
+
+def _stock(sites: Directory, *, synchronous: bool = False) -> None:
+    """Orders of jfk at hq, where each takes from the stock, of which lax is master."""
+    link(sites, synchronous=synchronous)
+    link(sites, "stock", STOCK, origin="hq", master="lax")
+    for name in ("hq", "lax"):
+        as_refresh(sites[name], "INSERT INTO stock VALUES (1, 10)")
+    run(sites["hq"], TAKE)
+
+
+@prepared_once("hq", "jfk", "lax")
+def stock(sites: Directory) -> None:
+    _stock(sites)
+
+
+def assert_taken(sites: Directory, left: int = 7) -> None:
+    """The stock's master has what the order took at the master of orders."""
+    assert rows(sites["hq"], "stock") == [(1, left)]
+    report = deferred.push(sites["hq"], "lax")
+    assert (report.transactions, report.errors) == (1, 0)
+    assert rows(sites["lax"], "stock") == [(1, left)]
+
+
+def test_of_a_push(stock: Directory) -> None:
+    run(stock["jfk"], PLACE)
+    assert deferred.push(stock["jfk"], "hq").errors == 0
+    assert run(
+        stock["hq"],
+        "SELECT origin_user = session_user, origin, origin_transaction"
+        " FROM snaptide.deferred_transaction",
+    ) == [(True, None, None)]
+    assert_taken(stock)
+
+
+@pytest.mark.parametrize("batch_size", [1, 1000])
+def test_of_several_transactions(stock: Directory, batch_size: int) -> None:
+    for n in (1, 2, 3):
+        run(stock["jfk"], f"INSERT INTO orders (id, qty) VALUES ({n}, {n})")
+    deferred.push(stock["jfk"], "hq", batch_size=batch_size)
+    assert rows(stock["hq"], "stock") == [(1, 4)]
+    assert deferred.push(stock["hq"], "lax").errors == 0
+    assert rows(stock["lax"], "stock") == [(1, 4)]
+
+
+def test_of_a_retry(stock: Directory) -> None:
+    run(stock["hq"], "ALTER TABLE orders ADD CONSTRAINT few CHECK (qty < 3)")
+    run(stock["jfk"], PLACE)
+    assert deferred.push(stock["jfk"], "hq").errors == 1
+    assert queued(stock["hq"]) == 0
+    run(stock["hq"], "ALTER TABLE orders DROP CONSTRAINT few")
+    [report] = deferred.retry_errors(stock["hq"])
+    assert report.applied
+    assert_taken(stock)
+
+
+def test_of_a_synchronous_change(make_sites: Callable[..., Directory]) -> None:
+    sites = make_sites("hq", "jfk", "lax")
+    _stock(sites, synchronous=True)
+    with deferred.synchronous(sites["jfk"]) as connection:
+        connection.execute(text(PLACE))
+    assert_taken(sites)
+
+
+def test_of_a_procedure(stock: Directory) -> None:
+    run(
+        stock["hq"],
+        "CREATE PROCEDURE public.give(n int) LANGUAGE sql"
+        " AS 'UPDATE public.stock SET qty = qty - n'",
+    )
+    deferred.allow_procedure(stock["hq"], "give")
+    with stock["jfk"].begin() as connection:
+        deferred.call(connection, "give", [3])
+    assert deferred.push(stock["jfk"], "hq").errors == 0
+    assert_taken(stock)
+
+
+def test_of_a_refresh(stock: Directory) -> None:
+    """The site that has the trigger here is hq, for what it gets from elsewhere."""
+    link(stock, "prices", STOCK, origin="hq", master="lax")
+    run(stock["hq"], TAKE.replace("orders", "prices").replace("take", "dear"))
+    as_refresh(stock["hq"], "INSERT INTO prices VALUES (1, 4)")
+    assert_taken(stock, left=6)
+    assert [call[0] for call in calls(stock["hq"])] == ["stock"]
+
+
+def test_one_that_is_refused_parks_its_cause(stock: Directory) -> None:
+    """The stock of a synchronous snapshot cannot be changed like this: one is told."""
+    link(stock, "exact", STOCK, origin="hq", master="lax", synchronous=True)
+    for name in ("hq", "lax"):
+        as_refresh(stock[name], "INSERT INTO exact VALUES (1, 10)")
+    run(stock["hq"], TAKE.replace("stock", "exact").replace("take", "take_exactly"))
+    run(stock["jfk"], PLACE, "INSERT INTO orders (id, qty) VALUES (2, 1)")
+    assert deferred.push(stock["jfk"], "hq").errors == 1
+    assert [row[2] for row in parked(stock["hq"])] == ["P0001"]
+    assert rows(stock["hq"], "exact") == rows(stock["lax"], "exact")
+
+
+@pytest.mark.usefixtures("spark")
+def test_a_read_only_snapshot_is_refused(stock: Directory) -> None:
+    run(stock["lax"], f"CREATE TABLE prices ({STOCK})", "INSERT INTO prices VALUES (1)")
+    masters.create_snapshot_log(stock["lax"], "prices")
+    snapshots.create(stock["hq"], "prices", master="lax")
+    snapshots.refresh(stock["hq"], "prices")
+    base = '"snap$_prices"'
+    run(stock["hq"], TAKE.replace("stock", base).replace("take", "raise_price"))
+    run(stock["jfk"], PLACE)
+    assert deferred.push(stock["jfk"], "hq").errors == 1
+    [error] = deferred.list_errors(stock["hq"])
+    assert "read-only" in error.error_message
+    run(stock["lax"], "UPDATE prices SET qty = 5")
+    assert snapshots.refresh(stock["hq"], "prices").snapshots[0].updated == 1
+
+
+def test_between_masters(make_sites: Callable[..., Directory]) -> None:
+    """Only lax counts orders, and counts those that come from hq too."""
+    sites = make_sites("hq", "lax", "bos")
+    names = ("hq", "lax", "bos")
+    for name in names:
+        run(sites[name], f"CREATE TABLE stock ({STOCK})")
+    found_group(sites, *names, tables=("orders", "stock"))
+    run(sites["hq"], "INSERT INTO stock VALUES (1, 10)")
+    push_all(sites)
+    run(sites["lax"], TAKE)
+    run(sites["hq"], PLACE)
+    push_all(sites)
+    assert rows(sites["hq"], "stock") == [(1, 7)]
+    assert_masters_equal(sites, *names)
+    for name in names[1:]:
+        assert rows(sites[name], "stock") == [(1, 7)]
+
+
+def test_on_the_way_to_another_master(make_sites: Callable[..., Directory]) -> None:
+    """What began at hq goes on to bos, what lax makes of it should go to both."""
+    sites = make_sites("hq", "lax", "bos")
+    names = ("hq", "lax", "bos")
+    for name in names:
+        run(sites[name], f"CREATE TABLE stock ({STOCK})")
+    found_group(sites, *names, via={"bos": "lax"}, tables=("orders", "stock"))
+    run(sites["hq"], "INSERT INTO stock VALUES (1, 10)")
+    push_all(sites)
+    run(sites["lax"], TAKE)
+    run(sites["hq"], PLACE)
+    push_all(sites)
+    [error] = deferred.list_errors(sites["lax"])
+    assert "goes on from here" in error.error_message
+    assert rows(sites["lax"], "stock") == rows(sites["hq"], "stock")
+    run(sites["lax"], "DROP TRIGGER take ON orders")
+    deferred.retry_errors(sites["lax"])
+    push_all(sites)
+    assert_masters_equal(sites, *names)
+
+
+def test_of_a_snapshot_site_goes_to_all_masters(
+    make_sites: Callable[..., Directory],
+) -> None:
+    sites = make_sites("hq", "lax", "jfk")
+    link(sites)
+    for name in ("hq", "lax"):
+        run(sites[name], f"CREATE TABLE stock ({STOCK})")
+    found_group(sites, "hq", "lax", tables=("orders", "stock"))
+    run(sites["hq"], "INSERT INTO stock VALUES (1, 10)", TAKE)
+    run(sites["jfk"], PLACE)
+    push_all(sites)
+    assert_masters_equal(sites, "hq", "lax")
+    assert rows(sites["lax"], "stock") == [(1, 7)]
+
+
+GUARDED = """
+CREATE TABLE public.heard (site text, way text);
+CREATE FUNCTION public.hear() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO public.heard VALUES (snaptide.comes_from(), snaptide.comes_by());
+    RETURN NULL;
+END $$;
+CREATE TRIGGER hear AFTER INSERT OR UPDATE ON public.orders
+EXECUTE FUNCTION public.hear()
+"""
+
+
+def test_trigger_asks_where_a_change_comes_from(stock: Directory) -> None:
+    for name in ("hq", "jfk"):
+        run(stock[name], GUARDED)
+    run(
+        stock["hq"],
+        "CREATE PROCEDURE public.more() LANGUAGE sql"
+        " AS 'UPDATE public.orders SET qty = qty + 1'",
+    )
+    deferred.allow_procedure(stock["hq"], "more")
+    with stock["jfk"].begin() as connection:
+        connection.execute(text(PLACE))
+        deferred.call(connection, "more")
+    deferred.push(stock["jfk"], "hq")
+    run(stock["hq"], "UPDATE orders SET qty = 9")
+    as_refresh(stock["jfk"], "UPDATE public.orders SET qty = 9")
+    assert run(stock["hq"], "SELECT * FROM heard") == [
+        ("jfk", "push"),
+        (None, None),
+        (None, None),
+    ]
+    assert run(stock["jfk"], "SELECT * FROM heard") == [(None, None), ("hq", "refresh")]
+
+
+def test_trigger_asks_in_a_synchronous_change(
+    make_sites: Callable[..., Directory],
+) -> None:
+    sites = make_sites("hq", "jfk")
+    link(sites, synchronous=True)
+    run(sites["hq"], GUARDED)
+    with deferred.synchronous(sites["jfk"]) as connection:
+        connection.execute(text(PLACE))
+    assert run(sites["hq"], "SELECT * FROM heard") == [("jfk", "synchronous")]
+
+
+def test_cascade_among_the_rows_of_one_table_leaves_extra_keys(
+    sites: Directory,
+) -> None:
+    """The master may keep the row below: its parent has only left the snapshot."""
+    tree = "id int PRIMARY KEY, up int REFERENCES orders (id) {0} DEFERRABLE, qty int"
+    link(sites, columns=tree.format("ON DELETE CASCADE"))
+    as_refresh(sites["jfk"], "INSERT INTO orders VALUES (1, NULL, 1), (2, 1, 2)")
+    as_refresh(sites["jfk"], "DELETE FROM orders WHERE id = 1")
+    assert calls(sites["jfk"]) == []
+    extra = 'SELECT DISTINCT k1 FROM snaptide."extra$_orders" ORDER BY 1'
+    assert (2,) in run(sites["jfk"], extra)
