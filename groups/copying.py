@@ -21,6 +21,7 @@ from sites.activity import Progress
 from sites.ranges import Range
 from sites.table import Table, describe
 from sites.transport import analyze, copy_in, literal_text
+from sites.users_triggers import silenced
 from sites.write import parents_first
 from snapshots import parallel_copy
 
@@ -49,6 +50,8 @@ def copy(
     progress: Progress | None = None,
 ) -> int:
     """Copy all rows of a group's tables into empty ones; commits range by range.
+
+    No trigger of a user's fires there: what it would do is copied with the rest.
 
     Parameters:
         view: a REPEATABLE READ transaction at `model`, whose moment it is.
@@ -80,10 +83,12 @@ def empty(site: Site, group: Group, model: str) -> None:
         facts = {"sources": {group.name: model}}
         connection.execute(select(*triggered.brought(model, facts)))
         known = [describe(connection, name) for name in group.tables]
-        for stretch in reversed(stretches(known)):
+        for stretch in stretches(known):
             parallel_copy.end(connection, stretch.load_id(group))
-            for table in reversed(stretch.tables):
-                connection.execute(sa.delete(table.sql()))
+        with silenced(connection, group.tables):
+            for stretch in reversed(stretches(known)):
+                for table in reversed(stretch.tables):
+                    connection.execute(sa.delete(table.sql()))
 
 
 def stretches(tables: Sequence[Table]) -> list[Stretch]:
@@ -139,5 +144,6 @@ def _job(table: Table, part: Range | None, settings: Mapping[str, str]) -> CopyJ
     return CopyJob(
         select=literal_text(wanted),
         copy=copy_in(table.sql(), columns).as_string(),
+        into=table.qualified,
         settings=settings,
     )

@@ -55,7 +55,11 @@ def copy(
     parts = ranges.ctid_ranges(reader, member.snapshot.master)
     target = copy_in(member.base.sql(), member.carried).as_string()
     jobs = [
-        CopyJob(select=literal_text(images.rows_of(member, part)), copy=target)
+        CopyJob(
+            select=literal_text(images.rows_of(member, part)),
+            copy=target,
+            into=member.base.qualified,
+        )
         for part in parts
     ]
     return parallel_copy.run(master, site, jobs, moment, load_id, progress)

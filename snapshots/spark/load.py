@@ -23,7 +23,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from sqlalchemy.dialects.postgresql import insert
 
-from sites import arrow, transport
+from sites import QualifiedName, arrow, transport
+from sites.users_triggers import silenced
 from snapshots.spark.catalog import load_range
 from snapshots.spark.connection import begin
 from snapshots.spark.errors import LoadFailed
@@ -43,6 +44,8 @@ class CopyJob:
     select: str
     #: `COPY table (columns) FROM STDIN` at the target.
     copy: str
+    #: that table; no trigger of a user's fires there
+    into: QualifiedName
     #: of the transaction at the target, by name
     settings: Mapping[str, str] = field(default_factory=dict)
     #: what is copied in the same transaction, after it
@@ -126,7 +129,9 @@ def copy_range(
             return 0
         for name, value in job.settings.items():
             target.execute(sa.select(sa.func.set_config(name, value, True)))
-        rows = _pipe(source_uri, transport.raw(target), (job, *job.then), snapshot)
+        jobs = (job, *job.then)
+        with silenced(target, (one.into for one in jobs)):
+            rows = _pipe(source_uri, transport.raw(target), jobs, snapshot)
         of_range = (load_range.c.load_id == load) & (load_range.c.range_no == number)
         target.execute(sa.update(load_range).where(of_range).values(rows=rows))
         return rows

@@ -39,7 +39,7 @@ from tests.grouped import (
     found_with_ten_rows,
     push_all,
 )
-from tests.linked_table import run
+from tests.linked_table import rows, run
 
 pytestmark = pytest.mark.usefixtures("spark")
 
@@ -64,6 +64,46 @@ def test_rows_are_copied_and_changes_since_follow(three: Directory) -> None:
     run(three["bos"], "UPDATE orders SET qty = 5 WHERE id = 2")
     push_all(three)
     assert len(assert_masters_equal(three, "hq", "lax", "bos")) == 12
+
+
+NOTE = """
+CREATE FUNCTION public.note() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF snaptide.comes_from() IS NULL THEN
+        INSERT INTO public.audit VALUES (NEW.id);
+    END IF;
+    RETURN NULL;
+END $$;
+CREATE TRIGGER note AFTER INSERT ON public.orders
+FOR EACH ROW EXECUTE FUNCTION public.note();
+CREATE FUNCTION public.never() RETURNS trigger LANGUAGE plpgsql AS
+$$ BEGIN RAISE EXCEPTION 'fired'; END $$
+"""
+NEVER = """
+CREATE TRIGGER before BEFORE INSERT OR DELETE ON public.orders
+FOR EACH ROW EXECUTE FUNCTION public.never();
+ALTER TABLE public.orders ENABLE ALWAYS TRIGGER before;
+CREATE CONSTRAINT TRIGGER later AFTER INSERT ON public.orders DEFERRABLE
+INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION public.never()
+"""
+
+
+def test_no_trigger_fires_for_copied_rows(three: Directory) -> None:
+    """What they made of those rows is copied, too."""
+    for site in three.values():
+        run(site, "CREATE TABLE audit (id int PRIMARY KEY)", NOTE)
+    run(three["bos"], NEVER)
+    groups.add_table(three["hq"], GROUP, "audit")
+    run(three["hq"], "INSERT INTO orders (id) VALUES (11)")
+    with broken_off_at("group_join.after_stretch"):
+        groups.join_master(three["hq"], GROUP, "bos", source="hq")
+    groups.join_master(three["hq"], GROUP, "bos", source="hq")
+    assert run(
+        three["bos"],
+        "SELECT tgname, tgenabled::text FROM pg_trigger"
+        " WHERE tgname IN ('before', 'later', 'note') ORDER BY tgname",
+    ) == [("before", "A"), ("later", "O"), ("note", "O")]
+    assert rows(three["bos"], "audit") == rows(three["hq"], "audit") == [(11,)]
 
 
 def test_users_write_while_rows_are_copied(

@@ -79,6 +79,7 @@ def jobs(connection: sa.Connection, parts: int) -> list[CopyJob]:
         CopyJob(
             select=literal_text(part.restrict(sa.select(source), source)),
             copy="COPY public.copied (n, v) FROM STDIN",
+            into=QualifiedName("public", "copied"),
         )
         for part in ctid_ranges(connection, QualifiedName("public", "t"), parts)
     ]
@@ -182,7 +183,11 @@ def test_errors_do_not_show_passwords(
 
     branch = directory["branch"]
     source = "postgresql://me:hunter2@127.0.0.1:1/nowhere"
-    job = CopyJob(select="SELECT 1", copy="COPY public.copied (n) FROM STDIN")
+    job = CopyJob(
+        select="SELECT 1",
+        copy="COPY public.copied (n) FROM STDIN",
+        into=QualifiedName("public", "copied"),
+    )
     with pytest.raises(LoadFailed) as caught:
         copy_ranges(spark, source, branch.libpq_uri(), [job], "00000001-00000001-1")
     assert "hunter2" not in str(caught.value)
