@@ -17,7 +17,7 @@ from groups.error_modes import (
     unquiet_group,
 )
 from groups.forget import forget_master
-from groups.group import Group, Master, Status, TargetType
+from groups.group import Group, Master, Status, TableAdded, TargetType
 from groups.join import JoinReport, join_master
 from groups.leave import LeaveReport, leave_group
 from groups.paths import Path, chain, full_mesh, star, tree
@@ -35,6 +35,7 @@ __all__ = [
     "Status",
     "SuspendReport",
     "SwitchReport",
+    "TableAdded",
     "TargetType",
     "add_master",
     "add_table",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from dataclasses import fields
 from datetime import UTC, datetime
 
 from sqlalchemy import Connection
@@ -25,9 +26,10 @@ from groups.errors import (
     MasterExists,
     NoSuchMaster,
 )
-from groups.group import Group, Master, Status, TargetType, changed
+from groups.group import Group, Master, Status, TableAdded, TargetType, changed
 from groups.unfinished import finish
 from sites import Site, identity, names
+from sites.users_triggers import firing_names
 
 
 def create_group(home: Site, name: str) -> Group:
@@ -60,7 +62,9 @@ def create_group(home: Site, name: str) -> Group:
     return group
 
 
-def add_table(home: Site, name: str, table: str, *, same_rows: bool = False) -> Group:
+def add_table(
+    home: Site, name: str, table: str, *, same_rows: bool = False
+) -> TableAdded:
     """Add a table that all masters have (Oracle: CREATE_MASTER_REPOBJECT).
 
     From the commit on changes go to the other masters. Users who write to the table
@@ -74,8 +78,11 @@ def add_table(home: Site, name: str, table: str, *, same_rows: bool = False) -> 
         CannotReplicate, TablesDiffer: and nothing was changed.
     """
     qualified = names.parse(table)
+    triggers: dict[str, tuple[str, ...]] = {}
 
     def with_table(group: Group, connections: Connections) -> Group:
+        for master, connection in connections.items():
+            triggers[master] = firing_names(connection, qualified)
         if qualified in group.tables:
             return group
         for master, connection in connections.items():
@@ -89,7 +96,9 @@ def add_table(home: Site, name: str, table: str, *, same_rows: bool = False) -> 
             shape.refuse_other_rows(alike, qualified)
         return changed(group, tables=(*group.tables, qualified))
 
-    return change(home, name, with_table)
+    group = change(home, name, with_table)
+    values = {field.name: getattr(group, field.name) for field in fields(group)}
+    return TableAdded(**values, triggers=triggers)
 
 
 def remove_table(home: Site, name: str, table: str, *, force: bool = False) -> Group:

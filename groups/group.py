@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
@@ -240,6 +241,14 @@ def with_master(group: Group, new: Master, via: str | None) -> Group:
     )
     paths.check(after.names, ways, after.read_only, after.joining)
     return replace(after, paths=ways)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableAdded(Group):
+    """A group as it is with one more table."""
+
+    #: by master, users' triggers of the table, which fire for what others have changed
+    triggers: Mapping[str, tuple[str, ...]]
 
 
 def changed(group: Group, **values: Any) -> Group:

@@ -45,6 +45,7 @@ from sites.catalog import SCHEMA
 from sites.errors import UnknownTable
 from sites.table import Table, describe
 from sites.transport import raw
+from sites.users_triggers import firing_names
 
 #: The row identity of Oracle7's ROWID logs: born with the row, kept everywhere.
 ROWID = "snaptide_rowid"
@@ -63,6 +64,8 @@ class SnapshotLog:
     rows: int
     #: names of the snapshots that are refreshed from it, as site:snapshot
     snapshots: tuple[str, ...]
+    #: users' triggers of the table, which fire for what sites push, too
+    triggers: tuple[str, ...] = ()
 
 
 def create_snapshot_log(
@@ -255,14 +258,16 @@ def _describe(connection: Connection, row: Row[Any]) -> SnapshotLog:
         ),
         {"log": row.log_table},
     )
+    table = QualifiedName(row.table_schema, row.table_name)
     return SnapshotLog(
-        table=str(QualifiedName(row.table_schema, row.table_name)),
+        table=str(table),
         log_table=row.log_table,
         with_rowid=row.with_rowid,
         identity_columns=tuple(row.identity_columns),
         created_at=row.created_at,
         rows=rows or 0,
         snapshots=tuple(_users(connection, row.id)),
+        triggers=firing_names(connection, table),
     )
 
 

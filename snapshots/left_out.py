@@ -25,7 +25,8 @@ def of_table(connection: Connection, table: Table) -> Iterator[str]:
             yield (
                 f"trigger {name}: fires at the master alone, when a change is pushed;"
                 f" what {its} does is seen here after the next refresh. To have it here"
-                " as well, create it on the base table"
+                " as well, create it on the base table, and let it do its work only"
+                " where snaptide.comes_from() IS NULL, here and there"
             )
         else:
             yield f"{kind} {name}: {_LATER} to the base table: {its}"

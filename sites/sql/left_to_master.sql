@@ -8,6 +8,6 @@ UNION ALL
 SELECT 'trigger', t.tgname, p.oid::regproc::text
 FROM pg_trigger t
 JOIN pg_proc p ON p.oid = t.tgfoid
-WHERE t.tgrelid = CAST(:oid AS oid) AND NOT t.tgisinternal AND t.tgenabled <> 'D'
+WHERE t.tgrelid = CAST(:oid AS oid) AND NOT t.tgisinternal AND t.tgenabled IN ('O', 'A')
   AND p.pronamespace <> 'snaptide'::regnamespace
 ORDER BY 1, 2

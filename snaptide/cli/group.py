@@ -18,6 +18,7 @@ from snaptide.cli.failures import ExitCode
 from snaptide.cli.log import Dropped
 from snaptide.cli.output import cell, facts, show, table
 from snaptide.cli.program import Program
+from snaptide.cli.triggers_shown import with_triggers
 from snaptide.errors import BadArgument
 
 app = typer.Typer(help="Replication groups: tables that several masters have.")
@@ -102,8 +103,9 @@ def add_table(
     Example: snaptide group add-table hq flights airports
     """
     program = Program.of(ctx)
-    changed = groups.add_table(program.site(site), group, name, same_rows=same_rows)
-    show(program, changed, lambda: listed([changed]))
+    added = groups.add_table(program.site(site), group, name, same_rows=same_rows)
+    found = [f"{one} at {at}" for at, names in added.triggers.items() for one in names]
+    show(program, added, lambda: with_triggers(listed([added]), found))
 
 
 @app.command()

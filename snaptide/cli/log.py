@@ -15,6 +15,7 @@ from sites import Site
 from snaptide.cli.arguments import Json, SiteName
 from snaptide.cli.output import facts, show, table
 from snaptide.cli.program import Program
+from snaptide.cli.triggers_shown import with_triggers
 from snaptide.errors import NotRegistered
 
 app = typer.Typer(help="Snapshot logs: what changed at a master.")
@@ -53,7 +54,7 @@ def create(
     """
     program = Program.of(ctx)
     made = masters.create_snapshot_log(program.site(site), table, with_rowid=with_rowid)
-    show(program, made, lambda: facts(made))
+    show(program, made, lambda: with_triggers(facts(made), made.triggers))
 
 
 @app.command("list")
