@@ -30,13 +30,6 @@ _NOT_IN_CI = frozenset(
         "on update cascade",
         "on update set null",
         "on update set default",
-        "key",
-        "key and refer",
-        "again",
-        "type using",
-        "narrower numeric",
-        "dropped and added",
-        "swapped names",
     }
 )
 
