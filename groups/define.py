@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 
 from sqlalchemy import Connection
 
+from deferred.batches import brought
 from groups import group as groups
 from groups import paths, shape
 from groups.arrange import arrange, leave
@@ -174,6 +175,7 @@ def add_master(
             refuse_busy(connections, group.tables)
             for table in group.tables:
                 shape.refuse_other_rows(compared(group, connections), table)
+        brought.take_over(connections[home.name], there)
         return after
 
     before = administered(home, name)

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 import sqlalchemy as sa
 from sqlalchemy import Connection, select
 
+from deferred.batches import brought
 from groups import copying, shape
 from groups import group as groups
 from groups.change import (
@@ -95,6 +96,8 @@ def join_master(
         if master in before.names:
             _take_back(home, before, master, model.name)
         view = _begun(home, model, name, master, via, stack)
+        with home.peer(master).begin() as there:
+            brought.take_over(view, there)
         faults.point("group_join.after_begin")
         begun = administered(home, name)
         rows = copying.copy(view, model, home.peer(master), begun, progress)

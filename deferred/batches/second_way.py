@@ -23,6 +23,7 @@ from sqlalchemy.dialects.postgresql import insert
 
 from deferred.batches import marker
 from deferred.batches.batch import Batch, within
+from deferred.batches.brought import EACH, HAS_COME, MADE_AT, NOTED
 from deferred.batches.ledger import original
 from deferred.batches.marker import Marker
 from deferred.catalog import (
@@ -189,16 +190,16 @@ def of_restored(
     groups = select(arrival.c.replication_group).where(arrival.c.sender == sender)
     found = (
         select(
-            _each.c.origin, func.min(_each.c.transaction), func.max(_each.c.transaction)
+            EACH.c.origin, func.min(EACH.c.transaction), func.max(EACH.c.transaction)
         )
-        .select_from(_NOTED)
+        .select_from(NOTED)
         .where(
             push_batch.c.origin_id == sender_id,
             push_batch.c.number > batch_no,
-            _each.c.origin.is_not(None),
-            _each.c.transaction.is_not(None),
+            EACH.c.origin.is_not(None),
+            EACH.c.transaction.is_not(None),
         )
-        .group_by(_each.c.origin)
+        .group_by(EACH.c.origin)
     )
     lost = target.execute(found).all()
     return [
@@ -242,7 +243,7 @@ def _already_here(way: SecondWay) -> sa.Insert:
         select(func.count(of.distinct()) == 1).where(brought).scalar_subquery()
         for of in (arrival.c.replication_group, arrival.c.source)
     )
-    direct = _each.c.origin.is_(None)
+    direct = EACH.c.origin.is_(None)
     certain = and_(
         literal(way.whole), sa.case((direct, literal(way.alone)), else_=one_group)
     )
@@ -251,21 +252,21 @@ def _already_here(way: SecondWay) -> sa.Insert:
         select(
             literal(way.replication_group),
             literal(way.origin),
-            _each.c.transaction,
-            _MADE_AT,
+            EACH.c.transaction,
+            MADE_AT,
             literal(""),
             literal(""),
             func.bool_or(certain),
             func.min(sa.case((again, push_marker.c.origin))),
         )
-        .select_from(_NOTED)
+        .select_from(NOTED)
         .where(
-            _HAS_COME,
-            func.coalesce(_each.c.origin, push_marker.c.origin) == way.origin,
-            _each.c.transaction >= way.first_no,
-            _each.c.transaction < way.end_no,
+            HAS_COME,
+            func.coalesce(EACH.c.origin, push_marker.c.origin) == way.origin,
+            EACH.c.transaction >= way.first_no,
+            EACH.c.transaction < way.end_no,
         )
-        .group_by(_each.c.transaction, _MADE_AT)
+        .group_by(EACH.c.transaction, MADE_AT)
     )
     columns = [column.name for column in taken_transaction.columns]
     return (
@@ -297,36 +298,3 @@ def _is(way: SecondWay) -> ColumnElement[bool]:
         second_way.c.replication_group == way.replication_group,
         second_way.c.origin == way.origin,
     )
-
-
-_each = (
-    func.unnest(
-        push_batch.c.orders,
-        push_batch.c.started,
-        push_batch.c.transactions,
-        push_batch.c.origins,
-        push_batch.c.made,
-    )
-    .table_valued(
-        sa.column("order_no", sa.BigInteger),
-        sa.column("started", sa.DateTime(timezone=True)),
-        sa.column("transaction", sa.BigInteger),
-        sa.column("origin", sa.Text),
-        sa.column("made_at", sa.DateTime(timezone=True)),
-        name="each",
-    )
-    .render_derived()
-)
-
-_MADE_AT = func.coalesce(_each.c.made_at, _each.c.started)
-#: The transactions of all batches that were noted here, and which of them have come.
-_NOTED = push_batch.join(
-    push_marker, push_marker.c.origin_id == push_batch.c.origin_id
-).join(_each, sa.true())
-_HAS_COME = sa.or_(
-    push_batch.c.number < push_marker.c.batch_no,
-    and_(
-        push_batch.c.number == push_marker.c.batch_no,
-        _each.c.order_no <= push_marker.c.order_no,
-    ),
-)

@@ -90,6 +90,34 @@ def test_part_that_came_another_way_does_not_stand_for_the_other(
     assert sums(world) == all_of(1, 7)
 
 
+@pytest.mark.parametrize("copied", [True, False], ids=["join", "add"])
+def test_new_master_may_have_what_came_before_it(
+    world: Directory, *, copied: bool
+) -> None:
+    """Its rows are those of a master to which a change had come: no rule adds it."""
+    hq, jfk, bos = (world[name] for name in ("hq", "jfk", "bos"))
+    groups.remove_master(hq, GROUP, "bos")
+    run(jfk, ADD.format(10))
+    push_all(world)
+    if copied:
+        run(bos, "DELETE FROM orders", "DELETE FROM parts")
+        groups.join_master(hq, GROUP, "bos")
+    else:
+        run(bos, "UPDATE orders SET qty = 10")
+        groups.add_master(hq, GROUP, "bos")
+    with without(world, "hq") as left:
+        groups.switch_master(left["jfk"], "orders", to="bos")
+        run(left["jfk"], ADD.format(100))
+        push_among(left, "jfk", "lax", "bos")
+        # What nobody knows for certain is left to a person, and what builds on it.
+        first, then = sorted(one.id for one in deferred.list_errors(left["bos"]))
+        deferred.delete_errors(left["bos"], [first])
+        [report] = deferred.retry_errors(left["bos"], [then])
+        assert report.applied, report.reason
+    push_all(world)
+    assert sums(world) == all_of(110, 0)
+
+
 def test_what_a_restored_master_gets_again_it_sends_on_to_nobody_again(
     world: Directory, clone: Clone
 ) -> None:
