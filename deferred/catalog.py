@@ -414,6 +414,7 @@ error_procedure = Table(
 error_footprint = Table(
     "error_footprint",
     metadata,
+    # Negative for a row that is lost: the transaction here that did it, see lost_rows.
     Column("error_id", BigInteger, nullable=False),
     Column("origin_id", Uuid, nullable=False),
     # holds: a row or unique value; refers: a parent; made: a whole row.

@@ -181,7 +181,7 @@ class WaitsForError(SnaptideError):
 
 
 class PredecessorLost(SnaptideError):
-    """What the transaction depends on was given up, or applied with other values."""
+    """What the transaction depends on was given up, dropped, or got another key."""
 
     code = "SNP-368"
     hint = (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -38,6 +38,9 @@ class Unit:
     several: bool = False
     #: row changes of the same transaction follow in a later unit
     goes_on: bool = False
+    #: told of rows that rules drop or name otherwise, before they do: where they are
+    #: staged, and the columns that get other values, None if they are dropped
+    on_lost: Callable[[Staged, Mapping[str, Any], Set[str] | None], None] | None = None
     #: what queues here keep of the transaction, where it goes on to other masters
     facts: Mapping[str, object] = field(default_factory=dict)
     #: told from time to time how many rows are written
@@ -214,6 +217,7 @@ def _settled(
         # Of several transactions no rule drops or moves what others may refer to.
         tables=[] if unit.several else touched,
         goes_on=unit.goes_on,
+        on_lost=unit.on_lost,
     )
     settlements = []
     for (staged, count), its_rules in zip(touched, known, strict=True):

@@ -10,9 +10,10 @@ what refers to it refers to the winner then, at all masters alike.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence, Set
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from itertools import groupby
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import (
@@ -64,6 +65,8 @@ class Followers:
     tables: Sequence[tuple[Staged, dict[str, int]]]
     #: row changes of the transaction follow in a later unit
     goes_on: bool
+    #: see `masters.apply.Unit`
+    on_lost: Callable[[Staged, Mapping[str, Any], Set[str] | None], None] | None
     #: how many records there are
     written: int = 0
     #: some rows are dropped, or named otherwise than the site knows them
@@ -100,6 +103,7 @@ class Followers:
         Writes the record, and the work tables of what refers to a row that stays as
         the master has it. `follow` does the rest.
         """
+        self._tell(staged, rows)
         if not any(link.parent is staged for link in self._links):
             return
         ordered = sorted(rows, key=lambda row: id(row.answer.records[-1].rule))
@@ -146,6 +150,7 @@ class Followers:
             gone = {one.call_no for one in found if not one.there} - known
             if gone:
                 known |= gone
+                self._tell_of(link.child, sorted(gone), None)
                 self.written += self._record(link).leave_out(sorted(gone), cause)
                 self._leave_out(link.child, sorted(gone), cause)
 
@@ -248,12 +253,31 @@ class Followers:
             .where(child.c.unit == self.unit, child.c.call_no == given.c.call_no)
         )
 
+    def _tell(self, staged: Staged, rows: Sequence[Settled]) -> None:
+        """Say which rows will not be found by what the site names them."""
+        lost: dict[frozenset[str] | None, list[int]] = {}
+        for row in rows if self.tables and self.on_lost else ():
+            decided = row.verdict
+            if not _loses_version(row.answer) and self._loses(staged, decided):
+                named = _not_new(decided) & self._named_by(staged)
+                moved = frozenset(named) if decided.becomes or named else None
+                lost.setdefault(moved, []).append(decided.call_no)
+        for moved, call_nos in lost.items():
+            self._tell_of(staged, call_nos, moved)
+
+    def _tell_of(
+        self, staged: Staged, call_nos: Sequence[int], moved: Set[str] | None
+    ) -> None:
+        if self.on_lost is not None:
+            rows = {"unit": self.unit, "call_no": tuple(call_nos)}
+            self.on_lost(staged, rows, moved)
+
     def _loses(self, staged: Staged, decided: Verdict) -> bool:
         """Whether a row will not be found by what the site, or another row, names it.
 
         It is dropped, or has another value of its key, or of what others refer to.
         """
-        given = {name for name, one in decided.columns.items() if one is not Take.NEW}
+        given = _not_new(decided)
         if decided.becomes is None and not given:
             return decided.kind not in GONE
         return bool(given) and not given.isdisjoint(self._named_by(staged))
@@ -281,6 +305,12 @@ class Followers:
 
     def _place(self, staged: Staged) -> int:
         return next(n for n, (one, _) in enumerate(self.tables) if one is staged)
+
+
+def _not_new(decided: Verdict) -> frozenset[str]:
+    """The columns that get other values than the site's."""
+    columns = decided.columns.items()
+    return frozenset(name for name, one in columns if one is not Take.NEW)
 
 
 def _loses_version(answer: RowResolution) -> bool:

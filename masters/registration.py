@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Sequence
 from datetime import timedelta
+from typing import Any
 
 from sqlalchemy import (
     ColumnElement,
@@ -16,6 +17,7 @@ from sqlalchemy import (
     literal,
     or_,
     select,
+    true,
     update,
 )
 from sqlalchemy.dialects.postgresql import insert
@@ -78,6 +80,12 @@ def advance(
         .where(_at.site_id == site_id, _at.snapshot.in_(snapshots))
         .values(position=cast(literal(position), PgSnapshot()), refreshed_at=func.now())
     )
+
+
+def seen_by_all(site_id: uuid.UUID, xid: ColumnElement[Any]) -> ColumnElement[bool]:
+    """Whether a transaction is in what each snapshot of a site shows."""
+    seen = func.pg_visible_in_snapshot(xid, _at.position)
+    return ~exists().where(_at.site_id == site_id, func.coalesce(~seen, true()))
 
 
 def unregister(

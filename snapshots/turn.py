@@ -8,7 +8,9 @@ from contextlib import suppress
 from psycopg import errors as pg
 from sqlalchemy import Connection, func, select
 
-from deferred.batches import agreement
+from deferred.batches import agreement, lost_rows
+from deferred.queues import covered
+from deferred.queues.queue import list_queues
 from masters import registration
 from masters.log_catalog import find_logs
 from sites import faults, locks, peers, position
@@ -102,11 +104,22 @@ def run(task: Task, told: Progress | None) -> tuple[str, tuple[SnapshotReport, .
     faults.point("refresh.after_sweep")
     _link(task, seen)
     faults.point("refresh.before_advance")
+    shown = _shows_all_answers(task)
     with task.master.begin() as connection:
         keys = [m.key for m in task.members]
         registration.advance(connection, task.who.site_id, keys, seen.position)
+        if shown:
+            lost_rows.forget(connection, task.who.site_id)
     former.tell(task.site)
     return seen.position, _reports(seen, compared, merged, loaded)
+
+
+def _shows_all_answers(task: Task) -> bool:
+    """Whether users of the site see what became of all that they sent to the master."""
+    with task.site.begin() as connection:
+        to = task.group.master
+        queues = [one for one in list_queues(connection) if one.destination == to]
+        return covered.nothing_waits(connection, queues)
 
 
 def _hold_moment(master: Connection, task: Task) -> None:

@@ -52,6 +52,8 @@ class Relation:
     error_ids: tuple[int, ...]
     #: it does, whatever rows the master has now
     certain: bool
+    #: it starts from, or refers to, rows that were given up, dropped or named anew
+    lost: bool = False
 
     def besides(self, error_ids: Sequence[int]) -> Relation:
         """The same, and perhaps to these too."""
@@ -62,7 +64,7 @@ class Relation:
 #: Bytes kept of a hash: enough that two entries never meet by chance.
 HASH = 16
 
-_STORED = ["error_id", "origin_id", "how", "entry"]
+STORED = ["error_id", "origin_id", "how", "entry"]
 
 NOTHING = Relation(error_ids=(), certain=False)
 
@@ -81,18 +83,18 @@ def write(
         rows: equalities that select them there (column -> value).
     """
     for staged in changes:
-        made = [*_made(staged), _whole(staged, MADE)]
-        own = _entries(staged, rows, [*_held(staged), *made])
+        made = [*_made(staged), whole(staged, MADE)]
+        own = entries(staged, rows, [*_held(staged), *made])
         found = [select(own.c.how, own.c.hash).subquery()]
         if parents := list(_referred(staged)):
-            theirs = _entries(staged, rows, parents)
+            theirs = entries(staged, rows, parents)
             # Many children refer to one parent.
             found.append(select(theirs.c.how, theirs.c.hash).distinct().subquery())
         for entry in found:
             values = select(
                 literal(error_id), literal(origin_id), entry.c.how, entry.c.hash
             ).order_by(entry.c.hash)  # an index takes millions sooner in its order
-            connection.execute(sa.insert(error_footprint).from_select(_STORED, values))
+            connection.execute(sa.insert(error_footprint).from_select(STORED, values))
 
 
 def relations(
@@ -112,7 +114,7 @@ def relations(
     if not changes:  # every row ended as it began
         return {}
     mine = sa.union_all(
-        *(select(_entries(staged, rows, _parts(staged))) for staged in changes)
+        *(select(entries(staged, rows, _parts(staged))) for staged in changes)
     ).subquery("mine")
     parked = error_footprint
     meets = or_(
@@ -136,18 +138,19 @@ def relations(
         transactions.setdefault(row.tran, []).append(row)
     return {
         transaction: Relation(
-            error_ids=tuple(row.error_id for row in those),
+            error_ids=tuple(row.error_id for row in those if row.error_id > 0),
+            lost=any(row.error_id < 0 for row in those),
             certain=any(row.certain for row in those),
         )
         for transaction, those in transactions.items()
     }
 
 
-_Part = tuple[ColumnElement[str], ColumnElement[Any]]
+Part = tuple[ColumnElement[str], ColumnElement[Any]]
 
 
-def _entries(
-    staged: Staged, rows: Mapping[str, Any], parts: Sequence[_Part]
+def entries(
+    staged: Staged, rows: Mapping[str, Any], parts: Sequence[Part]
 ) -> sa.Subquery:
     """Parts of calls, hashed: tran, how, hash, and whether the row is to be gone."""
     target = staged.table.sql()
@@ -171,39 +174,39 @@ def _entries(
     )
 
 
-def _parts(staged: Staged) -> list[_Part]:
+def _parts(staged: Staged) -> list[Part]:
     """What a transaction is compared with, when it is about to be applied."""
-    starts = [*_asked(staged), _whole(staged, STARTS)]
+    starts = [*_asked(staged), whole(staged, STARTS)]
     return [*_held(staged), *_referred(staged), *starts]
 
 
-def _held(staged: Staged) -> Iterator[_Part]:
+def _held(staged: Staged) -> Iterator[Part]:
     """The row and the unique values of each image; NULL where there is nothing."""
-    for named, columns in _own_keys(staged):
+    for named, columns in own_keys(staged):
         for entry in _keys(staged, named, columns):
             yield literal(HOLDS), entry
 
 
-def _made(staged: Staged) -> Iterator[_Part]:
+def _made(staged: Staged) -> Iterator[Part]:
     """The keys and unique values that a call gives its row; NULL where it does not."""
-    for named, columns in _own_keys(staged):
-        yield literal(MADE), _given(staged, named, columns)
+    for named, columns in own_keys(staged):
+        yield literal(MADE), given(staged, named, columns)
 
 
-def _referred(staged: Staged) -> Iterator[_Part]:
+def _referred(staged: Staged) -> Iterator[Part]:
     """The parents of each image; NULL where there is none."""
     for named, columns in _parent_keys(staged):
         for entry in _keys(staged, named, columns):
             yield literal(REFERS), entry
 
 
-def _asked(staged: Staged) -> Iterator[_Part]:
+def _asked(staged: Staged) -> Iterator[Part]:
     """The parents that a call gives its row; NULL where it does not."""
     for named, columns in _parent_keys(staged):
-        yield literal(STARTS), _given(staged, named, columns)
+        yield literal(STARTS), given(staged, named, columns)
 
 
-def _own_keys(staged: Staged) -> Iterator[tuple[str, list[str]]]:
+def own_keys(staged: Staged) -> Iterator[tuple[str, list[str]]]:
     """What tells rows of the table apart, by name, as far as it is carried."""
     table = staged.table
     for columns in dict.fromkeys(
@@ -222,7 +225,7 @@ def _parent_keys(staged: Staged) -> Iterator[tuple[str, list[str]]]:
             yield named, [own for _, own in pairs]
 
 
-def _given(staged: Staged, named: str, columns: Sequence[str]) -> ColumnElement[Any]:
+def given(staged: Staged, named: str, columns: Sequence[str]) -> ColumnElement[Any]:
     """The key that a call gives its row; NULL where it had it, or is to be gone."""
     old, new = ([side(n) for n in columns] for side in (staged.old, staged.new))
     missing = [value.is_(None) for value in new]
@@ -261,7 +264,7 @@ def _same(
     )
 
 
-def _whole(staged: Staged, how: str) -> tuple[ColumnElement[str], ColumnElement[Any]]:
+def whole(staged: Staged, how: str) -> tuple[ColumnElement[str], ColumnElement[Any]]:
     """All values of an image; NULL where the call has none."""
     if how == MADE:
         present, side = sa.not_(staged.kind("D")), staged.new

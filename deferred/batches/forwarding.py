@@ -11,7 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, Row, func, select
+from sqlalchemy import ColumnElement, Connection, Row, Text, cast, false, func, select
+from sqlalchemy.dialects.postgresql import JSONB
 
 from deferred.batches.batch import Waiting
 from deferred.catalog import queue as queue_catalog
@@ -54,6 +55,12 @@ def set_aside(sources: Mapping[str, str], at: str) -> dict[str, str]:
     """
     before = sources.get(_PART)
     return {**sources, _PART: f"{before}/{at}" if before else at}
+
+
+def began_at_a_master(sources: ColumnElement[Any]) -> ColumnElement[bool]:
+    """Whether a transaction is of a group, by what is kept as its sources."""
+    groups = sources.op("-")(cast(_PART, Text))
+    return func.coalesce(groups != cast({}, JSONB), false())
 
 
 def facts(

@@ -7,8 +7,8 @@ import uuid
 from sqlalchemy import Connection
 
 from deferred.batches import footprint
-from deferred.errors import WaitsForError
-from deferred.parked import quiet
+from deferred.errors import PredecessorLost, WaitsForError
+from deferred.parked import quiet, waiting
 from deferred.procedures.steps import Steps
 from masters.apply import Unit
 
@@ -19,15 +19,17 @@ def refuse(connection: Connection, site_id: uuid.UUID, unit: Unit, master: str) 
     A push would park them behind it; here their application can wait.
 
     Raises:
-        WaitsForError.
+        WaitsForError, PredecessorLost.
     """
     if not quiet.in_the_way(connection, site_id).parked:
         return
     steps = Steps(units=[unit])
     found = footprint.relations(connection, site_id, steps.changed, steps.rows)
     relations = [one for one in found.values() if one.certain]
-    waits_for = sorted({n for one in relations for n in one.error_ids})
-    if waits_for:
+    if any(one.lost for one in relations):
+        raise PredecessorLost(f"{waiting.LOST} At {master}.", master=master)
+    if relations:
+        waits_for = sorted({n for one in relations for n in one.error_ids})
         numbers = ", ".join(map(str, waits_for))
         raise WaitsForError(
             f"The change depends on error transaction {numbers} at {master}.",

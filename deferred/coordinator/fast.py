@@ -16,7 +16,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from deferred.catalog import error_transaction
+from deferred.batches import lost_rows
 from deferred.coordinator.template import Bound, Template
 from deferred.queues.queue import Queue
 from sites import triggers, write
@@ -106,8 +106,8 @@ def _staged(queue: Queue, table: Table, kind: str, site_id: uuid.UUID) -> Staged
         )
     ]
     origin = sa.cast(sa.literal_column(f"'{site_id}'"), sa.Uuid)
-    parked = sa.exists().where(error_transaction.c.origin_id == origin)
-    call = sa.select(sa.literal(kind).label("kind"), *values).where(sa.not_(parked))
+    held = lost_rows.held(origin)
+    call = sa.select(sa.literal(kind).label("kind"), *values).where(sa.not_(held))
     return Staged(
         table=table,
         source=call.subquery("call"),  # type: ignore[arg-type]

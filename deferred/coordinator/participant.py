@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import psycopg
@@ -16,7 +17,7 @@ from psycopg.pq import TransactionStatus
 from psycopg.pq.abc import PGresult
 from sqlalchemy import Connection
 
-from deferred.batches import net_change, work
+from deferred.batches import lost_rows, net_change, work
 from deferred.coordinator import (
     dependence,
     line,
@@ -302,6 +303,7 @@ class Participant:
             origin=self._terms.origin,
             master=self.master.name,
             made=lambda _: Made(transaction=xid, changed_at=datetime.now(UTC)),
+            on_lost=partial(lost_rows.write, self.connection, self._site_id()),
         )
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import ColumnElement, Connection, Row, and_, func, or_, select
 
-from deferred.batches import procedure_call
+from deferred.batches import lost_rows, procedure_call
 from deferred.batches.procedure_call import Argument, ProcedureCall
 from deferred.catalog import (
     error_call,
@@ -158,11 +158,16 @@ def delete_errors(
         for row in connection.execute(gone.with_for_update()).all():
             why = f"transaction {row.origin_transaction} of {row.origin} was deleted"
             differing.note_parked(connection, row.id, f"{why} from the error queue")
-        return remove(connection, and_(*chosen), lost="which was given up")
+        lost = "which was given up"
+        return remove(connection, and_(*chosen), lost=lost, keep=True)
 
 
 def remove(
-    connection: Connection, which: ColumnElement[bool], lost: str | None = None
+    connection: Connection,
+    which: ColumnElement[bool],
+    *,
+    lost: str | None = None,
+    keep: bool = False,
 ) -> int:
     """Remove parked transactions with all that they have; nothing waits for them.
 
@@ -171,10 +176,14 @@ def remove(
     Parameters:
         which: a condition on `error_transaction`.
         lost: why the rows that they made are not there, as `waiting.release` says it.
+        keep: what they made, for what the site sends before it learns that.
 
     Returns:
         How many there were.
     """
+    if keep:
+        kept = select(error_transaction.c.id).where(which)
+        lost_rows.keep(connection, connection.scalars(kept).all())
     gone = connection.scalars(
         sa.delete(error_transaction).where(which).returning(error_transaction.c.id)
     ).all()

@@ -17,6 +17,7 @@ import sqlalchemy as sa
 from sqlalchemy import Connection, func, select
 from sqlalchemy.dialects.postgresql import insert
 
+from deferred.batches import lost_rows
 from deferred.catalog import error_call, error_transaction, quiet_group
 from masters.catalog import group_schema
 from sites import QualifiedName
@@ -43,7 +44,7 @@ class Quiet:
 class InTheWay:
     """What a transaction has to be held against before it is applied."""
 
-    #: whether transactions of its origin are parked
+    #: whether transactions of its origin are parked, or rows of some are lost
     parked: bool
     #: whether a group is quiet
     quiet: bool
@@ -57,9 +58,8 @@ def in_the_way(connection: Connection, origin_id: uuid.UUID) -> InTheWay:
 
 _IN_THE_WAY = planned_once(
     select(
-        sa.exists().where(
-            error_transaction.c.origin_id
-            == sa.bindparam("its_id", type_=error_transaction.c.origin_id.type)
+        lost_rows.held(
+            sa.bindparam("its_id", type_=error_transaction.c.origin_id.type)
         ),
         select(quiet_group).exists(),
     )

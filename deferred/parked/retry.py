@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from sqlalchemy import Connection, Row, select
 from sqlalchemy.exc import DBAPIError
 
 from deferred import sqlstate
-from deferred.batches import forwarding, marker, work
+from deferred.batches import forwarding, lost_rows, marker, work
 from deferred.batches.procedure_call import ProcedureCall
 from deferred.catalog import error_transaction
 from deferred.errors import (
@@ -63,12 +64,14 @@ def retry(
     _refuse_before_its_turn(connection, row)
     steps = _steps(connection, master, row, edits)
     outcome = _apply(connection, steps, error_id)
-    renamed = outcome.takes_away or edit.renames(connection, error_id, edits, steps)
+    edited_keys = edit.renames(connection, error_id, edits, steps)
+    renamed = outcome.takes_away or edited_keys
     lost = "which was applied with other values" if renamed else None
     if edits:
         why = f"transaction {row.origin_transaction} of {row.origin} was edited"
         differing.note_parked(connection, error_id, f"{why} when it was retried")
-    error_queue.remove(connection, error_transaction.c.id == error_id, lost)
+    this = error_transaction.c.id == error_id
+    error_queue.remove(connection, this, lost=lost, keep=edited_keys)
     _own_again(connection)
     faults.point("retry.before_commit")
     return RetryReport(
@@ -159,6 +162,9 @@ def _steps(
                 master=master.name,
                 made=lambda _: made,
                 facts=facts,
+                on_lost=None
+                if row.sources
+                else partial(lost_rows.write, connection, row.origin_id),
             )
             for number in unparking.units(row.id, procedures)
         ],

@@ -16,6 +16,12 @@ from deferred.errors import PredecessorLost
 #: Why a transaction is parked that depends on another one.
 DEPENDANT = "dependant"
 
+#: Why a person has to decide about one that came later.
+LOST = (
+    "Starts from, or refers to, a row that its site has and the master has not: it was"
+    " given up, dropped by a rule, or got another key."
+)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Edge:

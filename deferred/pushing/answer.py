@@ -13,12 +13,13 @@ from deferred.batches import footprint
 from deferred.batches.footprint import Relation
 from deferred.errors import (
     GroupQuiet,
+    PredecessorLost,
     ProcedureFailed,
     ProcedureNotAllowed,
     UnresolvedConflict,
     WaitsForError,
 )
-from deferred.parked import error_queue, quiet, skipped
+from deferred.parked import error_queue, quiet, skipped, waiting
 from deferred.procedures.steps import Steps, apply, refusal
 from deferred.pushing.origin import Origin
 from masters import table_rules
@@ -71,6 +72,13 @@ def answered(
             reason=quiet.REASON,
             code=GroupQuiet.code,
             message=" ".join(map(quiet.told, held)),
+            waits_for=waits_for,
+        )
+    if relation.lost:
+        return Failed(
+            reason=waiting.DEPENDANT,
+            code=PredecessorLost.code,
+            message=waiting.LOST,
             waits_for=waits_for,
         )
     if relation.certain:

@@ -9,7 +9,7 @@ from functools import partial
 
 from sqlalchemy import Connection
 
-from deferred.batches import arrivals, forwarding, marker, work
+from deferred.batches import arrivals, forwarding, lost_rows, marker, work
 from deferred.batches.batch import Batch, Waiting
 from deferred.batches.marker import Marker
 from deferred.batches.unfit import complete
@@ -128,6 +128,10 @@ def _steps(
                 made=lambda _: made,
                 facts=facts,
                 told=told,
+                # What a master of a group sends on, no refresh will ever show it.
+                on_lost=None
+                if sources
+                else partial(lost_rows.write, connection, origin.id),
             )
             for number in transaction.units
         ],

@@ -21,6 +21,11 @@ from deferred.catalog import delivery
 from deferred.catalog import queue as queue_catalog
 from deferred.queues.queue import Queue, changes_key, delivery_of
 
+#: Somebody began before a row of the catalog of queues, `written`, was last written.
+_STILL_AT_WORK: ColumnElement[bool] = sa.literal_column(
+    "age(written.xmin) <= age(pg_snapshot_xmin(pg_current_snapshot())::xid)", sa.Boolean
+)
+
 
 def uncovered_keys(queue: Queue) -> CompoundSelect[Any]:
     """Keys (k1, k2, ...) of calls whose answer no refresh has seen.
@@ -64,6 +69,25 @@ def covers(
         queue_catalog.c.snapshot.in_(snapshots), at != tuple_(batch_no, order_no)
     )
     return not connection.scalar(select(other.exists()))
+
+
+def nothing_waits(connection: Connection, queues: Sequence[Queue]) -> bool:
+    """Whether refreshes show the answers to all that was changed before them.
+
+    No call is without one, no key has to be read again, and no user is at work who
+    began before the last refresh was written.
+    """
+    written = queue_catalog.alias("written")
+    open_: list[ColumnElement[bool]] = [
+        select(written.c.id)
+        .where(written.c.id.in_([queue.id for queue in queues]), _STILL_AT_WORK)
+        .exists()
+    ]
+    for queue in queues:
+        open_.append(select(uncovered_keys(queue).subquery()).exists())
+        if queue.extra is not None:
+            open_.append(select(queue.extra).exists())
+    return not connection.scalar(select(or_(*open_)))
 
 
 def beyond(
