@@ -79,7 +79,7 @@ def tables(
         for one in row.answer.records:
             manner = shapes.manner(row, one)
             place = manners.setdefault(manner, len(manners))
-            reason, number = one.resolution.reason, one.conflict.number
+            reason, number = _reason(one), one.conflict.number
             call = (
                 row.verdict.call_no,
                 row.made.origin,
@@ -89,6 +89,14 @@ def tables(
             )
             lines.append((*call, place, reason, number, given, wanted))
     return _table("answer", _LINE, lines), _manners(list(manners))
+
+
+def _reason(one: ResolutionRecord) -> str:
+    """Why, and what a delete took along."""
+    others = one.conflict.takes_along
+    if not (others and one.resolution.decision.site_wins):
+        return one.resolution.reason
+    return f"{one.resolution.reason}; it took along {', '.join(others)}"
 
 
 class _Shapes:

@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy import Boolean, Connection, Row, Select, literal_column, select, text
 
-from masters import at_once, table_rules, unchecked
+from masters import at_once, reached, table_rules, unchecked
 from masters.detect import Made, Parties
 from masters.errors import InvalidNetChange
 from masters.followers import Followers
@@ -78,6 +78,7 @@ _BEGIN: Select[*tuple[Any, ...]] = planned_once(
         unchecked.oids(),
         table_rules.LAST_VERSION,
         _ANY_DEFERRABLE,
+        reached.TABLES,
     )
 )
 
@@ -119,7 +120,7 @@ def apply(
         for one, _ in touched
     ]
     whole = len(touched) == 1 and not row_by_row
-    if whole and touched[0][0].table.oid not in known_as.unchecked:
+    if whole and _alone(*touched[0], known_as):
         (staged, count), (its_rules,) = touched[0], known
         if at_once.written(
             connection, staged, unit.number, count, its_rules, last=last, told=unit.told
@@ -238,7 +239,19 @@ def _settled(
         settlements.append(settlement)
         if settlement.hopeless:
             break
+    if not any(one.unresolved for one in settlements):
+        reaching = [s for s in settlements if s.staged.table.oid in known_as.reaching]
+        # A delete that is dropped leaves a row that another one may take along.
+        while any(one.settle_taken_along(unit.staged) for one in reaching):
+            pass
     return settlements, followers
+
+
+def _alone(staged: Staged, count: Mapping[str, int], known_as: Row[Any]) -> bool:
+    """Whether nothing but the rows themselves says what becomes of them."""
+    oid = staged.table.oid
+    reaches = "D" in count and oid in known_as.reaching
+    return oid not in known_as.unchecked and not reaches
 
 
 def _refuse_invalid(unit: Unit) -> None:

@@ -42,6 +42,7 @@ _WHY = {
     "append_sequence": "each of {masters} masters appends a number of its own",
     "append_site_name": "each of {masters} masters renames only what arrives last",
     "average": "the average of more than two values depends on their order",
+    "cascade": "rows that one of {masters} masters alone has may go there alone",
     "custom": "what a custom routine decides at several masters is not known; "
     "masters.testing finds out",
     "ignore": "a change that is dropped at one of {masters} masters stays at the "

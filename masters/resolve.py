@@ -219,6 +219,8 @@ def _of(conflict: Conflict) -> str:
         return f" in column group {conflict.column_group}"
     if conflict.kind is Kind.UNIQUENESS:
         return f" of {conflict.constraint}"
+    if conflict.takes_along:
+        return f", which would take along {', '.join(conflict.takes_along)}"
     return ""
 
 

@@ -20,14 +20,15 @@ from masters import (
     detect,
     differences,
     images,
+    reached,
     restage,
     uniqueness,
     verdict,
 )
 from masters.answers import Settled
-from masters.catalog import conflict_number
 from masters.conflict import Kind, Row, Subject
 from masters.detect import Parties, RowConflicts
+from masters.drawing import numbered
 from masters.followers import Followers
 from masters.images import Compared
 from masters.record import Records
@@ -85,6 +86,8 @@ class Settlement:
     _guarded: set[str] = field(default_factory=set)
     _exposed: set[int] = field(default_factory=set)
     _draws: Counter[int] = field(default_factory=Counter)
+    #: deletes that may take along what refers to their rows
+    _accepted: set[int] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self.deletes = deletes.known(self.connection, self.staged, self.rules)
@@ -169,6 +172,33 @@ class Settlement:
             detect.lock(self.connection, self.staged, self.unit)
             self._settle_rows(images.chosen(self.staged, self.unit, moved), again=again)
 
+    def settle_taken_along(self, among: Sequence[Staged]) -> bool:
+        """Conflicts of deletes that take along what the transaction does not name.
+
+        Writes the work table and the record. Call it when all tables are settled.
+
+        Parameters:
+            among: the work tables of the unit.
+
+        Returns:
+            Whether a delete was dropped: its row may be one that another takes along.
+        """
+        if not (before := self.count.get("D", 0)):
+            return False
+        compared, rows = reached.conflicts(
+            self.connection,
+            self.staged,
+            among,
+            self.unit,
+            self.parties,
+            self._resolver.reads({(Kind.DELETE, None): self.staged.columns}),
+            but=self._accepted,
+        )
+        self._accepted |= {row.call_no for row in rows}
+        self._settle(rows, compared, by_key=True, again=False)
+        self.resolved = self._records.written
+        return self.count["D"] < before
+
     def _settle_values(self, constraints: Iterable[Unique]) -> bool:
         """Conflicts with rows of other keys; whether to look again."""
         settled = False
@@ -230,7 +260,7 @@ class Settlement:
         settled: list[Settled] = []
         gone = self.followers.left_out(self.staged)
         left = [self._as_wanted(row) for row in rows if row.call_no not in gone]
-        for row in self._numbered(left):
+        for row in numbered(self.connection, left, self._drawing):
             self._note_failure(row)
             if self.several and not self._stands_alone(row):
                 self._refuse(row, "to be looked at one by one")
@@ -319,33 +349,6 @@ class Settlement:
                 replace(one, new=_overlaid(one.new, wanted)) for one in row.conflicts
             ),
         )
-
-    def _numbered(self, rows: list[RowConflicts]) -> list[RowConflicts]:
-        """With a number of its own for each conflict that append sequence may need."""
-        needed = sum(
-            one.subject in self._drawing for row in rows for one in row.conflicts
-        )
-        if not needed:
-            return rows
-        numbers = iter(
-            self.connection.scalars(
-                sa.select(conflict_number.next_value()).select_from(
-                    sa.func.generate_series(1, needed)
-                )
-            ).all()
-        )
-        return [
-            replace(
-                row,
-                conflicts=tuple(
-                    replace(one, number=next(numbers))
-                    if one.subject in self._drawing
-                    else one
-                    for one in row.conflicts
-                ),
-            )
-            for row in rows
-        ]
 
 
 def _overlaid(row: Row | None, values: Row) -> Row | None:

@@ -15,7 +15,7 @@ from deferred.coordinator import fast, last, line
 from deferred.coordinator.fast import Statement
 from deferred.coordinator.last import LastStatement
 from deferred.queues.queue import Queue, list_queues
-from sites import Site
+from sites import Site, references
 from sites.identity import Identity
 from sites.table import describe
 
@@ -114,8 +114,13 @@ class Knowledge:
 def _build(
     master: Connection, queue: Queue, kind: str, site_id: uuid.UUID
 ) -> Statement | None:
-    """None also where the master table has rules: some allow no RETURNING."""
+    """None also where the master table has rules: some allow no RETURNING.
+
+    And of deletes where foreign keys act on rows that the site may not know.
+    """
     table = describe(master, queue.target)
+    if kind == "D" and references.acting(master, [table]):
+        return None
     asked = sa.text("SELECT relhasrules FROM pg_class WHERE oid = :oid")
     if master.scalar(asked, {"oid": table.oid}):
         return None

@@ -13,6 +13,7 @@ from masters.resolution.additive import Additive
 from masters.resolution.append_sequence import AppendSequence
 from masters.resolution.append_site_name import AppendSiteName
 from masters.resolution.average import Average
+from masters.resolution.cascade import Cascade
 from masters.resolution.custom import Custom
 from masters.resolution.discard import Discard
 from masters.resolution.earliest_timestamp import EarliestTimestamp
@@ -39,6 +40,7 @@ METHODS: Mapping[str, type[Method]] = {
         AppendSequence,
         AppendSiteName,
         Average,
+        Cascade,
         Custom,
         Discard,
         EarliestTimestamp,

@@ -22,6 +22,7 @@ TABLE = {
     "append_sequence": (True, True, True),
     "append_site_name": (True, True, True),
     "average": (True, True, True),
+    "cascade": (True, True, True),
     "custom": (True, True, True),
     "discard": (True, True, True),
     "earliest_timestamp": (False, False, True),

@@ -80,6 +80,7 @@ EXAMPLES = {
         values=(Decimal("10"), Decimal("15"), Decimal("7.50"), Decimal("NaN")),
         null_undecided=("new", "current"),
     ),
+    "cascade": Example(column="price", values=(1, 2), gone_undecided=True),
     "custom": Example(
         column="notes",
         values=(["a"], ["b"], {"c": [1]}),
@@ -227,7 +228,7 @@ def test_a_method_is_one_file_and_says_whose_rule_it_is(name):
     method = METHODS[name]
     assert method.name == name
     assert method.__module__ == f"masters.resolution.{name}"
-    systems = ("Oracle", "Sybase", "Informix", "Virtuoso", "Ingres")
+    systems = ("Oracle", "Sybase", "Informix", "Virtuoso", "Ingres", "Snaptide")
     assert (method.__doc__ or "").startswith(systems)
 
 
@@ -402,6 +403,7 @@ def test_there_is_no_other_tie(tie):
 
 def test_these_settle_delete_conflicts():
     assert [n for n, m in METHODS.items() if Kind.DELETE in m.kinds] == [
+        "cascade",
         "custom",
         "ignore",
         "informix_always",

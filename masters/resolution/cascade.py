@@ -1,0 +1,41 @@
+"""Cascade."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Self
+
+from masters.conflict import Conflict, Decision, Kind, Resolution, undecided
+from masters.resolution.method import check_names
+from masters.resolution.takes import Takes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cascade:
+    """Snaptide: a delete may take along what the foreign keys of the master reach.
+
+    For the conflict of a delete whose row others refer to, which its site did not
+    know or a rule has kept: they are deleted with it, or lose their reference, as ON
+    DELETE of their foreign key says, and the record names them. Where the row itself
+    has changed or is gone, it decides nothing.
+    """
+
+    name: ClassVar[str] = "cascade"
+    kinds: ClassVar[frozenset[Kind]] = frozenset({Kind.DELETE})
+
+    @classmethod
+    def build(cls, parameters: Mapping[str, object], columns: Sequence[str]) -> Self:
+        check_names(cls.name, parameters)
+        return cls()
+
+    def reads(self) -> frozenset[str]:
+        return frozenset()
+
+    def takes(self) -> Mapping[str, Takes]:
+        return {}
+
+    def __call__(self, conflict: Conflict) -> Resolution:
+        if not conflict.takes_along:
+            return undecided("the delete takes no other row along")
+        return Resolution(decision=Decision.SITE_WINS, reason="the delete cascades")
