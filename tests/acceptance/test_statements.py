@@ -23,7 +23,9 @@ AT_MASTER, AT_SITE, ALTERED, MADE_OF = page.sections()
 #: Rows that need more than one statement to be tried, and where that is done.
 ELSEWHERE = {
     "changes that a native subscription applies": "test_native_subscription.py",
-    "changes by triggers of your own during a refresh": "test_edits_during_refresh.py",
+    "changes by triggers of your own during a refresh, or a push that comes here": (
+        "test_edits_during_refresh.py"
+    ),
     "row-level security that hides rows of a master table from Snaptide's user": (
         "test_hidden_rows.py"
     ),

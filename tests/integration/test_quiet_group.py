@@ -239,7 +239,7 @@ def test_commands_and_what_people_are_told(
         assert result.exit_code == code, result.output
         return json.loads(result.stdout or "null")
 
-    call("quiet", "hq", GROUP, "lax", "--why", "inventory", code=1)
+    call("quiet", "hq", GROUP, "lax", "--why", "inventory", code=2)
     made = call("quiet", "hq", GROUP, "lax", "--only-group", "--why", "inventory")
     assert made["why"] == "inventory"
     masters = call("show", "hq", GROUP, code=3)["masters"]

@@ -111,7 +111,6 @@ def copy(site: Site, table: str) -> None:
 def prepare_transaction(site: Site, table: str) -> None:
     """PREPARE TRANSACTION, and COMMIT PREPARED from another session."""
     with user(site) as session:
-        session.execute("SET LOCAL snaptide.coordinated = prepared")
         session.execute(f"UPDATE {table} SET v = 'prepared'")
         session.execute(f"PREPARE TRANSACTION 'of {table}'")
     with user(site) as session:

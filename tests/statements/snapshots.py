@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 from sites import Site
 from tests.statements import masters
 from tests.statements.case import ROWS, TABLE, Case
@@ -18,15 +16,6 @@ def at_base(statements: str) -> str:
 def copy_into_base(site: Site, table: str) -> None:
     """COPY FROM STDIN into the base table."""
     masters.copy(site, f'"snap$_{table}"')
-
-
-def prepare_plainly(site: Site, table: str) -> None:
-    """PREPARE TRANSACTION as one would without Snaptide."""
-    # Within 100 ms of the last notification none would be sent, and none refused.
-    time.sleep(0.2)
-    with user(site) as session:
-        session.execute(f"UPDATE {table} SET v = 'prepared'")
-        session.execute(f"PREPARE TRANSACTION 'of {table}'")
 
 
 def as_clerk(site: Site, table: str) -> None:
@@ -93,11 +82,7 @@ CASES = {
     "TRUNCATE of the base table": Case(
         act="TRUNCATE {base}", refused="A snapshot cannot be truncated"
     ),
-    "PREPARE TRANSACTION of your own": Case(
-        act=prepare_plainly,
-        refused="NOTIFY",
-        more=(Case(act=masters.prepare_transaction),),
-    ),
+    "PREPARE TRANSACTION of your own": Case(act=masters.prepare_transaction),
     "ON DELETE and ON UPDATE actions between snapshots of a group": Case(
         table=TABLE + masters.CHILD.replace("{put_off}", ""),
         rows=masters.CHILDREN,
