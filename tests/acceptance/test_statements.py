@@ -22,18 +22,21 @@ AT_MASTER, AT_SITE, ALTERED, MADE_OF = page.sections()
 
 #: Rows that need more than one statement to be tried, and where that is done.
 ELSEWHERE = {
-    "changes that a native subscription applies": "test_native_subscription.py",
-    "changes by triggers of your own during a refresh, or a push that comes here": (
-        "test_edits_during_refresh.py"
+    "changes that a native subscription applies": (
+        "acceptance/test_native_subscription.py"
     ),
+    "changes by triggers of your own during a refresh, or a push that comes here": (
+        "integration/test_effects.py"
+    ),
+    "ON DELETE and ON UPDATE actions during a refresh": "integration/test_effects.py",
     "row-level security that hides rows of a master table from Snaptide's user": (
-        "test_hidden_rows.py"
+        "acceptance/test_hidden_rows.py"
     ),
     "a table whose rows row-level security hides from Snaptide's user": (
-        "test_hidden_rows.py"
+        "acceptance/test_hidden_rows.py"
     ),
     # Users of a site see them at work when they delete a parent.
-    "foreign keys between snapshots of one group": "test_statements.py",
+    "foreign keys between snapshots of one group": "acceptance/test_statements.py",
 }
 
 _numbers = itertools.count()
@@ -51,7 +54,7 @@ def test_every_row_has_its_test() -> None:
         assert tried[title] == documented.keys() - ELSEWHERE.keys(), title
         for statement, outcome in documented.items():
             assert outcome.startswith(page.OUTCOMES), statement
-    folder = page.PAGE.parents[2] / "tests" / "acceptance"
+    folder = page.PAGE.parents[2] / "tests"
     assert all((folder / name).exists() for name in ELSEWHERE.values())
 
 
