@@ -148,7 +148,6 @@ def _start_spark(master: Connection, task: Task) -> None:
     if any(member.loaded for member in task.members) and not difference.is_warm():
         master.rollback()
         difference.session()
-        faults.point("refresh.after_spark")
         _hold_moment(master, task)
 
 

@@ -98,7 +98,8 @@ def test_memory_does_not_grow_with_the_calls(items: Directory) -> None:
     assert run(hq, "SELECT count(*) FROM snaptide.error_call") == [(2 * CALLS,)]
 
     first = parked(hq)[0][0]
-    number = run(hq, "SELECT min(call_no) FROM snaptide.error_call")[0][0]
+    in_conflict = "SELECT call_no FROM snaptide.error_call WHERE conflict IS NOT NULL"
+    [(number,)] = run(hq, in_conflict)
     edit = f"deferred.Edit(call={number}, column='v', value='5')"
     peaks.append(memory(items, f"deferred.retry_errors(hq, [{first}], edits=[{edit}])"))
     assert run(hq, "SELECT v, count(*) FROM item GROUP BY v ORDER BY v") == [
