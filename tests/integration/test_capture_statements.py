@@ -164,9 +164,10 @@ def test_replica_role_is_captured_too(orders: Directory) -> None:
     assert rows(orders["hq"]) == rows(orders["jfk"])
 
 
-def test_key_change_is_delete_and_insert(orders: Directory) -> None:
+def test_key_change_is_one_call_with_both_keys(orders: Directory) -> None:
     run(orders["jfk"], "UPDATE orders SET id = 7 WHERE id = 1")
-    assert sorted(kinds(orders["jfk"])) == [("D", "1"), ("I", "7")]
+    [(_, kind, old, new)] = calls(orders["jfk"])
+    assert (kind, old["id"], new["id"]) == ("U", "1", "7")
     deferred.push(orders["jfk"])
     assert rows(orders["hq"]) == rows(orders["jfk"])
 
