@@ -5,7 +5,7 @@ do with rows that refer to the old key happens, and columns that are not carried
 Keys that pass from row to row are parked first, as other unique values are.
 Where no foreign key follows and the same write has rows refer to the new key, they
 could do so neither before nor after that statement: the row is inserted under its new
-key, and the old one is deleted behind them.
+key, and the old one is deleted behind them. So is one whose key nobody may update.
 """
 
 from __future__ import annotations
@@ -28,9 +28,10 @@ LEFT = "L"
 
 
 def move(staged: Staged, rows: Mapping[str, Any], *kinds: str) -> Update:
-    """Update rows and their keys."""
+    """Update rows and their keys, but for a key that nobody may update."""
     target = staged.table.sql()
     columns = [staged.table.column(name) for name in staged.columns]
+    stays = (staged.old(name) == staged.new(name) for name in _never_updated(staged))
     return (
         sa.update(target)
         .values(
@@ -44,8 +45,14 @@ def move(staged: Staged, rows: Mapping[str, Any], *kinds: str) -> Update:
             selected(staged.source, rows),
             staged.kind(*(kinds or (MOVE,))),
             staged.same_row(target),
+            *stays,
         )
     )
+
+
+def _never_updated(staged: Staged) -> list[str]:
+    """Columns of the key that are GENERATED ALWAYS AS IDENTITY."""
+    return [c for c in staged.identity if staged.table.column(c).identity == "a"]
 
 
 def free_keys(connection: Connection, staged: Staged, rows: Mapping[str, Any]) -> None:
@@ -210,7 +217,8 @@ def prepared(
     found = []
     for staged, count in paired:
         followed = any(staged.table.column(c).followed for c in staged.identity)
-        if count.get(MOVE) and not followed and moves_below(staged.table.qualified):
+        below = not followed and moves_below(staged.table.qualified)
+        if count.get(MOVE) and (below or _never_updated(staged)):
             count = copy(connection, staged, count, rows)
         found.append((staged, count))
     return found

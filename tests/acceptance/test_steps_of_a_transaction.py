@@ -102,7 +102,7 @@ def test_trigger_that_counts_rows_of_another_captured_table(
 def test_trigger_that_touches_other_rows_while_a_refresh_merges(
     hq: Site, jfk: Site
 ) -> None:
-    """What the trigger writes is the site's own; the next refresh looks at it."""
+    """What the trigger writes is a change of the site's own, and sent."""
     trigger(
         jfk,
         "AFTER INSERT",
@@ -111,9 +111,12 @@ def test_trigger_that_touches_other_rows_while_a_refresh_merges(
         " RETURN NULL;",
     )
     run(hq, "INSERT INTO public.c VALUES (30, 'hq', 3)")
+    children = "SELECT children FROM public.p WHERE id = 3"
+    before = rows(hq, children)
     refresh(jfk, "g")
-    assert deferred.push(jfk).transactions == 0
+    assert deferred.push(jfk).transactions == 1
     refresh(jfk, "g")
+    assert rows(hq, children) != before
     assert_equal_to_master(jfk)
 
 

@@ -148,6 +148,22 @@ def test_identity_generated_always(sites: Directory) -> None:
     assert rows(sites["hq"], "t") == [(2, "z", 9), (3, "c", 7)]
 
 
+def test_key_that_nobody_updates_is_not_left_as_it_was(sites: Directory) -> None:
+    """Its row is inserted anew; where what refers to it forbids that, it is parked."""
+    always = "id int GENERATED ALWAYS AS IDENTITY PRIMARY KEY, name text UNIQUE"
+    link(sites, "t", always, at_site="id int PRIMARY KEY, name text UNIQUE")
+    run(sites["jfk"], "INSERT INTO t VALUES (1, 'a'), (2, 'b')")
+    deferred.push(sites["jfk"])
+    run(sites["hq"], "CREATE TABLE line (t int REFERENCES t ON UPDATE CASCADE)")
+    run(sites["hq"], "INSERT INTO line VALUES (1)")
+    run(sites["jfk"], "UPDATE t SET id = 3 WHERE id = 1")
+    run(sites["jfk"], "UPDATE t SET id = 4 WHERE id = 2")
+    deferred.push(sites["jfk"])
+    held = {row[0] for row in rows(sites["hq"], "t")}
+    assert len(held) == 2
+    assert len(parked(sites["hq"])) == len(held & {1, 2})
+
+
 def test_table_that_is_all_key(sites: Directory) -> None:
     link(sites, "t", "a int, b int, PRIMARY KEY (a, b)")
     run(sites["jfk"], "INSERT INTO t VALUES (1, 1), (1, 2)")
