@@ -132,7 +132,7 @@ def _either_way(
     statement = sql.SQL(_step(name))
     known = statement.format(
         named=comma(
-            sql.SQL("{} AS {}").format(*map(sql.Identifier, pair))
+            sql.SQL("r.{} AS {}").format(*map(sql.Identifier, pair))
             for pair in zip(columns, numbered("c", columns), strict=True)
         ),
         select=sql.SQL("PERFORM"),

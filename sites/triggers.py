@@ -84,7 +84,7 @@ def replace_log_function(connection: Connection, capture: LogCapture) -> None:
         slots=sql.Literal(SLOTS),
         slot_shift=sql.Literal(SLOT_SHIFT),
         log_keys=comma(identifiers(numbered("k", capture.identity))),
-        keys=comma(keys),
+        keys=comma(sql.SQL("r.{}").format(key) for key in keys),
         key=keys[0],
         key_count=sql.Literal(len(keys)),
         key_names=sql.Literal(list(capture.identity)),

@@ -12,6 +12,8 @@
 -- which may be detached and altered, and in a copy of the database, where the table has
 -- another number, it is asked at each statement; and in a transaction that sees one
 -- moment, because what an old moment saw must not be kept.
+-- Variables have names that no column has, and columns are said to be the row's: a table
+-- may have columns that are called ring or new.
 -- Tables directly manipulated: the snapshot log.
 CREATE OR REPLACE FUNCTION {function}(logged regclass) RETURNS boolean
 LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp
@@ -24,37 +26,37 @@ CREATE OR REPLACE FUNCTION {function}() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS $snaptide$
 DECLARE
-    xact xid8 := pg_current_xact_id();
-    ring smallint := (xact::text::bigint >> {slot_shift}) % {slots};
-    intact boolean;
+    snaptide$xact xid8 := pg_current_xact_id();
+    snaptide$ring smallint := (snaptide$xact::text::bigint >> {slot_shift}) % {slots};
+    snaptide$intact boolean;
 BEGIN
     IF TG_RELID = {table}::regclass
        AND current_setting('transaction_isolation') = 'read committed' THEN
-        intact := {function}({table}::regclass);
+        snaptide$intact := {function}({table}::regclass);
     ELSE
-        intact := {function}(TG_RELID);
+        snaptide$intact := {function}(TG_RELID);
     END IF;
-    IF TG_OP = 'TRUNCATE' OR NOT intact THEN
-        INSERT INTO {log} (kind, xid, slot) VALUES ('T', xact, ring);
+    IF TG_OP = 'TRUNCATE' OR NOT snaptide$intact THEN
+        INSERT INTO {log} (kind, xid, slot) VALUES ('T', snaptide$xact, snaptide$ring);
     ELSIF TG_LEVEL = 'ROW' THEN
         IF TG_OP <> 'INSERT' THEN
             INSERT INTO {log} (kind, xid, slot, {log_keys})
-            VALUES (left(TG_OP, 1)::"char", xact, ring, {row_old_keys});
+            VALUES (left(TG_OP, 1)::"char", snaptide$xact, snaptide$ring, {row_old_keys});
         END IF;
         IF TG_OP <> 'DELETE' THEN
             INSERT INTO {log} (kind, xid, slot, {log_keys})
-            VALUES (left(TG_OP, 1)::"char", xact, ring, {row_new_keys});
+            VALUES (left(TG_OP, 1)::"char", snaptide$xact, snaptide$ring, {row_new_keys});
         END IF;
     ELSIF TG_OP = 'INSERT' THEN
         INSERT INTO {log} (kind, xid, slot, {log_keys})
-        SELECT 'I', xact, ring, {keys} FROM snaptide_new;
+        SELECT 'I', snaptide$xact, snaptide$ring, {keys} FROM snaptide_new AS r;
     ELSIF TG_OP = 'DELETE' THEN
         INSERT INTO {log} (kind, xid, slot, {log_keys})
-        SELECT 'D', xact, ring, {keys} FROM snaptide_old;
+        SELECT 'D', snaptide$xact, snaptide$ring, {keys} FROM snaptide_old AS r;
     ELSE
         INSERT INTO {log} (kind, xid, slot, {log_keys})
         SELECT CASE WHEN n.{key} IS NULL THEN 'D' WHEN o.{key} IS NULL THEN 'I' ELSE 'U' END,
-               xact, ring, {either_keys}
+               snaptide$xact, snaptide$ring, {either_keys}
         FROM snaptide_new n FULL JOIN snaptide_old o ON {same_key};
     END IF;
     RETURN NULL;

@@ -182,3 +182,27 @@ def _parents_and_children(
             "INSERT INTO parent VALUES (1), (2)",
             "INSERT INTO child VALUES (10, 1), (11, 1), (12, 2)",
         )
+
+
+#: What the functions of logs and queues call things of their own.
+NAMES = (
+    *("new", "old", "xact", "ring", "intact", "ins", "upd", "del", "brought"),
+    *("renamed", "written", "paired", "effect", "mixed", "place", "n", "o", "r"),
+    *("c1", "snaptide_new", "snaptide_old", "tg_op"),
+)
+
+
+def test_columns_are_called_as_anything_in_our_functions(sites: Directory) -> None:
+    columns = ", ".join(f'"{name}" int' for name in NAMES)
+    link(sites, "t", f"{columns}, PRIMARY KEY (new, xact)")
+    values = ", ".join("1" for _ in NAMES)
+    run(sites["jfk"], f"INSERT INTO t VALUES ({values})")
+    run(sites["jfk"], "UPDATE t SET ring = 2, place = 3", "UPDATE t SET new = 4")
+    deferred.push(sites["jfk"])
+    assert rows(sites["hq"], "t") == rows(sites["jfk"], "t")
+    run(sites["jfk"], "ALTER TABLE t RENAME ring TO rang", "UPDATE t SET rang = 5")
+    run(sites["jfk"], "DELETE FROM t")
+    assert deferred.push(sites["jfk"]).errors == 0
+    assert rows(sites["hq"], "t") == []
+    logged = 'SELECT DISTINCT k1 FROM snaptide."mlog$_t" ORDER BY k1'
+    assert run(sites["hq"], logged) == [(1,), (4,)]
