@@ -44,5 +44,5 @@ def test_nothing_happens_that_nobody_is_told_of(
         played = play.world(here, SEED, number, HISTORIES, drawn=shapes.CI)
         assert played.violations == [], played.story
         met.update(played.met)
-    Console().print(report.table(met, HISTORIES * len(WORLDS)))
+    Console().print(report.table(met, HISTORIES * len(WORLDS), shapes.CI))
     assert set(met) >= DRAWN, met

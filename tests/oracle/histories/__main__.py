@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import logging
+import os
 import signal
 import sys
 import time
@@ -13,6 +14,7 @@ from rich.console import Console
 
 from tests import fix_spark  # noqa: F401 - its options of the JVM
 from tests.oracle.histories import play, report, shapes
+from tests.oracle.histories.crew import Crew, Order, crew
 from tests.oracle.histories.ground import Ground, ground
 from tests.oracle.histories.state import State
 
@@ -29,33 +31,44 @@ def main() -> int:
     console = Console(width=max(Console().width, 120))
     drawn = shapes.DRAWN[asked.drawn]
     path = asked.state or Path(f"build/histories-{asked.seed}.jsonl")
-    with ground(asked.pg) as here:
-        if asked.only:
+    if asked.only:
+        with ground(asked.pg) as here:
             return _again(console, here, asked)
-        state = State(path, seed=asked.seed)
-        console.print(f"seed {asked.seed}, {state.histories} done, state in {path}")
-        failed = 0
-        while state.histories < asked.histories:
-            began = time.monotonic()
-            made = play.world(here, asked.seed, state.next, asked.each, drawn=drawn)
-            state.add(made)
-            seconds = time.monotonic() - began
+    state = State(path, seed=asked.seed)
+    console.print(f"seed {asked.seed}, {state.histories} done, state in {path}")
+    order = Order(seed=asked.seed, each=asked.each, drawn=drawn, pg=asked.pg)
+    with crew(order, asked.jobs) as players:
+        failed = _played(console, state, asked, players)
+    console.print(report.table(state.met(), state.histories, drawn))
+    return 1 if failed else 0
+
+
+def _played(
+    console: Console, state: State, asked: argparse.Namespace, players: Crew
+) -> int:
+    """Play what is left of a run; the number of violations."""
+    failed, began = 0, time.monotonic()
+    numbers = state.left(asked.histories, asked.each)
+    for number in numbers:
+        players.asked.put(number)
+    for _ in numbers:
+        made = players.next()
+        state.add(made)
+        failed += len(made.violations)
+        console.print(
+            f"world {made.number} ({made.kind}): {made.histories} histories,"
+            f" {state.histories} in all, {time.monotonic() - began:.0f} s"
+        )
+        for violation in made.violations[:SHOWN]:
             console.print(
-                f"world {made.number} ({made.kind}): {made.histories} histories,"
-                f" {seconds:.1f} s, {state.histories} in all"
+                f"  --seed {asked.seed} --only {made.number}:{violation.history}"
+                f" {violation.what[:1500]}",
+                markup=False,
+                soft_wrap=True,
             )
-            failed += len(made.violations)
-            for violation in made.violations[:SHOWN]:
-                console.print(
-                    f"  --seed {asked.seed} --only {made.number}:{violation.history}"
-                    f" {violation.what[:1500]}",
-                    markup=False,
-                    soft_wrap=True,
-                )
-            if made.violations and not asked.keep_going:
-                return 1
-        console.print(report.table(state.met(), state.histories))
-        return 1 if failed else 0
+        if made.violations and not asked.keep_going:
+            break
+    return failed
 
 
 def _again(console: Console, here: Ground, asked: argparse.Namespace) -> int:
@@ -83,6 +96,12 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--each", type=int, default=60, help="histories of a world")
     parser.add_argument(
         "--drawn", choices=[*shapes.DRAWN], default="all", help="what is drawn"
+    )
+    parser.add_argument(
+        "--jobs",
+        type=int,
+        default=os.cpu_count() or 1,
+        help="processes that play side by side, each on its own servers",
     )
     parser.add_argument("--only", help="WORLD or WORLD:HISTORY, to be played again")
     parser.add_argument("--keep-going", action="store_true")

@@ -62,6 +62,7 @@ class Judge:
         """All violations."""
         self._receipts()
         self.records = self.told.records()
+        self._count_methods()
         arrived = defaultdict(list)
         came = dict(self.told.arrivals())
         for deed in self.deeds:  # in their order, whatever that of their receipts is
@@ -71,6 +72,13 @@ class Judge:
         for transaction, entries in _transactions(self.told.entries()):
             self._transaction(transaction, entries, arrived[transaction], masters)
         return self.found
+
+    def _count_methods(self) -> None:
+        histories = {(d.site, d.transaction): d.history for d in self.deeds}
+        for (site, transaction, *_), records in self.records.items():
+            history = histories.get((site, transaction))
+            if history is not None:
+                self.seen[history] |= {f"method {r.method}" for r in records}
 
     def _receipts(self) -> None:
         """Each transaction has come once, or is parked, or was given up."""
@@ -206,7 +214,6 @@ class _Case:
                 if named in self.judge_.told.parked_rows:
                     return True
                 for record in self.judge_.records.get(named, ()):
-                    self.judge_.seen[self.history].add(f"method {record.method}")
                     if len(deeds) == 1:
                         self._true(place, record)
                     return True

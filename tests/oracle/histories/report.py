@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 
 from rich.table import Table
 
 
-def table(met: Mapping[str, int], histories: int) -> Table:
-    """Rows are shapes, with the number of histories in which each occurred."""
+def table(met: Mapping[str, int], histories: int, drawn: Set[str]) -> Table:
+    """Rows are shapes, with the number of histories in which each occurred.
+
+    Parameters:
+        drawn: shapes that are listed even where they did not occur.
+    """
     made = Table(title=f"{histories} histories")
     made.add_column("shape")
     made.add_column("histories", justify="right")
-    for shape, times in sorted(met.items()):
-        made.add_row(shape, str(times))
+    for shape in sorted({*drawn, *met}):
+        made.add_row(shape, str(met.get(shape, 0)))
     return made

@@ -152,7 +152,18 @@ class RowsWorld(World):
         if any(table == "journal" for table, _ in done.effect):
             met.add("trigger journals")
         self._count_actions(met, done, before)
-        text = " ".join(said)
+        self._count_act(pen.history, site, name, done, " ".join(said))
+
+    def _count_act(
+        self, history: int, site: str, name: str, done: Deed, text: str
+    ) -> None:
+        met = self.met[history]
+        if name in ("code", "swap codes") and self.schema.deferrable:
+            met.add("unique checked at commit")
+        written = {table for table, _ in done.effect}
+        for trigger, table in (("writes", "lines"), ("stamps", "orders")):
+            if trigger in self.schema.triggers and table in written:
+                met.add(f"trigger {trigger}")
         if self.schema.width and "xxxx" in text:
             met.add("too long")
         if self.schema.encoding != "UTF8" and not text.isascii() and site != "hq":
@@ -200,9 +211,5 @@ class RowsWorld(World):
                         met.add("deferrable reference")
                     if table == "people":
                         met.add("reference to itself")
-                    if "writes" in self.schema.triggers:
-                        met.add("trigger writes")
-                    if "stamps" in self.schema.triggers:
-                        met.add("trigger stamps")
             if len(columns) > 1:
                 met.add("two references to one row")

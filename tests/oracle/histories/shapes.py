@@ -3,7 +3,7 @@
 from tests.oracle.histories.acts import SHAPES as ACTS
 from tests.oracle.histories.columns import ALTERED
 from tests.oracle.histories.group import SHAPES as GROUP
-from tests.oracle.histories.tables import ACTIONS, TRIGGERS
+from tests.oracle.histories.tables import ACTIONS, METHODS, TRIGGERS
 
 ALL = frozenset(
     {
@@ -17,8 +17,7 @@ ALL = frozenset(
         "too long",
         "not in the encoding",
         "skipped",
-        "discarded parent",
-        "renamed parent",
+        *(f"method {name}" for name in METHODS),
     }
 )
 

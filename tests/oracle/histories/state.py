@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from itertools import count, islice
 from pathlib import Path
 
 from tests.oracle.histories.play import Played
@@ -28,10 +29,16 @@ class State:
         """How many have been played."""
         return sum(world["histories"] for world in self._worlds)
 
-    @property
-    def next(self) -> int:
-        """The number of the world that comes next."""
-        return 1 + max((world["number"] for world in self._worlds), default=0)
+    def left(self, histories: int, each: int) -> list[int]:
+        """The numbers of the worlds that have to be played yet.
+
+        Parameters:
+            histories: how many there have to be in the end.
+            each: of each world.
+        """
+        worlds = -(-(histories - self.histories) // each)
+        done = {world["number"] for world in self._worlds}
+        return list(islice((n for n in count(1) if n not in done), max(0, worlds)))
 
     def met(self) -> Counter[str]:
         """In how many histories each shape occurred."""

@@ -30,6 +30,16 @@ FIRST = (
     f"INSERT INTO people VALUES ({NOBODY}, 0, 'nobody', '', NULL, NULL)",
 )
 
+#: Methods of rules, and what they are drawn for: a kind of conflict or a constraint.
+METHODS = {
+    "overwrite": ("update",),
+    "discard": ("update", "orders_code", "orders_pkey"),
+    "ignore": ("delete",),
+    "restore": ("delete",),
+    "append_site_name": ("orders_code",),
+    "append_sequence": ("orders_code",),
+}
+
 #: Of the master's users; "journals" is one of the sites' users.
 TRIGGERS = ("writes", "stamps", "refuses", "journals")
 
@@ -176,20 +186,17 @@ def _key(
 
 
 def _rules(chance: Random, shapes: frozenset[str]) -> tuple[tuple[str, str, str], ...]:
+    def one(kind: str) -> str:
+        known = [m for m, kinds in METHODS.items() if kind in kinds]
+        drawn = [m for m in known if f"method {m}" in shapes]
+        return chance.choice(["", *drawn])
+
     made = []
     for table in TABLES[:3]:
-        update = chance.choice(["", "", "overwrite", "discard"])
-        delete = chance.choice(["", "", "ignore", "restore"])
-        made += [(table, "update", update), (table, "delete", delete)]
-    unique = ["", "", "discard", "append_site_name", "append_sequence"]
-    if "discarded parent" not in shapes:
-        unique = ["", "append_site_name", "append_sequence"]
-    if "renamed parent" not in shapes:
-        unique = [m for m in unique if not m.startswith("append")]
-    made.append(("orders", "orders_code", chance.choice(unique)))
-    keys = ["", "", "discard"] if "discarded parent" in shapes else [""]
-    made.append(("orders", "orders_pkey", chance.choice(keys)))
-    return tuple(one for one in made if one[2])
+        made += [(table, "update", one("update")), (table, "delete", one("delete"))]
+    for constraint in ("orders_code", "orders_pkey"):
+        made.append(("orders", constraint, one(constraint)))
+    return tuple(rule for rule in made if rule[2])
 
 
 def audit_ddl(tables: tuple[str, ...]) -> list[str]:

@@ -18,7 +18,7 @@ import snapshots
 from deferred.errors import NoSuchError
 from sites import Directory
 from sites.faults import InjectedFault
-from tests.oracle.histories.acts import Pen, Statement
+from tests.oracle.histories.acts import Pen, Statement, delete, update
 from tests.oracle.histories.judge import Judge, Violation
 from tests.oracle.histories.ledger import Deed, Place, References, Row, Rows
 from tests.oracle.histories.told import Told
@@ -197,7 +197,9 @@ class World(ABC):
         if self.error_action == "skip_row":
             met.add("skipped")
         pen = self.pens[deed.history]
-        what = pen.chance.choice(("", "", "", "retry", "retry", "edit", "delete"))
+        what = pen.chance.choice(
+            ("", "", "", "retry", "mend", "mend", "edit", "delete")
+        )
         try:
             self._decided(what, number, deed, pen)
         except NoSuchError:  # gone with one that it waited for
@@ -206,6 +208,8 @@ class World(ABC):
     def _decided(self, what: str, number: int, deed: Deed, pen: Pen) -> None:
         if not what:
             return
+        if what == "mend":
+            self._mend(number, pen)
         hq, since, met = self.sites["hq"], self.told.position(), self.met[deed.history]
         self.story.tell(f"{what} {number}, {deed.site}'s {deed.receipt}")
         if what == "delete":
@@ -224,6 +228,21 @@ class World(ABC):
                 self.tried[transaction].append(deed)
         else:
             met.add("parked, retried in vain")
+
+    def _mend(self, number: int, pen: Pen) -> None:
+        """A user of the master makes the rows what a parked transaction expects."""
+        statements: list[Statement] = []
+        for call in deferred.show_error(self.sites["hq"], number).calls:
+            table = call.table.rpartition(".")[2]
+            if table not in self.tables:
+                continue
+            if call.old is None:
+                statements += [delete(table, int(str((call.new or {})["id"])))]
+            elif set(call.old) - {"id"}:
+                key = int(str(call.old["id"]))
+                others = {c: v for c, v in call.old.items() if c != "id"}
+                statements.append(update(table, key, **others))
+        self.write(pen, "hq", lambda _rows: statements)
 
     def _edits(
         self, number: int, deed: Deed, pen: Pen
