@@ -1,6 +1,6 @@
-"""The resolution methods by name: one file each, one contract (`method.py`).
+"""The resolution methods by name: one contract (`method.py`).
 
-To add a method, write its file, list it here and in the convergence table.
+To add a method, write its class, list it here and in the convergence table.
 """
 
 from __future__ import annotations
@@ -15,20 +15,19 @@ from masters.resolution.append_site_name import AppendSiteName
 from masters.resolution.average import Average
 from masters.resolution.cascade import Cascade
 from masters.resolution.custom import Custom
-from masters.resolution.discard import Discard
-from masters.resolution.earliest_timestamp import EarliestTimestamp
-from masters.resolution.ignore import Ignore
+from masters.resolution.extremes import (
+    EarliestTimestamp,
+    LatestTimestamp,
+    Maximum,
+    Minimum,
+)
 from masters.resolution.informix_always import InformixAlways
 from masters.resolution.informix_delete_wins import InformixDeleteWins
 from masters.resolution.informix_ignore import InformixIgnore
 from masters.resolution.informix_timestamp import InformixTimestamp
-from masters.resolution.latest_timestamp import LatestTimestamp
-from masters.resolution.maximum import Maximum
 from masters.resolution.method import Method
-from masters.resolution.minimum import Minimum
-from masters.resolution.overwrite import Overwrite
+from masters.resolution.plain import Discard, Ignore, Overwrite, Restore
 from masters.resolution.priority_group import PriorityGroup
-from masters.resolution.restore import Restore
 from masters.resolution.routines import Routine, register
 from masters.resolution.site_priority import SitePriority
 from masters.resolution.virtuoso_classes import virtuoso

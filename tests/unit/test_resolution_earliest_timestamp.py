@@ -7,7 +7,7 @@ from datetime import UTC, date, datetime
 import pytest
 
 from masters.conflict import Decision
-from masters.resolution.earliest_timestamp import EarliestTimestamp
+from masters.resolution.extremes import EarliestTimestamp
 from tests.unit.conflicts import update_conflict
 
 EARLY = datetime(2026, 3, 1, 8, tzinfo=UTC)

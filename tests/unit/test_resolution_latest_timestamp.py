@@ -9,7 +9,7 @@ import pytest
 
 from masters.conflict import Decision
 from masters.errors import InvalidParameter
-from masters.resolution.latest_timestamp import LatestTimestamp
+from masters.resolution.extremes import LatestTimestamp
 from tests.unit.conflicts import update_conflict
 
 EARLY = datetime(2026, 3, 1, 8, tzinfo=UTC)

@@ -11,8 +11,7 @@ import pytest
 from masters.conflict import Decision, Kind
 from masters.errors import InvalidParameter
 from masters.resolution import build, virtuoso
-from masters.resolution.maximum import Maximum
-from masters.resolution.minimum import Minimum
+from masters.resolution.extremes import Maximum, Minimum
 from tests.unit.conflicts import update_conflict
 
 ORDERED = [

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from masters.conflict import Decision, Kind
-from masters.resolution.discard import Discard
-from masters.resolution.overwrite import Overwrite
+from masters.resolution.plain import Discard, Overwrite
 from tests.unit.conflicts import uniqueness_conflict, update_conflict
 
 

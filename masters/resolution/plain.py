@@ -1,0 +1,105 @@
+"""Methods that take no parameters and look at no column."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Self
+
+from masters.conflict import Conflict, Decision, Kind, Resolution, undecided
+from masters.resolution.method import check_names
+from masters.resolution.takes import Takes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Plain:
+    """What they have in common."""
+
+    name: ClassVar[str]
+
+    @classmethod
+    def build(cls, parameters: Mapping[str, object], columns: Sequence[str]) -> Self:
+        check_names(cls.name, parameters)
+        return cls()
+
+    def reads(self) -> frozenset[str]:
+        return frozenset()
+
+    def takes(self) -> Mapping[str, Takes]:
+        return {}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Overwrite(_Plain):
+    """Oracle, OVERWRITE: the site's new values replace the master's.
+
+    Nothing is compared, so NULL and equal values are decided like any other.
+    """
+
+    name: ClassVar[str] = "overwrite"
+    kinds: ClassVar[frozenset[Kind]] = frozenset({Kind.UPDATE})
+
+    def __call__(self, conflict: Conflict) -> Resolution:
+        return Resolution(decision=Decision.SITE_WINS, reason="the site's values apply")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Discard(_Plain):
+    """Oracle, DISCARD: the master's values stay in the group.
+
+    For a uniqueness conflict the incoming row is dropped as a whole. Nothing is
+    compared, so NULL and equal values are decided like any other.
+    """
+
+    name: ClassVar[str] = "discard"
+    kinds: ClassVar[frozenset[Kind]] = frozenset({Kind.UPDATE, Kind.UNIQUENESS})
+
+    def __call__(self, conflict: Conflict) -> Resolution:
+        if conflict.kind is Kind.UNIQUENESS:
+            return Resolution(
+                decision=Decision.IGNORE, reason="the incoming row is dropped"
+            )
+        return Resolution(
+            decision=Decision.MASTER_WINS, reason="the master's values stay"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ignore(_Plain):
+    """Virtuoso, the default of its delete conflicts: the call is dropped.
+
+    A row that was to be deleted stays as the master has it, one that was to be
+    updated stays deleted, and nobody is told. A snapshot becomes equal again at its
+    next refresh, which reads the rows that it pushed; another master never does.
+    """
+
+    name: ClassVar[str] = "ignore"
+    kinds: ClassVar[frozenset[Kind]] = frozenset({Kind.DELETE})
+
+    def __call__(self, conflict: Conflict) -> Resolution:
+        return Resolution(decision=Decision.IGNORE, reason="the call is dropped")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Restore(_Plain):
+    """Virtuoso, publisher wins as its manual means it for deletes: the row comes back.
+
+    A row that the site deleted while the master changed it stays, and the master
+    sends it to everyone, the origin included. A row deleted on both sides is left
+    alone. An update of a row that the master no longer has is undecided, for there
+    is nothing to give back: put ignore behind it in the sequence, or another rule.
+    """
+
+    name: ClassVar[str] = "restore"
+    kinds: ClassVar[frozenset[Kind]] = frozenset({Kind.DELETE})
+
+    def __call__(self, conflict: Conflict) -> Resolution:
+        if conflict.current is not None:
+            return Resolution(
+                decision=Decision.MASTER_WINS, reason="the site gets the row back"
+            )
+        if conflict.new is None:
+            return Resolution(
+                decision=Decision.IGNORE, reason="the row is deleted on both sides"
+            )
+        return undecided("the master has no row to give back")
