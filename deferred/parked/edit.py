@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from sqlalchemy import Connection, and_, func, select
@@ -82,7 +82,7 @@ def renames(
     _, left = procedures(steps.calls, edits)
     tables = {one.table.qualified: one for one in steps.changed}
     for one in edited(connection, error_id, left):
-        before = calls.parked(connection, error_id, one.call_no).new or {}
+        before = _wanted(calls.parked(connection, error_id, one.call_no))
         staged, new = tables[one.target], one.new or {}
         named = references.referred(connection, staged.table) | {*staged.identity}
         if any(new.get(name) != before.get(name) for name in named):
@@ -157,8 +157,8 @@ def _changed(one: Call, edit: Edit) -> Call:
         raise BadEdit(
             f"Call {one.call_no} has no new value of {edit.column!r}.", edit=edit
         )
-    new: Mapping[str, str | None] = {**one.new, edit.column: edit.value}
-    started: Image | None = one.current
+    new: Image = {**_wanted(one), edit.column: edit.value}
+    started = one.current
     kind = one.kind
     if kind in UPDATES and started is None:
         kind = "I"
@@ -168,6 +168,21 @@ def _changed(one: Call, edit: Edit) -> Call:
         elif kind == "U":
             kind = MOVE
     return replace(one, kind=kind, old=started if kind in UPDATES else one.old, new=new)
+
+
+def _wanted(one: Call) -> Image:
+    """The new values of a call on the row that the editor looked at.
+
+    What the site has not changed stays as it is there.
+    """
+    new = one.new or {}
+    if one.kind not in UPDATES or one.old is None or one.current is None:
+        return new
+    old, current = one.old, one.current
+    return {
+        name: current[name] if value == old[name] else value
+        for name, value in new.items()
+    }
 
 
 def _same_key(one: Call, new: Image, current: Image) -> bool:

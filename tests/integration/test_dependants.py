@@ -461,6 +461,17 @@ def test_edited_call_starts_from_the_row_that_was_shown(orders: Directory) -> No
     assert rows(hq)[0][1:3] == ("both", 60)
 
 
+def test_edited_call_keeps_what_its_site_has_not_changed(orders: Directory) -> None:
+    """A trigger of the master's may have written it meanwhile, or another site."""
+    hq = orders["hq"]
+    push_each(orders, "UPDATE orders SET name = 'mine' WHERE id = 1")
+    [(error_id, *_)] = parked(hq)
+    edits = [Edit.parse("orders.name=both")]
+    [report] = deferred.retry_errors(hq, [error_id], edits=edits)
+    assert report.applied
+    assert rows(hq)[0][1:3] == ("both", 99)
+
+
 def test_edit_of_a_row_that_changed_again_is_a_conflict(orders: Directory) -> None:
     hq = orders["hq"]
     push_each(orders, CONFLICT)
