@@ -30,7 +30,15 @@ from deferred.queues import covered
 from sites import locks, position, references, unique_values
 from sites.triggered import users_search_path
 from sites.types import PgSnapshot
-from snapshots import catalog, held_back, refresh_group, rewrites, work, writing
+from snapshots import (
+    catalog,
+    detached,
+    held_back,
+    refresh_group,
+    rewrites,
+    work,
+    writing,
+)
 from snapshots.errors import MassDelete, PositionMoved
 from snapshots.refresh_group import RefreshGroup
 from snapshots.window import Member, Window
@@ -157,6 +165,7 @@ def _write_at_once(
 def _write_locked(
     connection: Connection, group: Sequence[Work], window: Window, rules: Rules
 ) -> None:
+    detached.bring(connection, group)
     for changes in group:
         held_back.hold_locked(connection, changes)
     _hold_pending(connection, group, window, rules)

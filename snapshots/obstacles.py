@@ -18,8 +18,9 @@ from sqlalchemy import (
     select,
 )
 
+from sites import unique_values
 from sites.names import QualifiedName
-from sites.table import ForeignKey, Unique
+from sites.table import Column, ForeignKey, Unique
 from snapshots.work import Work
 
 #: Actions of foreign keys that change rows: cascade, set null, set default.
@@ -142,41 +143,107 @@ def has_children(link: Link) -> ColumnElement[bool]:
     """The row goes, or changes what others refer to, and one of them stays.
 
     Unless another row takes the values: children refer to that one then. Where they
-    would follow the row instead, they must not see that it is parked meanwhile.
+    would follow the row instead, all of them must be detached while it is parked.
     """
-    changes, child, key = link.parent, link.child, link.key
+    changes = link.parent
     row = changes.staged.table.sql().alias("row")
-    taker = changes.table.alias("taker")
-    taken = exists().where(
-        sa.literal(key.on_update not in ACTING),
-        sa.not_(taker.c.held),
-        taker.c.kind.in_(("I", "U")),
-        *(changes.staged.new(p, taker) == row.c[p] for p in key.parent_columns),
-    )
-    below = child.staged.table.sql().alias("below")
-    leaving = child.table.alias("leaving")
-    moved = or_(
-        *(
-            changes.staged.new(name).is_distinct_from(row.c[name])
-            for name in key.parent_columns
-        )
-    )
-    stays = exists().where(
-        *(
-            below.c[c] == row.c[p]
-            for c, p in zip(key.columns, key.parent_columns, strict=True)
-        ),
-        ~exists().where(_gives_up(child, leaving, below, key.columns)),
-    )
+    replaced = is_taken(link, row)
+    if follows(link):
+        replaced = and_(replaced, sa.not_(_stays(link, row, attached=True)))
     return and_(
         changes.table.c.kind.in_(("D", "U")),
         exists().where(
-            changes.staged.same_row(row),
-            or_(changes.table.c.kind == "D", moved),
-            stays,
-            sa.not_(taken),
+            gives_up(link, row, changes.table), _stays(link, row), sa.not_(replaced)
         ),
     )
+
+
+def follows(link: Link) -> bool:
+    """Whether children change as soon as what they refer to is parked."""
+    return link.key.on_update in ACTING and "U" in unsettling(link)
+
+
+def following(group: Sequence[Work]) -> list[Link]:
+    """The foreign keys of a group whose children follow what is parked."""
+    by_table = {w.staged.table.qualified: w for w in group}
+    links = (link for w in group for link in links_up(w, by_table))
+    return [link for link in links if follows(link)]
+
+
+def spot_of(link: Link) -> Column | None:
+    """The column in which a child can refer to nothing for a moment, if there is one.
+
+    Best by NULL; else by a value that no parent has.
+    """
+    child = link.child.staged
+    columns = [
+        column
+        for column in map(child.table.column, link.key.columns)
+        if column.name in child.columns
+        and column.name not in child.identity
+        and not column.generated
+        and column.identity != "a"
+    ]
+    free = [column for column in columns if column.takes_null]
+    free += filter(unique_values.has_free_values, columns)
+    return free[0] if free else None
+
+
+def refers(link: Link, child: FromClause, row: FromClause) -> ColumnElement[bool]:
+    """A child refers to a row of the parent, as both are now."""
+    key = link.key
+    return and_(
+        *(
+            child.c[c] == row.c[p]
+            for c, p in zip(key.columns, key.parent_columns, strict=True)
+        )
+    )
+
+
+def gives_up(link: Link, row: FromClause, change: FromClause) -> ColumnElement[bool]:
+    """A change takes away from a row what children refer to."""
+    staged = link.parent.staged
+    moved = or_(
+        *(
+            staged.new(name, change).is_distinct_from(row.c[name])
+            for name in link.key.parent_columns
+        )
+    )
+    goes = or_(change.c.kind == "D", and_(change.c.kind == "U", moved))
+    return and_(staged.same_row(row, change), goes)
+
+
+def is_taken(link: Link, row: FromClause) -> ColumnElement[bool]:
+    """Another row takes what children of a row refer to."""
+    staged = link.parent.staged
+    taker = link.parent.table.alias("taker")
+    return exists().where(
+        sa.not_(taker.c.held),
+        taker.c.kind.in_(("I", "U")),
+        *(staged.new(p, taker) == row.c[p] for p in link.key.parent_columns),
+    )
+
+
+def _stays(
+    link: Link, row: FromClause, *, attached: bool = False
+) -> ColumnElement[bool]:
+    """A child goes on referring to a row of the parent.
+
+    Parameters:
+        attached: only one that cannot refer to nothing meanwhile.
+    """
+    child = link.child
+    below = child.staged.table.sql().alias("below")
+    leaving = child.table.alias("leaving")
+    if not attached:
+        leaves = _gives_up(child, leaving, below, link.key.columns)
+    elif spot_of(link) is None:
+        leaves = sa.false()
+    else:
+        written = leaving.c.kind.in_(("D", "U"))
+        same = child.staged.same_row(below, leaving)
+        leaves = and_(sa.not_(leaving.c.held), same, written)
+    return exists().where(refers(link, below, row), ~exists().where(leaves))
 
 
 def value_is_taken(changes: Work, unique: Unique) -> ColumnElement[bool]:

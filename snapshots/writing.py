@@ -29,7 +29,7 @@ from sites import misfits, unique_values, write
 from sites.errors import NoFreeValue
 from sites.staged import selected
 from sites.table import Unique
-from snapshots import held_back, obstacles, work
+from snapshots import detached, held_back, obstacles, work
 from snapshots.errors import CannotMerge
 from snapshots.work import Rows, Work
 
@@ -157,6 +157,17 @@ def _steps(connection: Connection, group: Sequence[Work]) -> Iterator[_Step]:
     """What is to be written, as the rows that are held back stand now."""
     free = {w.staged.table.qualified: work.free_rows(connection, w) for w in group}
     busy = [w for w in group if free[w.staged.table.qualified]]
+    following = {
+        link.child.staged.table.qualified
+        for link in obstacles.following(group)
+        if free[link.parent.staged.table.qualified].keys() & {"U", "D"}
+    }
+    for changes in busy:
+        kinds = free[changes.staged.table.qualified]
+        there = [kinds[kind] for kind in ("U", "D") if kind in kinds]
+        if there and changes.staged.table.qualified in following:
+            run = partial(_detach, group, changes)
+            yield _Step(changes, ("U", "D"), Rows.all_of(there), run)
     for changes in busy:
         every = Rows.all_of(free[changes.staged.table.qualified].values())
         if every.count > 1:
@@ -172,6 +183,13 @@ def _steps(connection: Connection, group: Sequence[Work]) -> Iterator[_Step]:
             rows = free[changes.staged.table.qualified].get(kind)
             if rows is not None:
                 yield _Step(changes, (kind,), rows, partial(verb, changes))
+
+
+def _detach(
+    group: Sequence[Work], changes: Work, connection: Connection, rows: Rows
+) -> list[int]:
+    detached.detach(connection, group, changes, _free(rows))
+    return []
 
 
 def _park(

@@ -129,3 +129,75 @@ def test_parent_that_a_user_is_about_to_delete(hq, jfk):
         jfk, "SELECT count(*) FROM public.p WHERE id = 5"
     )
     assert equal(hq, jfk)
+
+
+def coded(sites, action, null="NULL"):
+    """Orders with a code that lines refer to besides the key, and their snapshots."""
+    run(
+        sites["hq"],
+        "CREATE TABLE public.orders (id int PRIMARY KEY, code text UNIQUE)",
+        "CREATE TABLE public.lines (id int PRIMARY KEY, order_id int"
+        f" REFERENCES public.orders, code text {null} REFERENCES public.orders (code)"
+        f" ON UPDATE {action})",
+        "INSERT INTO public.orders VALUES (0, NULL), (1, 'A'), (2, 'B')",
+        "INSERT INTO public.lines VALUES (1, 1, 'A'), (2, 0, 'A'), (3, 2, 'B')",
+    )
+    log(sites["hq"], "orders", "lines")
+    for name in ("orders", "lines"):
+        snapshots.create(sites["jfk"], name, master="hq", group="g", updatable=True)
+    snapshots.refresh(sites["jfk"], "g")
+    return sites["jfk"]
+
+
+def shown(site):
+    return [rows(site, f"SELECT * FROM public.{t} ORDER BY 1") for t in TABLES]
+
+
+TABLES = ("orders", "lines")
+ACTIONS = ("CASCADE", "SET NULL", "SET DEFAULT", "RESTRICT", "NO ACTION")
+
+
+@pytest.mark.parametrize("null", ["NULL", "NOT NULL"])
+@pytest.mark.parametrize("action", ACTIONS)
+def test_code_that_stays_when_its_row_changes_its_key(sites, action, null):
+    jfk = coded(sites, action, null)
+    run(
+        sites["hq"],
+        "UPDATE public.lines SET order_id = 0 WHERE order_id = 1",
+        "UPDATE public.orders SET id = 7 WHERE id = 1",
+        "UPDATE public.lines SET order_id = 7 WHERE id = 1",
+    )
+    assert [done.held_back for done in pull(jfk).values()] == [0, 0]
+    assert shown(sites["hq"]) == shown(jfk)
+
+
+@pytest.mark.parametrize("action", ACTIONS)
+def test_codes_that_pass_on_while_nobody_refers_to_them(sites, action):
+    jfk = coded(sites, action)
+    away = "UPDATE public.lines SET code = NULL"
+    back = "UPDATE public.lines SET code = CASE WHEN id < 3 THEN 'A' ELSE 'B' END"
+    run(
+        sites["hq"],
+        away,
+        "UPDATE public.orders SET code = 'C' WHERE id = 1",
+        "UPDATE public.orders SET code = 'A' WHERE id = 2",
+        "UPDATE public.orders SET code = 'B' WHERE id = 1",
+        back,
+    )
+    assert pull(jfk)["orders"].held_back == 0
+    assert shown(sites["hq"]) == shown(jfk)
+
+
+def test_line_that_a_user_has_keeps_its_order(sites):
+    jfk = coded(sites, "CASCADE")
+    run(
+        sites["hq"],
+        "UPDATE public.lines SET order_id = 0",
+        "UPDATE public.orders SET id = 7 WHERE id = 1",
+    )
+    with jfk.begin() as user:
+        user.exec_driver_sql("SELECT FROM public.lines WHERE id = 2 FOR UPDATE")
+        assert pull(jfk)["orders"].held_back == 2
+        assert rows(jfk, "SELECT code FROM public.lines WHERE id = 2") == [("A",)]
+    assert pull(jfk)["orders"].held_back == 0
+    assert shown(sites["hq"]) == shown(jfk)
