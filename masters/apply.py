@@ -240,18 +240,21 @@ def _settled(
         if settlement.hopeless:
             break
     if not any(one.unresolved for one in settlements):
-        reaching = [s for s in settlements if s.staged.table.oid in known_as.reaching]
-        # A delete that is dropped leaves a row that another one may take along.
-        while any(one.settle_taken_along(unit.staged) for one in reaching):
+        reaching = [
+            one
+            for one in settlements
+            if reached.may_reach(one.staged, one.count, known_as.reaching)
+        ]
+        # A change that is dropped leaves a row that another one may take along.
+        while any(one.settle_taken_along(touched) for one in reaching):
             pass
     return settlements, followers
 
 
 def _alone(staged: Staged, count: Mapping[str, int], known_as: Row[Any]) -> bool:
     """Whether nothing but the rows themselves says what becomes of them."""
-    oid = staged.table.oid
-    reaches = "D" in count and oid in known_as.reaching
-    return oid not in known_as.unchecked and not reaches
+    reaches = reached.may_reach(staged, count, known_as.reaching)
+    return staged.table.oid not in known_as.unchecked and not reaches
 
 
 def _refuse_invalid(unit: Unit) -> None:

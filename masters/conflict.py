@@ -24,7 +24,7 @@ class Kind(StrEnum):
     UPDATE = "update"
     #: the new values break a unique constraint of the master
     UNIQUENESS = "uniqueness"
-    #: the row is gone, or the row to delete has changed, or takes others along
+    #: the row is gone, or the row to delete has changed, or a change takes others along
     DELETE = "delete"
 
 
@@ -86,9 +86,12 @@ class Conflict:
     deleted_at: datetime | None = None
     #: the newest moment that the transaction wrote, where a rule judges it as a whole
     newest: object = None
-    #: of a delete, the rows that refer to its row, which the transaction does not name
-    #: and a foreign key of the master would take along; as text
+    #: the rows that refer to its row, which the transaction does not name and a foreign
+    #: key of the master would take along; as text
     takes_along: tuple[str, ...] = ()
+    #: of an update that takes rows along, the columns that it changes: of the others
+    #: nothing is decided
+    changes: tuple[str, ...] = ()
     #: a number that this master has given to no other conflict, for append sequence
     number: int | None = None
 

@@ -254,19 +254,9 @@ def _conflicts(
     parties: Parties,
     read: Sequence[str],
 ) -> list[Conflict]:
-    made = parties.made(row.tran)
-    shared: dict[str, Any] = {
-        "table": (staged.table.schema, staged.table.name),
-        "old": None if row.kind in ("I", "N", "A") else image(read, row, 0),
-        "new": None if row.kind == "D" else image(read, row, 1),
-        "current": None if row.missing else image(read, row, 2),
-        "origin": made.origin or parties.origin,
-        "master": parties.master,
-        "changed_at": made.changed_at,
-        "newest": parties.newest,
-        "deleted_at": row.deleted_at if row.missing else None,
-    }
-    if row.kind == "I" and row.missing and not _late(made, row.deleted_at):
+    shared = facts(staged, row, parties, read)
+    late = _late(parties.made(row.tran), row.deleted_at)
+    if row.kind == "I" and row.missing and not late:
         return []
     if row.kind in ("I", "N", "A") and not row.missing:
         return [
@@ -287,9 +277,34 @@ def _conflicts(
     ]
 
 
-def _late(made: Made, deleted_at: datetime) -> bool:
+def facts(
+    staged: Staged, row: Row[Any], parties: Parties, read: Sequence[str]
+) -> dict[str, Any]:
+    """What all conflicts of a row have in common, by the names of their fields.
+
+    Parameters:
+        row: as it comes from `with_rows`.
+        read: the columns whose values are held.
+    """
+    made = parties.made(row.tran)
+    return {
+        "table": (staged.table.schema, staged.table.name),
+        "old": None if row.kind in ("I", "N", "A") else image(read, row, 0),
+        "new": None if row.kind == "D" else image(read, row, 1),
+        "current": None if row.missing else image(read, row, 2),
+        "origin": made.origin or parties.origin,
+        "master": parties.master,
+        "changed_at": made.changed_at,
+        "newest": parties.newest,
+        "deleted_at": row.deleted_at if row.missing else None,
+    }
+
+
+def _late(made: Made, deleted_at: datetime | None) -> bool:
     """Whether a change was made before the master deleted its row."""
-    return made.changed_at is not None and made.changed_at < deleted_at
+    if made.changed_at is None or deleted_at is None:
+        return False
+    return made.changed_at < deleted_at
 
 
 def key_name(staged: Staged) -> str:

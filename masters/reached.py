@@ -1,9 +1,11 @@
-"""Rows that a delete would take along, although its transaction does not name them.
+"""Rows that a change would take along, although its transaction does not name them.
 
 A foreign key of the master deletes rows that refer to a deleted one, or takes their
-reference away. Where the site had them too, its own keys did so there, and the
-transaction says it. Others the site did not know, or a rule has just kept: that is a
-delete conflict of the row that they refer to.
+reference away, also from one whose key or unique value changes. Where the site had them
+too, its own keys did so there, and the transaction says it. Others the site did not
+know, or a rule has just kept: that is a delete conflict of the row that they refer to.
+Rows that follow a changed key, as ON UPDATE CASCADE says, are none: they refer to the
+same row as before.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any
 
 import sqlalchemy as sa
@@ -27,15 +30,16 @@ from sqlalchemy import (
     or_,
     select,
 )
-from sqlalchemy.dialects.postgresql import OID, aggregate_order_by
+from sqlalchemy.dialects.postgresql import OID, aggregate_order_by, array
 
-from masters import detect
+from masters import detect, differences
+from masters.conflict import Conflict, Kind
 from masters.detect import Parties, RowConflicts
 from masters.images import Compared, chosen
 from sites.references import Referring, referring
-from sites.staged import UPDATES, Staged
+from sites.staged import MOVE, UPDATES, Staged
 
-#: So many rows that a delete takes along are named; of others it is said that they are.
+#: So many rows that a change takes along are named; of others it is said that they are.
 NAMED = 100
 
 #: So deep cascades are looked through for rows to be named.
@@ -55,13 +59,47 @@ TABLES = func.array(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Path:
-    """Rows that are reached, joined with the deletes that reach them."""
+    """Rows that are reached, joined with the changes that reach them."""
 
     joined: FromClause
     others: tuple[ColumnElement[bool], ...]
     #: the last of them, and their table
     rows: Any
     table: int
+    #: by column, whether it gets another value; None where the rows are deleted
+    changed: Mapping[str, ColumnElement[bool]] | None = None
+    #: the master's keys do with them what the site means: they need not be told of
+    meant: bool = False
+
+    def onward(self, key: Referring) -> tuple[str, ColumnElement[bool]] | None:
+        """What a foreign key that refers to them does, and when; None if nothing."""
+        if self.changed is None:
+            return (key.on_delete, sa.true()) if key.acts_on_delete else None
+        moved = [self.changed[c] for c in key.parent_columns if c in self.changed]
+        return (key.on_update, or_(*moved)) if moved and key.acts_on_update else None
+
+
+def may_reach(
+    staged: Staged, count: Mapping[str, int], deletes: Collection[int]
+) -> bool:
+    """Whether changes of a table may reach rows that refer to theirs.
+
+    Parameters:
+        count: how many staged rows there are of each kind.
+        deletes: the tables of which deletes do, see `TABLES`.
+    """
+    if staged.table.oid in deletes and (count.get("D") or count.get("R")):
+        return True
+    followed = _followed(staged)
+    kept = {c for c in staged.identity if staged.table.column(c).exact}
+    return bool(followed and count.get(MOVE)) or bool(
+        followed - kept and (count.get("U") or count.get("R"))
+    )
+
+
+def _followed(staged: Staged) -> set[str]:
+    """The columns whose change acts on rows that refer to them."""
+    return {c for c in staged.columns if staged.table.column(c).followed}
 
 
 def conflicts(
@@ -72,6 +110,7 @@ def conflicts(
     parties: Parties,
     read: Sequence[str],
     *,
+    anew: bool,
     but: Collection[int] = (),
 ) -> tuple[Compared, list[RowConflicts]]:
     """The delete conflicts of rows that others refer to.
@@ -79,22 +118,48 @@ def conflicts(
     Parameters:
         among: the work tables of the unit, whose rows are named by it.
         read: the columns whose values the conflicts hold.
-        but: numbers of deletes that need not be looked at.
+        anew: rows that are deleted and inserted again are so written, not updated.
+        but: numbers of changes that need not be looked at.
     """
-    taken = taken_along(connection, staged, among, unit, but)
+    taken = taken_along(connection, staged, among, unit, anew=anew, but=but)
+    there = detect.with_rows(staged, unit, ())
     compared = replace(
-        detect.with_rows(staged, unit, ()), wrong=chosen(staged, unit, list(taken))
+        there,
+        wrong=chosen(staged, unit, list(taken)),
+        told=(*there.told, _changes(staged).label("changes")),
     )
     if not taken:
         return compared, []
-    found = detect.detect(connection, compared, (), parties, read, many=False)
-    rows = [row for some in found for row in some]
-    return compared, [_taking(row, taken[row.call_no]) for row in rows]
+    found = connection.execute(compared.select(read)).all()
+    return compared, [
+        RowConflicts(
+            call_no=row.call_no,
+            tran=row.tran,
+            several=row.several,
+            kind=row.kind,
+            present=True,
+            alone=False,
+            conflicts=(
+                Conflict(
+                    kind=Kind.DELETE,
+                    columns=staged.columns,
+                    takes_along=taken[row.call_no],
+                    changes=tuple(row.changes) if row.kind in UPDATES else (),
+                    **detect.facts(staged, row, parties, read),
+                ),
+            ),
+        )
+        for row in found
+    ]
 
 
-def _taking(row: RowConflicts, others: tuple[str, ...]) -> RowConflicts:
-    each = (replace(one, takes_along=others) for one in row.conflicts)
-    return replace(row, conflicts=tuple(each))
+def _changes(staged: Staged) -> ColumnElement[Any]:
+    """The columns that a change gives other values."""
+    names = [
+        sa.case((differences.changed(staged, (name,)), sa.literal(name, Text)))
+        for name in staged.columns
+    ]
+    return func.array_remove(array(names), sa.null())
 
 
 def taken_along(
@@ -102,31 +167,23 @@ def taken_along(
     staged: Staged,
     among: Sequence[Staged],
     unit: int,
+    *,
+    anew: bool,
     but: Collection[int] = (),
 ) -> Mapping[int, tuple[str, ...]]:
-    """What deletes of a unit would take along: call number -> other rows, in words.
+    """What changes of a unit would take along: call number -> other rows, in words.
 
-    Locks the rows that are to be deleted: nobody else adds what refers to them.
+    Locks the rows that are to go or to change their keys: nobody else adds what refers
+    to them.
 
     Parameters:
         among: the work tables of the unit, whose rows are named by it.
-        but: numbers of deletes that need not be looked at.
+        anew: rows that are deleted and inserted again are so written, not updated.
+        but: numbers of changes that need not be looked at.
     """
-    deleted = staged.table.sql().alias("deleted")
-    mine = and_(
-        staged.source.c.unit == unit,
-        staged.kind("D"),
-        staged.source.c.call_no.not_in(but),
-    )
-    start = _Path(
-        joined=staged.source.join(deleted, staged.same_row(deleted)),
-        others=(mine,),
-        rows=deleted,
-        table=staged.table.oid,
-    )
-    _lock(connection, staged, start)
+    starts = _starts(staged, unit, anew=anew, but=but)
+    paths = [path for path in starts if _locked(connection, staged, path)]
     found: defaultdict[int, list[str]] = defaultdict(list)
-    paths = [start]
     for depth in range(_DEEPEST):
         paths = list(_further(connection, staged, paths, among, unit, found, depth))
         if not paths:
@@ -134,7 +191,38 @@ def taken_along(
     return {number: tuple(rows) for number, rows in found.items()}
 
 
-def _lock(connection: Connection, staged: Staged, start: _Path) -> None:
+def _starts(
+    staged: Staged, unit: int, *, anew: bool, but: Collection[int]
+) -> Iterator[_Path]:
+    """The rows of the unit that go, and those that get other keys."""
+    rows = staged.table.sql().alias("changed")
+    gone, kept = (("D", "R"), UPDATES) if anew else (("D",), (*UPDATES, "R"))
+    mine = (staged.source.c.unit == unit, staged.source.c.call_no.not_in(but))
+    path = _Path(
+        joined=staged.source.join(rows, staged.same_row(rows)),
+        others=(*mine, staged.kind(*gone)),
+        rows=rows,
+        table=staged.table.oid,
+    )
+    yield path
+    changed = {name: _is_changed(staged, rows, name) for name in _followed(staged)}
+    if changed:
+        moved = or_(*changed.values())
+        others = (*mine, staged.kind(*kept), moved)
+        yield replace(path, others=others, changed=changed)
+
+
+def _is_changed(staged: Staged, rows: FromClause, name: str) -> ColumnElement[bool]:
+    """Whether an update writes another value than a row has."""
+    column, new = staged.table.column(name), staged.new(name)
+    return and_(
+        sa.not_(column.unchanged(staged.old(name), new)),
+        sa.not_(column.unchanged(rows.c[name], new)),
+    )
+
+
+def _locked(connection: Connection, staged: Staged, start: _Path) -> int:
+    """How many rows there are; they are locked."""
     keys = [start.rows.c[name] for name in staged.identity]
     locked = (
         select(sa.literal(1))
@@ -144,7 +232,7 @@ def _lock(connection: Connection, staged: Staged, start: _Path) -> None:
         .with_for_update(of=start.rows)
         .subquery()
     )
-    connection.execute(select(func.count()).select_from(locked))
+    return connection.execute(select(func.count()).select_from(locked)).scalar_one()
 
 
 def _further(
@@ -157,30 +245,53 @@ def _further(
     depth: int,
 ) -> Iterator[_Path]:
     """Go one foreign key further, note what is there, and tell where to go on."""
-    keys = referring(connection, {path.table for path in paths})
-    for path in paths:
-        for number, key in enumerate(keys):
-            if key.parent != path.table or not key.acts_on_delete:
-                continue
-            rows = _table(connection, key).alias(f"reached_{depth}_{number}")
-            refers = and_(
-                *(
-                    rows.c[own] == path.rows.c[theirs]
-                    for own, theirs in zip(key.columns, key.parent_columns, strict=True)
-                )
-            )
-            known = [_named(one, key, rows, unit) for one in _of(among, key)]
-            reached = _Path(
-                joined=path.joined.join(rows, refers),
-                others=(*path.others, *(sa.not_(one) for one in known)),
-                rows=rows,
-                table=key.whole,
-            )
-            told = _told(connection, staged, reached, key)
-            for call_no, words in told.items():
-                found[call_no] += words
-            if told and key.on_delete == "c":
-                yield reached
+    keys = referring(connection, {path.table for path in paths}) if paths else []
+    for number, (path, key) in enumerate(product(paths, keys)):
+        onward = path.onward(key) if key.parent == path.table else None
+        if onward is None:
+            continue
+        reached = _reached(
+            connection, path, key, *onward, among, unit, f"reached_{depth}_{number}"
+        )
+        if reached.meant:
+            yield reached
+            continue
+        told = _told(connection, staged, reached, key)
+        for call_no, words in told.items():
+            found[call_no] += words
+        if told:
+            yield reached
+
+
+def _reached(
+    connection: Connection,
+    path: _Path,
+    key: Referring,
+    action: str,
+    when: ColumnElement[bool],
+    among: Sequence[Staged],
+    unit: int,
+    alias: str,
+) -> _Path:
+    """The rows that a foreign key acts on, but for those that the unit names."""
+    rows = _table(connection, key).alias(alias)
+    pairs = list(zip(key.columns, key.parent_columns, strict=True))
+    refers = and_(*(rows.c[own] == path.rows.c[theirs] for own, theirs in pairs))
+    known = [_named(one, key, rows, unit) for one in _of(among, key)]
+    other: Mapping[str, ColumnElement[bool]] | None = None
+    if action != "c":
+        other = {own: sa.true() for own in key.columns}
+    elif path.changed is not None:
+        before = path.changed
+        other = {own: before[theirs] for own, theirs in pairs if theirs in before}
+    return _Path(
+        joined=path.joined.join(rows, refers),
+        others=(*path.others, when, *(sa.not_(one) for one in known)),
+        rows=rows,
+        table=key.whole,
+        changed=other,
+        meant=action == "c" and path.changed is not None,
+    )
 
 
 def _of(among: Sequence[Staged], key: Referring) -> list[Staged]:

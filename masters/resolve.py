@@ -250,7 +250,7 @@ def _columns(records: Sequence[ResolutionRecord]) -> dict[str, Source]:
     for record in groups_first:
         answer = record.resolution
         whole = Take.NEW if answer.decision.site_wins else Take.CURRENT
-        for name in record.conflict.columns:
+        for name in record.conflict.changes or record.conflict.columns:
             columns.setdefault(name, whole)
         for name, value in answer.values.items():
             columns[name] = Explicit(value=value)

@@ -8,7 +8,7 @@ gives a new value is looked at again: it may be taken too.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import sqlalchemy as sa
@@ -36,6 +36,7 @@ from masters.resend import resend
 from masters.resolve import Attempt, Resolver, RowResolution
 from masters.table_rules import TableRules
 from masters.verdict import Verdict
+from sites import write
 from sites.staged import MOVE, Staged
 from sites.table import Unique
 
@@ -86,7 +87,7 @@ class Settlement:
     _guarded: set[str] = field(default_factory=set)
     _exposed: set[int] = field(default_factory=set)
     _draws: Counter[int] = field(default_factory=Counter)
-    #: deletes that may take along what refers to their rows
+    #: changes that may take along what refers to their rows
     _accepted: set[int] = field(default_factory=set)
 
     def __post_init__(self) -> None:
@@ -172,32 +173,34 @@ class Settlement:
             detect.lock(self.connection, self.staged, self.unit)
             self._settle_rows(images.chosen(self.staged, self.unit, moved), again=again)
 
-    def settle_taken_along(self, among: Sequence[Staged]) -> bool:
-        """Conflicts of deletes that take along what the transaction does not name.
+    def settle_taken_along(
+        self, among: Sequence[tuple[Staged, Mapping[str, int]]]
+    ) -> bool:
+        """Conflicts of changes that take along what the transaction does not name.
 
         Writes the work table and the record. Call it when all tables are settled.
 
         Parameters:
-            among: the work tables of the unit.
+            among: the work tables of the unit, and how many rows each has of each kind.
 
         Returns:
-            Whether a delete was dropped: its row may be one that another takes along.
+            Whether a change was dropped: its row may be one that another takes along.
         """
-        if not (before := self.count.get("D", 0)):
-            return False
+        before = sum(self.count.values())
         compared, rows = reached.conflicts(
             self.connection,
             self.staged,
-            among,
+            [staged for staged, _ in among],
             self.unit,
             self.parties,
             self._resolver.reads({(Kind.DELETE, None): self.staged.columns}),
+            anew=self.staged.table.qualified in write.replaced_anew(among),
             but=self._accepted,
         )
         self._accepted |= {row.call_no for row in rows}
         self._settle(rows, compared, by_key=True, again=False)
         self.resolved = self._records.written
-        return self.count["D"] < before
+        return sum(self.count.values()) < before
 
     def _settle_values(self, constraints: Iterable[Unique]) -> bool:
         """Conflicts with rows of other keys; whether to look again."""

@@ -37,6 +37,11 @@ class Referring:
         """Whether a delete changes or deletes rows that refer to it."""
         return self.on_delete in _ACTIONS
 
+    @property
+    def acts_on_update(self) -> bool:
+        """Whether another value of what they refer to changes rows that do."""
+        return self.on_update in _ACTIONS
+
 
 def referring(connection: Connection, tables: Collection[int]) -> list[Referring]:
     """The foreign keys that refer to some tables, which are given by their numbers."""

@@ -10,7 +10,7 @@ merge at a snapshot.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from functools import partial
 from typing import Any
 
@@ -187,15 +187,11 @@ def write(
             for it meanwhile.
     """
     counted = Counted(connection=connection, rows=rows, told=told)
-    order = parents_first([staged.table for staged in changes])
-    paired = sorted(
-        zip(changes, counts, strict=True),
-        key=lambda p: order.index(p[0].table.qualified),
-    )
+    paired = _ordered(zip(changes, counts, strict=True))
+    anew = replaced_anew(paired)
     if any(count.get(MOVE) for _, count in paired):
         moves_below = partial(_moves_below, paired)
         paired = moves.prepared(connection, paired, rows, moves_below)
-    anew = {name for name in _replaced(paired) if not _moves_below(paired, name)}
     _pass_all_on(connection, paired, rows, anew)
     faults.point("write.after_park")
     early = _below(paired, anew)
@@ -218,6 +214,26 @@ def write(
             moves.refuse_followers(connection, staged, rows)
         known = () if staged.table.qualified in early else ("D",)
         counted.run(delete, staged, count, *known, moves.LEFT)
+
+
+def replaced_anew(
+    changes: Iterable[tuple[Staged, Mapping[str, int]]],
+) -> set[QualifiedName]:
+    """Tables whose rows of kind R are deleted and inserted; others' stay, updated.
+
+    Parameters:
+        changes: of one write, each with how many rows there are of each kind.
+    """
+    paired = _ordered(changes)
+    return {name for name in _replaced(paired) if not _moves_below(paired, name)}
+
+
+def _ordered(
+    changes: Iterable[tuple[Staged, Mapping[str, int]]],
+) -> list[tuple[Staged, Mapping[str, int]]]:
+    paired = list(changes)
+    order = parents_first([staged.table for staged, _ in paired])
+    return sorted(paired, key=lambda p: order.index(p[0].table.qualified))
 
 
 def _pass_all_on(
