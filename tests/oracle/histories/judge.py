@@ -57,6 +57,8 @@ class Judge:
     #: what was seen in each history, to be counted
     seen: defaultdict[int, set[str]] = field(default_factory=lambda: defaultdict(set))
     records: Mapping[Named, Sequence[Record]] = field(init=False)
+    #: by history, the rows that the master had before and has no more
+    gone: defaultdict[int, Rows] = field(default_factory=lambda: defaultdict(dict))
 
     def judge(self) -> list[Violation]:
         """All violations."""
@@ -110,6 +112,8 @@ class Judge:
             _replay(masters[history], by_history[history])
             after = resolved(masters[history], self.references)
             actual = difference(before, after)
+            gone = {**self.gone[history], **before}
+            self.gone[history] = {p: gone[p] for p in gone.keys() - after.keys()}
             if transaction in self.own:
                 continue
             mine = [d for d in arrived if d.history == history]
@@ -159,17 +163,18 @@ class _Case:
         else:
             columns = wanted.columns
             others = set(is_) - wanted.columns - free - {"stamp"}
-            for column in sorted(others if was else ()):
-                if was and is_[column] != was[column]:
+            for column in sorted(others):
+                if was and not self._same(place[0], column, was[column], is_[column]):
                     return f"{column} was {was[column]!r} and is {is_[column]!r}"
         for column in sorted(set(columns) - free):
-            if is_.get(column) != wanted.after[column]:
+            if not self._same(place[0], column, wanted.after[column], is_.get(column)):
                 return f"{column} is {is_.get(column)!r}, not {wanted.after[column]!r}"
             if (
                 was
                 and wanted.before is not None
                 and column not in edited
-                and was[column] not in (wanted.before[column], wanted.after[column])
+                and was[column] != wanted.after[column]
+                and not self._same(place[0], column, wanted.before[column], was[column])
             ):
                 return f"{column} was {was[column]!r}, not {wanted.before[column]!r}"
         return ""
@@ -177,29 +182,28 @@ class _Case:
     def _unasked(self, place: Place, change: Change, deeds: Sequence[Deed]) -> None:
         free = self.judge_.free.get(place[0], set())
         others = change.columns - free
-        if change.before and change.after and not others:
-            return
-        if others and all(self._replaced(place, change, c, deeds) for c in others):
+        was, is_ = change.before, change.after
+        if was and is_ and all(self._same(place[0], c, was[c], is_[c]) for c in others):
             return
         self.judge_.seen[self.history].add("rows of others under an action")
         if not self._explained(place, change, deeds, partial=False):
-            was = change.before and dict(change.before)
-            now = change.after and dict(change.after)
-            self._blame(f"{place}: was {was}, is {now}, unasked, by {_names(deeds)}")
+            was, is_ = was and dict(was), is_ and dict(is_)
+            self._blame(f"{place}: was {was}, is {is_}, unasked, by {_names(deeds)}")
 
-    def _replaced(
-        self, place: Place, change: Change, column: str, deeds: Sequence[Deed]
-    ) -> bool:
-        """Whether a reference leads to the row that a site put in another's place."""
-        target = self.judge_.references.get(place[0], {}).get(column)
-        if target is None or change.before is None or change.after is None:
+    def _same(self, table: str, column: str, meant: object, found: object) -> bool:
+        """Whether a column has a value.
+
+        A reference has it too where the row that it meant is gone, and another one has
+        its key now: that is not the reference's doing, and judged there.
+        """
+        if meant == found:
+            return True
+        target = self.judge_.references.get(table, {}).get(column)
+        if target is None:
             return False
-        expected = composed(d.effect for d in deeds)
-        was, is_ = (
-            expected.get((target[0], str(image[column]).removeprefix("row ")))
-            for image in (change.before, change.after)
-        )
-        return bool(was and is_ and was.after is None and is_.before is None)
+        gone = self.judge_.gone[self.history].get(_target(target[0], meant))
+        there = {**self.before, **self.after}.get(_target(target[0], found))
+        return bool(gone and there and gone[target[1]] == there[target[1]])
 
     def _explained(
         self, place: Place, change: Change, deeds: Sequence[Deed], *, partial: bool
@@ -244,6 +248,10 @@ def _transactions(entries: Sequence[Entry]) -> list[tuple[str, list[Entry]]]:
     for entry in entries:
         found[entry.transaction].append(entry)
     return list(found.items())
+
+
+def _target(table: str, reference: object) -> Place:
+    return table, str(reference).removeprefix("row ")
 
 
 def _replay(rows: Rows, entries: Sequence[Entry]) -> None:
