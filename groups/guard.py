@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from groups import group as groups
 from groups.group import Status, TargetType
 from sites import guards, names, triggers
+from sites.errors import UnknownTable
 from sites.names import QualifiedName
-from sites.table import Table
+from sites.table import Table, describe
 
 if TYPE_CHECKING:
     from psycopg import sql
@@ -24,7 +27,7 @@ class Refusal:
     message: str
     hint: str
     open_to: sql.Composable
-    events: tuple[str, ...] = ("INSERT", "UPDATE", "DELETE", "TRUNCATE")
+    events: tuple[str, ...] = guards.ALL
     #: it ends by itself: what a push brings is to wait
     passes: bool = False
 
@@ -40,11 +43,24 @@ def install(connection: Connection, group: Group, here: str, table: Table) -> No
         table,
         _function(table.qualified),
         events=refusal.events,
+        unrecorded=_unrecorded(group, here),
         message=refusal.message,
         hint=refusal.hint,
         open_to=refusal.open_to,
         passes=refusal.passes,
     )
+
+
+def replace(connection: Connection, here: str) -> None:
+    """Have the groups of a master refuse what this version of the program refuses.
+
+    Users wait where a trigger is new. A table that is gone stays as it is.
+    """
+    for name in groups.names(connection):
+        group = groups.get(connection, here, name)
+        for table in group.tables:
+            with suppress(UnknownTable):
+                install(connection, group, here, describe(connection, table))
 
 
 def remove(connection: Connection, table: QualifiedName) -> None:
@@ -71,6 +87,7 @@ def _refusal(group: Group, here: str, table: QualifiedName) -> Refusal | None:
             hint="Wait for snaptide group add-master; cut off, it has to be said"
             " again.",
             open_to=masters,
+            passes=True,
         )
     if master.target_type is TargetType.PROTECTED_READ_ONLY:
         return Refusal(
@@ -86,6 +103,12 @@ def _refusal(group: Group, here: str, table: QualifiedName) -> Refusal | None:
             events=("TRUNCATE",),
         )
     return None
+
+
+def _unrecorded(group: Group, here: str) -> tuple[str, ...]:
+    """What no master sends on when a trigger does it: at a read-only one, anything."""
+    protected = group.master(here).target_type is TargetType.PROTECTED_READ_ONLY
+    return guards.ALL if protected else ("TRUNCATE",)
 
 
 def _function(table: QualifiedName) -> str:

@@ -16,6 +16,7 @@ from masters.snapshot_log import ROWID
 from sites import ddl, guards, roles, transport, triggers
 from sites.catalog import SCHEMA
 from sites.ddl import NewColumn
+from sites.errors import UnknownTable
 from sites.names import QualifiedName
 from sites.table import Column, ForeignKey, Table, describe
 from sites.triggers import numbered
@@ -181,11 +182,8 @@ def _new(column: Column, definition: Definition) -> NewColumn:
 
 
 def _guard(connection: Connection, snapshot: Snapshot, base: Table) -> None:
-    events = (
-        ["TRUNCATE"]
-        if snapshot.updatable
-        else ["INSERT", "UPDATE", "DELETE", "TRUNCATE"]
-    )
+    # What else is done to an updatable snapshot is queued.
+    events = ["TRUNCATE"] if snapshot.updatable else guards.ALL
     message = NO_TRUNCATE if snapshot.updatable else READ_ONLY
     hint = (
         "Delete the rows: a TRUNCATE could not be sent to the master."
@@ -197,6 +195,7 @@ def _guard(connection: Connection, snapshot: Snapshot, base: Table) -> None:
         base,
         _guard_function(snapshot),
         events=events,
+        unrecorded=events,
         message=message,
         hint=hint,
         open_to=guards.MERGED,
@@ -236,6 +235,17 @@ def replace_log_views(connection: Connection) -> None:
     for one in all_of(connection):
         if one.updatable:
             make_log_view(connection, one)
+
+
+def replace_guards(connection: Connection) -> None:
+    """Have all snapshots refuse what this version of the program refuses.
+
+    Users wait where a trigger is new. One whose base table is gone stays as it is.
+    """
+    for one in all_of(connection):
+        if one.loaded:
+            with suppress(UnknownTable):
+                _guard(connection, one, describe(connection, one.base))
 
 
 def _fits(key: ForeignKey, child: Snapshot, parent: Snapshot) -> bool:

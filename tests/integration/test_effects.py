@@ -9,19 +9,31 @@ import pytest
 from sqlalchemy import text
 
 import deferred
+import groups
 import masters
 import snapshots
+from groups import TargetType
 from sites import Directory
 from tests.fix_worlds import prepared_once
-from tests.grouped import assert_masters_equal, found_group, push_all
-from tests.linked_table import as_refresh, calls, link, parked, queued, rows, run
+from tests.grouped import GROUP, assert_masters_equal, found_group, push_all
+from tests.linked_table import (
+    ORDERS,
+    as_refresh,
+    calls,
+    link,
+    parked,
+    queued,
+    rows,
+    run,
+)
 
 STOCK = "id int PRIMARY KEY, qty int"
 
-TAKE = """
+UPDATE = "UPDATE public.stock SET qty = qty - NEW.qty WHERE id = 1"
+TAKE = f"""
 CREATE FUNCTION public.take() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-    UPDATE public.stock SET qty = qty - NEW.qty WHERE id = 1;
+    {UPDATE};
     RETURN NULL;
 END $$;
 CREATE TRIGGER take AFTER INSERT ON public.orders
@@ -141,6 +153,85 @@ def test_a_read_only_snapshot_is_refused(stock: Directory) -> None:
     assert "read-only" in error.error_message
     run(stock["lax"], "UPDATE prices SET qty = 5")
     assert snapshots.refresh(stock["hq"], "prices").snapshots[0].updated == 1
+
+
+@pytest.mark.usefixtures("spark")
+def test_a_read_only_snapshot_is_refused_during_a_refresh(stock: Directory) -> None:
+    hq, lax = stock["hq"], stock["lax"]
+    for name in ("prices", "labels"):
+        run(lax, f"CREATE TABLE {name} ({STOCK})", f"INSERT INTO {name} VALUES (1, 1)")
+        masters.create_snapshot_log(lax, name)
+        snapshots.create(hq, name, master="lax")
+        snapshots.refresh(hq, name)
+    take = TAKE.replace("INSERT", "UPDATE").replace("stock", '"snap$_labels"')
+    run(hq, take.replace("orders", '"snap$_prices"').replace("take", "relabel"))
+    run(lax, "UPDATE prices SET qty = 5")
+    [report] = snapshots.refresh(hq, "prices").snapshots
+    assert (report.updated, report.held_back) == (0, 1)
+    [why] = report.refused
+    assert "read-only" in why
+    assert rows(hq, '"snap$_labels"') == [(1, 1)]
+
+
+def test_a_protected_master_is_refused(make_sites: Callable[..., Directory]) -> None:
+    """So is what a push takes along there, by a trigger that nobody asks."""
+    sites = make_sites("hq", "lax", "copy")
+    for site in sites.values():
+        run(site, f"CREATE TABLE stock ({STOCK})")
+    run(sites["copy"], f"CREATE TABLE orders ({ORDERS})")
+    found_group(sites, "hq", "lax", tables=("orders", "stock"))
+    groups.add_master(
+        sites["hq"], GROUP, "copy", target_type=TargetType.PROTECTED_READ_ONLY
+    )
+    run(sites["hq"], "INSERT INTO stock VALUES (1, 10)")
+    push_all(sites)
+    run(sites["copy"], TAKE)
+    run(sites["lax"], PLACE)
+    push_all(sites)
+    [error] = deferred.list_errors(sites["copy"])
+    assert "A trigger changes public.stock" in error.error_message
+    assert rows(sites["copy"], "stock") == [(1, 10)]
+    run(sites["copy"], "DROP TRIGGER take ON orders")
+    deferred.retry_errors(sites["copy"])
+    assert_masters_equal(sites, "hq", "lax", "copy")
+
+
+def test_a_group_table_is_not_truncated(make_sites: Callable[..., Directory]) -> None:
+    """No master would send that on."""
+    sites = make_sites("hq", "lax")
+    for site in sites.values():
+        run(site, f"CREATE TABLE stock ({STOCK})")
+    found_group(sites, "hq", "lax", tables=("orders", "stock"))
+    run(sites["hq"], "INSERT INTO stock VALUES (1, 10)")
+    push_all(sites)
+    run(sites["lax"], TAKE.replace(UPDATE, "TRUNCATE public.stock"))
+    run(sites["hq"], PLACE)
+    push_all(sites)
+    assert [row[2] for row in parked(sites["lax"])] == ["P0001"]
+    assert rows(sites["lax"], "stock") == rows(sites["hq"], "stock")
+
+
+def test_what_a_foreign_key_does_at_a_protected_master_passes(
+    make_sites: Callable[..., Directory],
+) -> None:
+    """It is part of the statement that a master has sent."""
+    sites = make_sites("hq", "copy")
+    below = f"{STOCK}, up int REFERENCES orders (id) ON DELETE CASCADE"
+    for site in sites.values():
+        run(site, f"CREATE TABLE orders ({ORDERS})", f"CREATE TABLE below ({below})")
+    found_group(sites, "hq", tables=("orders", "below"))
+    groups.add_master(
+        sites["hq"], GROUP, "copy", target_type=TargetType.PROTECTED_READ_ONLY
+    )
+    run(sites["hq"], PLACE, "INSERT INTO below VALUES (1, 1, 1)")
+    push_all(sites)
+    run(
+        sites["copy"],
+        "SET LOCAL snaptide.origin = 'hq'",
+        f"""SET LOCAL snaptide.transaction = '{{"sources": {{"{GROUP}": "hq"}}}}'""",
+        "DELETE FROM orders",
+    )
+    assert rows(sites["copy"], "below") == []
 
 
 def test_between_masters(make_sites: Callable[..., Directory]) -> None:
