@@ -14,6 +14,7 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, text
 
 from deferred.queues import define
+from groups import guard
 from masters import snapshot_log
 from sites import ddl, faults, identity, locks
 from sites.catalog import SCHEMA
@@ -70,7 +71,8 @@ class NewerSchema(SnaptideError):
 def upgrade(site: Site, revision: str = "head") -> None:
     """Create or upgrade the schema `snaptide` at a site, and record who it is.
 
-    What logs and queues record, they record as this version does from then on.
+    What logs and queues record, they record as this version does from then on, and
+    guards refuse what it refuses.
 
     Raises:
         SiteUnreachable: the database cannot be reached.
@@ -96,6 +98,8 @@ def _upgrade(connection: Connection, name: str, revision: str) -> None:
         snapshot_log.replace_functions(connection)
         define.replace_functions(connection)
         base_table.replace_log_views(connection)
+        base_table.replace_guards(connection)
+        guard.replace(connection, name)
     identity.record(connection, name)
     faults.point("site_upgrade.before_commit")
 

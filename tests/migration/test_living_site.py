@@ -5,8 +5,10 @@ import pytest
 
 import deferred
 import masters
+import snapshots
 from sites import Directory, Site
 from snaptide import migrate
+from tests.grouped import found_group
 from tests.linked_table import calls, link, rows, run, run_everywhere
 
 #: What ours was like before: the two that record changes, as far as that matters here.
@@ -90,6 +92,41 @@ def test_a_column_that_was_renamed_is_recorded_by_the_new_version(
     run(jfk, "INSERT INTO orders (id, pieces) VALUES (1, 2)")
     assert deferred.push(jfk).errors == 0
     assert rows(sites["hq"]) == [(1, None, 2, None, None)]
+
+
+OLD_GUARD = """
+CREATE OR REPLACE FUNCTION snaptide."guard$_{table}"() RETURNS trigger
+LANGUAGE plpgsql AS $$ BEGIN RETURN NULL; END $$
+"""
+GUARDS = """
+SELECT c.relname, t.tgname, pg_get_triggerdef(t.oid), p.prosrc
+FROM pg_trigger t
+JOIN pg_class c ON c.oid = t.tgrelid
+JOIN pg_proc p ON p.oid = t.tgfoid
+WHERE t.tgname LIKE 'snaptide\\_guard%' AND t.tgenabled = 'A' ORDER BY 1, 2
+"""
+
+
+@pytest.mark.usefixtures("spark")
+def test_guards_refuse_as_the_new_version_does(sites: Directory) -> None:
+    hq, jfk = sites["hq"], sites["jfk"]
+    found_group(sites, "hq")
+    masters.create_snapshot_log(hq, "orders")
+    snapshots.create(jfk, "orders", master="hq")
+    snapshots.refresh(jfk, "orders")
+    for site, name, base in (
+        (hq, "orders", "orders"),
+        (jfk, "orders", '"snap$_orders"'),
+    ):
+        before = run(site, GUARDS)
+        assert len(before) == 2
+        run(
+            site,
+            OLD_GUARD.format(table=name),
+            f"DROP TRIGGER snaptide_guard_effects ON {base}",
+        )
+        migrate.upgrade(site)
+        assert run(site, GUARDS) == before
 
 
 def test_what_coordinators_ask_gave_other_columns_before(sites: Directory) -> None:
