@@ -28,11 +28,17 @@ def refuse_unfit(connection: Connection, table: Table) -> None:
         CannotReplicate: says what stands in the way.
     """
     reason = _unfit(connection, table)
-    if reason is None and (why := why_unloggable(connection, table)):
-        reason = f"cannot be recorded: {why}"
     if reason is not None:
         name = str(table.qualified)
         raise CannotReplicate(f"{name} {reason}.", table=name)
+    _refuse_unloggable(connection, table)
+
+
+def _refuse_unloggable(connection: Connection, table: Table) -> None:
+    why = why_unloggable(connection, table)
+    if why is not None:
+        name = str(table.qualified)
+        raise CannotReplicate(f"{name} cannot be recorded: {why}.", table=name)
 
 
 def refuse_different(
@@ -68,11 +74,14 @@ def refuse_missing(
 ) -> None:
     """Make sure that a table has the columns that another one sends, of their types.
 
+    It has to keep what it is sent, too.
+
     Raises:
-        UnknownTable, TablesDiffer.
+        UnknownTable, TablesDiffer, CannotReplicate.
     """
     model = describe(connections[like], name)
     table = describe(connections[master], name)
+    _refuse_unloggable(connections[master], table)
     for sent in map(model.column, carried(model)):
         there = next((c for c in table.columns if c.name == sent.name), None)
         if there is None or there.type != sent.type:

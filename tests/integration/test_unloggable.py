@@ -5,6 +5,7 @@ import pytest
 import groups
 import masters
 import snapshots
+from groups import TargetType
 from groups.errors import CannotReplicate
 from masters.errors import CannotLogTable
 from sites import Directory, Site
@@ -12,6 +13,7 @@ from snapshots.errors import UnusableTable
 from snaptide import doctor
 from tests.fix_sites import log, run
 from tests.grouped import GROUP, found_group
+from tests.linked_table import ORDERS
 from tests.stories import refresh
 
 #: How a table has rows that go with a crash.
@@ -38,6 +40,22 @@ def test_an_unlogged_table_is_refused(sites: Directory, how: str) -> None:
     with pytest.raises(CannotReplicate, match="is UNLOGGED"):
         groups.add_table(hq, GROUP, "t")
     assert masters.list_snapshot_logs(hq) == []
+
+
+def test_a_master_that_takes_what_comes_keeps_it(sites: Directory) -> None:
+    """Nobody compares its rows: those that a crash has taken would not be missed."""
+    hq, jfk = sites["hq"], sites["jfk"]
+    run(jfk, f"CREATE UNLOGGED TABLE public.orders ({ORDERS})")
+    run(jfk, "CREATE UNLOGGED TABLE public.t (id int PRIMARY KEY)")
+    found_group(sites, "hq")
+    unprotected = TargetType.UNPROTECTED_READ_ONLY
+    with pytest.raises(CannotReplicate, match="orders is UNLOGGED"):
+        groups.add_master(hq, GROUP, "jfk", target_type=unprotected)
+    run(jfk, "ALTER TABLE public.orders SET LOGGED")
+    groups.add_master(hq, GROUP, "jfk", target_type=unprotected)
+    run(hq, "CREATE TABLE public.t (id int PRIMARY KEY)")
+    with pytest.raises(CannotReplicate, match="t is UNLOGGED"):
+        groups.add_table(hq, GROUP, "t")
 
 
 def test_a_table_of_a_group_that_becomes_unlogged_is_found(sites: Directory) -> None:
