@@ -15,15 +15,18 @@ def masters(sites: Directory) -> None:
     found_group(sites, "hq", "lax")
 
 
-#: As programs send it: alone, in other letters, or behind what it prepares.
+#: As programs send it: alone, in other letters, behind what it prepares, or commented.
 ENDS = (
     ["PREPARE TRANSACTION 'theirs'"],
     ["  prepare\n transaction 'theirs'"],
     ["UPDATE orders SET qty = 3; PREPARE TRANSACTION 'theirs'"],
+    ["PREPARE/* of /* the */ bank */TRANSACTION/**/'theirs'"],
+    ["prepare -- of the bank\n\t--\ntransaction 'theirs'"],
 )
+IDS = ["alone", "small", "behind", "comment", "line"]
 
 
-@pytest.mark.parametrize("ends", ENDS, ids=["alone", "small", "behind"])
+@pytest.mark.parametrize("ends", ENDS, ids=IDS)
 def test_prepared_transaction_is_pushed_once_it_is_committed(
     masters: Directory, ends: list[str]
 ) -> None:
