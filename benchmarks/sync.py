@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
+from functools import partial
 
 import psycopg
 from sqlalchemy import text
@@ -77,10 +78,10 @@ def _alone(sites: Directory, transactions: int, how: str = "") -> list[Result]:
     synchronous, two, both, program = [], [], [], []
     for number in range(transactions + 20):
         key = number % 10_000 + 1
-        synchronous.append(_seconds(lambda key=key: _change(sites["jfk"], key)))
-        two.append(_seconds(lambda key=key: plain.two_commits(key)))
-        both.append(_seconds(lambda key=key: plain.both_prepared(key)))
-        program.append(_seconds(lambda key=key: _both_prepared(sites, key)))
+        synchronous.append(_seconds(partial(_change, sites["jfk"], key)))
+        two.append(_seconds(partial(plain.two_commits, key)))
+        both.append(_seconds(partial(plain.both_prepared, key)))
+        program.append(_seconds(partial(_both_prepared, sites, key)))
     plain.close()
     against = (
         (two, "two plain commits", 3.5),

@@ -22,7 +22,7 @@ from deferred.procedures import routines as procedures
 from masters.resolution import routines
 from sites import Directory
 from sites.configured import Configuration, configure
-from snaptide import settings_file
+from snaptide import VARIABLE, settings_file
 from snaptide.errors import SettingsNotFound
 from snaptide.sections import (
     BeatSettings,
@@ -39,7 +39,6 @@ from snaptide.sections import (
 )
 
 #: Names the file when no option does.
-VARIABLE = "SNAPTIDE_CONFIG"
 
 
 class Settings(BaseSettings):

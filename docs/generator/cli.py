@@ -31,7 +31,7 @@ def page() -> str:
         "## Before the command",
         _parameters(root.params),
     ]
-    for name, command in sorted(root.commands.items()):
+    for name, command in sorted(root.loaded().items()):
         inner = getattr(command, "commands", None)
         if inner is None:
             parts += _command(command, ["snaptide", name], level=2)

@@ -1,48 +1,103 @@
-"""All commands together, and the options that stand before them."""
+"""All commands together, and the options that stand before them.
+
+What this module imports every run pays for, so it imports no more than Typer.
+"""
 
 from __future__ import annotations
 
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, ClassVar
 
 import typer
 
-from snaptide.cli import (
-    conflicts,
-    demo,
-    destination,
-    doctor,
-    errors,
-    group,
-    group_errors,  # noqa: F401  (more commands of group.app)
-    group_paths,  # noqa: F401
-    group_quiesce,  # noqa: F401
-    history,
-    indoubt,
-    log,
-    procedure,
-    purge,
-    push,
-    refresh,
-    rules,
-    rules_compared,  # noqa: F401  (more commands of rules.app)
-    rules_file,  # noqa: F401
-    schedule,
-    services,
-    site,
-    snapshot,
-    status,
-)
-from snaptide.cli.failures import Commands
-from snaptide.cli.program import Program
-from snaptide.settings import VARIABLE
+from snaptide import VARIABLE
+from snaptide.cli.later import LoadedLater, Part
 
 _EPILOG = (
     "Ends with 0 when all is well, 1 when it failed, 2 when the command line is wrong, "
     "3 when it finished and left something to look at (parked errors, findings), "
     "4 when a site or the broker does not answer."
 )
+
+
+class Commands(LoadedLater):
+    """The root of all commands: errors that reach it are told, not traced."""
+
+    parts: ClassVar = {
+        "site": Part("Databases that take part.", ["site"]),
+        "log": Part("Snapshot logs: what changed at a master.", ["log"]),
+        "snapshot": Part(
+            "Snapshots: writable or read-only copies of master rows.", ["snapshot"]
+        ),
+        "group": Part(
+            "Replication groups: tables that several masters have.",
+            ["group", "group_errors", "group_paths", "group_quiesce"],
+        ),
+        "rules": Part(
+            "Rules that find and settle conflicts.",
+            ["rules", "rules_compared", "rules_file"],
+        ),
+        "destination": Part(
+            "What waits for a site's destinations, and how much may.", ["destination"]
+        ),
+        "procedure": Part(
+            "Which procedures calls from other sites may run.", ["procedure"]
+        ),
+        "errors": Part("The error queue of a master.", ["errors"]),
+        "conflicts": Part(
+            "The record of conflicts that rules settled at a master.", ["conflicts"]
+        ),
+        "indoubt": Part(
+            "In-doubt transactions of synchronous propagation.", ["indoubt"]
+        ),
+        "schedule": Part("What runs by itself, and when.", ["schedule"]),
+        "refresh": Part("Refresh a group to one moment of its master.", ["refresh"]),
+        "push": Part(
+            "Push a site's deferred transactions; ends with 3 if some were parked.",
+            ["push"],
+        ),
+        "purge": Part(
+            "Purge a site's queue of delivered calls, and its snapshot logs.", ["purge"]
+        ),
+        "status": Part(
+            "Show queues, refreshes, lag, errors, schedules and running work of sites.",
+            ["status"],
+        ),
+        "history": Part(
+            "Tell the life of a row over all sites; ends with 3 if one was away.",
+            ["history"],
+        ),
+        "doctor": Part(
+            "Look for what is missing or wrong; ends with 3 if there is anything.",
+            ["doctor"],
+        ),
+        "worker": Part(
+            "Run pushes, refreshes and purges that beat and others ask for.",
+            ["services"],
+        ),
+        "beat": Part(
+            "Ask for what schedules say, and for a push after every commit.",
+            ["services"],
+        ),
+        "demo": Part(
+            "Run the main job on embedded servers, with real flights.", ["demo"]
+        ),
+    }
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command.
+
+        Raises:
+            typer.Exit: with the number of the error that was told.
+        """
+        try:
+            return super().invoke(ctx)
+        except Exception as error:
+            from snaptide.cli.failures import end
+
+            end(error, ctx.obj)
+
 
 app = typer.Typer(
     cls=Commands,
@@ -53,34 +108,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["--help", "-h"]},
 )
-
-for name, part in {
-    "site": site.app,
-    "log": log.app,
-    "snapshot": snapshot.app,
-    "group": group.app,
-    "rules": rules.app,
-    "destination": destination.app,
-    "procedure": procedure.app,
-    "errors": errors.app,
-    "conflicts": conflicts.app,
-    "indoubt": indoubt.app,
-    "schedule": schedule.app,
-}.items():
-    app.add_typer(part, name=name, no_args_is_help=True)
-
-for command in (
-    refresh.refresh,
-    push.push,
-    purge.purge,
-    status.status,
-    history.history,
-    doctor.doctor,
-    services.worker,
-    services.beat,
-    demo.demo,
-):
-    app.command(command.__name__)(command)
 
 
 def _show_version(wanted: bool) -> None:
@@ -115,6 +142,8 @@ def begin(
     ] = False,
 ) -> None:
     """Updatable snapshots for PostgreSQL: work offline, push, resolve, refresh."""
+    from snaptide.cli.program import Program
+
     program = Program(config=config, debug=debug)
     ctx.obj = program
     ctx.call_on_close(program.close)

@@ -22,7 +22,7 @@ from snaptide.cli.output import table as table_of
 from snaptide.cli.program import Program
 from snaptide.cli.rules_file import read_rules
 
-app = typer.Typer(help="The record of conflicts that rules settled at a master.")
+app = typer.Typer()
 
 Table = Annotated[str | None, typer.Option(help="Only those of this table.")]
 Origin = Annotated[

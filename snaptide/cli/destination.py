@@ -16,7 +16,7 @@ from snaptide.cli.output import duration, facts, show, size, table
 from snaptide.cli.program import Program
 from snaptide.errors import BadArgument
 
-app = typer.Typer(help="What waits for a site's destinations, and how much may.")
+app = typer.Typer()
 
 DestinationName = Annotated[
     str, typer.Argument(metavar="DESTINATION", autocompletion=complete_site)

@@ -27,7 +27,7 @@ from snaptide.errors import BadArgument
 #: Calls of a transaction that are shown at once.
 PAGE = 100
 
-app = typer.Typer(help="The error queue of a master.")
+app = typer.Typer()
 
 Origin = Annotated[
     str | None,

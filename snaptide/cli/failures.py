@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 import sys
 from enum import IntEnum
-from typing import Any
+from typing import NoReturn
 
 import typer
 from rich.console import Console
 from rich.text import Text
-from typer.core import TyperGroup
 
 from deferred.interval import BadInterval
 from sites.errors import SiteUnreachable, SnaptideError
@@ -34,24 +33,22 @@ class ExitCode(IntEnum):
     UNREACHABLE = 4
 
 
-class Commands(TyperGroup):
-    """The root of all commands: errors that reach it are told, not traced."""
+def end(error: Exception, run: object) -> NoReturn:
+    """End a run that met an error.
 
-    def invoke(self, ctx: Any) -> Any:
-        """Run the command.
+    Parameters:
+        run: the `Program`, if the command line came so far.
 
-        Raises:
-            typer.Exit: with the number of the error that was told.
-        """
-        try:
-            return super().invoke(ctx)
-        except Exception as error:
-            program = ctx.obj if isinstance(ctx.obj, Program) else Program()
-            if program.debug or not _is_ours_to_tell(error):
-                raise
-            told = as_told(error)
-            tell(told, as_json=program.json)
-            raise typer.Exit(_exit_code(told)) from None
+    Raises:
+        typer.Exit: with the number of the error, which was told.
+        Exception: the error itself: Typer tells of it, or it is looked into.
+    """
+    program = run if isinstance(run, Program) else Program()
+    if program.debug or not _is_ours_to_tell(error):
+        raise error
+    told = as_told(error)
+    tell(told, as_json=program.json)
+    raise typer.Exit(_exit_code(told)) from None
 
 
 def tell(error: SnaptideError, *, as_json: bool) -> None:

@@ -21,7 +21,7 @@ from snaptide.cli.program import Program
 from snaptide.cli.triggers_shown import with_triggers
 from snaptide.errors import BadArgument
 
-app = typer.Typer(help="Replication groups: tables that several masters have.")
+app = typer.Typer()
 
 GroupName = Annotated[str, typer.Argument(metavar="GROUP", help="The group's name.")]
 MasterName = Annotated[

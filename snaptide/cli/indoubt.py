@@ -13,7 +13,7 @@ from snaptide.cli.failures import ExitCode
 from snaptide.cli.output import facts, show, table
 from snaptide.cli.program import Program
 
-app = typer.Typer(help="In-doubt transactions of synchronous propagation.")
+app = typer.Typer()
 
 GlobalId = Annotated[str, typer.Argument(metavar="GID", help="As the list shows it.")]
 Force = Annotated[

@@ -18,7 +18,7 @@ from snaptide.cli.program import Program
 from snaptide.cli.triggers_shown import with_triggers
 from snaptide.errors import NotRegistered
 
-app = typer.Typer(help="Snapshot logs: what changed at a master.")
+app = typer.Typer()
 
 TableName = Annotated[
     str, typer.Argument(metavar="TABLE", help="table or schema.table")

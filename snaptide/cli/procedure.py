@@ -14,7 +14,7 @@ from snaptide.cli.arguments import Json, SiteName
 from snaptide.cli.output import facts, show, table
 from snaptide.cli.program import Program
 
-app = typer.Typer(help="Which procedures calls from other sites may run.")
+app = typer.Typer()
 
 ProcedureName = Annotated[
     str, typer.Argument(metavar="NAME", help="procedure or schema.procedure.")

@@ -90,7 +90,7 @@ def push(
     ] = False,
     json: Json = False,
 ) -> None:
-    """Push a site's deferred transactions; ends with 3 if some had to be parked.
+    """Push a site's deferred transactions; ends with 3 if some were parked.
 
     Without a destination it pushes to all of them at the same time.
 

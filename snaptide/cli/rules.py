@@ -14,7 +14,7 @@ from snaptide.cli.program import Program
 from snaptide.cli.rules_shown import changed, show_rules
 from snaptide.errors import BadArgument
 
-app = typer.Typer(help="Rules that find and settle conflicts.")
+app = typer.Typer()
 
 TableName = Annotated[str, typer.Argument(metavar="TABLE")]
 GroupName = Annotated[str, typer.Argument(metavar="GROUP", help="A column group.")]

@@ -16,7 +16,7 @@ from snaptide.cli.output import show, table
 from snaptide.cli.program import Program
 from snaptide.errors import BadArgument
 
-app = typer.Typer(help="What runs by itself, and when.")
+app = typer.Typer()
 
 
 class Kind(StrEnum):

@@ -21,7 +21,7 @@ from snaptide.cli.output import facts, show, table
 from snaptide.cli.program import Program
 from snaptide.errors import BadArgument
 
-app = typer.Typer(help="Databases that take part.")
+app = typer.Typer()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,7 +16,7 @@ from snaptide.cli.log import Dropped
 from snaptide.cli.output import facts, show, table
 from snaptide.cli.program import Program
 
-app = typer.Typer(help="Snapshots: writable or read-only copies of master rows.")
+app = typer.Typer()
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="name or schema.name")]
 

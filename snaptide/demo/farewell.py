@@ -6,12 +6,12 @@ import shlex
 import sys
 from pathlib import Path
 
+from snaptide import VARIABLE
 from snaptide.demo.world import World
 from snaptide.embedded.account import server_account
 from snaptide.embedded.binaries import postgres_binaries
 from snaptide.embedded.ports import HOST
 from snaptide.embedded.postgres import USER
-from snaptide.settings import VARIABLE
 
 _TRY = """\
 export PATH={here}:"$PATH":{binaries}

@@ -10,9 +10,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
+from snaptide import VARIABLE
 from snaptide.demo.errors import DemoFailed
 from snaptide.embedded.daemon import Daemon
-from snaptide.settings import VARIABLE
 
 #: Seconds between two looks at something that is waited for.
 _PAUSE = 0.1

@@ -201,9 +201,10 @@ def test_no_broker_to_enqueue_at(snaptide: Run) -> None:
 
 
 def commands(group: Any, path: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
-    inner = getattr(group, "commands", None)
-    if inner is None:
+    if not hasattr(group, "commands"):
         return [path]
+    loaded = getattr(group, "loaded", None)
+    inner = loaded() if loaded else group.commands
     return [found for name, c in inner.items() for found in commands(c, (*path, name))]
 
 

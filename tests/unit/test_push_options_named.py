@@ -21,7 +21,7 @@ def test_settings_are_options_with_the_same_defaults() -> None:
 
 
 def test_the_command_line_has_every_option() -> None:
-    push = typer.main.get_command(app).commands["push"]  # type: ignore[attr-defined]
+    push = typer.main.get_command(app).loaded()["push"]  # type: ignore[attr-defined]
     assert {one.name for one in push.params} >= NAMES
 
 

@@ -1,0 +1,74 @@
+"""Commands whose modules are imported when they run, not to be listed.
+
+The help of the program, and what a shell completes, need names and one line each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any, ClassVar
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A command, or a group of them.
+
+    Parameters:
+        help: the line that lists show.
+        modules: of `snaptide.cli`; the first has the function of that name, or the
+            group as `app`, to which importing the others adds commands.
+    """
+
+    help: str
+    modules: Sequence[str]
+
+
+class Later(TyperCommand):
+    """Stands in a list for a command that is not imported yet."""
+
+    def __init__(self, name: str, part: Part) -> None:
+        super().__init__(name, help=part.help)
+        self._part = part
+
+    def load(self) -> Any:
+        """The command itself."""
+        main, *_ = [import_module(f"snaptide.cli.{m}") for m in self._part.modules]
+        # Of one command alone Typer would make a program without a name for it.
+        around = typer.Typer(callback=lambda: None)
+        if group := getattr(main, "app", None):
+            around.add_typer(
+                group, name=self.name, help=self._part.help, no_args_is_help=True
+            )
+        else:
+            around.command(self.name)(getattr(main, str(self.name)))
+        made: Any = typer.main.get_command(around)
+        return made.commands[self.name]
+
+
+class LoadedLater(TyperGroup):
+    """A group that knows its commands by name until one of them runs."""
+
+    #: by name, in the order in which they are listed
+    parts: ClassVar[Mapping[str, Part]]
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        for name, part in self.parts.items():
+            self.add_command(Later(name, part))
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The command that the first argument names, imported now."""
+        name, command, rest = super().resolve_command(ctx, args)
+        return name, command.load() if isinstance(command, Later) else command, rest
+
+    def loaded(self) -> dict[str, Any]:
+        """All commands themselves, by name."""
+        return {
+            name: command.load() if isinstance(command, Later) else command
+            for name, command in self.commands.items()
+        }
