@@ -13,7 +13,7 @@ from pathlib import Path
 from rich.console import Console
 
 from tests import fix_spark  # noqa: F401 - its options of the JVM
-from tests.oracle.histories import play, report, shapes
+from tests.oracle.histories import play, report
 from tests.oracle.histories.crew import Crew, Order, crew
 from tests.oracle.histories.ground import Ground, ground
 from tests.oracle.histories.state import State
@@ -29,17 +29,16 @@ def main() -> int:
     # Stopped from outside, it takes its servers away all the same.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     console = Console(width=max(Console().width, 120))
-    drawn = shapes.DRAWN[asked.drawn]
     path = asked.state or Path(f"build/histories-{asked.seed}.jsonl")
     if asked.only:
         with ground(asked.pg) as here:
             return _again(console, here, asked)
     state = State(path, seed=asked.seed)
     console.print(f"seed {asked.seed}, {state.histories} done, state in {path}")
-    order = Order(seed=asked.seed, each=asked.each, drawn=drawn, pg=asked.pg)
+    order = Order(seed=asked.seed, each=asked.each, pg=asked.pg)
     with crew(order, asked.jobs) as players:
         failed = _played(console, state, asked, players)
-    console.print(report.table(state.met(), state.histories, drawn))
+    console.print(report.table(state.met(), state.histories))
     return 1 if failed else 0
 
 
@@ -74,11 +73,8 @@ def _played(
 def _again(console: Console, here: Ground, asked: argparse.Namespace) -> int:
     """Play one history again, or one world, and tell its whole story."""
     world, _, history = asked.only.partition(":")
-    drawn = shapes.DRAWN[asked.drawn]
     chosen = {int(n) for n in history.split(",")} if history else None
-    made = play.world(
-        here, asked.seed, int(world), asked.each, only=chosen, drawn=drawn
-    )
+    made = play.world(here, asked.seed, int(world), asked.each, only=chosen)
     console.print(made.story, markup=False, soft_wrap=True)
     for violation in made.violations:
         console.print(
@@ -94,9 +90,6 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--histories", type=int, default=1000)
     parser.add_argument("--each", type=int, default=60, help="histories of a world")
-    parser.add_argument(
-        "--drawn", choices=[*shapes.DRAWN], default="all", help="what is drawn"
-    )
     parser.add_argument(
         "--jobs",
         type=int,

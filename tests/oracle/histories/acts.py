@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from random import Random
 
@@ -30,8 +30,6 @@ class Pen:
     history: int
     chance: Random
     tricks: Sequence[str] = ()
-    #: the names of what is done
-    acts: Sequence[str] = ()
     #: the rows that whoever writes has before him
     rows: Rows = field(default_factory=dict)
     _given: int = 0
@@ -207,19 +205,10 @@ ACTS: dict[str, tuple[int, Callable[[Pen], list[Statement]]]] = {
 }
 
 
-#: Acts that are shapes: done where these are drawn.
-SHAPES = ("key", "key and refer", "code", "swap codes", "again", "delete")
-
-
-def known(shapes: Set[str]) -> tuple[str, ...]:
-    """The names of all acts where these shapes are drawn."""
-    return tuple(name for name in ACTS if name not in SHAPES or name in shapes)
-
-
 def draw(pen: Pen) -> tuple[str, str]:
     """Who does what next: a site, and the name of the act."""
-    weights = [ACTS[name][0] for name in pen.acts]
-    [name] = pen.chance.choices(pen.acts, weights)
+    weights = [weight for weight, _ in ACTS.values()]
+    [name] = pen.chance.choices([*ACTS], weights)
     return pen.chance.choice(WHO), name
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar
 
 import masters
@@ -63,8 +63,6 @@ ALTERED: Mapping[str, tuple[str, ...]] = {
 class ColumnsWorld(World):
     """A master whose tables change their columns and partitions, and two sites."""
 
-    shapes: frozenset[str] = field(kw_only=True)
-
     tables: ClassVar = TABLES
     free: ClassVar = {"wide": {"v", "added", "spare"}}
 
@@ -101,7 +99,7 @@ class ColumnsWorld(World):
     def between(self, number: int) -> None:
         """Alter something, before most rounds."""
         drawn, place = self.chance.random(), self.chance.random()
-        names = sorted(self.shapes & set(ALTERED))
+        names = sorted(ALTERED)
         what = names[int(place * len(names))]
         if self._renamed:
             self.alter("renamed back", ("ALTER TABLE wide RENAME old_a TO a",))

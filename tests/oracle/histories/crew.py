@@ -27,7 +27,6 @@ class Order:
 
     seed: int
     each: int
-    drawn: frozenset[str]
     pg: int
 
 
@@ -81,5 +80,5 @@ def _play(order: Order, asked: Queue[int], played: Queue[Played]) -> None:
     with ground(order.pg) as here:
         while True:
             number = asked.get()
-            made = play.world(here, order.seed, number, order.each, drawn=order.drawn)
+            made = play.world(here, order.seed, number, order.each)
             played.put(made)

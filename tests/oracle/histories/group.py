@@ -76,7 +76,6 @@ class GroupWorld:
     pens: Mapping[int, Pen]
     story: Story
     clock: Clock
-    shapes: frozenset[str]
     met: defaultdict[int, set[str]] = field(default_factory=lambda: defaultdict(set))
     users: Users = field(init=False)
     #: receipts by history; and by row, what was added to it
@@ -90,9 +89,7 @@ class GroupWorld:
 
     def play(self) -> list[Violation]:
         """Build it, play all histories, and judge them."""
-        self._joined = [*MASTERS] if "join" not in self.shapes else ["a", "b"]
-        if self.chance.random() < 0.5:
-            self._joined = [*MASTERS]
+        self._joined = [*MASTERS] if self.chance.random() < 0.5 else ["a", "b"]
         self._build()
         urls = {one.name: url(self.sites, one.name) for one in self.sites.values()}
         self.users = Users(urls, TABLES, {}, self.story)
@@ -221,13 +218,12 @@ class GroupWorld:
         site = SITES[number % 2]
         if drawn[0] < 0.4:
             what = "clock ahead" if seconds > 0 else "clock behind"
-            if what in self.shapes:
-                self.story.tell(f"the sites' clock is {seconds} s off")
-                self.clock.set(timedelta(seconds=seconds))
-                self._all_met(what)
+            self.story.tell(f"the sites' clock is {seconds} s off")
+            self.clock.set(timedelta(seconds=seconds))
+            self._all_met(what)
         elif drawn[0] < 0.6:
             self.clock.set(timedelta(0))
-        if number and drawn[1] < 0.4 and "switch of master" in self.shapes:
+        if number and drawn[1] < 0.4:
             self._switch(site, to)
         if drawn[2] < 0.3 and number > 2 and "c" not in self._joined:
             self._join()
@@ -253,9 +249,7 @@ class GroupWorld:
             drawn, at = self.chance.random(), self.chance.randint(1, 15)
             fails = self.chance.random() < 0.2
             if drawn < 0.6:
-                self._push(
-                    name, at if fails and "push broken off" in self.shapes else 0
-                )
+                self._push(name, at if fails else 0)
             elif drawn < 0.75 and name in SITES:
                 self._refresh(name)
 

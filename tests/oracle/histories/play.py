@@ -9,9 +9,9 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from random import Random
 
-from tests.oracle.histories import acts, group, shapes, tables
+from tests.oracle.histories import group, tables
 from tests.oracle.histories.acts import Pen
-from tests.oracle.histories.columns import ALTERED, ColumnsWorld
+from tests.oracle.histories.columns import ColumnsWorld
 from tests.oracle.histories.ground import Ground
 from tests.oracle.histories.group import GroupWorld
 from tests.oracle.histories.judge import Violation
@@ -39,21 +39,19 @@ def world(
     number: int,
     histories: int,
     only: Set[int] | None = None,
-    drawn: frozenset[str] = shapes.ALL,
 ) -> Played:
     """Play a world.
 
     Parameters:
         only: play only these of its histories.
-        drawn: the shapes that are drawn.
     """
     chance, story = Random(f"{seed}:{number}"), Story()
     numbers = [n for n in range(1, histories + 1) if only is None or n in only]
     pens = {n: Pen(n, Random(f"{seed}:{number}:{n}")) for n in numbers}
-    kind = _kind(number, drawn)
+    kind = _kind(number)
     make = _MAKERS[kind]
     with ExitStack() as stack:
-        made = make(ground, stack, chance, pens, story, drawn)
+        made = make(ground, stack, chance, pens, story)
         try:
             violations = made.play()
         except Exception:  # whatever it is, the others are played
@@ -69,11 +67,11 @@ def world(
     )
 
 
-def _kind(number: int, drawn: frozenset[str]) -> str:
+def _kind(number: int) -> str:
     """Of six worlds one is of columns, and one of masters."""
-    if number % 6 == 3 and drawn & set(ALTERED):
+    if number % 6 == 3:
         return "columns"
-    return "group" if number % 6 == 5 and drawn & group.SHAPES else "rows"
+    return "group" if number % 6 == 5 else "rows"
 
 
 def _rows(
@@ -82,9 +80,8 @@ def _rows(
     chance: Random,
     pens: dict[int, Pen],
     story: Story,
-    drawn: frozenset[str],
 ) -> World:
-    schema = tables.draw(chance, shapes=drawn)
+    schema = tables.draw(chance)
     story.tell(f"{schema}")
     tricks = [
         *(["long"] if schema.width else ()),
@@ -93,7 +90,6 @@ def _rows(
     ]
     for pen in pens.values():
         pen.tricks = tricks
-        pen.acts = acts.known(drawn)
     encodings = {"hq": schema.encoding, "jfk": "UTF8", "lga": "UTF8"}
     sites = stack.enter_context(ground.sites(encodings))
     return RowsWorld(sites, chance, pens, story, schema=schema)
@@ -105,11 +101,10 @@ def _columns(
     chance: Random,
     pens: dict[int, Pen],
     story: Story,
-    drawn: frozenset[str],
 ) -> World:
     encodings = dict.fromkeys(("hq", "jfk", "lga"), "UTF8")
     sites = stack.enter_context(ground.sites(encodings))
-    return ColumnsWorld(sites, chance, pens, story, shapes=drawn)
+    return ColumnsWorld(sites, chance, pens, story)
 
 
 def _group(
@@ -118,15 +113,14 @@ def _group(
     chance: Random,
     pens: dict[int, Pen],
     story: Story,
-    drawn: frozenset[str],
 ) -> GroupWorld:
     encodings = dict.fromkeys((*group.MASTERS, *group.SITES), "UTF8")
     sites = stack.enter_context(ground.sites(encodings, with_clock=group.SITES))
-    return GroupWorld(sites, chance, pens, story, ground.clock, drawn)
+    return GroupWorld(sites, chance, pens, story, ground.clock)
 
 
 _Maker = Callable[
-    [Ground, ExitStack, Random, dict[int, Pen], Story, frozenset[str]],
+    [Ground, ExitStack, Random, dict[int, Pen], Story],
     World | GroupWorld,
 ]
 _MAKERS: dict[str, _Maker] = {"rows": _rows, "columns": _columns, "group": _group}

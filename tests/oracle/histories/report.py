@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from collections.abc import Mapping
 
 from rich.table import Table
 
+from tests.oracle.histories import shapes
 
-def table(met: Mapping[str, int], histories: int, drawn: Set[str]) -> Table:
-    """Rows are shapes, with the number of histories in which each occurred.
 
-    Parameters:
-        drawn: shapes that are listed even where they did not occur.
-    """
+def table(met: Mapping[str, int], histories: int) -> Table:
+    """Rows are shapes, with the number of histories in which each occurred."""
     made = Table(title=f"{histories} histories")
     made.add_column("shape")
     made.add_column("histories", justify="right")
-    for shape in sorted({*drawn, *met}):
+    for shape in sorted({*shapes.ALL, *met}):
         made.add_row(shape, str(met.get(shape, 0)))
     return made

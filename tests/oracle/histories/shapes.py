@@ -1,6 +1,6 @@
-"""The shapes that histories draw from, and those of them that CI draws."""
+"""The shapes that histories draw from."""
 
-from tests.oracle.histories.acts import SHAPES as ACTS
+from tests.oracle.histories.acts import ACTS
 from tests.oracle.histories.columns import ALTERED
 from tests.oracle.histories.group import SHAPES as GROUP
 from tests.oracle.histories.tables import ACTIONS, METHODS, TRIGGERS
@@ -20,19 +20,3 @@ ALL = frozenset(
         *(f"method {name}" for name in METHODS),
     }
 )
-
-_NOT_IN_CI = frozenset(
-    {
-        "on delete cascade",
-        "on delete set null",
-        "on delete set default",
-        "on update cascade",
-        "on update set null",
-        "on update set default",
-    }
-)
-
-#: Those that are drawn by the small run that judges each commit.
-CI = ALL - _NOT_IN_CI
-
-DRAWN = {"all": ALL, "ci": CI}

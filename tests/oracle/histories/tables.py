@@ -128,68 +128,46 @@ class Schema:
         ]
 
 
-def draw(chance: Random, *, shapes: frozenset[str]) -> Schema:
+def draw(chance: Random) -> Schema:
     """Draw what a world of rows is like."""
-    deferrable = "unique checked at commit" in shapes and chance.random() < 0.3
+    deferrable = chance.random() < 0.3
     keys = tuple(
-        _key(chance, table, column, shapes, unique_later=deferrable)
+        _key(chance, table, column, unique_later=deferrable)
         for table, columns in REFERENCES.items()
         for column in columns
     )
-    narrow = "too long" in shapes and chance.random() < 0.3
+    narrow = chance.random() < 0.3
     return Schema(
         keys=tuple(k for k in keys if k is not None),
-        triggers=frozenset(
-            t for t in TRIGGERS if f"trigger {t}" in shapes and chance.random() < 0.4
-        ),
-        rules=_rules(chance, shapes),
+        triggers=frozenset(t for t in TRIGGERS if chance.random() < 0.4),
+        rules=_rules(chance),
         deferrable=deferrable,
-        encoding=(
-            "LATIN1"
-            if "not in the encoding" in shapes and chance.random() < 0.3
-            else "UTF8"
-        ),
+        encoding="LATIN1" if chance.random() < 0.3 else "UTF8",
         condition="id % 2 = 0" if chance.random() < 0.3 else None,
         width=60 if narrow else None,
-        narrowed=chance.randrange(8) if "type using" in shapes else 0,
-        error_action=(
-            "skip_row" if "skipped" in shapes and chance.random() < 0.3 else "queue"
-        ),
+        narrowed=chance.randrange(8),
+        error_action="skip_row" if chance.random() < 0.3 else "queue",
     )
 
 
-def _key(
-    chance: Random,
-    table: str,
-    column: str,
-    shapes: frozenset[str],
-    *,
-    unique_later: bool,
-) -> Key | None:
+def _key(chance: Random, table: str, column: str, *, unique_later: bool) -> Key | None:
     late = "DEFERRABLE INITIALLY " + chance.choice(("DEFERRED", "IMMEDIATE"))
     known = ACTIONS if column != "code" else ACTIONS[:2]
-    drawn = {
-        event: chance.choice(
-            [a for a in known if f"on {event} {a.lower()}" in shapes] or ["NO ACTION"]
-        )
-        for event in ("delete", "update")
-    }
     made = Key(
         table=table,
         column=column,
-        on_delete=drawn["delete"],
-        on_update=drawn["update"],
+        on_delete=chance.choice(known),
+        on_update=chance.choice(known),
         deferrable=late if chance.random() < 0.35 else "",
     )
     # PostgreSQL refers to no constraint that is checked at commit.
     return None if column == "code" and unique_later else made
 
 
-def _rules(chance: Random, shapes: frozenset[str]) -> tuple[tuple[str, str, str], ...]:
+def _rules(chance: Random) -> tuple[tuple[str, str, str], ...]:
     def one(kind: str) -> str:
         known = [m for m, kinds in METHODS.items() if kind in kinds]
-        drawn = [m for m in known if f"method {m}" in shapes]
-        return chance.choice(["", *drawn])
+        return chance.choice(["", *known])
 
     made = []
     for table in TABLES[:3]:
