@@ -58,6 +58,10 @@ queue = Table(
     # Their numbers in the table: what is captured, whatever the columns are called now.
     Column("column_numbers", ARRAY(SmallInteger), nullable=False),
     Column("identity_columns", ARRAY(Text), nullable=False),
+    # The target's table and the numbers of the columns there, as the last refresh of a
+    # snapshot saw them; NULL if unknown, and of a table of a group.
+    Column("target_oid", BigInteger),
+    Column("target_numbers", ARRAY(SmallInteger)),
     # The target has columns that are not carried: a row deleted and inserted
     # again is then updated, which keeps them.
     Column("partial", Boolean, nullable=False),

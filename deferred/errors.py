@@ -123,6 +123,18 @@ class ColumnRenamed(SnaptideError):
     )
 
 
+class TargetColumnsMoved(SnaptideError):
+    """Columns of a master table have exchanged names since the last refresh."""
+
+    code = "SNP-335"
+    hint = (
+        "Give the columns their names back at the master, push, change the names again "
+        "and refresh. If the column that is called otherwise now is not needed, drop "
+        "it: the changes go to the one that has its name. Nothing is lost: the changes "
+        "stay queued."
+    )
+
+
 class OtherSchemaVersion(SnaptideError):
     """The two masters of a push have different versions of their group's schema."""
 

@@ -13,6 +13,7 @@ from deferred.batches.marker import Marker
 from deferred.batches.queued import Numbers
 from deferred.batches.redirect import Redirected
 from deferred.batches.second_way import SecondWay
+from deferred.queues import target_columns
 from groups.switch_given import Switch
 from sites import faults, locks, position, ranges
 from sites.identity import Identity
@@ -109,6 +110,8 @@ def _redirect(
     else:
         settled = sa.false()
     done = redirect.redirect(connection, given.queues, them, at, settled)
+    for queue in given.queues:
+        target_columns.settle(connection, queue, describe(there, queue.target))
     for one in given.members:
         base_table.make_log_view(connection, one)
     if way is not None:

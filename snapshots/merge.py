@@ -26,7 +26,7 @@ from sqlalchemy import (
 )
 
 from deferred.batches import agreement
-from deferred.queues import covered
+from deferred.queues import covered, target_columns
 from sites import locks, position, references, unique_values
 from sites.triggered import users_search_path
 from sites.types import PgSnapshot
@@ -219,6 +219,7 @@ def settle(
     covered.cover(connection, keys, window.marker.batch_no, window.marker.order_no)
     for member in window.members:
         _note(connection, member, methods[member.snapshot.key])
+        target_columns.note(connection, member.snapshot.key, member.master)
     refresh_group.advance(
         connection,
         group.name,

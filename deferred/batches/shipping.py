@@ -34,7 +34,7 @@ from deferred.batches import (
 from deferred.batches.batch import Batch, Waiting, within
 from deferred.catalog import delivery
 from deferred.options import ErrorAction
-from deferred.queues import unsent
+from deferred.queues import target_columns, unsent
 from deferred.queues.queue import Queue, list_queues
 from masters import table_rules
 from masters.table_rules import Comparison
@@ -105,6 +105,7 @@ def lay(origin: Connection, target: Connection, batch: Batch, sender: str) -> Li
     Raises:
         UnknownTable, UnknownColumn: a master table, or a column of it, is gone.
         OtherSchemaVersion: DDL of a replication group has arrived at one side alone.
+        TargetColumnsMoved: columns of a master table have exchanged names.
     """
     queues = list_queues(origin, batch.destination)
     schema_version.refuse_other(origin, target, queues, sender)
@@ -112,6 +113,8 @@ def lay(origin: Connection, target: Connection, batch: Batch, sender: str) -> Li
         work.stage(target, q.id, q.target, q.columns, q.identity_columns)
         for q in queues
     ]
+    for queue, one in zip(queues, staged, strict=True):
+        target_columns.refuse_moved(queue, one.table)
     version = table_rules.version(target)
     ways = forwarding.ways(target)
     return Line(

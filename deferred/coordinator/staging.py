@@ -16,6 +16,7 @@ from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
 
 from deferred.batches import work
+from deferred.queues import target_columns
 from deferred.queues.described import described
 from deferred.queues.queue import Queue
 from sites import QualifiedName, Site, locks, roles, wide
@@ -38,8 +39,10 @@ def stage(connection: Connection, master: Site, queue: Queue) -> Staged:
 
     Raises:
         UnknownTable, UnknownColumn: the master table, or one of its columns, is gone.
+        TargetColumnsMoved: columns of it have exchanged names.
     """
     table = described(connection, queue.target, queue.columns)
+    target_columns.refuse_moved(queue, table)
     name = _name(table, queue)
     use = sa.func.pg_advisory_xact_lock_shared(_USE_LOCK, sa.func.hashtext(name))
     connection.execute(sa.select(use))

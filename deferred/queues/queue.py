@@ -58,6 +58,9 @@ class Queue:
     replication_group: str | None = None
     #: what becomes of a transaction that cannot be applied, see `options.ErrorAction`
     error_action: str = "queue"
+    #: the target and its columns by their numbers, as the last refresh saw them
+    target_oid: int | None = None
+    target_numbers: tuple[int, ...] | None = None
     #: the masters whose changes go to this destination; '' is this one
     sources: tuple[str, ...] = ("",)
     #: of each of them, the position from which on they go there
@@ -279,7 +282,7 @@ _TO_ONE = _ALL.where(route.c.destination == sa.bindparam("to", type_=sa.Text))
 
 def _from_row(row: sa.Row[*tuple[Any, ...]]) -> Queue:
     values = dict(row._mapping)
-    lists = ("columns", "column_numbers", "identity_columns", "sources", "since")
-    for name in lists:
-        values[name] = tuple(values[name])
+    for name, value in values.items():
+        if isinstance(value, list):
+            values[name] = tuple(value)
     return Queue(**values)

@@ -2,8 +2,10 @@
 
 import pytest
 
+import deferred
 import groups
 import snapshots
+from deferred.errors import TargetColumnsMoved
 from sites import Directory, Site
 from snapshots.errors import ColumnChanged
 from tests.fix_sites import log, rows, run
@@ -75,6 +77,50 @@ def test_rows_are_compared_although_others_were_written(sites: Directory) -> Non
     run(sites["hq"], *SWAP)
     run(sites["hq"], "UPDATE public.t SET a = 'y' WHERE id = 10")
     assert refresh(jfk, "t", method="f")["t"].method == "complete"
+    assert_equal_to_master(jfk)
+
+
+def test_waiting_changes_go_to_no_other_column(sites: Directory) -> None:
+    """They were made for the columns that the site showed by these names."""
+    hq, jfk = sites["hq"], _make(sites, "")
+    run(jfk, "UPDATE public.t SET a = 'mine' WHERE id = 10")
+    run(hq, *SWAP)
+    for push_first in (True, False):
+        with pytest.raises(TargetColumnsMoved, match="that one is called b"):
+            deferred.push(jfk, "hq")
+        if push_first:
+            with pytest.raises(TargetColumnsMoved):
+                snapshots.refresh(jfk, "t")
+        else:
+            snapshots.refresh(jfk, "t", push_deferred_rpc=False)
+    run(hq, *SWAP)
+    assert deferred.push(jfk, "hq").errors == 0
+    assert rows(hq, "SELECT a, b FROM public.t WHERE id = 10") == [("mine", "b")]
+    run(hq, *SWAP)
+    refresh(jfk, "t")
+    run(jfk, "UPDATE public.t SET a = 'later' WHERE id = 10")
+    deferred.push(jfk, "hq")
+    refresh(jfk, "t")
+    assert rows(hq, "SELECT a, b FROM public.t WHERE id = 10") == [("later", "mine")]
+    assert_equal_to_master(jfk)
+
+
+def test_waiting_changes_go_to_what_has_taken_a_place(sites: Directory) -> None:
+    """Once the column that was meant is gone, nothing else could be."""
+    hq, jfk = sites["hq"], _make(sites, "")
+    run(jfk, "UPDATE public.t SET a = 'mine' WHERE id = 10")
+    run(
+        hq,
+        "ALTER TABLE public.t RENAME a TO was",
+        "ALTER TABLE public.t ADD a varchar(20)",
+    )
+    run(hq, "UPDATE public.t SET a = was")
+    with pytest.raises(TargetColumnsMoved, match="that one is called was"):
+        deferred.push(jfk, "hq")
+    run(hq, "ALTER TABLE public.t DROP was")
+    deferred.push(jfk, "hq")
+    refresh(jfk, "t")
+    assert rows(hq, "SELECT a FROM public.t WHERE id = 10") == [("mine",)]
     assert_equal_to_master(jfk)
 
 

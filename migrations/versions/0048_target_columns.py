@@ -1,0 +1,28 @@
+"""Which columns of the master table a queue's calls are made for: names can change.
+
+The next refresh notes them.
+"""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+from alembic import op
+from sqlalchemy.dialects import postgresql
+
+revision = "0048"
+down_revision = "0047"
+
+_COLUMNS = {
+    "target_oid": sa.BigInteger(),
+    "target_numbers": postgresql.ARRAY(sa.SmallInteger),
+}
+
+
+def upgrade() -> None:
+    for name, kind in _COLUMNS.items():
+        op.add_column("queue", sa.Column(name, kind), schema="snaptide")
+
+
+def downgrade() -> None:
+    for name in reversed(_COLUMNS):
+        op.drop_column("queue", name, schema="snaptide")
