@@ -21,11 +21,11 @@ from deferred.parked import error_queue
 from deferred.pushing.push import destinations
 from deferred.queues import covered
 from groups.pushes import push, push_everywhere
-from groups.switch_commit import commit
+from groups.switch_commit import Start, commit, start
 from groups.switch_given import Switch, look
 from masters import registration
 from masters.log_catalog import find_log
-from sites import Site, faults, identity, position
+from sites import Site, faults, identity
 from sites.errors import SiteUnreachable, SnaptideError
 from snapshots import former, refresh_group
 from snapshots.refresh import refresh
@@ -93,7 +93,7 @@ def switch_master(site: Site, what: str, *, to: str) -> SwitchReport:
 
 
 @contextmanager
-def _registered(given: Switch) -> Iterator[str]:
+def _registered(given: Switch) -> Iterator[Start]:
     """Have the new master keep its log from a position on; take it back on failure."""
     site_id = given.me.site_id
     with given.new.begin() as connection:
@@ -111,8 +111,8 @@ def _registered(given: Switch) -> Iterator[str]:
                 condition=one.condition,
                 updatable=one.updatable,
             )
-        since = position.current(connection)
-        registration.advance(connection, site_id, given.keys, since)
+        since = start(given, connection)
+        registration.advance(connection, site_id, given.keys, since.position)
     faults.point("switch.after_register")
     try:
         yield since
@@ -122,7 +122,7 @@ def _registered(given: Switch) -> Iterator[str]:
         raise
 
 
-def _switch_patiently(given: Switch, since: str) -> tuple[Redirected, str | None]:
+def _switch_patiently(given: Switch, since: Start) -> tuple[Redirected, str | None]:
     """Switch once the masters are level, or when it is clear that they will not be.
 
     Returns:

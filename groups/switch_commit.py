@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 import sqlalchemy as sa
 from sqlalchemy import Connection
@@ -22,13 +23,32 @@ from snapshots import base_table, former, refresh_group, rewrites
 from snapshots.snapshot import Snapshot
 
 
-def commit(given: Switch, since: str | None, answered: Marker | None) -> Redirected:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Start:
+    """From where the new master keeps its logs for the snapshots."""
+
+    position: str
+    #: what its tables were, not later: by snapshot
+    seen: Mapping[str, rewrites.Seen]
+
+
+def start(given: Switch, there: Connection) -> Start:
+    """Take the position of the new master, and look at its tables before.
+
+    DDL that comes between the two makes the next refresh compare all rows, as does DDL
+    that comes later.
+    """
+    seen = {one.key: _seen(there, one) for one in given.members}
+    return Start(position=position.current(there), seen=seen)
+
+
+def commit(given: Switch, since: Start | None, answered: Marker | None) -> Redirected:
     """Have the snapshots refreshed from the new master, and their changes go there.
 
     For who keeps pushes to both masters, and refreshes of the group, away.
 
     Parameters:
-        since: the position of the new master that the snapshots are level with.
+        since: what of the new master the snapshots are level with.
         answered: how far the former master has come, which has sent that on.
 
     Raises:
@@ -42,7 +62,7 @@ def commit(given: Switch, since: str | None, answered: Marker | None) -> Redirec
         for attempt in locks.patiently():
             with attempt, _alone(given) as connection:
                 done = _redirect(given, connection, there, them, at, answered, way)
-                _move(given, connection, there, them, since)
+                _move(given, connection, them, since)
                 faults.point("switch.before_commit")
     return done
 
@@ -120,25 +140,19 @@ def _redirect(
 
 
 def _move(
-    given: Switch,
-    connection: Connection,
-    there: Connection,
-    them: Identity,
-    since: str | None,
+    given: Switch, connection: Connection, them: Identity, since: Start | None
 ) -> None:
     """Have the group show the new master: if not level, from where no log begins."""
     loaded = given.group.position is not None
-    seen = {
-        one.key: _seen(there, one) if since else rewrites.UNKNOWN
-        for one in given.members
-    }
+    unknown = dict.fromkeys(given.keys, rewrites.UNKNOWN)
+    begins = since.position if since else position.START
     refresh_group.move(
         connection,
         given.group.name,
         given.new.name,
         them,
-        (since or position.START) if loaded else None,
-        seen,
+        begins if loaded else None,
+        since.seen if since else unknown,
     )
     former.remember(connection, given.group.master, given.group.master_id, given.keys)
     former.forget(connection, them.site_id, given.keys)

@@ -86,6 +86,25 @@ def test_masters_are_made_level_and_the_next_refresh_is_fast(world: Directory) -
     assert registered(world["lax"]) == [("orders",)]
 
 
+def test_ddl_at_the_new_master_meanwhile_is_seen(
+    world: Directory, moments: Moments
+) -> None:
+    """It changes values that no log has; the refresh compares all rows."""
+    hq, jfk = world["hq"], world["jfk"]
+
+    def alter() -> None:
+        groups.suspend(hq, GROUP)
+        groups.execute_ddl(
+            hq, GROUP, "ALTER TABLE orders ALTER qty TYPE int USING qty + 1"
+        )
+        groups.resume(hq, GROUP)
+
+    moments.at("switch.after_level", alter)
+    groups.switch_master(jfk, "orders", to="lax")
+    assert snapshots.refresh(jfk, "orders").snapshots[0].method == "complete"
+    assert_equal_to_master(jfk)
+
+
 def registered(site: Site) -> list[tuple[object, ...]]:
     return run(site, "SELECT snapshot FROM snaptide.registered_snapshot")
 
