@@ -114,7 +114,7 @@ class RowsWorld(World):
         counted: Counter[tuple[str, int]] = Counter()
         there: set[int] = set()
         for entry in self.told.entries():
-            if entry.transaction in self.altered:
+            if entry.transaction in self.altered | self.mended:
                 continue
             row = entry.new or entry.old or {}
             one = entry.transaction, row["h"]

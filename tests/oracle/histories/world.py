@@ -50,6 +50,8 @@ class World(ABC):
     own: set[str] = field(default_factory=set)
     #: those of them that have changed definitions
     altered: set[str] = field(default_factory=set)
+    #: those of them that have made rows what a parked transaction expects
+    mended: set[str] = field(default_factory=set)
     tried: defaultdict[str, list[Deed]] = field(
         default_factory=lambda: defaultdict(list)
     )
@@ -239,7 +241,9 @@ class World(ABC):
                 key = int(str(call.old["id"]))
                 others = {c: v for c, v in call.old.items() if c != "id"}
                 statements.append(update(table, key, **others))
-        self.write(pen, "hq", lambda _rows: statements)
+        done, _ = self.write(pen, "hq", lambda _rows: statements)
+        if isinstance(done, Deed):
+            self.mended.add(done.transaction)
 
     def _edits(
         self, number: int, deed: Deed, pen: Pen
