@@ -152,8 +152,8 @@ class Bank:
     def __init__(self, servers: Servers) -> None:
         self.servers = servers
         self.urls = {
-            "hq": servers.hq.create_database("hq", template=TEMPLATE),
-            "jfk": servers.jfk.create_database("jfk", template=TEMPLATE),
+            name: server.create_database(name, template=TEMPLATE)
+            for name, server in servers.postgres.items()
         }
         self.sites = Directory(self.urls)
         self.lines = Lines(self.urls)

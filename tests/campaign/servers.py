@@ -1,56 +1,59 @@
-"""The servers of a campaign: two of PostgreSQL and one Redis, that may be killed."""
+"""The servers of a campaign: some of PostgreSQL and one Redis, that may be killed."""
 
 from __future__ import annotations
 
 import shutil
-import tempfile
-from pathlib import Path
 
 from sites import Directory
 from snaptide import migrate
 from snaptide.embedded import PostgresServer, RedisServer
-from tests.fix_db import TEST_SETTINGS
+from tests.fix_db import TEST_SETTINGS, new_folder
 from tests.fix_proxy import Proxy
 
 TEMPLATE = "template_site"
 
 
 class Servers:
-    """Starts all of them; what was killed is started again."""
+    """Starts all of them; what was killed is started again.
 
-    def __init__(self) -> None:
-        self.folder = Path(tempfile.mkdtemp(prefix="snaptide-campaign-"))
+    Parameters:
+        names: of those of PostgreSQL.
+    """
+
+    def __init__(self, *names: str) -> None:
+        self.folder = new_folder("snaptide-campaign-")
         # Who was killed must be able to enter it, whatever account that is.
         self.folder.chmod(0o755)
-        self.hq = self._postgres("hq")
-        self.jfk = self._postgres("jfk")
+        self.postgres = {
+            name: PostgresServer(self.folder / name, settings=TEST_SETTINGS)
+            for name in names
+        }
         self.redis = RedisServer(self.folder / "redis")
 
     def start(self) -> None:
         """Start what does not run."""
-        for server in (self.hq, self.jfk, self.redis):
+        for server in self.postgres.values():
             server.start()
+        self.redis.start()
 
     def stop(self) -> None:
         """Stop all, and leave nothing behind."""
-        for server in (self.hq, self.jfk, self.redis):
+        for server in self.postgres.values():
             server.stop()
+        self.redis.stop()
         shutil.rmtree(self.folder)
 
     def prepare(self) -> None:
         """Make the databases that worlds are cloned from."""
         self.start()
-        for server in (self.hq, self.jfk):
+        for server in self.postgres.values():
             directory = Directory({"template": server.create_database(TEMPLATE)})
             migrate.upgrade(directory["template"])
             directory.close()
 
-    def _postgres(self, name: str) -> PostgresServer:
-        return PostgresServer(self.folder / name, settings=TEST_SETTINGS)
-
 
 class Lines:
-    """Proxies before both servers, for whoever's line is to be cut."""
+    """Proxies before all databases, for whoever's line is to be cut."""
 
     def __init__(self, urls: dict[str, str]) -> None:
         self._proxies = {name: Proxy(url) for name, url in urls.items()}

@@ -41,12 +41,8 @@ class Crew:
         elif victim == "beat":
             self._beat = _replaced(self._beat, self._services.beat)
         else:
-            kill = {
-                "redis": servers.redis.kill,
-                "master": servers.hq.kill,
-                "site": servers.jfk.kill,
-            }
-            kill[victim]()
+            killed = servers.redis if victim == "redis" else self._world.server(victim)
+            killed.kill()
             servers.start()
 
     def stop(self) -> None:

@@ -67,7 +67,7 @@ def episode(seed: int, number: int, crashes: int) -> Iterator[Crash]:
 @cache
 def _bank() -> Bank:
     """The bank of this process; it goes when the process ends."""
-    servers = Servers()
+    servers = Servers("hq", "jfk")
     servers.prepare()
     bank = Bank(servers)
     atexit.register(bank.close)
@@ -160,8 +160,8 @@ def _kill_beside(
 
 def _action(bank: Bank, victim: str) -> Callable[[], object]:
     if victim == "master":
-        return bank.servers.hq.kill
-    return bank.servers.jfk.kill if victim == "site" else bank.lines.cut
+        return bank.servers.postgres["hq"].kill
+    return bank.servers.postgres["jfk"].kill if victim == "site" else bank.lines.cut
 
 
 def _transfer_far(bank: Bank) -> None:

@@ -29,6 +29,8 @@ class Verb:
     run: Callable[[Directory], object]
     points: tuple[str, ...]
     prepare: Callable[[Directory], object] = _nothing
+    #: which servers it has to do with
+    servers: tuple[str, ...] = ("master", "site")
     #: whether it starts Spark
     spark: bool = False
 
@@ -203,26 +205,36 @@ VERBS: Mapping[str, Verb] = {
         ),
     ),
     "create log": Verb(
+        servers=("master",),
         prepare=_drop_log,
         run=_create_log,
         points=("log_create.before_commit", "log_create.after_commit"),
     ),
     "drop log": Verb(
+        servers=("master",),
         prepare=_create_log,
         run=_drop_log,
         points=("log_drop.before_commit", "log_drop.after_commit"),
     ),
     "purge logs": Verb(
+        servers=("master",),
         prepare=_leave_log_behind,
         run=_purge_logs,
         points=("log_purge.after_look", "log_purge.before_commit"),
     ),
     "purge queue": Verb(
+        servers=("site",),
         run=_purge_queue,
         points=("queue_purge.after_fold", "queue_purge.before_commit"),
     ),
-    "retry": Verb(prepare=_park_one, run=_retry, points=("retry.before_commit",)),
+    "retry": Verb(
+        servers=("master",),
+        prepare=_park_one,
+        run=_retry,
+        points=("retry.before_commit",),
+    ),
     "upgrade": Verb(
+        servers=("site",),
         prepare=_make_fresh,
         run=_upgrade,
         points=(

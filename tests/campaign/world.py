@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import ClassVar
 
 import masters
 import snapshots
 from masters import rules
 from sites import Directory, Site
+from snaptide.embedded import PostgresServer
 from tests.campaign.servers import TEMPLATE, Lines, Servers
-from tests.campaign.writers import ACCOUNTS, Writer
+from tests.campaign.writers import ACCOUNTS, PAUSE, Writer
 from tests.fix_sites import log, name_site, rows, run
 from tests.linked_table import parked
 from tests.stories import assert_equal_to_master, settle
@@ -44,13 +46,22 @@ UNION ALL SELECT gid FROM pg_prepared_xacts WHERE database = current_database()
 class World:
     """Tables at hq, updatable snapshots of them at jfk, and users at both."""
 
+    #: by database, the server where it is
+    databases: ClassVar[Mapping[str, str]] = {"hq": "hq", "jfk": "jfk"}
+    #: those that are made by what is interrupted
+    later: ClassVar[Mapping[str, str]] = {"fresh": "jfk"}
+    #: where users write
+    users_at: ClassVar[Sequence[str]] = ("hq", "jfk")
+    #: seconds between two bookings of a user
+    pause: ClassVar[float] = PAUSE
+
     def __init__(self, servers: Servers) -> None:
         self.servers = servers
         self._urls = {
-            "hq": servers.hq.create_database("hq", template=TEMPLATE),
-            "jfk": servers.jfk.create_database("jfk", template=TEMPLATE),
-            "fresh": servers.jfk.url("fresh"),
+            name: self.server(home).create_database(name, template=TEMPLATE)
+            for name, home in self.databases.items()
         }
+        self._urls |= {n: self.server(home).url(n) for n, home in self.later.items()}
         self.sites = Directory(self._urls)
         self.lines = Lines(self._urls)
         #: the same sites, with a proxy before each
@@ -73,6 +84,10 @@ class World:
         """Where the sites are, for other processes."""
         return self._urls
 
+    def server(self, name: str) -> PostgresServer:
+        """One of the servers; the first two are master and site, too."""
+        return self.servers.postgres[{"master": "hq", "site": "jfk"}.get(name, name)]
+
     def close(self) -> None:
         """Let all lines go, and the servers."""
         self.far.close()
@@ -84,18 +99,19 @@ class World:
         """Have a new, empty database at the site's server."""
         for directory in (self.sites, self.far):
             directory["fresh"].engine.dispose()
-        self.servers.jfk.drop_database("fresh")
-        self.servers.jfk.create_database("fresh")
+        self.server("jfk").drop_database("fresh")
+        self.server("jfk").create_database("fresh")
 
     @contextmanager
     def users(self, number: int) -> Iterator[None]:
-        """Have users write at both sites while the block runs.
+        """Have users write at all sites while the block runs.
 
         Parameters:
             number: tells their bookings from those of other users.
         """
         writers = [
-            Writer(f"{name}-{number}", self._urls[name]) for name in ("hq", "jfk")
+            Writer(f"{name}-{number}", self._urls[name], self.pause)
+            for name in self.users_at
         ]
         self._writers += writers
         for writer in writers:
@@ -113,27 +129,29 @@ class World:
 
     def assert_settled(self) -> None:
         """See that nothing is missing, twice, waiting or left over."""
-        tried = set().union(*(w.tried for w in self._writers))
-        confirmed = set().union(*(w.confirmed for w in self._writers))
-        assert parked(self.hq) == []
-        for site in (self.hq, self.jfk):
-            there = {str(n) for (n,) in rows(site, "SELECT number FROM public.booking")}
-            assert confirmed <= there, sorted(confirmed - there)
-            assert there <= tried, sorted(there - tried)
-            assert rows(site, _WRONG_BALANCE) == []
-            assert rows(site, LEFT_OVER) == []
+        for name in self.databases:
+            self._assert_each_once(self.sites[name])
         assert_equal_to_master(self.jfk)
         registered = rows(self.hq, "SELECT snapshot FROM snaptide.registered_snapshot")
         kept = {(one.name,) for one in snapshots.list_snapshots(self.jfk)}
         assert set(registered) == kept
 
+    def _assert_each_once(self, site: Site) -> None:
+        """See that a site has each confirmed booking once, and nothing left over."""
+        tried = set().union(*(w.tried for w in self._writers))
+        confirmed = set().union(*(w.confirmed for w in self._writers))
+        there = {str(n) for (n,) in rows(site, "SELECT number FROM public.booking")}
+        assert confirmed <= there, (site.name, sorted(confirmed - there))
+        assert there <= tried, (site.name, sorted(there - tried))
+        assert rows(site, _WRONG_BALANCE) == [], site.name
+        assert rows(site, LEFT_OVER) == [], site.name
+        assert parked(site) == [], site.name
+
     def _build(self) -> None:
         for site in (self.hq, self.jfk):
             name_site(site)
         run(self.hq, *TABLES)
-        log(self.hq, "account", "booking", "note", "dispute")
-        rules.set_column_group(self.hq, "account", "balance", ["balance"])
-        masters.add_update_resolution(self.hq, "account", "balance", "additive")
+        prepare(self.hq)
         for table, group in (
             ("account", "books"),
             ("booking", "books"),
@@ -145,6 +163,13 @@ class World:
             )
         for group in ("books", "notes", "disputes"):
             snapshots.refresh(self.jfk, group, push_deferred_rpc=False)
+
+
+def prepare(master: Site) -> None:
+    """Have snapshot logs, and balances that are added up."""
+    log(master, "account", "booking", "note", "dispute")
+    rules.set_column_group(master, "account", "balance", ["balance"])
+    masters.add_update_resolution(master, "account", "balance", "additive")
 
 
 _WRONG_BALANCE = """

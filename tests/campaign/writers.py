@@ -16,7 +16,7 @@ PAUSE = 2.0
 class Writer(threading.Thread):
     """Books amounts to accounts: one row for the booking, and a new balance."""
 
-    def __init__(self, name: str, url: str) -> None:
+    def __init__(self, name: str, url: str, pause: float = PAUSE) -> None:
         super().__init__(name=f"writer-{name}", daemon=True)
         self.stopping = threading.Event()
         #: bookings that may be there, and those of them that must
@@ -24,6 +24,7 @@ class Writer(threading.Thread):
         self.confirmed: set[str] = set()
         self._prefix = name
         self._url = url
+        self._pause = pause
         self._random = Random(name)
 
     def run(self) -> None:
@@ -31,7 +32,7 @@ class Writer(threading.Thread):
         while not self.stopping.is_set():
             try:
                 with psycopg.connect(self._url, connect_timeout=30) as session:
-                    while not self.stopping.wait(PAUSE):
+                    while not self.stopping.wait(self._pause):
                         self._book(session)
             except psycopg.OperationalError:
                 self.stopping.wait(0.1)

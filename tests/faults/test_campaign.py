@@ -9,6 +9,7 @@ from docs.generator import fault_points
 from tests.campaign import asynchronous, deck, report
 from tests.campaign.kinds import ANY_TIME, Crash
 from tests.campaign.state import State
+from tests.campaign.verbs import VERBS
 
 #: Of a coordinated transaction, of what follows a restore, of a group that is refused,
 #: of a push with several streams or of very many rows, of a procedure that is called,
@@ -42,7 +43,7 @@ def test_a_short_campaign() -> None:
         crashes = list(asynchronous.episode(1, 1, size))
     finally:
         asynchronous.end()
-    points = deck.points()
+    points = asynchronous.points()
     assert len(report.missed(crashes, points)) == max(len(points) - size, 0)
 
 
@@ -50,15 +51,15 @@ def test_campaign_goes_everywhere() -> None:
     """Each fault point of the code is one that some campaign goes to."""
     named = {name for name, _, _ in fault_points.calls()}
     others = {name for name in named if name.startswith(ELSEWHERE)}
-    assert set(deck.points()) == named - others
+    assert set(asynchronous.points()) == named - others
 
 
 def test_deck_is_the_same_for_a_seed_wherever_one_begins() -> None:
-    everything = deck.deal(7, 0, 300)
-    assert deck.deal(7, 120, 40) == everything[120:160]
-    assert deck.deal(8, 0, 300) != everything
-    first = {card.point for card in everything[: len(deck.points())]}
-    assert first == set(deck.points())
+    everything = deck.deal(VERBS, 7, 0, 300)
+    assert deck.deal(VERBS, 7, 120, 40) == everything[120:160]
+    assert deck.deal(VERBS, 8, 0, 300) != everything
+    first = {card.point for card in everything[: len(deck.points(VERBS))]}
+    assert first == set(deck.points(VERBS))
 
 
 def test_state_goes_on(tmp_path: Path) -> None:
