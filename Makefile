@@ -76,7 +76,7 @@ else
 	  --seed $(or $(SEED),1) $(if $(ONLY),--only $(ONLY)) $(PG_OPTION)
 endif
 
-campaign: .venv ## crash by the thousand (KIND=async CRASHES=1000 SEED=1); goes on where it was
+campaign: .venv ## crash by the thousand (KIND=async, sync or masters, CRASHES=1000 SEED=1); goes on where it was, and several seeds side by side
 	$(BIN)/python -m tests.campaign $(if $(KIND),--kind $(KIND)) \
 	  $(if $(CRASHES),--crashes $(CRASHES)) $(if $(SEED),--seed $(SEED))
 

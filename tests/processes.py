@@ -10,7 +10,7 @@ from multiprocessing.connection import Connection
 
 #: They are forked from one that has imported all this: it takes a second each time.
 CONTEXT = multiprocessing.get_context("forkserver")
-CONTEXT.set_forkserver_preload(["tests.campaign.bank", "tests.campaign.verbs"])
+CONTEXT.set_forkserver_preload(["tests.campaign.bank", "tests.campaign.group_verbs"])
 
 
 class Elsewhere:

@@ -10,6 +10,7 @@ from typing import Protocol, cast
 #: Each is a module that fulfils `Kind`.
 KINDS = {
     "async": "tests.campaign.asynchronous",
+    "masters": "tests.campaign.several_masters",
     "sync": "tests.campaign.synchronous",
 }
 

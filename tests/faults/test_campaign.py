@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from docs.generator import fault_points
-from tests.campaign import asynchronous, deck, report
+from tests.campaign import asynchronous, deck, report, several_masters
 from tests.campaign.kinds import ANY_TIME, Crash
 from tests.campaign.state import State
 from tests.campaign.verbs import VERBS
@@ -52,6 +52,7 @@ def test_campaign_goes_everywhere() -> None:
     named = {name for name, _, _ in fault_points.calls()}
     others = {name for name in named if name.startswith(ELSEWHERE)}
     assert set(asynchronous.points()) == named - others
+    assert set(several_masters.points()) <= named
 
 
 def test_deck_is_the_same_for_a_seed_wherever_one_begins() -> None:
