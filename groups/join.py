@@ -38,6 +38,7 @@ from groups.errors import (
 from groups.everywhere import exclusively, is_alive
 from groups.group import Group, Master, TargetType, changed
 from groups.pushes import push_round, ways_between
+from groups.unfinished import finish
 from sites import QualifiedName, Site, faults, identity, locks
 from sites.activity import Progress
 from sites.table import describe
@@ -130,6 +131,9 @@ def _take_back(home: Site, group: Group, master: str, model: str) -> None:
         raise MasterExists(
             f"{master} is a master of {group.name} already.", master=master
         )
+    # What the last attempt has left prepared would keep the tables locked.
+    for name in group.names:
+        finish(home.peer(name))
     # In this order: who is a master still is emptied again, if this is cut off.
     copying.empty(home.peer(master), group, model)
     faults.point("group_join.after_empty")

@@ -14,6 +14,7 @@ from tests.grouped import (
     assert_masters_equal,
     broken_off_at,
     found_group,
+    found_with_ten_rows,
     push_all,
 )
 from tests.linked_table import ORDERS, run
@@ -101,6 +102,26 @@ def test_master_that_was_to_leave_joins_another_group(
     run(sites["hq"], "INSERT INTO orders (id) VALUES (1)")
     assert push_all(sites) == 1
     assert_masters_equal(sites, "hq", "lax")
+
+
+@pytest.mark.usefixtures("spark")
+def test_join_that_is_cut_off_after_its_decision_is_said_again(
+    make_sites: Callable[..., Directory],
+) -> None:
+    """What is left prepared at the new master keeps nobody from emptying it."""
+    sites = make_sites("hq", "lax", "bos")
+    found_with_ten_rows(sites)
+    with broken_off_at("group.after_decision"):
+        groups.join_master(sites["hq"], GROUP, "bos")
+    assert len(prepared(sites)) == 2
+    with sites["bos"].begin() as connection:
+        here = connection.engine.url.database
+        # It would wait for ever.
+        connection.exec_driver_sql(f"ALTER DATABASE {here} SET lock_timeout = '20s'")
+    sites["bos"].close()
+    assert groups.join_master(sites["hq"], GROUP, "bos").rows == 10
+    assert prepared(sites) == []
+    assert_masters_equal(sites, "hq", "lax", "bos")
 
 
 def test_site_that_was_to_join_is_none_whatever_came_after(
