@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -13,7 +14,7 @@ from urllib.parse import quote, urlencode
 
 import psycopg
 from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
-from sqlalchemy.exc import OperationalError
+from sqlalchemy.exc import DisconnectionError, OperationalError
 
 from sites import adapters, prepared
 from sites.errors import SiteUnreachable, UnknownSite, UnsupportedDatabase
@@ -61,6 +62,9 @@ SETTINGS = {
 
 OLDEST_VERSION = 160000
 
+#: Where a pool remembers when a session was opened.
+_OPENED = "snaptide.opened"
+
 
 class Directory(Mapping[str, "Site"]):
     """All sites by name, as `snaptide.toml` or a program gives them.
@@ -99,6 +103,13 @@ class Directory(Mapping[str, "Site"]):
             site.close()
 
 
+@dataclass(slots=True)
+class _Moment:
+    """Since when sessions are new enough."""
+
+    at: float = 0.0
+
+
 @dataclass(frozen=True, kw_only=True)
 class Site:
     """One database that takes part, as a master, a snapshot site or both.
@@ -112,6 +123,9 @@ class Site:
     name: str
     url: URL = field(repr=False)
     directory: Directory = field(repr=False, compare=False)
+    _renewed: _Moment = field(
+        default_factory=_Moment, init=False, repr=False, compare=False
+    )
     _making: RLock = field(default_factory=RLock, init=False, repr=False, compare=False)
 
     @cached_property
@@ -149,6 +163,10 @@ class Site:
         if "engine" in self.__dict__:
             self.engine.dispose()
 
+    def renew(self) -> None:
+        """Take no session any more that is open now: it is closed at its next turn."""
+        self._renewed.at = time.monotonic()
+
     def new_engine(self, *, plans_once: bool = True, **options: Any) -> Engine:
         """Another pool of connections to this site, with our settings.
 
@@ -178,9 +196,14 @@ class Site:
             },
         )
         event.listen(engine, "connect", _prepare)
+        event.listen(engine, "checkout", self._refuse_old)
         if plans_once:
             event.listen(engine, "do_execute", prepared.execute)
         return engine
+
+    def _refuse_old(self, _driver: object, record: Any, _taken: object) -> None:
+        if record.info[_OPENED] < self._renewed.at:
+            raise DisconnectionError("The session is of before others were asked for.")
 
     @contextmanager
     def connect(self, engine: Engine | None = None) -> Iterator[Connection]:
@@ -286,7 +309,8 @@ def _driver_url(url: str | URL) -> URL:
     return parsed.set(drivername="postgresql+psycopg")
 
 
-def _prepare(driver: psycopg.Connection[Any], _record: object) -> None:
+def _prepare(driver: psycopg.Connection[Any], record: Any) -> None:
+    record.info[_OPENED] = time.monotonic()
     version = driver.info.server_version
     if version < OLDEST_VERSION:
         raise UnsupportedDatabase(f"The server is PostgreSQL {version // 10000}.")

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 
 from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
 
-from sites import faults
+from sites import faults, outdated
 from snapshots import first_load, merge, work
 from snapshots.comparison import Compared
 from snapshots.definition import Definition, define
@@ -19,6 +20,17 @@ from snapshots.window import LOAD, Window
 
 
 def commit(
+    task: Task, seen: Window, compared: Sequence[Compared], here: str
+) -> dict[str, Merged]:
+    """Bring the group to the moment that was read; what became of each snapshot.
+
+    Parameters:
+        here: the moment of the site at which its rows were read.
+    """
+    return outdated.replaced(task.site, partial(_commit, task, seen, compared, here))
+
+
+def _commit(
     task: Task, seen: Window, compared: Sequence[Compared], here: str
 ) -> dict[str, Merged]:
     definitions = _definitions(task, seen)

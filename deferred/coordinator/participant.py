@@ -9,13 +9,14 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import psycopg
 import sqlalchemy as sa
 from psycopg.pq import TransactionStatus
 from psycopg.pq.abc import PGresult
 from sqlalchemy import Connection
+from sqlalchemy.exc import DBAPIError
 
 from deferred.batches import lost_rows, net_change, work
 from deferred.coordinator import (
@@ -35,11 +36,13 @@ from deferred.parked.calls import Call
 from deferred.queues.queue import Queue
 from masters.apply import Outcome, Unit, apply
 from masters.detect import Made
-from sites import Site, transport
+from sites import Site, outdated, transport
 from sites.errors import SiteUnreachable
 from sites.triggered import USERS_SEARCH_PATH
 
 _OPEN = (TransactionStatus.INTRANS, TransactionStatus.INERROR)
+
+Done = TypeVar("Done")
 
 #: The work tables hold the rows of one unit at a time.
 _UNIT = 1
@@ -100,6 +103,8 @@ class Participant:
         self._began = False
         #: it was asked to prepare, and has not answered yet
         self._preparing = False
+        #: its line cannot take what others can, and is not kept
+        self._outdated = False
         #: savepoints that are set here
         self._depth = 0
         #: how many calls were applied, by how many savepoints were set then
@@ -143,7 +148,8 @@ class Participant:
         self, statement: Statement, old: Image, new: Image, depth: int
     ) -> bool:
         """Apply a call by one statement; False where it has to go the other way."""
-        written = self._run(statement.bind(old, new), depth)
+        bound = statement.bind(old, new)
+        written = self._with_plans_of_now(lambda: self._run(bound, depth))
         if written.command_tuples != 1:
             return False
         self.xid = _text(written)
@@ -175,9 +181,13 @@ class Participant:
             WaitsForError: a call depends on what is parked there.
             PendingCalls: a call refers to what waits for a push.
         """
-        self.xid = _text(self._run(_XID, depth))
-        with line.searching_as_ours(self.connection):
-            outcome, unresolved = self._apply(site, list(queues), known, xid, after)
+
+        def work() -> tuple[Outcome, list[Call]]:
+            self.xid = _text(self._run(_XID, depth))
+            with line.searching_as_ours(self.connection):
+                return self._apply(site, list(queues), known, xid, after)
+
+        outcome, unresolved = self._with_plans_of_now(work)
         self._applied[depth] += sum(queues.values())
         return outcome, unresolved
 
@@ -260,8 +270,28 @@ class Participant:
     def end(self) -> None:
         """Roll back what is open, and give the line back."""
         connection, self._connection = self._connection, None
-        if connection is not None:
+        if connection is not None and self._outdated:
+            lines.drop(connection)
+        elif connection is not None:
             self._lines.give(self.master, connection)
+
+    def _with_plans_of_now(self, work: Callable[[], Done]) -> Done:
+        """Do some work, once more on a new line where the old one cannot.
+
+        Where something was done before on that, it is only not kept.
+        """
+        begun = self._began
+        try:
+            return work()
+        except (psycopg.Error, DBAPIError) as error:
+            if self.is_lost or not outdated.may_be_why(error):
+                raise
+            self._outdated = True
+            if begun:
+                raise
+        self.end()
+        self._began, self._depth, self._outdated = False, 0, False
+        return work()
 
     def _line(self) -> Connection:
         try:

@@ -26,7 +26,7 @@ from deferred.procedures.steps import FAILURES, Steps, apply, refusal
 from masters.apply import Outcome, Unit
 from masters.detect import Made
 from masters.errors import UnknownColumn
-from sites import Site, faults, identity, triggered
+from sites import Site, faults, identity, outdated, triggered
 from sites.errors import UnknownTable, ValueDoesNotFit
 from sites.staged import Staged, selected
 
@@ -124,7 +124,8 @@ def retry_alone(
     Raises:
         NoSuchError, BadEdit, SiteUnreachable.
     """
-    try:
+
+    def work() -> RetryReport:
         with master.begin() as connection:
             identity.confirm(connection, master.name)
             row = error_queue.get(connection, error_id)
@@ -132,6 +133,9 @@ def retry_alone(
                 reason = str(row.error_message)
                 return RetryReport(error_id=error_id, applied=False, reason=reason)
             return retry(connection, master, error_id, edits)
+
+    try:
+        return outdated.replaced(master, work)
     except (RetryFailed, WaitsForError) as error:
         return RetryReport(error_id=error_id, applied=False, reason=error.message)
 

@@ -35,7 +35,7 @@ from deferred.pushing.origin import Origin
 from deferred.pushing.run import Progress, Run
 from deferred.queues import budget, queue
 from deferred.queues.backlog import calls_left
-from sites import Site, configured, faults, identity, peers
+from sites import Site, configured, faults, identity, outdated, peers
 from sites.errors import SnaptideError
 from sites.identity import Identity
 from sites.prepared import planned_once
@@ -113,7 +113,7 @@ def push(
         with only_pusher(origin, name) as alone:
             if alone:
                 try:
-                    _push(origin, site, me, name, run)
+                    _push_with_plans_of_now(origin, site, me, name, run)
                 except SnaptideError as error:
                     _note_failure(origin, name, error.message)
                     if isinstance(error, DestinationQuiet | TooManyErrors):
@@ -143,6 +143,18 @@ def destinations(site: Site) -> list[str]:
         identity.read(connection)
         used = select(name).where(queue.goes_to(name))
         return list(connection.scalars(used.order_by(name)))
+
+
+def _push_with_plans_of_now(
+    origin: Connection, site: Site, me: Identity, name: str, run: Run
+) -> None:
+    """Push, in new sessions of the destination where those that there are cannot."""
+
+    def work() -> None:
+        origin.rollback()
+        _push(origin, site, me, name, run)
+
+    outdated.replaced(site.peer(name), work, lambda: run.transactions)
 
 
 def _push(origin: Connection, site: Site, me: Identity, name: str, run: Run) -> None:
