@@ -66,6 +66,8 @@ class _Path:
     #: the last of them, and their table
     rows: Any
     table: int
+    #: rows that are deleted and inserted again are so written, in all tables below too
+    anew: bool
     #: by column, whether it gets another value; None where the rows are deleted
     changed: Mapping[str, ColumnElement[bool]] | None = None
     #: the master's keys do with them what the site means: they need not be told of
@@ -203,6 +205,7 @@ def _starts(
         others=(*mine, staged.kind(*gone)),
         rows=rows,
         table=staged.table.oid,
+        anew=anew,
     )
     yield path
     changed = {name: _is_changed(staged, rows, name) for name in _followed(staged)}
@@ -277,7 +280,7 @@ def _reached(
     rows = _table(connection, key).alias(alias)
     pairs = list(zip(key.columns, key.parent_columns, strict=True))
     refers = and_(*(rows.c[own] == path.rows.c[theirs] for own, theirs in pairs))
-    known = [_named(one, key, rows, unit) for one in _of(among, key)]
+    known = [_named(one, key, rows, unit, anew=path.anew) for one in _of(among, key)]
     other: Mapping[str, ColumnElement[bool]] | None = None
     if action != "c":
         other = {own: sa.true() for own in key.columns}
@@ -289,6 +292,7 @@ def _reached(
         others=(*path.others, when, *(sa.not_(one) for one in known)),
         rows=rows,
         table=key.whole,
+        anew=path.anew,
         changed=other,
         meant=action == "c" and path.changed is not None,
     )
@@ -311,11 +315,12 @@ def _table(connection: Connection, key: Referring) -> sa.TableClause:
 
 
 def _named(
-    staged: Staged, key: Referring, rows: FromClause, unit: int
+    staged: Staged, key: Referring, rows: FromClause, unit: int, *, anew: bool
 ) -> ColumnElement[bool]:
     """Whether the unit itself deletes a row, or has it refer to another one."""
     source = staged.source.alias()
-    away: ColumnElement[bool] = staged.kind("D", source=source)
+    gone = ("D", "R") if anew else ("D",)
+    away: ColumnElement[bool] = staged.kind(*gone, source=source)
     if set(key.columns) <= set(staged.columns):
         elsewhere = or_(
             *(

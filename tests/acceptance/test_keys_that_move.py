@@ -124,7 +124,7 @@ def test_moves(family: Directory, contents, where: str) -> None:
     """One after the other on the same tables, each held against plain PostgreSQL."""
     jfk = family["jfk"]
     for name, statements in MOVES.items():
-        run(family[where], "SET LOCAL search_path = public", *_begin_anew())
+        run(family["hq"], "SET LOCAL search_path = public", *_begin_anew())
         settle(jfk)
         assert contents(jfk) == contents(family["hq"]), f"before {name}"
         run(family[where], *statements)

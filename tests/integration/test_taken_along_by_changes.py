@@ -188,6 +188,33 @@ def test_row_that_is_deleted_and_inserted_again(sites: Directory, action: str) -
     assert rows(sites["hq"], "child") == [*gone[action], (20, 2, "b")]
 
 
+def test_child_that_is_deleted_and_inserted_again_too(sites: Directory) -> None:
+    family(sites, "ON DELETE CASCADE")
+    run(
+        sites["jfk"],
+        "DELETE FROM parent WHERE id = 1",
+        "INSERT INTO parent VALUES (1, 'a', 'anew')",
+        "INSERT INTO child VALUES (10, 1, 'z')",
+    )
+    assert deferred.push(sites["jfk"]).errors == 0
+    assert rows(sites["hq"], "parent")[1] == (1, "a", "anew")
+    assert rows(sites["hq"], "child")[0] == (10, 1, "z")
+
+
+def test_child_that_comes_back_as_it_was(sites: Directory) -> None:
+    """Nothing is sent of it, so the master cannot know it from one of others."""
+    family(sites, "ON DELETE CASCADE")
+    run(
+        sites["jfk"],
+        "DELETE FROM parent WHERE id = 1",
+        "INSERT INTO parent VALUES (1, 'a', 'anew')",
+        "INSERT INTO child VALUES (10, 1, 'a')",
+    )
+    assert deferred.push(sites["jfk"]).errors == 1
+    assert "child (10,1,a)" in parked(sites)
+    assert rows(sites["hq"], "child")[0] == (10, 1, "a")
+
+
 def test_row_that_is_replaced_in_its_place(sites: Directory) -> None:
     """A child moves to it, so that it cannot be deleted first: it gets another code."""
     family(sites, "ON DELETE CASCADE ON UPDATE SET NULL")
