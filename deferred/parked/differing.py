@@ -23,6 +23,12 @@ from sites import QualifiedName
 #: From so many rows of one transaction on its tables are listed, not the rows.
 MANY = 1000
 
+#: A call is of a table that is in a group.
+_IN_A_GROUP = and_(
+    group_schema.c.table_schema == error_call.c.target_schema,
+    group_schema.c.table_name == error_call.c.target_table,
+)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Differing:
@@ -37,14 +43,15 @@ class Differing:
     since: datetime
 
 
+def of_a_group(error_id: sa.ColumnElement[int]) -> sa.ColumnElement[bool]:
+    """Whether a parked transaction has calls of a table that is in a group."""
+    return sa.exists().where(error_call.c.error_id == error_id, _IN_A_GROUP)
+
+
 def note_parked(connection: Connection, error_id: int, why: str) -> None:
     """List the rows that a parked transaction is about, before it is removed."""
     call = error_call.c
-    mine = and_(
-        call.error_id == error_id,
-        group_schema.c.table_schema == call.target_schema,
-        group_schema.c.table_name == call.target_table,
-    )
+    mine = and_(call.error_id == error_id, _IN_A_GROUP)
     keys = sa.union(
         *(
             select(

@@ -154,8 +154,10 @@ def delete_errors(
         identity.read(connection)
         for error_id in error_ids or ():
             get(connection, error_id)
-        gone = select(error_transaction).where(and_(*chosen)).order_by("id")
-        for row in connection.execute(gone.with_for_update()).all():
+        grouped = differing.of_a_group(error_transaction.c.id).label("grouped")
+        gone = select(error_transaction, grouped).where(and_(*chosen)).order_by("id")
+        held = connection.execute(gone.with_for_update(of=error_transaction)).all()
+        for row in (one for one in held if one.grouped):
             why = f"transaction {row.origin_transaction} of {row.origin} was deleted"
             differing.note_parked(connection, row.id, f"{why} from the error queue")
         lost = "which was given up"
