@@ -38,8 +38,6 @@ from snaptide.sections import (
     WorkerSettings,
 )
 
-#: Names the file when no option does.
-
 
 class Settings(BaseSettings):
     """All settings."""

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Self
+from typing import ClassVar
 
 from masters.conflict import Conflict, Decision, Kind, Resolution, undecided
-from masters.resolution.method import check_names
-from masters.resolution.takes import Takes
+from masters.resolution.plain import Plain
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cascade:
+class Cascade(Plain):
     """Snaptide: a change may take along what the foreign keys of the master reach.
 
     For the conflict of a delete, or a change of a key or unique value, whose row
@@ -24,17 +22,6 @@ class Cascade:
 
     name: ClassVar[str] = "cascade"
     kinds: ClassVar[frozenset[Kind]] = frozenset({Kind.DELETE})
-
-    @classmethod
-    def build(cls, parameters: Mapping[str, object], columns: Sequence[str]) -> Self:
-        check_names(cls.name, parameters)
-        return cls()
-
-    def reads(self) -> frozenset[str]:
-        return frozenset()
-
-    def takes(self) -> Mapping[str, Takes]:
-        return {}
 
     def __call__(self, conflict: Conflict) -> Resolution:
         if not conflict.takes_along:

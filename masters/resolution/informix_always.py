@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Self
+from typing import ClassVar
 
 from masters.conflict import Conflict, Decision, Kind, Resolution
-from masters.resolution.method import check_names
-from masters.resolution.takes import Takes
+from masters.resolution.plain import Plain
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class InformixAlways:
+class InformixAlways(Plain):
     """Informix, --conflict=always: the master's row becomes what the site has.
 
     An insert overwrites the row that is there, an update inserts the row that is
@@ -25,17 +23,6 @@ class InformixAlways:
     kinds: ClassVar[frozenset[Kind]] = frozenset(Kind)
     #: of which one stays, and so does what refers to it
     versions_of_one_row: ClassVar[bool] = True
-
-    @classmethod
-    def build(cls, parameters: Mapping[str, object], columns: Sequence[str]) -> Self:
-        check_names(cls.name, parameters)
-        return cls()
-
-    def reads(self) -> frozenset[str]:
-        return frozenset()
-
-    def takes(self) -> Mapping[str, Takes]:
-        return {}
 
     def __call__(self, conflict: Conflict) -> Resolution:
         gone = conflict.current is None and conflict.new is None

@@ -12,8 +12,8 @@ from masters.resolution.takes import Takes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Plain:
-    """What they have in common."""
+class Plain:
+    """What methods have in common that take no parameters and look at no column."""
 
     name: ClassVar[str]
 
@@ -30,7 +30,7 @@ class _Plain:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Overwrite(_Plain):
+class Overwrite(Plain):
     """Oracle, OVERWRITE: the site's new values replace the master's.
 
     Nothing is compared, so NULL and equal values are decided like any other.
@@ -44,7 +44,7 @@ class Overwrite(_Plain):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Discard(_Plain):
+class Discard(Plain):
     """Oracle, DISCARD: the master's values stay in the group.
 
     For a uniqueness conflict the incoming row is dropped as a whole. Nothing is
@@ -65,7 +65,7 @@ class Discard(_Plain):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ignore(_Plain):
+class Ignore(Plain):
     """Virtuoso, the default of its delete conflicts: the call is dropped.
 
     A row that was to be deleted stays as the master has it, one that was to be
@@ -81,7 +81,7 @@ class Ignore(_Plain):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Restore(_Plain):
+class Restore(Plain):
     """Virtuoso, publisher wins as its manual means it for deletes: the row comes back.
 
     A row that the site deleted while the master changed it stays, and the master
