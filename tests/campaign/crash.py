@@ -110,7 +110,7 @@ def _kill_beside(world: World, card: Card, verb: Verb, random: Random) -> None:
         _try(lambda: verb.run(world.far))
         timer.join()
         return
-    with _at(card.point, action) as reached:
+    with at(card.point, action) as reached:
         # Nothing may be queued in a quiet moment.
         def reach() -> bool:
             _try(lambda: verb.run(world.far))
@@ -133,13 +133,20 @@ def _kill_jvm() -> None:
 
 
 @contextmanager
-def _at(point: str, action: Callable[[], object]) -> Iterator[Sequence[str]]:
-    """Do something the first time that the point is reached."""
+def at(
+    point: str, action: Callable[[], object], thread: int | None = None
+) -> Iterator[Sequence[str]]:
+    """Do something the first time that the point is reached.
+
+    Parameters:
+        thread: only where this one reaches it; None means any.
+    """
     reached: list[str] = []
     before = faults.point
 
     def stop_here(name: str) -> None:
-        if name == point and not reached:
+        mine = thread in (None, threading.get_ident())
+        if name == point and not reached and mine:
             reached.append(name)
             action()
 

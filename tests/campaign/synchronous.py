@@ -13,7 +13,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from functools import cache
 from random import Random
 
@@ -21,8 +21,8 @@ import psycopg
 from sqlalchemy.exc import SQLAlchemyError
 
 import deferred
-from sites import faults
 from sites.errors import SnaptideError
+from tests.campaign import crash
 from tests.campaign.bank import Bank, Teller, transfer
 from tests.campaign.kinds import ANY_TIME, Crash
 from tests.campaign.servers import Servers
@@ -148,7 +148,7 @@ def _kill_beside(
             run(bank)
         timer.join()
         return
-    with _at(point, action) as reached:
+    with crash.at(point, action, threading.get_ident()) as reached:
         run(bank)
         deadline = time.monotonic() + PATIENCE
         while not reached and time.monotonic() < deadline:
@@ -173,24 +173,6 @@ def _recover_far(bank: Bank) -> None:
     for site in bank.far.values():
         with suppress(SnaptideError, SQLAlchemyError, psycopg.Error):
             deferred.recover(site)
-
-
-@contextmanager
-def _at(point: str, action: Callable[[], object]) -> Iterator[list[str]]:
-    """Do something the first time that this thread reaches the point."""
-    reached: list[str] = []
-    before, mine = faults.point, threading.get_ident()
-
-    def stop_here(name: str) -> None:
-        if name == point and not reached and threading.get_ident() == mine:
-            reached.append(name)
-            action()
-
-    faults.point = stop_here
-    try:
-        yield reached
-    finally:
-        faults.point = before
 
 
 def _recover(bank: Bank) -> None:
