@@ -89,8 +89,8 @@ class Conflict:
     #: the rows that refer to its row, which the transaction does not name and a foreign
     #: key of the master would take along; as text
     takes_along: tuple[str, ...] = ()
-    #: of an update that takes rows along, the columns that it changes: of the others
-    #: nothing is decided
+    #: of an update that takes rows along, or gives another key to a row that may not be
+    #: the same any more, the columns that it changes: of the others nothing is decided
     changes: tuple[str, ...] = ()
     #: a number that this master has given to no other conflict, for append sequence
     number: int | None = None

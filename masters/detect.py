@@ -10,7 +10,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import ColumnElement, Connection, Row, and_, or_, select
 
-from masters import collector
+from masters import collector, differences
 from masters.conflict import Conflict, Kind
 from masters.differences import OF_ROWS, Groups, at_update, changed, is_not, unexpected
 from masters.images import Compared, chunks, image
@@ -141,8 +141,10 @@ def detect(
     conflict of its column group; a row to update or delete that is gone, or a
     row to delete that changed, a delete conflict; a key to insert that is
     there, a uniqueness conflict (also of a row that came and went, unless it is
-    this one). Where rules ask when a row was deleted, so is an insert that was made
-    before the master deleted that key. A group in which the call changed nothing is
+    this one). A row that gets another key and differs in what its change leaves alone
+    is a delete conflict, too: the key may be another row's by now. Where rules ask when
+    a row was deleted, so is an insert that was made before the master deleted that
+    key. A group in which the call changed nothing is
     not in conflict: its current values simply stay. A row that several transactions
     changed has to be, in every column, the one that the first of them started from.
 
@@ -207,6 +209,7 @@ def with_rows(
     changes = [changed(staged, columns) for _, columns in groups]
     in_conflict = [and_(d, c) for d, c in zip(differs, changes, strict=True)]
     more = [and_(sa.not_(d), c) for d, c in zip(differs, changes, strict=True)]
+    alien = [and_(d, sa.not_(c)) for d, c in zip(differs, changes, strict=True)]
     wrong = or_(
         and_(staged.kind("I", "A"), in_the_way),
         and_(staged.kind("N"), in_the_way, is_not(staged, target)),
@@ -229,6 +232,8 @@ def with_rows(
             or_(sa.false(), *more).label("more"),
             *(clause.label(f"g{n}") for n, clause in enumerate(in_conflict)),
             (sa.null() if deleted_at is None else deleted_at).label("deleted_at"),
+            and_(staged.kind(MOVE), or_(sa.false(), *alien)).label("another"),
+            differences.changes(staged).label("changes"),
         ),
     )
 
@@ -267,8 +272,11 @@ def _conflicts(
                 **shared,
             )
         ]
-    if row.missing or row.kind in ("D", "R"):
-        return [Conflict(kind=Kind.DELETE, columns=staged.columns, **shared)]
+    if row.missing or row.another or row.kind in ("D", "R"):
+        given = tuple(row.changes) if row.another else ()
+        return [
+            Conflict(kind=Kind.DELETE, columns=staged.columns, changes=given, **shared)
+        ]
     wrong = row[_GROUPS : _GROUPS + len(groups)]
     return [
         Conflict(kind=Kind.UPDATE, column_group=name, columns=columns, **shared)

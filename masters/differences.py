@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import sqlalchemy as sa
-from sqlalchemy import ColumnElement, TableClause, and_, or_
+from sqlalchemy import ColumnElement, TableClause, Text, and_, func, or_
+from sqlalchemy.dialects.postgresql import array
 
 from masters.table_rules import Comparison, TableRules
-from sites.staged import UPDATES, Staged
+from sites.staged import MOVE, UPDATES, Staged
 
 #: Column groups by name, None for the shadow group, with their columns.
 Groups = Sequence[tuple[str | None, tuple[str, ...]]]
@@ -27,12 +28,16 @@ def unexpected(
 ) -> ColumnElement[bool]:
     """Whether a row of the master is not as a change of it expects.
 
+    A row that gets another key has to be the same in all columns, as Oracle compares
+    it: by the old key alone another row that has taken it would be renamed.
+
     Parameters:
         target: the master table, as it stands in the statement.
     """
+    disagree = [at_update(staged, target, columns, compared) for _, columns in groups]
     in_conflict = [
-        and_(at_update(staged, target, columns, compared), changed(staged, columns))
-        for _, columns in groups
+        and_(disagrees, changed(staged, columns))
+        for disagrees, (_, columns) in zip(disagree, groups, strict=True)
     ]
     others = [
         _differs(staged, target, compared.at_delete(columns, staged.columns))
@@ -41,6 +46,7 @@ def unexpected(
     return or_(
         and_(staged.kind(*UPDATES), or_(sa.false(), *in_conflict)),
         and_(staged.kind("D", "R"), or_(sa.false(), *others)),
+        and_(staged.kind(MOVE), or_(sa.false(), *disagree)),
         and_(
             staged.source.c.several,
             staged.kind(*OF_ROWS),
@@ -102,3 +108,12 @@ def changed(staged: Staged, columns: Sequence[str]) -> ColumnElement[bool]:
             for name in columns
         )
     )
+
+
+def changes(staged: Staged) -> ColumnElement[list[str]]:
+    """The columns that a change gives other values."""
+    names = [
+        sa.case((changed(staged, (name,)), sa.literal(name, Text)))
+        for name in staged.columns
+    ]
+    return func.array_remove(array(names), sa.null())

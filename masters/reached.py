@@ -30,9 +30,9 @@ from sqlalchemy import (
     or_,
     select,
 )
-from sqlalchemy.dialects.postgresql import OID, aggregate_order_by, array
+from sqlalchemy.dialects.postgresql import OID, aggregate_order_by
 
-from masters import detect, differences
+from masters import detect
 from masters.conflict import Conflict, Kind
 from masters.detect import Parties, RowConflicts
 from masters.images import Compared, chosen
@@ -125,11 +125,7 @@ def conflicts(
     """
     taken = taken_along(connection, staged, among, unit, anew=anew, but=but)
     there = detect.with_rows(staged, unit, ())
-    compared = replace(
-        there,
-        wrong=chosen(staged, unit, list(taken)),
-        told=(*there.told, _changes(staged).label("changes")),
-    )
+    compared = replace(there, wrong=chosen(staged, unit, list(taken)))
     if not taken:
         return compared, []
     found = connection.execute(compared.select(read)).all()
@@ -153,15 +149,6 @@ def conflicts(
         )
         for row in found
     ]
-
-
-def _changes(staged: Staged) -> ColumnElement[Any]:
-    """The columns that a change gives other values."""
-    names = [
-        sa.case((differences.changed(staged, (name,)), sa.literal(name, Text)))
-        for name in staged.columns
-    ]
-    return func.array_remove(array(names), sa.null())
 
 
 def taken_along(

@@ -163,10 +163,35 @@ def test_rules_for_deletes_see_no_half_of_it(orders: Directory, method: str) -> 
     as_refresh(orders["hq"], "UPDATE orders SET qty = 9 WHERE id = 1")
     run(orders["jfk"], "UPDATE orders SET id = 7 WHERE id = 1")
     assert deferred.push(orders["jfk"]).errors == 0
+    assert shown(orders) == [(1, "a", 9), (2, "b", 2)]
+
+
+@pytest.mark.parametrize("most", [10_000, 0], ids=["together", "one by one"])
+def test_another_row_that_has_the_key_by_now(orders: Directory, most: int) -> None:
+    """By its key alone the wrong order would be renamed, and nobody would be told."""
+    as_refresh(
+        orders["hq"],
+        "DELETE FROM orders WHERE id = 1",
+        "INSERT INTO orders VALUES (1, 'theirs', 1)",
+    )
+    run(orders["jfk"], "UPDATE orders SET id = 7 WHERE id = 1")
+    assert deferred.push(orders["jfk"], group_max_calls=most).errors == 1
+    assert shown(orders) == [(1, "theirs", 1), (2, "b", 2)]
+    [error] = deferred.list_errors(orders["hq"])
+    assert error.reason == "conflict"
+
+
+def test_site_wins_with_its_key_and_no_other_column(orders: Directory) -> None:
+    rules.add_delete_resolution(orders["hq"], "orders", "informix_always")
+    as_refresh(orders["hq"], "UPDATE orders SET qty = 9 WHERE id = 1")
+    run(orders["jfk"], "UPDATE orders SET id = 7 WHERE id = 1")
+    assert deferred.push(orders["jfk"]).conflicts_resolved == 1
     assert shown(orders) == [(2, "b", 2), (7, "a", 9)]
 
 
-def test_it_is_compared_as_an_update(orders: Directory) -> None:
+def test_columns_that_it_changes_are_compared_as_at_an_update(
+    orders: Directory,
+) -> None:
     as_refresh(orders["hq"], "UPDATE orders SET qty = 9 WHERE id = 1")
     run(orders["jfk"], "UPDATE orders SET id = 7, qty = 5 WHERE id = 1")
     assert deferred.push(orders["jfk"]).errors == 1
