@@ -38,7 +38,10 @@ _SWAP = (
     "ALTER TABLE wide RENAME c TO b",
 )
 ALTERED: Mapping[str, tuple[str, ...]] = {
-    "type using": ("ALTER TABLE wide ALTER n TYPE int USING n + 1",),
+    "type using": (
+        "ALTER TABLE wide DROP IF EXISTS v",
+        "ALTER TABLE wide ALTER n TYPE int USING n + 1",
+    ),
     "narrower numeric": ("ALTER TABLE wide ALTER price TYPE numeric(10, 2)",),
     "dropped and added": (
         "ALTER TABLE wide DROP b",
@@ -176,6 +179,11 @@ class ColumnsWorld(World):
         elif not self._renamed:
             raise error
         self.story.count(f"refused by {type(error).__name__}")
+
+    def _mend(self, number: int, pen: Pen) -> None:
+        """Nobody knows what to write while a column has another name."""
+        if not self._renamed:
+            super()._mend(number, pen)
 
     def settle(self) -> None:
         """Give columns their names, and partitions their place, before it is quiet."""

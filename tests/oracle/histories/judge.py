@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tests.oracle.histories.ledger import (
+    TWIN,
     Change,
     Deed,
     Effect,
@@ -23,6 +24,7 @@ from tests.oracle.histories.ledger import (
     composed,
     difference,
     resolved,
+    twin,
 )
 from tests.oracle.histories.told import Entry, Named, Record, Told
 
@@ -111,7 +113,11 @@ class Judge:
             before = resolved(masters[history], self.references)
             _replay(masters[history], by_history[history])
             after = resolved(masters[history], self.references)
-            actual = difference(before, after)
+            actual = {
+                place: change
+                for place, change in difference(before, after).items()
+                if not place[1].endswith(TWIN)
+            }
             gone = {**self.gone[history], **before}
             self.gone[history] = {p: gone[p] for p in gone.keys() - after.keys()}
             if transaction in self.own:
@@ -143,13 +149,15 @@ class _Case:
             return
         partial = not mine  # what comes later of it is the part that was parked
         for place, change in expected.items():
-            wrong = self._wrong(place, change, deeds)
+            wrong = self._wrong(place, change, deeds, expected)
             if wrong and not self._explained(place, change, deeds, partial=partial):
                 self._blame(f"{place}: {wrong}, of {_names(deeds)}")
         for place in set(self.actual) - set(expected):
             self._unasked(place, self.actual[place], deeds)
 
-    def _wrong(self, place: Place, wanted: Change, deeds: Sequence[Deed]) -> str:
+    def _wrong(
+        self, place: Place, wanted: Change, deeds: Sequence[Deed], expected: Effect
+    ) -> str:
         free = self.judge_.free.get(place[0], set())
         edited = {c for d in deeds for p, c in d.edited if p == place}
         free = free | edited
@@ -161,8 +169,10 @@ class _Case:
         if wanted.before is None:
             columns: Iterable[str] = wanted.after
         else:
-            columns = wanted.columns
-            others = set(is_) - wanted.columns - free - {"stamp"}
+            columns = {
+                c for c in wanted.columns if not self._stays(place, c, wanted, expected)
+            }
+            others = set(is_) - set(columns) - free - {"stamp"}
             for column in sorted(others):
                 if was and not self._same(place[0], column, was[column], is_[column]):
                     return f"{column} was {was[column]!r} and is {is_[column]!r}"
@@ -179,6 +189,19 @@ class _Case:
                 return f"{column} was {was[column]!r}, not {wanted.before[column]!r}"
         return ""
 
+    def _stays(
+        self, place: Place, column: str, wanted: Change, expected: Effect
+    ) -> bool:
+        """Whether a reference has its value still: another row has come under it."""
+        target = self.judge_.references.get(place[0], {}).get(column)
+        if target is None or wanted.before is None or wanted.after is None:
+            return False
+        left = expected.get(_target(target[0], wanted.before[column]))
+        came = expected.get(_target(target[0], wanted.after[column]))
+        if left is None or came is None or left.before is None or came.after is None:
+            return False
+        return bool(left.before[target[1]] == came.after[target[1]])
+
     def _unasked(self, place: Place, change: Change, deeds: Sequence[Deed]) -> None:
         free = self.judge_.free.get(place[0], set())
         others = change.columns - free
@@ -194,7 +217,8 @@ class _Case:
         """Whether a column has a value.
 
         A reference has it too where the row that it meant is gone, and another one has
-        its key now: that is not the reference's doing, and judged there.
+        its key now: that is not the reference's doing, and judged there. If it is by a
+        column that follows, it has followed.
         """
         if meant == found:
             return True
@@ -203,7 +227,9 @@ class _Case:
             return False
         gone = self.judge_.gone[self.history].get(_target(target[0], meant))
         there = {**self.before, **self.after}.get(_target(target[0], found))
-        return bool(gone and there and gone[target[1]] == there[target[1]])
+        if not gone or not there:
+            return False
+        return any(gone[c] == there[c] for c in (target[1], "id"))
 
     def _explained(
         self, place: Place, change: Change, deeds: Sequence[Deed], *, partial: bool
@@ -262,8 +288,14 @@ def _replay(rows: Rows, entries: Sequence[Entry]) -> None:
             there = rows.get(_place(entry.table, old))
             if there is not None and there["id"] == old["id"]:
                 del rows[_place(entry.table, old)]
+            other = rows.get(twin(entry.table, old))
+            if other is not None and other["id"] == old["id"]:
+                del rows[twin(entry.table, old)]
         if new is not None:
-            rows[_place(entry.table, new)] = new
+            place = _place(entry.table, new)
+            if old is None and place in rows:
+                rows[twin(entry.table, new)] = rows[place]
+            rows[place] = new
 
 
 def _place(table: str, row: Row) -> Place:

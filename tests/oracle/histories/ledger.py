@@ -53,16 +53,32 @@ class Deed:
     given_up: bool = False
 
 
+#: Ends the name of a place that is kept for another row with the same token.
+TWIN = " (twin)"
+
+
+def twin(table: str, row: Row) -> Place:
+    """The place of another row with the token of this one.
+
+    Who edits the change of a row that is gone has it come again.
+    """
+    return table, f"{row['uid']}{TWIN}"
+
+
 def placed(rows: Iterable[tuple[str, Row]]) -> Rows:
     """Rows of tables, by table and token."""
-    return {(table, str(row["uid"])): row for table, row in rows}
+    found: Rows = {}
+    for table, row in sorted(rows, key=lambda one: (one[0], one[1]["id"])):
+        place = table, str(row["uid"])
+        found[twin(table, row) if place in found else place] = row
+    return found
 
 
 def resolved(rows: Rows, references: References) -> Rows:
     """The rows with references by token; what is not among them stays a value."""
     known = {
-        (table, column, row[column]): uid
-        for (table, uid), row in rows.items()
+        (table, column, row[column]): row["uid"]
+        for (table, _), row in rows.items()
         for table_, column in _targets(references)
         if table_ == table and column in row
     }
