@@ -245,14 +245,16 @@ class _Case:
                     return True
                 for record in self.judge_.records.get(named, ()):
                     if len(deeds) == 1:
-                        self._true(place, record)
+                        self._true(place, key, record)
                     return True
         return partial and place not in self.actual
 
-    def _true(self, place: Place, record: Record) -> None:
-        """A record of an update says what has become of the row."""
+    def _true(self, place: Place, key: str, record: Record) -> None:
+        """A record of an update says what has become of the row of that key."""
         row = self.after.get(place)
         if record.kind != "update" or row is None or record.result is None:
+            return
+        if str(row["id"]) != key:
             return
         for column in {"id", "note", "code"} & set(row) & set(record.result):
             said, is_ = record.result[column], row[column]
