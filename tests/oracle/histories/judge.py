@@ -13,7 +13,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tests.oracle.histories.ledger import (
-    TWIN,
     Change,
     Deed,
     Effect,
@@ -113,11 +112,7 @@ class Judge:
             before = resolved(masters[history], self.references)
             _replay(masters[history], by_history[history])
             after = resolved(masters[history], self.references)
-            actual = {
-                place: change
-                for place, change in difference(before, after).items()
-                if not place[1].endswith(TWIN)
-            }
+            actual = difference(before, after)
             gone = {**self.gone[history], **before}
             self.gone[history] = {p: gone[p] for p in gone.keys() - after.keys()}
             if transaction in self.own:

@@ -94,11 +94,11 @@ def resolved(rows: Rows, references: References) -> Rows:
 
 
 def difference(before: Rows, after: Rows) -> Effect:
-    """What has changed."""
+    """What has changed, but of twins: nobody can tell which of them is which."""
     return {
         place: Change(before.get(place), after.get(place))
         for place in {**before, **after}
-        if before.get(place) != after.get(place)
+        if before.get(place) != after.get(place) and not place[1].endswith(TWIN)
     }
 
 
