@@ -11,7 +11,7 @@ import masters
 from benchmarks.pairs import Against, Result, Side, alternate, compared
 from benchmarks.push import link
 from benchmarks.setting import create_orders, directory, tidy
-from masters import rulebook
+from masters.rules import rulebook
 from sites import Directory
 
 #: Half of the conflicts are won by the site, half by the master.

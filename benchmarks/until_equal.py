@@ -10,7 +10,7 @@ from benchmarks.by_hand import pipe
 from benchmarks.conflicts import BOOK
 from benchmarks.pairs import Against, Result, Side, alternate
 from benchmarks.setting import COLUMNS, NAMES, create_orders, directory, tidy
-from masters import rulebook
+from masters.rules import rulebook
 from sites import Directory
 
 #: Of the rows that each side changes, those that both do; the later change wins.

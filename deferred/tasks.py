@@ -15,8 +15,8 @@ from deferred import runs, schedules
 from deferred.errors import DestinationDisabled, DestinationJoins, PushInterrupted
 from deferred.pushing.push import PushReport, destinations
 from deferred.queues import backlog
-from masters import records
-from masters.records import RECORD_DAYS
+from masters.analysis import records
+from masters.analysis.records import RECORD_DAYS
 from sites import activity, configured
 from sites.errors import SiteUnreachable, SnaptideError, in_one_line
 from sites.site import each_by_itself

@@ -18,7 +18,7 @@ from groups import guard
 from groups.group import Group, TargetType
 from groups.shape import carried
 from masters import group_schema
-from masters.unchecked import set_unchecked
+from masters.apply.unchecked import set_unchecked
 from sites import QualifiedName, roles
 from sites.table import describe
 

@@ -8,7 +8,7 @@ import sqlalchemy as sa
 from sqlalchemy import Connection, func, select
 
 from groups.errors import CannotReplicate, TablesDiffer
-from masters.unloggable import why_unloggable
+from masters.log.unloggable import why_unloggable
 from sites import QualifiedName, definitions
 from sites.catalog import SCHEMA
 from sites.errors import NoFreeValue

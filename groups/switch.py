@@ -23,8 +23,8 @@ from deferred.queues import covered
 from groups.pushes import push, push_everywhere
 from groups.switch_commit import Start, commit, start
 from groups.switch_given import Switch, look
-from masters import registration
-from masters.log_catalog import find_log
+from masters.log import registration
+from masters.log.catalog import find_log
 from sites import Site, faults, identity
 from sites.errors import SiteUnreachable, SnaptideError
 from snapshots import former, refresh_group

@@ -1,26 +1,24 @@
 """What a master does: snapshot logs, apply, conflict detection and resolution."""
 
-from masters.comparison import (
-    compare_old_values,
-    send_old_values,
-    set_row_version,
-)
-from masters.purge import purge_snapshot_logs
-from masters.rules import (
-    add_delete_resolution,
-    add_unique_resolution,
-    add_update_resolution,
-    drop_delete_resolution,
-    drop_unique_resolution,
-    drop_update_resolution,
-    list_rules,
-    set_column_group,
-)
-from masters.snapshot_log import (
+from masters.log.purge import purge_snapshot_logs
+from masters.log.snapshot_log import (
     create_snapshot_log,
     drop_snapshot_log,
     list_snapshot_logs,
     show_snapshot_log,
+)
+from masters.rules import (
+    add_delete_resolution,
+    add_unique_resolution,
+    add_update_resolution,
+    compare_old_values,
+    drop_delete_resolution,
+    drop_unique_resolution,
+    drop_update_resolution,
+    list_rules,
+    send_old_values,
+    set_column_group,
+    set_row_version,
 )
 
 __all__ = [

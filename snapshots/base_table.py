@@ -12,7 +12,7 @@ from sqlalchemy import Connection, select
 from sqlalchemy.dialects import postgresql
 
 from deferred.queues import covered, define, queue
-from masters.snapshot_log import ROWID
+from masters.log.snapshot_log import ROWID
 from sites import ddl, guards, roles, transport, triggers
 from sites.catalog import SCHEMA
 from sites.ddl import NewColumn

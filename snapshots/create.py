@@ -10,7 +10,7 @@ from psycopg import errors as pg
 from sqlalchemy import Connection, insert, text
 from sqlalchemy.exc import ProgrammingError
 
-from masters import registration
+from masters.log import registration
 from sites import ddl, definitions, faults, identity, names
 from sites.names import QualifiedName
 from sites.site import Site

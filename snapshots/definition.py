@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from sqlalchemy import Connection
 
 from masters.errors import NoSnapshotLog
-from masters.log_catalog import find_log
-from masters.unloggable import why_unloggable
+from masters.log.catalog import find_log
+from masters.log.unloggable import why_unloggable
 from sites import ddl, identity, where
 from sites.ddl import DefaultNeeds, Index
 from sites.definitions import UNREADABLE, Definitions, type_definitions

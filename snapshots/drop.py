@@ -6,7 +6,7 @@ from sqlalchemy import Connection, delete
 
 from deferred.coordinator import staging
 from deferred.queues import queue
-from masters import registration
+from masters.log import registration
 from sites import ddl, faults, identity, locks
 from sites.errors import SiteUnreachable
 from sites.site import Site

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from sqlalchemy import Connection
 
-from masters import registration
-from masters.log_catalog import find_log
+from masters.log import registration
+from masters.log.catalog import find_log
 from sites import position
 from snapshots.snapshot import Snapshot
 from snapshots.task import Task

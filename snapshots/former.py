@@ -16,7 +16,7 @@ from sqlalchemy import ColumnElement, Connection, func, or_, select
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.exc import SQLAlchemyError
 
-from masters import registration
+from masters.log import registration
 from sites import faults, identity
 from sites.errors import SnaptideError
 from sites.site import Site

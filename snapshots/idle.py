@@ -15,7 +15,9 @@ from sqlalchemy import Connection, cast, func, literal, select
 
 from deferred.batches import marker
 from deferred.queues import covered
-from masters import group_schema, log_catalog, registration
+from masters import group_schema
+from masters.log import catalog as log_catalog
+from masters.log import registration
 from sites import position, ranges, table
 from sites.catalog import SCHEMA
 from sites.identity import Identity

@@ -11,8 +11,8 @@ from sqlalchemy import Connection, func, select
 from deferred.batches import agreement, lost_rows
 from deferred.queues import covered
 from deferred.queues.queue import list_queues
-from masters import registration
-from masters.log_catalog import find_logs
+from masters.log import registration
+from masters.log.catalog import find_logs
 from sites import faults, locks, peers, position
 from sites.activity import Progress
 from sites.catalog import SCHEMA

@@ -21,7 +21,7 @@ from deferred.batches import marker
 from deferred.batches.marker import Marker
 from masters import group_schema
 from masters.group_schema import SchemaVersion
-from masters.log_catalog import find_log, reaches_back_to
+from masters.log.catalog import find_log, reaches_back_to
 from sites import identity, position, ranges
 from sites.catalog import SCHEMA
 from sites.identity import Identity

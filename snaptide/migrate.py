@@ -15,7 +15,7 @@ from sqlalchemy import Connection, text
 
 from deferred.queues import define
 from groups import guard
-from masters import snapshot_log
+from masters.log import snapshot_log
 from sites import ddl, faults, identity, locks
 from sites.catalog import SCHEMA
 from sites.errors import SiteNotInitialised, SnaptideError, StillNeeded

@@ -15,13 +15,13 @@ from sqlalchemy import Connection
 from sqlalchemy.exc import OperationalError
 
 import deferred.batches.restamp
-import masters.restamp
 from deferred.batches import agreement
 from deferred.batches.pusher import only_pusher
 from deferred.errors import CannotTell, PastRetention
 from deferred.parked import differing
 from deferred.pushing.push import destinations
 from deferred.queues import copied
+from masters.log import restamp
 from sites import Site, faults, identity, peers
 from sites.errors import SiteUnreachable, UnknownSite
 from sites.identity import Identity
@@ -76,7 +76,7 @@ def repair(site: Site, *, restored: bool = False) -> RepairReport:
             return _make_its_own(site, before, reasons)
         with _alone(site) as connection:
             moved = deferred.batches.restamp.restamp(connection, before.generation + 1)
-            removed = masters.restamp.restamp(connection)
+            removed = restamp.restamp(connection)
             identity.renew(connection, site.name)
             differing.note_all(connection, f"{site.name} was restored, or moved")
             faults.point("repair.before_commit")
@@ -128,8 +128,8 @@ def _make_its_own(
             _ask(site, before, name)
         with _alone(site) as connection:
             left = copied.leave_to_original(connection, original)
-            removed = masters.restamp.restamp(connection)
-            masters.restamp.forget_sites(connection)
+            removed = restamp.restamp(connection)
+            restamp.forget_sites(connection)
             peers.forget(connection)
             identity.renew(connection, site.name)
             faults.point("repair.before_commit")

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from sqlalchemy import text
 
-from masters.snapshot_log import create_snapshot_log
+from masters.log.snapshot_log import create_snapshot_log
 from sites import Directory, Site, identity
 from snaptide import migrate
 from tests.fix_db import Clone, TemplateDatabase

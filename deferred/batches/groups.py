@@ -24,8 +24,7 @@ from deferred.batches.batch import PART, Batch, placed, within
 from deferred.catalog import delivery
 from deferred.options import Options
 from deferred.queues.queue import Queue
-from masters import collector
-from sites import QualifiedName, triggers, wide
+from sites import QualifiedName, collector, triggers, wide
 from sites.catalog import SCHEMA
 from sites.prepared import planned_once
 

@@ -17,7 +17,7 @@ from sqlalchemy import ColumnElement, Connection, Text, cast, func, literal, or_
 
 from deferred.batches import footprint, forwarding
 from deferred.catalog import error_call, error_footprint, error_transaction
-from masters import registration
+from masters.log import registration
 from sites.staged import Staged, selected
 from sites.types import Xid8
 

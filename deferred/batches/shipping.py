@@ -36,8 +36,7 @@ from deferred.catalog import delivery
 from deferred.options import ErrorAction
 from deferred.queues import target_columns, unsent
 from deferred.queues.queue import Queue, list_queues
-from masters import table_rules
-from masters.table_rules import Comparison
+from masters.rules import Comparison, table_rules
 from sites import QualifiedName, transport
 from sites.errors import ValueDoesNotFit
 from sites.prepared import planned_once

@@ -34,8 +34,7 @@ from deferred.coordinator.template import Bound
 from deferred.parked import calls
 from deferred.parked.calls import Call
 from deferred.queues.queue import Queue
-from masters.apply import Outcome, Unit, apply
-from masters.detect import Made
+from masters.apply import Made, Outcome, Unit, apply
 from sites import Site, outdated, transport
 from sites.errors import SiteUnreachable
 from sites.triggered import USERS_SEARCH_PATH

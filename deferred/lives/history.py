@@ -22,7 +22,7 @@ from deferred.lives import history_of_queue as in_queue
 from deferred.lives.life import Event, Key, Standing, Wanted
 from deferred.queues.queue import Queue, list_queues
 from masters import group_schema
-from masters.log_catalog import find_log
+from masters.log.catalog import find_log
 from sites import Site, identity, names
 from sites.errors import SiteNotInitialised, SiteUnreachable
 from sites.table import Column, describe

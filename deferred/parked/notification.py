@@ -21,9 +21,8 @@ from sqlalchemy import Connection, Row, func, select
 
 from deferred.catalog import error_call, error_transaction
 from masters.errors import UnusableRoutine
-from masters.resolution import patience
 from masters.resolution.registry import Registry
-from sites import QualifiedName
+from sites import QualifiedName, time_limit
 
 #: How long a hook may take for one conflict, and all hooks in one push, in seconds.
 SECONDS = 5.0
@@ -166,7 +165,7 @@ def _tell(
         if left <= 0:
             return False
         try:
-            patience.call(f"{REGISTRY.group}:{name}", hook, one, min(SECONDS, left))
+            time_limit.call(f"{REGISTRY.group}:{name}", hook, one, min(SECONDS, left))
         except Exception as error:  # whatever the user's code raises
             log.warning("Hook %s, error %s: %r", name, one.error_id, error)
             return False

@@ -23,8 +23,7 @@ from deferred.parked import differing, edit, error_queue, unparking, waiting
 from deferred.parked.calls import Call
 from deferred.parked.edit import Edit, edited
 from deferred.procedures.steps import FAILURES, Steps, apply, refusal
-from masters.apply import Outcome, Unit
-from masters.detect import Made
+from masters.apply import Made, Outcome, Unit
 from masters.errors import UnknownColumn
 from sites import Site, faults, identity, outdated, triggered
 from sites.errors import UnknownTable, ValueDoesNotFit

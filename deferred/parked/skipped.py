@@ -10,8 +10,8 @@ from sqlalchemy import Connection
 
 from deferred.batches import work
 from deferred.procedures.steps import Steps
-from masters import links
-from masters.images import chosen
+from masters.apply import links
+from masters.apply.images import chosen
 
 #: Why a row is left out that is in no conflict itself.
 REASON = "refers to a row that is left out"

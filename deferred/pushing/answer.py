@@ -22,9 +22,9 @@ from deferred.errors import (
 from deferred.parked import error_queue, quiet, skipped, waiting
 from deferred.procedures.steps import Steps, apply, refusal
 from deferred.pushing.origin import Origin
-from masters import table_rules
 from masters.apply import Outcome
 from masters.errors import InvalidNetChange
+from masters.rules import table_rules
 from sites import QualifiedName
 from sites.errors import NoFreeValue, RowCountMismatch, ValueDoesNotFit
 

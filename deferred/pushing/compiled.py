@@ -23,8 +23,7 @@ from deferred.parked import error_queue, quiet
 from deferred.procedures.steps import Steps
 from deferred.pushing.delivery import Delivered, made_by, passed
 from deferred.pushing.origin import Origin
-from masters.apply import Unit, apply
-from masters.detect import Made
+from masters.apply import Made, Unit, apply
 from sites import faults
 from sites.errors import NoFreeValue, RowCountMismatch
 

@@ -25,8 +25,7 @@ from deferred.pushing import twice
 from deferred.pushing.answer import Failed, answered, skip_rows, tables_of
 from deferred.pushing.origin import Origin
 from deferred.pushing.quieting import make_quiet
-from masters.apply import Outcome, Unit
-from masters.detect import Made
+from masters.apply import Made, Outcome, Unit
 from sites import encodings, faults
 from sites.errors import ValueDoesNotFit
 from sites.staged import Staged

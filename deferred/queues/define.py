@@ -19,7 +19,7 @@ from deferred.queues import captured, views
 from deferred.queues.described import captured_columns, described
 from deferred.queues.queue import Queue, find_queue, list_queues, undelivered_calls
 from masters.errors import UnknownColumn
-from masters.snapshot_log import ROWID
+from masters.log.snapshot_log import ROWID
 from sites import QualifiedName, locks, names, triggers, wide
 from sites.catalog import SCHEMA
 from sites.errors import UnknownTable

@@ -11,7 +11,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, FromClause, Select, and_, case, or_, select
 
-from masters.table_rules import Comparison
+from masters.rules import Comparison
 from sites.staged import UPDATES, Staged
 
 

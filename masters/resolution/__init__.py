@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from masters.conflict import Kind
 from masters.errors import MethodDoesNotFit, UnknownMethod
 from masters.resolution.additive import Additive
 from masters.resolution.append_sequence import AppendSequence
 from masters.resolution.append_site_name import AppendSiteName
 from masters.resolution.average import Average
 from masters.resolution.cascade import Cascade
+from masters.resolution.conflict import Conflict, Decision, Kind, Resolution
 from masters.resolution.custom import Custom
 from masters.resolution.extremes import (
     EarliestTimestamp,
@@ -91,4 +91,15 @@ def build(
     return method.build(parameters, columns)
 
 
-__all__ = ["METHODS", "Method", "Routine", "build", "register", "virtuoso"]
+__all__ = [
+    "METHODS",
+    "Conflict",
+    "Decision",
+    "Kind",
+    "Method",
+    "Resolution",
+    "Routine",
+    "build",
+    "register",
+    "virtuoso",
+]

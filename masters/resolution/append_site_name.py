@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
-from masters.conflict import Conflict, Kind, Resolution, undecided
 from masters.resolution import suffix
+from masters.resolution.conflict import Conflict, Kind, Resolution, undecided
 from masters.resolution.method import null_side
 from masters.resolution.takes import Takes
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from decimal import Decimal, DecimalException
 from typing import ClassVar, Self
 
-from masters.conflict import Conflict, Decision, Kind, Resolution, undecided
+from masters.resolution.conflict import Conflict, Decision, Kind, Resolution, undecided
 from masters.resolution.method import check_names, null_side, value_of
 from masters.resolution.numbers import EXACT, Number, single_column
 from masters.resolution.takes import Takes

@@ -9,7 +9,9 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import ClassVar, Self
 
-from masters.conflict import (
+from masters.errors import InvalidParameter
+from masters.resolution import routines
+from masters.resolution.conflict import (
     Conflict,
     Decision,
     Kind,
@@ -18,10 +20,9 @@ from masters.conflict import (
     rubbish,
     undecided,
 )
-from masters.errors import InvalidParameter
-from masters.resolution import patience, routines
 from masters.resolution.method import check_names
 from masters.resolution.takes import Takes
+from sites import time_limit
 
 #: How long a routine may take for one conflict.
 SECONDS = 5.0
@@ -34,7 +35,7 @@ class Custom:
     The routine gets a conflict of its own to read and returns a Resolution. One
     that raises, or returns anything else, leaves the conflict undecided with the
     reason: it never stops the queue. So does one that has not answered in time;
-    see `masters.resolution.patience` for what a limit can do.
+    see `sites.time_limit` for what a limit can do.
 
     Parameters:
         routine: the name under which the routine is registered.
@@ -81,11 +82,11 @@ class Custom:
 
     def __call__(self, conflict: Conflict) -> Resolution:
         try:
-            answer = patience.call(
+            answer = time_limit.call(
                 self.routine, self.function, _copy(conflict), self.seconds
             )
             reason = rubbish(answer, conflict)
-        except patience.TooSlow as slow:
+        except time_limit.TooSlow as slow:
             return undecided(f"routine {self.routine} {slow}")
         except Exception as error:  # whatever the user's code raises, it is no answer
             raised = "".join(traceback.format_exception_only(error)).strip()

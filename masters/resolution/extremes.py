@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
-from masters.conflict import Conflict, Kind, Resolution
+from masters.resolution.conflict import Conflict, Kind, Resolution
 from masters.resolution.method import Tie, check_names, deciding_column, tie_of
 from masters.resolution.order import decide, magnitude, moment
 from masters.resolution.takes import Takes

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from masters.conflict import Conflict, Decision, Kind, Resolution
+from masters.resolution.conflict import Conflict, Decision, Kind, Resolution
 from masters.resolution.plain import Plain
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
-from masters.conflict import Conflict, Decision, Kind, Resolution
+from masters.resolution.conflict import Conflict, Decision, Kind, Resolution
 from masters.resolution.method import check_names
 from masters.resolution.scope import Scope, lost, scope_of
 from masters.resolution.takes import Takes

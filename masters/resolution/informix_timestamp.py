@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, ClassVar, Self
 
-from masters.conflict import Conflict, Decision, Kind, Resolution, undecided
+from masters.resolution.conflict import Conflict, Decision, Kind, Resolution, undecided
 from masters.resolution.method import check_names, deciding_column, value_of
 from masters.resolution.numbers import Number, numbered
 from masters.resolution.order import moment

@@ -6,8 +6,15 @@ from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Any, ClassVar, Protocol, Self
 
-from masters.conflict import Conflict, Decision, Kind, Resolution, Row, undecided
 from masters.errors import InvalidParameter, MissingParameter, UnknownParameter
+from masters.resolution.conflict import (
+    Conflict,
+    Decision,
+    Kind,
+    Resolution,
+    Row,
+    undecided,
+)
 from masters.resolution.takes import Takes
 
 

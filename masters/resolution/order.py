@@ -9,7 +9,7 @@ from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
-from masters.conflict import Conflict, Resolution, undecided
+from masters.resolution.conflict import Conflict, Resolution, undecided
 from masters.resolution.method import Tie, higher_wins, null_side, value_of
 
 #: Gives a value its place; raises TypeError for what has none.

@@ -9,7 +9,7 @@ from decimal import Decimal
 from typing import ClassVar, Self
 from uuid import UUID
 
-from masters.conflict import Conflict, Kind, Resolution, undecided
+from masters.resolution.conflict import Conflict, Kind, Resolution, undecided
 from masters.resolution.method import (
     check_names,
     deciding_column,

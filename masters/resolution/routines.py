@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from masters.conflict import Conflict, Resolution
 from masters.errors import UnknownRoutine
+from masters.resolution.conflict import Conflict, Resolution
 from masters.resolution.registry import Registry
 
 Routine = Callable[[Conflict], Resolution]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import StrEnum
 
-from masters.conflict import Conflict, Decision, Kind, Resolution
 from masters.errors import InvalidParameter
+from masters.resolution.conflict import Conflict, Decision, Kind, Resolution
 
 
 class Scope(StrEnum):

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
-from masters.conflict import Conflict, Kind, Resolution, undecided
+from masters.resolution.conflict import Conflict, Kind, Resolution, undecided
 from masters.resolution.method import (
     check_names,
     deciding_column,

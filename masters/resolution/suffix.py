@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from masters.conflict import Conflict, Decision, Resolution
 from masters.errors import InvalidParameter
+from masters.resolution.conflict import Conflict, Decision, Resolution
 from masters.resolution.method import check_names, deciding_column, value_of
 
 

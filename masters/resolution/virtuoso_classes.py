@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from masters.conflict import Kind
 from masters.errors import MethodDoesNotFit, MissingParameter, UnknownMethod
+from masters.resolution.conflict import Kind
 
 #: Of REPL_ADD_CR, type U. min and max let the subscriber win a tie.
 _UPDATE = {

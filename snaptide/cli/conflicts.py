@@ -12,8 +12,8 @@ import typer
 from rich.console import Group
 
 import groups
-from masters import convergence, records, replay, topology
-from masters.records import Resolved
+from masters.analysis import convergence, records, replay, topology
+from masters.analysis.records import Resolved
 from sites import names
 from snaptide.cli.arguments import Json, SiteName, complete_site
 from snaptide.cli.failures import ExitCode

@@ -9,8 +9,8 @@ import typer
 from sqlalchemy import select
 
 import masters
-from masters import registration
 from masters.catalog import registered_snapshot
+from masters.log import registration
 from sites import Site
 from snaptide.cli.arguments import Json, SiteName
 from snaptide.cli.output import facts, show, table

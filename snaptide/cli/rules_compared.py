@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from masters import comparison
+from masters.rules import comparison
 from snaptide.cli.arguments import Json, SiteName
 from snaptide.cli.rules import TableName, app
 from snaptide.cli.rules_shown import changed

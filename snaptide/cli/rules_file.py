@@ -9,8 +9,8 @@ from typing import Annotated, Any
 
 import typer
 
-from masters import rulebook
 from masters.errors import BadRulebook
+from masters.rules import rulebook
 from snaptide.cli import toml
 from snaptide.cli.arguments import Json, SiteName
 from snaptide.cli.failures import ExitCode

@@ -10,7 +10,8 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from masters import rules, stamps
+from masters import rules
+from masters.analysis import stamps
 from sites import Site
 from snaptide.cli.output import show, table
 from snaptide.cli.program import Program

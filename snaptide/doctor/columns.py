@@ -8,7 +8,7 @@ from sqlalchemy import Connection, Row, select
 
 from deferred.queues.queue import Queue, list_queues
 from masters.catalog import snapshot_log
-from masters.unloggable import why_unloggable
+from masters.log.unloggable import why_unloggable
 from sites import QualifiedName, ring
 from sites.catalog import SCHEMA
 from sites.errors import UnknownTable

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from sqlalchemy import Connection, text
 
-from masters.table_rules import ruled
+from masters.rules.table_rules import ruled
 from snaptide.doctor.finding import Finding, warning
 
 #: Unlogged tables of ours that no session has locked: nobody works with them.

@@ -15,7 +15,9 @@ from hypothesis import strategies as st
 
 import deferred
 import snapshots
-from masters import convergence, rulebook, rules
+from masters import rules
+from masters.analysis import convergence
+from masters.rules import rulebook
 from sites import Directory, Site
 from tests.fix_sites import log, rows, run
 from tests.stories import assert_equal_to_master, refresh, settle

@@ -6,9 +6,8 @@ import pytest
 
 import masters
 import snapshots
-from masters import convergence
-from masters.conflict import Conflict, Decision, Resolution
-from masters.resolution import routines
+from masters.analysis import convergence
+from masters.resolution import Conflict, Decision, Resolution, routines
 from sites import Directory, Site
 from tests.fix_sites import log, rows, run
 from tests.fix_worlds import prepared_once

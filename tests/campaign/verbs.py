@@ -9,7 +9,7 @@ from datetime import timedelta
 import deferred
 import masters
 import snapshots
-from masters.log_catalog import find_log
+from masters.log.catalog import find_log
 from sites import Directory, Site, names
 from snapshots import snapshot
 from snaptide import migrate

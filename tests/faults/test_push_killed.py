@@ -5,7 +5,7 @@ import signal
 import pytest
 
 import deferred
-from masters import at_once
+from masters.apply import at_once
 from sites import Directory, Site
 from tests.fix_worlds import prepared_once
 from tests.linked_table import as_refresh, link, parked, queued, rows, run

@@ -6,8 +6,8 @@ import pytest
 
 import deferred
 from masters import rules
-from masters.conflict import Conflict, Decision, Resolution, undecided
 from masters.resolution import routines
+from masters.resolution.conflict import Conflict, Decision, Resolution, undecided
 from sites import Directory, Site
 from tests.fix_worlds import prepared_once
 from tests.linked_table import as_refresh, link, parked, queued, rows, run

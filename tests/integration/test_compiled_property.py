@@ -19,7 +19,8 @@ from hypothesis import strategies as st
 from psycopg import IntegrityError
 
 import deferred
-from masters import at_once, rules
+from masters import rules
+from masters.apply import at_once
 from sites import Directory, Site
 from tests.linked_table import as_refresh, link, rows, run
 

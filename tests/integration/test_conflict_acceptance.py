@@ -6,9 +6,9 @@ import pytest
 
 import deferred
 import masters
-from masters import rulebook
-from masters.conflict import Conflict, Decision, Resolution, undecided
 from masters.resolution import routines
+from masters.resolution.conflict import Conflict, Decision, Resolution, undecided
+from masters.rules import rulebook
 from sites import Directory
 from tests.fix_worlds import prepared_once
 from tests.linked_table import as_refresh, link, parked, rows, run

@@ -6,8 +6,8 @@ import pytest
 
 import deferred
 import masters
-from masters import rulebook
 from masters.errors import RuleError
+from masters.rules import rulebook
 from sites import Directory
 from tests.fix_worlds import prepared_once
 from tests.linked_table import as_refresh, link, parked, rows, run

@@ -6,8 +6,7 @@ import pytest
 
 import deferred
 from masters import rules
-from masters.conflict import Conflict, Decision, Resolution
-from masters.resolution import routines
+from masters.resolution import Conflict, Decision, Resolution, routines
 from sites import Directory, Site
 from tests.fix_worlds import prepared_once
 from tests.linked_table import as_refresh, link, parked, rows, run

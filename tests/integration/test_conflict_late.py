@@ -6,8 +6,9 @@ import pytest
 
 import deferred
 import masters
-from masters import replay, rulebook
-from masters.records import list_resolutions
+from masters.analysis import replay
+from masters.analysis.records import list_resolutions
+from masters.rules import rulebook
 from sites import Directory
 from tests.fix_worlds import prepared_once
 from tests.linked_table import as_refresh, link, parked, rows, run

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 import deferred
-from masters import rulebook
+from masters.rules import rulebook
 from sites import Directory
 from tests.linked_table import as_refresh, link, run
 

@@ -4,9 +4,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import deferred
-from masters import rulebook
-from masters.conflict import Kind
-from masters.resolution import METHODS
+from masters.resolution import METHODS, Kind
+from masters.rules import rulebook
 from sites import Directory
 from tests.integration.test_conflict_matrix import PAGE
 from tests.linked_table import as_refresh, link, run

@@ -11,8 +11,9 @@ from typer.testing import CliRunner
 import deferred
 import masters
 from deferred import schedules, tasks
-from masters import records, replay, rulebook
+from masters.analysis import records, replay
 from masters.errors import NoSuchRecord
+from masters.rules import rulebook
 from sites import Directory, configured
 from sites.configured import Configuration
 from snaptide.cli.commands import app

@@ -6,8 +6,7 @@ import pytest
 
 import deferred
 from masters import rules
-from masters.conflict import Conflict, Decision, Resolution
-from masters.resolution import routines
+from masters.resolution import Conflict, Decision, Resolution, routines
 from sites import Directory, Site
 from tests.fix_worlds import prepared_once
 from tests.linked_table import as_refresh, link, parked, rows, run
@@ -311,7 +310,7 @@ def test_every_row_through_a_cursor(
     parts: Directory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """More conflicts than are held at a time."""
-    monkeypatch.setattr("masters.images.CHUNK", 7)
+    monkeypatch.setattr("masters.apply.images.CHUNK", 7)
     rule(parts, "parts_pkey", "informix_always")
     rule(parts, "parts_name_key", "append_site_name", column="name")
     keys = (

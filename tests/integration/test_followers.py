@@ -4,7 +4,9 @@ import pytest
 
 import deferred
 from deferred.options import ErrorAction
-from masters import records, replay, rulebook, rules
+from masters import rules
+from masters.analysis import records, replay
+from masters.rules import rulebook
 from sites import Directory, Site
 from tests.fix_worlds import prepared_once
 from tests.linked_table import as_refresh, link, parked, rows, run

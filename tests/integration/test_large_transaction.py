@@ -11,7 +11,7 @@ import sys
 import pytest
 
 import deferred
-from masters import settlement
+from masters.apply import settlement
 from sites import Directory
 from tests.linked_table import as_refresh, link, parked, queued, run
 

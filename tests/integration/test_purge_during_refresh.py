@@ -9,7 +9,7 @@ from sqlalchemy import event
 
 import masters
 import snapshots
-from masters import registration
+from masters.log import registration
 from sites import Directory, Site, identity, position
 from tests.fix_sites import log, rows, run
 from tests.stories import assert_equal_to_master, refresh

@@ -9,7 +9,8 @@ import pytest
 from psycopg import sql
 
 import masters
-from masters import log_catalog, registration
+from masters.log import catalog as log_catalog
+from masters.log import registration
 from sites import Directory, Site, position, ring
 from sites.names import QualifiedName
 from sites.triggers import SLOT_SHIFT

@@ -7,7 +7,7 @@ import pytest
 
 import deferred
 from deferred.errors import PushInterrupted
-from masters import at_once
+from masters.apply import at_once
 from sites import Directory
 from tests.fix_moments import Moments
 from tests.fix_worlds import prepared_once

@@ -3,7 +3,7 @@
 import pytest
 from sqlalchemy import text
 
-import masters.snapshot_log
+import masters
 from sites import Directory
 from snapshots.create import create
 from snapshots.refresh import refresh
@@ -29,7 +29,7 @@ def test_slice(sites: Directory):
         "CREATE TABLE public.t (id int PRIMARY KEY, o text, v numeric(10,2))",
         "INSERT INTO public.t SELECT i, 'o' || i % 2, i FROM generate_series(1, 100) i",
     )
-    masters.snapshot_log.create_snapshot_log(hq, "t")
+    masters.create_snapshot_log(hq, "t")
     create(jfk, "t", master="hq", where="o = 'o1'", updatable=True)
     first = refresh(jfk, "t", push_deferred_rpc=False)
     assert first.snapshots[0].method == "load"

@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 
 import snapshots
-from masters.snapshot_log import drop_snapshot_log
+from masters.log.snapshot_log import drop_snapshot_log
 from sites import Directory, faults
 from snapshots.errors import (
     DifferentGroups,

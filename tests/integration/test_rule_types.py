@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from masters import rulebook, rules
+from masters import rules
 from masters.errors import WrongColumnType
+from masters.rules import rulebook
 from sites import Directory, Site
 from tests.fix_worlds import prepared_once
 from tests.linked_table import run

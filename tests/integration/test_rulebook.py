@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from masters import rulebook, rules
+from masters import rules
 from masters.errors import BadRulebook, RuleError, UnknownColumn, UnknownConstraint
+from masters.rules import rulebook
 from sites import Directory, Site
 from sites.errors import UnknownTable
 from tests.fix_worlds import prepared_once

@@ -6,7 +6,7 @@ import pytest
 
 import deferred
 import snapshots
-from masters.snapshot_log import show_snapshot_log
+from masters.log.snapshot_log import show_snapshot_log
 from sites import Directory, Site, locks
 from sites.errors import StillNeeded
 from snapshots.errors import UndeliveredCalls, UnknownSnapshot

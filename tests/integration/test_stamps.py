@@ -4,8 +4,9 @@ import pytest
 from typer.testing import CliRunner
 
 import snapshots
-from masters import rules, topology
-from masters.convergence import Severity
+from masters import rules
+from masters.analysis import topology
+from masters.analysis.convergence import Severity
 from sites import Directory, Site
 from snaptide.cli import app
 from tests.fix_sites import log, run

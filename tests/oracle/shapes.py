@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from hypothesis import strategies as st
 from psycopg import sql
 
-from masters.snapshot_log import ROWID
+from masters.log.snapshot_log import ROWID
 
 #: Types, and values as text: few, so that everybody meets everybody, and corners.
 POOLS: dict[str, tuple[str, ...]] = {

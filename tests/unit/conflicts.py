@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from masters.conflict import Conflict, Kind, Row
-from masters.resolve import Resolver, RowResolution
-from masters.rule import Rule
+from masters.apply.resolve import Resolver, RowResolution
+from masters.resolution.conflict import Conflict, Kind, Row
+from masters.rules import Rule
 
 
 def resolve(conflicts: Sequence[Conflict], rules: Sequence[Rule]) -> RowResolution:

@@ -6,11 +6,9 @@ from typing import Any
 
 import pytest
 
-from masters.conflict import Kind
-from masters.convergence import Finding, Severity, Topology, check, diverges
-from masters.resolution import METHODS
-from masters.rule import Rule
-from masters.rules import TableRules
+from masters.analysis.convergence import Finding, Severity, Topology, check, diverges
+from masters.resolution import METHODS, Kind
+from masters.rules import Rule, TableRules
 from sites import QualifiedName
 
 PRODUCTS = QualifiedName("public", "products")

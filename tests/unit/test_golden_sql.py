@@ -7,7 +7,7 @@ import sqlalchemy as sa
 from sqlalchemy.sql import ClauseElement
 
 from deferred.batches.net_change import net_changes
-from masters import detect
+from masters.apply import detect
 from sites import unique_values, write
 from sites.types import Xid8
 from tests.golden import assert_as_expected

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from masters.conflict import Decision, Resolution
 from masters.errors import WrongColumnCount
+from masters.resolution import Decision, Resolution
 from masters.resolution.additive import Additive
 from tests.unit.conflicts import update_conflict
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from masters.conflict import Decision, Kind, Resolution
+from masters.apply.resolve import Explicit
 from masters.errors import InvalidParameter, MissingParameter
+from masters.resolution import Decision, Kind, Resolution
 from masters.resolution.append_sequence import AppendSequence
 from masters.resolution.append_site_name import AppendSiteName
-from masters.resolve import Explicit
-from masters.rule import Rule
+from masters.rules import Rule
 from tests.unit.conflicts import resolve, uniqueness_conflict
 
 

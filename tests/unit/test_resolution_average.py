@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from masters.conflict import Decision, Resolution
 from masters.errors import WrongColumnCount
-from masters.resolution import virtuoso
+from masters.resolution import Decision, Resolution, virtuoso
 from masters.resolution.average import Average
 from tests.unit.conflicts import update_conflict
 

@@ -16,7 +16,6 @@ from itertools import product
 import pytest
 
 from masters import resolution
-from masters.conflict import Conflict, Decision, Kind, Resolution, Row, rubbish
 from masters.errors import (
     InvalidParameter,
     MethodDoesNotFit,
@@ -26,6 +25,14 @@ from masters.errors import (
     UnknownParameter,
 )
 from masters.resolution import METHODS, routines
+from masters.resolution.conflict import (
+    Conflict,
+    Decision,
+    Kind,
+    Resolution,
+    Row,
+    rubbish,
+)
 from tests.unit.conflicts import update_conflict
 
 

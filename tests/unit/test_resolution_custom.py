@@ -6,9 +6,15 @@ from importlib.metadata import EntryPoint
 
 import pytest
 
-from masters.conflict import Conflict, Decision, Resolution
 from masters.errors import InvalidParameter, UnknownRoutine, UnusableRoutine
-from masters.resolution import register, registry, routines
+from masters.resolution import (
+    Conflict,
+    Decision,
+    Resolution,
+    register,
+    registry,
+    routines,
+)
 from masters.resolution.custom import Custom
 from tests.unit.conflicts import delete_conflict, update_conflict
 
@@ -115,7 +121,7 @@ def test_the_configuration_names_module_and_function():
 
 @pytest.mark.parametrize(
     "reference",
-    ["no_such_module:f", "masters.conflict:nothing", "masters.conflict", ""],
+    ["no_such_module:f", "masters.resolution:nothing", "masters.resolution", ""],
 )
 def test_a_reference_that_cannot_be_imported_is_refused(reference):
     with pytest.raises(UnusableRoutine) as refused:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from masters.conflict import Conflict, Decision, Kind
-from masters.resolve import RowResolution
-from masters.rule import Rule
+from masters.apply.resolve import RowResolution
+from masters.resolution import Conflict, Decision, Kind
+from masters.rules import Rule
 from tests.unit.conflicts import delete_conflict, resolve
 
 ROW = {"id": 1, "price": 10}

@@ -6,7 +6,7 @@ from datetime import UTC, date, datetime
 
 import pytest
 
-from masters.conflict import Decision
+from masters.resolution import Decision
 from masters.resolution.extremes import EarliestTimestamp
 from tests.unit.conflicts import update_conflict
 

@@ -6,9 +6,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from masters.conflict import Conflict, Decision, Kind, Row
 from masters.errors import InvalidParameter
 from masters.resolution import build
+from masters.resolution.conflict import Conflict, Decision, Kind, Row
 from tests.unit.conflicts import update_conflict
 
 EARLY = datetime(2026, 3, 1, 8, tzinfo=UTC)

@@ -7,8 +7,8 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from masters.conflict import Decision
 from masters.errors import InvalidParameter
+from masters.resolution import Decision
 from masters.resolution.extremes import LatestTimestamp
 from tests.unit.conflicts import update_conflict
 

@@ -8,9 +8,8 @@ from uuid import UUID
 
 import pytest
 
-from masters.conflict import Decision, Kind
 from masters.errors import InvalidParameter
-from masters.resolution import build, virtuoso
+from masters.resolution import Decision, Kind, build, virtuoso
 from masters.resolution.extremes import Maximum, Minimum
 from tests.unit.conflicts import update_conflict
 

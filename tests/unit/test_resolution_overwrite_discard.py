@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from masters.conflict import Decision, Kind
+from masters.resolution import Decision, Kind
 from masters.resolution.plain import Discard, Overwrite
 from tests.unit.conflicts import uniqueness_conflict, update_conflict
 

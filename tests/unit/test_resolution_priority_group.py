@@ -8,8 +8,8 @@ from uuid import UUID
 
 import pytest
 
-from masters.conflict import Decision, Resolution
 from masters.errors import InvalidParameter
+from masters.resolution import Decision, Resolution
 from masters.resolution.priority_group import PriorityGroup
 from tests.unit.conflicts import update_conflict
 

@@ -6,8 +6,8 @@ from decimal import Decimal
 
 import pytest
 
-from masters.conflict import Decision
 from masters.errors import InvalidParameter
+from masters.resolution import Decision
 from masters.resolution.site_priority import SitePriority
 from tests.unit.conflicts import update_conflict
 

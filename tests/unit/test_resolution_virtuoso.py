@@ -5,11 +5,18 @@ from __future__ import annotations
 import pytest
 
 from masters import resolution
-from masters.conflict import Conflict, Decision, Kind, Resolution
+from masters.apply.resolve import Explicit, RowResolution
 from masters.errors import MethodDoesNotFit, MissingParameter, UnknownMethod
-from masters.resolution import register, routines, virtuoso
-from masters.resolve import Explicit, RowResolution
-from masters.rule import Rule
+from masters.resolution import (
+    Conflict,
+    Decision,
+    Kind,
+    Resolution,
+    register,
+    routines,
+    virtuoso,
+)
+from masters.rules import Rule
 from tests.unit.conflicts import delete_conflict, resolve, update_conflict
 
 CLASSES = {

@@ -7,11 +7,10 @@ from datetime import UTC, datetime
 
 import pytest
 
-from masters.conflict import Conflict, Decision, Kind, Resolution
+from masters.apply.resolve import Explicit, Take
 from masters.errors import RuleError
-from masters.resolution import register, routines
-from masters.resolve import Explicit, Take
-from masters.rule import Rule
+from masters.resolution import Conflict, Decision, Kind, Resolution, register, routines
+from masters.rules import Rule
 from tests.unit.conflicts import (
     delete_conflict,
     resolve,

@@ -10,9 +10,10 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 
-from masters import convergence, resolution, testing
-from masters.conflict import Conflict, Decision, Kind, Resolution, Row
-from masters.testing import Change, Decide, Diverged, Draw
+from masters import resolution
+from masters.analysis import convergence, testing
+from masters.analysis.testing import Change, Decide, Diverged, Draw
+from masters.resolution.conflict import Conflict, Decision, Kind, Resolution, Row
 
 EPOCH = datetime(2026, 3, 1, tzinfo=UTC)
 SMALL = st.integers(0, 30)

@@ -1,0 +1,205 @@
+"""Which methods keep all masters equal: the table of Oracle's manuals as a check.
+
+Snapshots take what their master decided, at the next refresh, so that one master
+with any number of snapshots always converges. Several masters decide each for
+itself, and may decide differently.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from masters.resolution.conflict import Kind
+from masters.rules.rule import Rule
+
+if TYPE_CHECKING:
+    from masters.rules.table_rules import TableRules
+    from sites import QualifiedName
+
+#: Always converge, latest timestamp if clocks never go back and equal stamps have
+#: a backup.
+_ALWAYS = {"additive", "latest_timestamp"}
+
+#: For one master or two; for more only under a condition that no rule can see.
+_TWO_MASTERS = {
+    "minimum": "unless every change lowers the column",
+    "maximum": "unless every change raises the column",
+    "earliest_timestamp": "for a later change always gives way",
+    "priority_group": "unless every change raises the priority",
+}
+
+#: Their outcome for two equal values is Oracle's unless `tie` says otherwise.
+_WITH_TIE = {"minimum", "maximum", "earliest_timestamp", "latest_timestamp"}
+
+#: They compare values that travel with the row, so that all masters rank two rows
+#: alike, and behind a latest timestamp only order what has equal stamps.
+_BACKUPS = {*_WITH_TIE, "priority_group", "site_priority"}
+
+_WHY = {
+    "append_sequence": "each of {masters} masters appends a number of its own",
+    "append_site_name": "each of {masters} masters renames only what arrives last",
+    "average": "the average of more than two values depends on their order",
+    "cascade": "rows that one of {masters} masters alone has may go there alone",
+    "custom": "what a custom routine decides at several masters is not known; "
+    "masters.analysis.testing finds out",
+    "ignore": "a change that is dropped at one of {masters} masters stays at the "
+    "others",
+    "restore": "the row that stays is sent to snapshots, not to the other masters",
+    "informix_always": "what arrives last wins, at each of {masters} masters another",
+    "informix_delete_wins": "an insert after the delete brings back a stale row",
+    "informix_ignore": "what arrives last wins, at each of {masters} masters another",
+}
+
+
+class Severity(StrEnum):
+    """How much a finding of the check matters."""
+
+    #: databases may stay different for ever
+    WARNING = "warning"
+    #: it converges under a condition that the reason names
+    NOTE = "note"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Topology:
+    """Where a table is: how many masters, how many updatable snapshots of them."""
+
+    masters: int = 1
+    snapshots: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One rule that may keep databases different, and why."""
+
+    table: QualifiedName
+    rule: Rule
+    severity: Severity
+    reason: str
+
+
+def diverges(
+    method: str,
+    masters: int,
+    snapshots: int,
+    parameters: Mapping[str, object] | None = None,
+) -> str | None:
+    """The reason why databases may stay different for ever, None when they cannot.
+
+    Parameters:
+        method: a name in `masters.resolution.METHODS`.
+        masters: how many masters the table has.
+        snapshots: how many updatable snapshots it has, at all masters together.
+        parameters: those of the rule, which decide for some methods.
+    """
+    if masters <= 1:
+        return None
+    given = parameters or {}
+    if method in _WITH_TIE and given.get("tie") in ("site", "master"):
+        return f"equal values are settled at each of {masters} masters differently"
+    if method in _ALWAYS:
+        return None
+    if method in _TWO_MASTERS:
+        condition = _TWO_MASTERS[method]
+        return None if masters == 2 else f"{method} is for two masters, {condition}"
+    if method == "site_priority":
+        if masters == 2 and not snapshots:
+            return None
+        return "site_priority keeps two masters equal only without updatable snapshots"
+    if method == "informix_timestamp":
+        return _servers_unknown(given)
+    why = _WHY.get(
+        method, "{method} decides at each of {masters} masters for that master alone"
+    )
+    return why.format(method=method, masters=masters)
+
+
+def check(
+    tables: Iterable[TableRules], topology: Mapping[QualifiedName, Topology]
+) -> list[Finding]:
+    """Say which tables may diverge, and why; with one master none does.
+
+    Parameters:
+        tables: their rules, as `masters.rules.list_rules` gives them.
+        topology: of each table; one that is not named has one master.
+    """
+    return [
+        Finding(table=table.table, rule=rule, severity=severity, reason=reason)
+        for table in tables
+        for sequence in _sequences(table.rules)
+        for rule, severity, reason in _findings(
+            sequence, topology.get(table.table, Topology())
+        )
+    ]
+
+
+def _servers_unknown(parameters: Mapping[str, object]) -> str | None:
+    """Informix numbers its servers and stores with each row which one wrote it."""
+    missing = [
+        name for name in ("servers", "server_column") if not parameters.get(name)
+    ]
+    if not missing:
+        return None
+    return f"without {' and '.join(missing)} the masters do not agree on equal seconds"
+
+
+def _sequences(rules: Sequence[Rule]) -> Iterator[list[Rule]]:
+    """The rules of each column group, constraint and table, in sequence."""
+    subjects: dict[tuple[str | None, ...], list[Rule]] = {}
+    for rule in sorted(rules, key=lambda rule: rule.sequence_no):
+        subject = (rule.kind, rule.column_group, rule.constraint)
+        subjects.setdefault(subject, []).append(rule)
+    yield from subjects.values()
+
+
+def _findings(
+    sequence: Sequence[Rule], where: Topology
+) -> Iterator[tuple[Rule, Severity, str]]:
+    for place, rule in enumerate(sequence):
+        if _orders_equal_stamps(rule, sequence[:place]):
+            continue
+        if reason := _of_rule(rule, where):
+            yield rule, Severity.WARNING, reason
+        elif note := _note(rule, where, last=place == len(sequence) - 1):
+            yield rule, Severity.NOTE, note
+
+
+def _of_rule(rule: Rule, where: Topology) -> str | None:
+    return diverges(rule.method, where.masters, where.snapshots, rule.parameters)
+
+
+def _orders_equal_stamps(rule: Rule, before: Sequence[Rule]) -> bool:
+    """Whether a rule is the backup of a latest timestamp, and all masters agree."""
+    return (
+        any(other.method == "latest_timestamp" for other in before)
+        and rule.method in _BACKUPS
+        and rule.parameters.get("column") is not None
+        and rule.parameters.get("tie", "undecided") in (None, "undecided")
+    )
+
+
+def _note(rule: Rule, where: Topology, *, last: bool) -> str | None:
+    """The condition under which a rule converges, None when there is none."""
+    tie = rule.parameters.get("tie") or "undecided"
+    if rule.kind is Kind.UPDATE and rule.method == "latest_timestamp":
+        if last and tie == "undecided":
+            return (
+                "latest_timestamp without a backup: conflicts with equal stamps wait "
+                "in the error queue; add site_priority behind it"
+            )
+        return None
+    if where.masters > 1 and rule.method in _TWO_MASTERS:
+        return (
+            f"two masters may diverge by several changes on their way at once, "
+            f"{_TWO_MASTERS[rule.method]}"
+        )
+    others = where.masters > 2 or (where.masters == 2 and where.snapshots)
+    if others and rule.kind is Kind.DELETE and rule.method == "informix_timestamp":
+        return (
+            "unless a row is deleted and changed in one second: a master does not "
+            "know which other site deleted it, and takes its own number"
+        )
+    return None

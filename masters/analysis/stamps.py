@@ -1,0 +1,97 @@
+"""Whether the stamps by which rules decide say when a row was changed, and by whom.
+
+A stamp is as good as what sets it: where nothing does at a site, its changes look old
+for ever; where a trigger at the master sets it anew as a change arrives, that one looks
+younger than it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from sqlalchemy import Connection, Row, select, text
+
+from masters.analysis.convergence import Finding, Severity
+from masters.catalog import registered_snapshot
+from masters.rules.rule import Rule
+from masters.rules.table_rules import TableRules
+from sites import QualifiedName, Site, names
+from sites.errors import SnaptideError
+from sites.names import identifier
+from sites.sql import load
+from sites.transport import raw
+
+#: They take the value of a column for the time of a change.
+_BY_STAMP = {"latest_timestamp", "earliest_timestamp", "informix_timestamp"}
+
+_ANEW = (
+    "trigger {trigger} sets {column} anew when a change arrives, which then looks"
+    " younger than it is; have it leave alone what comes from another site"
+)
+_UNSET = (
+    "no trigger at {site} sets {column} when a row of {snapshot} is changed: if the"
+    " application does not either, its changes look as old as the row; create one on"
+    " the base table"
+)
+
+
+def check(site: Site, tables: Iterable[TableRules]) -> list[Finding]:
+    """What is wrong with the stamps of a master's rules; its sites are asked too.
+
+    Parameters:
+        tables: their rules, as `masters.rules.list_rules` gives them.
+    """
+    return [
+        Finding(table=one.table, rule=rule, severity=severity, reason=reason)
+        for one in tables
+        for rule in one.rules
+        if rule.method in _BY_STAMP
+        for severity, reason in _of_rule(site, one.table, rule)
+    ]
+
+
+def _of_rule(
+    site: Site, table: QualifiedName, rule: Rule
+) -> Iterator[tuple[Severity, str]]:
+    column = str(rule.parameters.get("column"))
+    with site.begin() as connection:
+        found = _stamping(connection, table, column)
+        snapshots = _snapshots(connection, table)
+    for trigger in found:
+        if not trigger.asks:
+            yield Severity.WARNING, _ANEW.format(trigger=trigger.name, column=column)
+    for one in snapshots:
+        if not _is_stamped(site, one.site_name, names.parse(one.snapshot), column):
+            where = {"site": one.site_name, "snapshot": one.snapshot}
+            yield Severity.NOTE, _UNSET.format(column=column, **where)
+
+
+def _stamping(
+    connection: Connection, table: QualifiedName, column: str
+) -> list[Row[tuple[str, bool]]]:
+    named = {"table": identifier(table).as_string(raw(connection)), "column": column}
+    return list(connection.execute(text(load("stamping")), named))
+
+
+def _snapshots(
+    connection: Connection, table: QualifiedName
+) -> list[Row[tuple[str, str]]]:
+    known = registered_snapshot.c
+    return list(
+        connection.execute(
+            select(known.site_name, known.snapshot)
+            .where(known.table_schema == table.schema, known.table_name == table.name)
+            .where(known.updatable)
+            .order_by(known.site_name, known.snapshot)
+        )
+    )
+
+
+def _is_stamped(site: Site, peer: str, snapshot: QualifiedName, column: str) -> bool:
+    """Whether a trigger at a site may set a column; true where nobody can tell."""
+    base = QualifiedName(snapshot.schema, names.derived("snap$_", snapshot))
+    try:
+        with site.peer(peer).begin() as connection:
+            return bool(_stamping(connection, base, column))
+    except SnaptideError:
+        return True

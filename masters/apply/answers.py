@@ -1,0 +1,178 @@
+"""Answers to conflicts on their way to the record: many rows in one statement.
+
+What most of them share, the rule and what it decided, is sent once.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import BigInteger, Connection, DateTime, Integer, Text
+
+from masters.apply.detect import Made
+from masters.apply.resolve import ResolutionRecord, RowResolution, Take
+from masters.apply.verdict import Verdict
+from masters.resolution.conflict import Row
+from sites.values import array_text, texts, unnested
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settled:
+    """One row whose conflicts were settled."""
+
+    #: who changed the row
+    made: Made
+    verdict: Verdict
+    answer: RowResolution
+    #: what the site wrote where a method has put another value
+    wanted: Row = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manner:
+    """How conflicts were settled; lists of columns are the texts of arrays."""
+
+    kind: str
+    reference: str
+    sequence_no: int
+    method: str
+    decision: str
+    columns: str
+    #: the columns that the row has not from the site, and not from the master;
+    #: None where nothing of the call is written
+    not_new: str | None
+    not_current: str | None
+
+
+_LINE: Mapping[str, sa.types.TypeEngine[Any]] = {
+    "call_no": BigInteger(),
+    "origin": Text(),
+    "transaction": Text(),
+    "changed_at": DateTime(timezone=True),
+    "deleted_at": DateTime(timezone=True),
+    "manner": Integer(),
+    "reason": Text(),
+    "number": BigInteger(),
+    "given": Text(),
+    "wanted": Text(),
+}
+
+
+def tables(
+    connection: Connection, rows: Sequence[Settled], columns: Sequence[str]
+) -> tuple[sa.FromClause, sa.FromClause]:
+    """The answers, one line a conflict, and the manners that they name by number.
+
+    Parameters:
+        columns: of the table, as far as the rows carry them.
+    """
+    manners: dict[Manner, int] = {}
+    lines: list[tuple[object, ...]] = []
+    shapes = _Shapes(columns)
+    for row in rows:
+        given = _object(connection, row.verdict.explicit)
+        wanted = _object(connection, row.wanted)
+        for one in row.answer.records:
+            manner = shapes.manner(row, one)
+            place = manners.setdefault(manner, len(manners))
+            reason, number = _reason(one), one.conflict.number
+            call = (
+                row.verdict.call_no,
+                row.made.origin,
+                row.made.transaction,
+                row.made.changed_at,
+                one.conflict.deleted_at,
+            )
+            lines.append((*call, place, reason, number, given, wanted))
+    return _table("answer", _LINE, lines), _manners(list(manners))
+
+
+def _reason(one: ResolutionRecord) -> str:
+    """Why, and what a delete took along."""
+    others = one.conflict.takes_along
+    if not (others and one.resolution.decision.site_wins):
+        return one.resolution.reason
+    return f"{one.resolution.reason}; it took along {', '.join(others)}"
+
+
+class _Shapes:
+    """Manners by what they are made from: few, so that none is made twice."""
+
+    def __init__(self, columns: Sequence[str]) -> None:
+        self._columns = columns
+        self._known: dict[tuple[object, ...], Manner] = {}
+
+    def manner(self, row: Settled, one: ResolutionRecord) -> Manner:
+        key = (
+            id(one.rule),
+            one.resolution.decision,
+            one.conflict.columns,
+            row.verdict.rebased,
+            row.verdict.becomes,
+            row.answer.ignored,
+            *row.answer.columns,
+            *(s if isinstance(s, Take) else "" for s in row.answer.columns.values()),
+        )
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = self._made(row, one)
+        return found
+
+    def _made(self, row: Settled, one: ResolutionRecord) -> Manner:
+        not_new, not_current = self._left_out(row)
+        return Manner(
+            kind=one.conflict.kind.value,
+            reference=one.rule.reference,
+            sequence_no=one.rule.sequence_no,
+            method=one.rule.method,
+            decision=one.resolution.decision.name.lower(),
+            columns=array_text(one.conflict.columns),
+            not_new=not_new,
+            not_current=not_current,
+        )
+
+    def _left_out(self, row: Settled) -> tuple[str | None, str | None]:
+        if row.answer.ignored or row.verdict.becomes == "D":
+            return None, None
+        if not row.verdict.rebased:
+            return array_text(()), array_text(self._columns)
+        sources = row.answer.columns
+        return (
+            array_text(c for c in self._columns if sources.get(c) is not Take.NEW),
+            array_text(c for c in self._columns if sources.get(c) is not Take.CURRENT),
+        )
+
+
+def _manners(manners: Sequence[Manner]) -> sa.FromClause:
+    kinds: dict[str, sa.types.TypeEngine[Any]] = {
+        name: Integer() if name == "sequence_no" else Text()
+        for name in Manner.__slots__
+    }
+    lines = [
+        (place, *(getattr(one, name) for name in Manner.__slots__))
+        for place, one in enumerate(manners)
+    ]
+    return _table("manner", {"place": Integer(), **kinds}, lines)
+
+
+def _table(
+    name: str,
+    columns: Mapping[str, sa.types.TypeEngine[Any]],
+    lines: Sequence[tuple[object, ...]],
+) -> sa.FromClause:
+    values = zip(*lines, strict=True)
+    return unnested(
+        name,
+        {
+            column: (kind, found)
+            for (column, kind), found in zip(columns.items(), values, strict=True)
+        },
+    )
+
+
+def _object(connection: Connection, row: Row) -> str | None:
+    return json.dumps(texts(connection, row)) if row else None

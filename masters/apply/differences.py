@@ -1,0 +1,119 @@
+"""How a change and the master's row of its key differ, as conditions of a statement."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import sqlalchemy as sa
+from sqlalchemy import ColumnElement, TableClause, Text, and_, func, or_
+from sqlalchemy.dialects.postgresql import array
+
+from masters.rules.table_rules import Comparison, TableRules
+from sites.staged import MOVE, UPDATES, Staged
+
+#: Column groups by name, None for the shadow group, with their columns.
+Groups = Sequence[tuple[str | None, tuple[str, ...]]]
+
+#: Kinds of changes of a row that has to be there.
+OF_ROWS = (*UPDATES, "D", "R", "S")
+
+
+def groups_of(staged: Staged, rules: TableRules) -> Groups:
+    """The column groups of what is carried."""
+    return rules.partition([c for c in staged.columns if c not in staged.identity])
+
+
+def unexpected(
+    staged: Staged, target: TableClause, groups: Groups, compared: Comparison
+) -> ColumnElement[bool]:
+    """Whether a row of the master is not as a change of it expects.
+
+    A row that gets another key has to be the same in all columns, as Oracle compares
+    it: by the old key alone another row that has taken it would be renamed.
+
+    Parameters:
+        target: the master table, as it stands in the statement.
+    """
+    disagree = [at_update(staged, target, columns, compared) for _, columns in groups]
+    in_conflict = [
+        and_(disagrees, changed(staged, columns))
+        for disagrees, (_, columns) in zip(disagree, groups, strict=True)
+    ]
+    others = [
+        _differs(staged, target, compared.at_delete(columns, staged.columns))
+        for _, columns in groups
+    ]
+    return or_(
+        and_(staged.kind(*UPDATES), or_(sa.false(), *in_conflict)),
+        and_(staged.kind("D", "R"), or_(sa.false(), *others)),
+        and_(staged.kind(MOVE), or_(sa.false(), *disagree)),
+        and_(
+            staged.source.c.several,
+            staged.kind(*OF_ROWS),
+            _is_another(staged, target),
+        ),
+    )
+
+
+def at_update(
+    staged: Staged, target: TableClause, columns: Sequence[str], compared: Comparison
+) -> ColumnElement[bool]:
+    """Whether old values differ from the master's, in columns compared at an update."""
+    return _differs(staged, target, compared.at_update(columns, staged.columns))
+
+
+def _differs(
+    staged: Staged, target: TableClause, columns: Sequence[str]
+) -> ColumnElement[bool]:
+    return or_(
+        sa.false(),
+        *(
+            sa.not_(staged.table.column(name).same_as(staged.old(name), target.c[name]))
+            for name in columns
+        ),
+    )
+
+
+def is_not(staged: Staged, target: TableClause) -> ColumnElement[bool]:
+    """Whether the master's row is another than the new one."""
+    return sa.not_(
+        and_(
+            *(
+                staged.table.column(name).same_as(staged.new(name), target.c[name])
+                for name in staged.columns
+            )
+        )
+    )
+
+
+def _is_another(staged: Staged, target: TableClause) -> ColumnElement[bool]:
+    """Whether the master's row is not the very one that has the old values."""
+    return or_(
+        *(
+            sa.not_(
+                staged.table.column(name).unchanged(staged.old(name), target.c[name])
+            )
+            for name in staged.columns
+        )
+    )
+
+
+def changed(staged: Staged, columns: Sequence[str]) -> ColumnElement[bool]:
+    """Whether a change gives any of these columns another value."""
+    return or_(
+        *(
+            sa.not_(
+                staged.table.column(name).unchanged(staged.old(name), staged.new(name))
+            )
+            for name in columns
+        )
+    )
+
+
+def changes(staged: Staged) -> ColumnElement[list[str]]:
+    """The columns that a change gives other values."""
+    names = [
+        sa.case((changed(staged, (name,)), sa.literal(name, Text)))
+        for name in staged.columns
+    ]
+    return func.array_remove(array(names), sa.null())

@@ -1,0 +1,329 @@
+"""What refers, in a transaction, to a row that a rule drops or gives another value.
+
+It means the row that the transaction made, never one that another site made under the
+same key. So it goes where that row goes: it is left out with it, and so is what refers
+to it in turn, or it refers to the value that the row gets. The record tells of each.
+
+Methods that take rows of one key for versions of one row drop the loser, not the row:
+what refers to it refers to the winner then, at all masters alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, field, replace
+from itertools import groupby
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Connection,
+    and_,
+)
+
+from masters.apply.answers import Settled
+from masters.apply.images import chosen
+from masters.apply.links import GONE, Link, any_of, links, refers
+from masters.apply.reference_record import Cause, ReferenceRecord
+from masters.apply.resolve import Explicit, RowResolution, Take
+from masters.apply.verdict import Verdict
+from masters.resolution.conflict import Kind
+from sites import references
+from sites.staged import Staged
+from sites.values import unnested
+
+#: Why a row is left in conflict whatever a rule says.
+LATER = "a later step of the transaction may be about the row"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Follower:
+    """A staged row that goes where another one goes."""
+
+    call_no: int
+    #: the call of that one
+    of: int
+    #: the master has that row, with other values than the follower refers to
+    there: bool
+    #: and with these very values: nothing is to be done
+    as_it_is: bool
+    #: it is to refer to that row as the master has it
+    kept: bool = False
+
+
+@dataclass(slots=True, kw_only=True)
+class Followers:
+    """The staged tables of a unit, and what of them follows rows of others."""
+
+    connection: Connection
+    unit: int
+    origin: str
+    master: str
+    #: those with changes; each with its count by kind, which is kept up to date
+    tables: Sequence[tuple[Staged, dict[str, int]]]
+    #: row changes of the transaction follow in a later unit
+    goes_on: bool
+    #: see `masters.apply.Unit`
+    on_lost: Callable[[Staged, Mapping[str, Any], Set[str] | None], None] | None
+    #: how many records there are
+    written: int = 0
+    #: some rows are dropped, or named otherwise than the site knows them
+    take_away: bool = False
+    _links: list[Link] = field(init=False)
+    #: by place in `tables`: calls that are left out
+    _left_out: dict[int, set[int]] = field(default_factory=dict)
+    #: by place in `tables`, see `_named_by`
+    _named: dict[int, Set[str]] = field(default_factory=dict)
+    #: rows that are to follow others when those are restaged
+    _moved: list[tuple[Link, Cause, list[Follower]]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._links = list(links([staged for staged, _ in self.tables]))
+
+    def left_out(self, staged: Staged) -> Collection[int]:
+        """The calls of a table that went with the rows that they refer to."""
+        if not self._left_out:
+            return ()
+        return self._left_out.get(self._place(staged), ())
+
+    def refuse(self, staged: Staged, decided: Verdict, answer: RowResolution) -> str:
+        """Why a row cannot be dropped or named anew; notes otherwise that one is."""
+        if not self.tables or _loses_version(answer):
+            return ""
+        if not self._loses(staged, decided):
+            return ""
+        self.take_away = True
+        return LATER if self.goes_on else ""
+
+    def look(self, staged: Staged, rows: Sequence[Settled], rules_version: int) -> None:
+        """Find what follows rows that are decided and not yet restaged.
+
+        Writes the record, and the work tables of what refers to a row that stays as
+        the master has it. `follow` does the rest.
+        """
+        self._tell(staged, rows)
+        if not any(link.parent is staged for link in self._links):
+            return
+        ordered = sorted(rows, key=lambda row: id(row.answer.records[-1].rule))
+        for _, alike in groupby(ordered, lambda row: id(row.answer.records[-1].rule)):
+            some = list(alike)
+            cause = Cause(
+                made=some[0].made,
+                rule=some[0].answer.records[-1].rule,
+                rules_version=rules_version,
+            )
+            dropped = [
+                row.verdict.call_no
+                for row in some
+                if row.verdict.becomes is None
+                and row.verdict.kind not in GONE
+                and not _loses_version(row.answer)
+            ]
+            self._leave_out(staged, dropped, cause)
+            for link in self._of(staged):
+                moved = [row.verdict.call_no for row in some if _moves(row, link)]
+                if found := list(self._referring(link, moved)):
+                    self._moved.append((link, cause, found))
+
+    def follow(self) -> None:
+        """Let rows follow those that are restaged. Writes the work tables."""
+        for link, cause, found in self._moved:
+            self._point(link, cause, found)
+        self._moved.clear()
+        for place, call_nos in self._left_out.items():
+            staged, count = self.tables[place]
+            which = chosen(staged, self.unit, list(call_nos))
+            gone = sa.delete(staged.source).where(which)
+            for kind in self.connection.scalars(gone.returning(staged.source.c.kind)):
+                count[kind] -= 1
+
+    def _leave_out(self, staged: Staged, call_nos: Sequence[int], cause: Cause) -> None:
+        """Take rows with the dropped ones that they refer to, near and far."""
+        for link in self._of(staged) if call_nos else ():
+            found = list(self._referring(link, call_nos))
+            stay = [replace(one, kept=True) for one in found if one.there]
+            if moved := [one for one in stay if not one.as_it_is]:
+                self._point(link, cause, moved)
+            known = self._left_out.setdefault(self._place(link.child), set())
+            gone = {one.call_no for one in found if not one.there} - known
+            if gone:
+                known |= gone
+                self._tell_of(link.child, sorted(gone), None)
+                self.written += self._record(link).leave_out(sorted(gone), cause)
+                self._leave_out(link.child, sorted(gone), cause)
+
+    def _referring(self, link: Link, call_nos: Sequence[int]) -> Iterator[Follower]:
+        """What is to refer to rows of the same transaction."""
+        if not call_nos:
+            return
+        child, parent = (
+            link.child.source.alias("child"),
+            link.parent.source.alias("parent"),
+        )
+        present = link.parent.table.sql().alias("present")
+        columns = link.key.parent_columns
+        wanted = [link.parent.new(name, parent) for name in columns]
+        there = and_(
+            parent.c.kind != "I", *(present.c[n].is_not(None) for n in columns)
+        )
+        same = [present.c[n] == v for n, v in zip(columns, wanted, strict=True)]
+        rows = self.connection.execute(
+            sa.select(
+                child.c.call_no,
+                parent.c.call_no.label("of"),
+                there.label("there"),
+                sa.func.coalesce(and_(there, *same), sa.false()).label("as_it_is"),
+            )
+            .select_from(
+                child.join(parent, refers(link, child, parent)).outerjoin(
+                    present, link.parent.same_row(present, parent)
+                )
+            )
+            .where(child.c.unit == self.unit, parent.c.unit == self.unit)
+            .where(parent.c.call_no == any_of(call_nos))
+            .where(child.c.call_no != parent.c.call_no)
+            .order_by(child.c.call_no)
+        )
+        for row in rows.all():
+            yield Follower(**row._mapping)
+
+    def _point(
+        self,
+        link: Link,
+        cause: Cause,
+        found: Sequence[Follower],
+        before: Set[int] = frozenset(),
+    ) -> None:
+        """Let rows refer to what their parents get, and others to what they get then.
+
+        A parent that is there and dropped keeps what the master has.
+
+        Parameters:
+            before: rows that do by now: they may refer to each other in a circle.
+        """
+        call_nos = [one.call_no for one in found]
+        record = self._record(link)
+        self.written += record.point(call_nos, cause)
+        seen = before | set(call_nos)
+        onward = [
+            (next_, [one for one in those if one.call_no not in seen])
+            for next_ in self._of(link.child)
+            if set(next_.key.parent_columns) & set(link.key.columns)
+            and (those := list(self._referring(next_, call_nos)))
+        ]
+        self.connection.execute(self._pointed(link, found))
+        record.pointed(call_nos, cause)
+        for next_, those in onward:
+            if those:
+                self._point(next_, cause, those, seen)
+
+    def _pointed(self, link: Link, found: Sequence[Follower]) -> sa.Update:
+        child, parent = link.child.source, link.parent.source.alias("parent")
+        present = link.parent.table.sql().alias("present")
+        pairs = unnested(
+            "pair",
+            {
+                "call_no": (BigInteger(), [one.call_no for one in found]),
+                "of": (BigInteger(), [one.of for one in found]),
+                "kept": (Boolean(), ["t" if one.kept else "f" for one in found]),
+            },
+        )
+        values = [
+            sa.case(
+                (pairs.c.kept, present.c[name]), else_=link.parent.new(name, parent)
+            ).label(f"v{n}")
+            for n, name in enumerate(link.key.parent_columns)
+        ]
+        given = (
+            sa.select(pairs.c.call_no, *values)
+            .select_from(
+                parent.join(pairs, parent.c.call_no == pairs.c.of).outerjoin(
+                    present, link.parent.same_row(present, parent)
+                )
+            )
+            .where(parent.c.unit == self.unit)
+            .subquery("given")
+        )
+        places = [link.child.columns.index(name) + 1 for name in link.key.columns]
+        return (
+            sa.update(child)
+            .values({child.c[f"n{p}"]: given.c[f"v{n}"] for n, p in enumerate(places)})
+            .where(child.c.unit == self.unit, child.c.call_no == given.c.call_no)
+        )
+
+    def _tell(self, staged: Staged, rows: Sequence[Settled]) -> None:
+        """Say which rows will not be found by what the site names them."""
+        lost: dict[frozenset[str] | None, list[int]] = {}
+        for row in rows if self.tables and self.on_lost else ():
+            decided = row.verdict
+            if not _loses_version(row.answer) and self._loses(staged, decided):
+                named = _not_new(decided) & self._named_by(staged)
+                moved = frozenset(named) if decided.becomes or named else None
+                lost.setdefault(moved, []).append(decided.call_no)
+        for moved, call_nos in lost.items():
+            self._tell_of(staged, call_nos, moved)
+
+    def _tell_of(
+        self, staged: Staged, call_nos: Sequence[int], moved: Set[str] | None
+    ) -> None:
+        if self.on_lost is not None:
+            rows = {"unit": self.unit, "call_no": tuple(call_nos)}
+            self.on_lost(staged, rows, moved)
+
+    def _loses(self, staged: Staged, decided: Verdict) -> bool:
+        """Whether a row will not be found by what the site, or another row, names it.
+
+        It is dropped, or has another value of its key, or of what others refer to.
+        """
+        given = _not_new(decided)
+        if decided.becomes is None and not given:
+            return decided.kind not in GONE
+        return bool(given) and not given.isdisjoint(self._named_by(staged))
+
+    def _named_by(self, staged: Staged) -> Set[str]:
+        """The columns of its key, and those that foreign keys refer to."""
+        place = self._place(staged)
+        if place not in self._named:
+            referred = references.referred(self.connection, staged.table)
+            self._named[place] = referred | set(staged.identity)
+        return self._named[place]
+
+    def _record(self, link: Link) -> ReferenceRecord:
+        return ReferenceRecord(
+            connection=self.connection,
+            staged=link.child,
+            unit=self.unit,
+            key=link.key,
+            origin=self.origin,
+            master=self.master,
+        )
+
+    def _of(self, parent: Staged) -> list[Link]:
+        return [link for link in self._links if link.parent is parent]
+
+    def _place(self, staged: Staged) -> int:
+        return next(n for n, (one, _) in enumerate(self.tables) if one is staged)
+
+
+def _not_new(decided: Verdict) -> frozenset[str]:
+    """The columns that get other values than the site's."""
+    columns = decided.columns.items()
+    return frozenset(name for name, one in columns if one is not Take.NEW)
+
+
+def _loses_version(answer: RowResolution) -> bool:
+    """Whether the master's row of the same key stays as a version of the same row."""
+    return any(
+        one.rule.versions_of_one_row and one.conflict.kind is Kind.UNIQUENESS
+        for one in answer.records
+    )
+
+
+def _moves(row: Settled, link: Link) -> bool:
+    """Whether a rule gives a row another value than what refers to it expects."""
+    if row.verdict.becomes is None:
+        return False
+    sources = [row.verdict.columns.get(name) for name in link.key.parent_columns]
+    return any(one is Take.CURRENT or isinstance(one, Explicit) for one in sources)

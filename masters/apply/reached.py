@@ -1,0 +1,351 @@
+"""Rows that a change would take along, although its transaction does not name them.
+
+A foreign key of the master deletes rows that refer to a deleted one, or takes their
+reference away, also from one whose key or unique value changes. Where the site had them
+too, its own keys did so there, and the transaction says it. Others the site did not
+know, or a rule has just kept: that is a delete conflict of the row that they refer to.
+Rows that follow a changed key, as ON UPDATE CASCADE says, are none: they refer to the
+same row as before.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import (
+    BigInteger,
+    ColumnElement,
+    Connection,
+    FromClause,
+    Text,
+    and_,
+    exists,
+    func,
+    literal_column,
+    or_,
+    select,
+)
+from sqlalchemy.dialects.postgresql import OID, aggregate_order_by
+
+from masters.apply import detect
+from masters.apply.detect import Parties, RowConflicts
+from masters.apply.images import Compared, chosen
+from masters.resolution.conflict import Conflict, Kind
+from sites.references import Referring, referring
+from sites.staged import MOVE, UPDATES, Staged
+
+#: So many rows that a change takes along are named; of others it is said that they are.
+NAMED = 100
+
+#: So deep cascades are looked through for rows to be named.
+_DEEPEST = 16
+
+#: Tables whose rows may not be deleted without a look at others.
+TABLES = func.array(
+    select(literal_column("confrelid", OID).cast(BigInteger))
+    .select_from(sa.text("pg_constraint"))
+    .where(
+        literal_column("contype") == "f",
+        literal_column("confdeltype").in_(("c", "n", "d")),
+    )
+    .scalar_subquery()
+).label("reaching")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Path:
+    """Rows that are reached, joined with the changes that reach them."""
+
+    joined: FromClause
+    others: tuple[ColumnElement[bool], ...]
+    #: the last of them, and their table
+    rows: Any
+    table: int
+    #: rows that are deleted and inserted again are so written, in all tables below too
+    anew: bool
+    #: by column, whether it gets another value; None where the rows are deleted
+    changed: Mapping[str, ColumnElement[bool]] | None = None
+    #: the master's keys do with them what the site means: they need not be told of
+    meant: bool = False
+
+    def onward(self, key: Referring) -> tuple[str, ColumnElement[bool]] | None:
+        """What a foreign key that refers to them does, and when; None if nothing."""
+        if self.changed is None:
+            return (key.on_delete, sa.true()) if key.acts_on_delete else None
+        moved = [self.changed[c] for c in key.parent_columns if c in self.changed]
+        return (key.on_update, or_(*moved)) if moved and key.acts_on_update else None
+
+
+def may_reach(
+    staged: Staged, count: Mapping[str, int], deletes: Collection[int]
+) -> bool:
+    """Whether changes of a table may reach rows that refer to theirs.
+
+    Parameters:
+        count: how many staged rows there are of each kind.
+        deletes: the tables of which deletes do, see `TABLES`.
+    """
+    if staged.table.oid in deletes and (count.get("D") or count.get("R")):
+        return True
+    followed = _followed(staged)
+    kept = {c for c in staged.identity if staged.table.column(c).exact}
+    return bool(followed and count.get(MOVE)) or bool(
+        followed - kept and (count.get("U") or count.get("R"))
+    )
+
+
+def _followed(staged: Staged) -> set[str]:
+    """The columns whose change acts on rows that refer to them."""
+    return {c for c in staged.columns if staged.table.column(c).followed}
+
+
+def conflicts(
+    connection: Connection,
+    staged: Staged,
+    among: Sequence[Staged],
+    unit: int,
+    parties: Parties,
+    read: Sequence[str],
+    *,
+    anew: bool,
+    but: Collection[int] = (),
+) -> tuple[Compared, list[RowConflicts]]:
+    """The delete conflicts of rows that others refer to.
+
+    Parameters:
+        among: the work tables of the unit, whose rows are named by it.
+        read: the columns whose values the conflicts hold.
+        anew: rows that are deleted and inserted again are so written, not updated.
+        but: numbers of changes that need not be looked at.
+    """
+    taken = taken_along(connection, staged, among, unit, anew=anew, but=but)
+    there = detect.with_rows(staged, unit, ())
+    compared = replace(there, wrong=chosen(staged, unit, list(taken)))
+    if not taken:
+        return compared, []
+    found = connection.execute(compared.select(read)).all()
+    return compared, [
+        RowConflicts(
+            call_no=row.call_no,
+            tran=row.tran,
+            several=row.several,
+            kind=row.kind,
+            present=True,
+            alone=False,
+            conflicts=(
+                Conflict(
+                    kind=Kind.DELETE,
+                    columns=staged.columns,
+                    takes_along=taken[row.call_no],
+                    changes=tuple(row.changes) if row.kind in UPDATES else (),
+                    **detect.facts(staged, row, parties, read),
+                ),
+            ),
+        )
+        for row in found
+    ]
+
+
+def taken_along(
+    connection: Connection,
+    staged: Staged,
+    among: Sequence[Staged],
+    unit: int,
+    *,
+    anew: bool,
+    but: Collection[int] = (),
+) -> Mapping[int, tuple[str, ...]]:
+    """What changes of a unit would take along: call number -> other rows, in words.
+
+    Locks the rows that are to go or to change their keys: nobody else adds what refers
+    to them.
+
+    Parameters:
+        among: the work tables of the unit, whose rows are named by it.
+        anew: rows that are deleted and inserted again are so written, not updated.
+        but: numbers of changes that need not be looked at.
+    """
+    starts = _starts(staged, unit, anew=anew, but=but)
+    paths = [path for path in starts if _locked(connection, staged, path)]
+    found: defaultdict[int, list[str]] = defaultdict(list)
+    for depth in range(_DEEPEST):
+        paths = list(_further(connection, staged, paths, among, unit, found, depth))
+        if not paths:
+            break
+    return {number: tuple(rows) for number, rows in found.items()}
+
+
+def _starts(
+    staged: Staged, unit: int, *, anew: bool, but: Collection[int]
+) -> Iterator[_Path]:
+    """The rows of the unit that go, and those that get other keys."""
+    rows = staged.table.sql().alias("changed")
+    gone, kept = (("D", "R"), UPDATES) if anew else (("D",), (*UPDATES, "R"))
+    mine = (staged.source.c.unit == unit, staged.source.c.call_no.not_in(but))
+    path = _Path(
+        joined=staged.source.join(rows, staged.same_row(rows)),
+        others=(*mine, staged.kind(*gone)),
+        rows=rows,
+        table=staged.table.oid,
+        anew=anew,
+    )
+    yield path
+    changed = {name: _is_changed(staged, rows, name) for name in _followed(staged)}
+    if changed:
+        moved = or_(*changed.values())
+        others = (*mine, staged.kind(*kept), moved)
+        yield replace(path, others=others, changed=changed)
+
+
+def _is_changed(staged: Staged, rows: FromClause, name: str) -> ColumnElement[bool]:
+    """Whether an update writes another value than a row has."""
+    column, new = staged.table.column(name), staged.new(name)
+    return and_(
+        sa.not_(column.unchanged(staged.old(name), new)),
+        sa.not_(column.unchanged(rows.c[name], new)),
+    )
+
+
+def _locked(connection: Connection, staged: Staged, start: _Path) -> int:
+    """How many rows there are; they are locked."""
+    keys = [start.rows.c[name] for name in staged.identity]
+    locked = (
+        select(sa.literal(1))
+        .select_from(start.joined)
+        .where(*start.others)
+        .order_by(*keys)
+        .with_for_update(of=start.rows)
+        .subquery()
+    )
+    return connection.execute(select(func.count()).select_from(locked)).scalar_one()
+
+
+def _further(
+    connection: Connection,
+    staged: Staged,
+    paths: Sequence[_Path],
+    among: Sequence[Staged],
+    unit: int,
+    found: defaultdict[int, list[str]],
+    depth: int,
+) -> Iterator[_Path]:
+    """Go one foreign key further, note what is there, and tell where to go on."""
+    keys = referring(connection, {path.table for path in paths}) if paths else []
+    for number, (path, key) in enumerate(product(paths, keys)):
+        onward = path.onward(key) if key.parent == path.table else None
+        if onward is None:
+            continue
+        reached = _reached(
+            connection, path, key, *onward, among, unit, f"reached_{depth}_{number}"
+        )
+        if reached.meant:
+            yield reached
+            continue
+        told = _told(connection, staged, reached, key)
+        for call_no, words in told.items():
+            found[call_no] += words
+        if told:
+            yield reached
+
+
+def _reached(
+    connection: Connection,
+    path: _Path,
+    key: Referring,
+    action: str,
+    when: ColumnElement[bool],
+    among: Sequence[Staged],
+    unit: int,
+    alias: str,
+) -> _Path:
+    """The rows that a foreign key acts on, but for those that the unit names."""
+    rows = _table(connection, key).alias(alias)
+    pairs = list(zip(key.columns, key.parent_columns, strict=True))
+    refers = and_(*(rows.c[own] == path.rows.c[theirs] for own, theirs in pairs))
+    known = [_named(one, key, rows, unit, anew=path.anew) for one in _of(among, key)]
+    other: Mapping[str, ColumnElement[bool]] | None = None
+    if action != "c":
+        other = {own: sa.true() for own in key.columns}
+    elif path.changed is not None:
+        before = path.changed
+        other = {own: before[theirs] for own, theirs in pairs if theirs in before}
+    return _Path(
+        joined=path.joined.join(rows, refers),
+        others=(*path.others, when, *(sa.not_(one) for one in known)),
+        rows=rows,
+        table=key.whole,
+        anew=path.anew,
+        changed=other,
+        meant=action == "c" and path.changed is not None,
+    )
+
+
+def _of(among: Sequence[Staged], key: Referring) -> list[Staged]:
+    return [one for one in among if one.table.oid == key.whole]
+
+
+def _table(connection: Connection, key: Referring) -> sa.TableClause:
+    """The table that refers, with all columns that it is joined by."""
+    names = connection.scalars(
+        sa.text(
+            "SELECT attname FROM pg_attribute"
+            " WHERE attrelid = CAST(:oid AS oid) AND attnum > 0 AND NOT attisdropped"
+        ),
+        {"oid": key.oid},
+    )
+    return sa.table(key.child.name, *map(sa.column, names), schema=key.child.schema)
+
+
+def _named(
+    staged: Staged, key: Referring, rows: FromClause, unit: int, *, anew: bool
+) -> ColumnElement[bool]:
+    """Whether the unit itself deletes a row, or has it refer to another one."""
+    source = staged.source.alias()
+    gone = ("D", "R") if anew else ("D",)
+    away: ColumnElement[bool] = staged.kind(*gone, source=source)
+    if set(key.columns) <= set(staged.columns):
+        elsewhere = or_(
+            *(
+                staged.new(name, source).is_distinct_from(rows.c[name])
+                for name in key.columns
+            )
+        )
+        away = or_(away, and_(staged.kind(*UPDATES, "R", source=source), elsewhere))
+    return exists(
+        select(sa.literal(1))
+        .select_from(source)
+        .where(source.c.unit == unit, staged.same_row(rows, source), away)
+    )
+
+
+def _told(
+    connection: Connection, staged: Staged, reached: _Path, key: Referring
+) -> Mapping[int, list[str]]:
+    """The rows that are reached, by the delete: as the database prints them."""
+    call_no = staged.source.c.call_no
+    row = sa.cast(reached.rows.table_valued(), Text)
+    words = func.array_agg(aggregate_order_by(row, row))
+    found = connection.execute(
+        select(
+            call_no,
+            func.trim_array(
+                words, sa.cast(func.greatest(func.count() - NAMED, 0), sa.Integer)
+            ),
+            func.count(),
+        )
+        .select_from(reached.joined)
+        .where(*reached.others)
+        .group_by(call_no)
+    )
+    return {number: _words(key, rows, count) for number, rows, count in found}
+
+
+def _words(key: Referring, rows: Sequence[str], count: int) -> list[str]:
+    named = [f"{key.child} {row}" for row in rows]
+    left = count - len(named)
+    return [*named, f"{left} more of {key.child}"] if left else named

@@ -1,0 +1,154 @@
+"""The record of resolutions: inputs, rule and result of each settled conflict."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import BigInteger, Connection, Text, func
+from sqlalchemy.dialects.postgresql import JSONB
+
+from masters.apply import answers
+from masters.apply.answers import Settled
+from masters.apply.detect import Parties
+from masters.apply.images import Compared
+from masters.catalog import resolution_record
+from masters.rules.table_rules import TableRules
+from sites.staged import Staged
+
+#: What the record shows of a manner as it is.
+_SHOWN = ("kind", "reference", "sequence_no", "method", "decision")
+
+_EMPTY = sa.literal({}, JSONB)
+
+
+@dataclass(slots=True, kw_only=True)
+class Records:
+    """What was decided in one table of a unit.
+
+    A row may be looked at again: a later answer to the same conflict replaces the
+    earlier one, and what another conflict makes of the row is its result.
+    """
+
+    connection: Connection
+    staged: Staged
+    rules: TableRules
+    parties: Parties
+    #: how many conflicts are recorded
+    written: int = 0
+    #: calls that are recorded and may be looked at again
+    _open: set[int] = field(default_factory=set)
+
+    def write(
+        self, compared: Compared, rows: Sequence[Settled], *, again: bool
+    ) -> None:
+        """Store how rows were settled, before what is staged says it.
+
+        Writes resolution_record.
+
+        Parameters:
+            compared: where the rows were found; they are read there.
+            again: the rows may be looked at again.
+        """
+        if not rows:
+            return
+        known = [row for row in rows if row.verdict.call_no in self._open]
+        if known:
+            self._amend(known)
+        self.written += self.connection.execute(self._insert(compared, rows)).rowcount
+        if again:
+            self._open |= {row.verdict.call_no for row in rows}
+
+    def _insert(self, compared: Compared, rows: Sequence[Settled]) -> sa.Insert:
+        images = compared.as_text([row.verdict.call_no for row in rows])
+        answer, manner = answers.tables(self.connection, rows, self.staged.columns)
+        not_key = [c for c in self.staged.columns if c not in self.staged.identity]
+        new = images.c.new.op("||")(_json(answer.c.wanted))
+        values: dict[str, Any] = {
+            "table_schema": sa.literal(self.staged.table.schema),
+            "table_name": sa.literal(self.staged.table.name),
+            "row_key": _without(
+                func.coalesce(images.c.old, new), sa.literal(not_key, sa.ARRAY(Text))
+            ),
+            "origin": func.coalesce(answer.c.origin, self.parties.origin),
+            "master": sa.literal(self.parties.master),
+            "origin_transaction": answer.c.transaction,
+            "changed_at": answer.c.changed_at,
+            "deleted_at": answer.c.deleted_at,
+            "call_no": answer.c.call_no,
+            **{name: manner.c[name] for name in _SHOWN},
+            "columns": _names(manner.c.columns),
+            "rules_version": sa.literal(self.rules.version, BigInteger),
+            "reason": answer.c.reason,
+            "number": answer.c.number,
+            "old_values": images.c.old,
+            "new_values": new,
+            "current_values": images.c.current,
+            "result_values": _without(new, _names(manner.c.not_new))
+            .op("||")(
+                _without(
+                    func.coalesce(images.c.current, _EMPTY),
+                    _names(manner.c.not_current),
+                )
+            )
+            .op("||")(_json(answer.c.given)),
+        }
+        wanted = (
+            sa.select(*values.values())
+            .join_from(answer, manner, manner.c.place == answer.c.manner)
+            .join(images, images.c.call_no == answer.c.call_no)
+            .order_by(answer.c.call_no, answer.c.manner)
+        )
+        return sa.insert(resolution_record).from_select(list(values), wanted)
+
+    def _amend(self, rows: Sequence[Settled]) -> None:
+        """Let earlier records of rows say what becomes of them now.
+
+        They are of one transaction: in a unit of several none is looked at again.
+        """
+        record, made = resolution_record.c, rows[0].made
+        mine = sa.and_(
+            record.resolved_at >= func.now(),
+            record.origin == (made.origin or self.parties.origin),
+            record.origin_transaction == made.transaction,
+        )
+        answer, manner = answers.tables(self.connection, rows, ())
+        gone = self.connection.execute(
+            sa.delete(resolution_record).where(
+                mine,
+                record.call_no == answer.c.call_no,
+                manner.c.place == answer.c.manner,
+                record.kind == manner.c.kind,
+                record.reference == manner.c.reference,
+            )
+        )
+        self.written -= gone.rowcount
+        given = func.jsonb_each(_json(answer.c.given)).table_valued("key", "value")
+        changed = (
+            sa.select(func.jsonb_object_agg(given.c.key, given.c.value))
+            .where(record.result_values.has_key(given.c.key))
+            .scalar_subquery()
+        )
+        result = record.result_values.op("||")(func.coalesce(changed, _EMPTY))
+        self.connection.execute(
+            sa.update(resolution_record)
+            .where(mine, record.call_no == answer.c.call_no)
+            .where(manner.c.place == answer.c.manner)
+            .values(result_values=sa.case((manner.c.not_new.is_not(None), result)))
+        )
+
+
+def _without(
+    row: sa.ColumnElement[Any], names: sa.ColumnElement[Any]
+) -> sa.ColumnElement[Any]:
+    return row.op("-")(names)
+
+
+def _names(text: sa.ColumnElement[Any]) -> sa.ColumnElement[Any]:
+    return sa.cast(text, sa.ARRAY(Text))
+
+
+def _json(text: sa.ColumnElement[Any]) -> sa.ColumnElement[Any]:
+    return func.coalesce(sa.cast(text, JSONB), _EMPTY)

@@ -1,0 +1,94 @@
+"""Writing verdicts into the staged changes: rows alike in one statement."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import BigInteger, Connection, Text
+from sqlalchemy.sql.dml import Update
+
+from masters.apply.images import chosen
+from masters.apply.resolve import Explicit, Take
+from masters.apply.verdict import Start, Verdict
+from sites.staged import Staged
+from sites.values import as_text, from_text, unnested
+
+
+def restage(
+    connection: Connection, staged: Staged, unit: int, verdicts: Sequence[Verdict]
+) -> None:
+    """Make staged rows say what was decided. Writes the work table.
+
+    Raises:
+        sqlalchemy.exc.DBAPIError: a value that a method computed does not fit.
+    """
+    dropped = [verdict.call_no for verdict in verdicts if verdict.becomes is None]
+    if dropped:
+        connection.execute(
+            sa.delete(staged.source).where(chosen(staged, unit, dropped))
+        )
+    kept = [verdict for verdict in verdicts if verdict.becomes is not None]
+    alike: dict[tuple[object, ...], list[Verdict]] = {}
+    for one in kept:
+        alike.setdefault(_shape(one), []).append(one)
+    for group in alike.values():
+        connection.execute(_update(connection, staged, unit, group))
+
+
+def _shape(verdict: Verdict) -> tuple[object, ...]:
+    """What a statement depends on; verdicts of one shape differ in values alone."""
+    columns = verdict.columns
+    return (
+        verdict.becomes,
+        verdict.start,
+        verdict.rebased,
+        *columns,
+        *(s if isinstance(s, Take) else None for s in columns.values()),
+    )
+
+
+def _update(
+    connection: Connection, staged: Staged, unit: int, verdicts: Sequence[Verdict]
+) -> Update:
+    first = verdicts[0]
+    computed = sorted(first.explicit)
+    answer = unnested(
+        "answer",
+        {
+            "call_no": (BigInteger(), [v.call_no for v in verdicts]),
+            **{
+                f"v{n}": (
+                    Text(),
+                    [as_text(connection, v.explicit[name]) for v in verdicts],
+                )
+                for n, name in enumerate(computed)
+            },
+        },
+    )
+    target = staged.table.sql()
+    values: dict[Any, Any] = {staged.source.c.kind: first.becomes}
+    for n, name in enumerate(staged.columns, 1):
+        old, new = staged.source.c[f"o{n}"], staged.source.c[f"n{n}"]
+        source = first.columns.get(name)
+        if first.start is not Start.KEPT:
+            values[old] = target.c[name] if first.start is Start.CURRENT else sa.null()
+        if isinstance(source, Explicit):
+            text = answer.c[f"v{computed.index(name)}"]
+            values[new] = from_text(text, staged.table.column(name).type)
+        elif source is Take.CURRENT:
+            values[new] = target.c[name]
+        elif source is None and first.rebased:
+            # In no conflict: changed by the call, or else left as the master has it.
+            same = staged.table.column(name).unchanged(old, new)
+            values[new] = sa.case((same, target.c[name]), else_=new)
+    statement = (
+        sa.update(staged.source)
+        .values(values)
+        .where(staged.source.c.unit == unit)
+        .where(staged.source.c.call_no == answer.c.call_no)
+    )
+    if first.start is Start.CURRENT:
+        statement = statement.where(staged.same_row(target))
+    return statement

@@ -1,0 +1,357 @@
+"""Settling the conflicts of one transaction in one table, until none is left.
+
+First the rows that disagree with the master's row of the same key, then, when their
+column groups are decided, what they would break by their new values. An answer that
+gives a new value is looked at again: it may be taken too.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import sqlalchemy as sa
+from sqlalchemy import Connection
+
+from masters.apply import (
+    deletes,
+    detect,
+    differences,
+    images,
+    reached,
+    restage,
+    uniqueness,
+    verdict,
+)
+from masters.apply.answers import Settled
+from masters.apply.detect import Parties, RowConflicts
+from masters.apply.drawing import numbered
+from masters.apply.followers import Followers
+from masters.apply.images import Compared
+from masters.apply.record import Records
+from masters.apply.resend import resend
+from masters.apply.resolve import Attempt, Resolver, RowResolution
+from masters.apply.verdict import Verdict
+from masters.resolution.conflict import Kind, Row, Subject
+from masters.rules.table_rules import TableRules
+from sites import collector, write
+from sites.staged import MOVE, Staged
+from sites.table import Unique
+
+#: How many numbers append sequence may try for one row.
+DRAWS = 5
+
+#: A transaction with so many rows that no rule settles is not looked at any further.
+#: It cannot be applied; what was found says why.
+ENOUGH = 10_000
+
+_DRAWING = "append_sequence"
+
+
+@dataclass(slots=True, kw_only=True)
+class Settlement:
+    """The conflicts of one unit in one table, and what was decided about them."""
+
+    connection: Connection
+    staged: Staged
+    unit: int
+    rules: TableRules
+    parties: Parties
+    #: how many staged rows there are of each kind; kept up to date
+    count: dict[str, int]
+    #: what refers to rows of this table, and others of the unit
+    followers: Followers
+    #: several transactions at once, see `_stands_alone`
+    several: bool = False
+    resolved: int = 0
+    #: call number -> why the row could not be settled
+    unresolved: dict[int, str] = field(default_factory=dict)
+    #: the transactions of those rows
+    refused: set[int] = field(default_factory=set)
+    #: of the table, where a rule asks when a row was deleted
+    deletes: deletes.Deletes | None = field(init=False)
+    #: new values are written under a unique constraint besides the key
+    _touched: bool = False
+    _records: Records = field(init=False)
+    _resolver: Resolver = field(init=False)
+    _drawing: frozenset[Subject] = field(init=False)
+    #: what the site wrote where a method has put another value
+    _wanted: dict[int, dict[str, object]] = field(default_factory=dict)
+    _answered: dict[tuple[int, str], Attempt] = field(default_factory=dict)
+    _failed: dict[int, list[Attempt]] = field(default_factory=dict)
+    _refused: set[tuple[int, str | None]] = field(default_factory=set)
+    _groups: differences.Groups = field(init=False)
+    #: columns of unique constraints, and rows that got new values under one
+    _guarded: set[str] = field(default_factory=set)
+    _exposed: set[int] = field(default_factory=set)
+    _draws: Counter[int] = field(default_factory=Counter)
+    #: changes that may take along what refers to their rows
+    _accepted: set[int] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self.deletes = deletes.known(self.connection, self.staged, self.rules)
+        self._records = Records(
+            connection=self.connection,
+            staged=self.staged,
+            rules=self.rules,
+            parties=self.parties,
+        )
+        self._groups = differences.groups_of(self.staged, self.rules)
+        self._resolver = Resolver(self.rules.rules, self.staged.columns)
+        self._drawing = frozenset(
+            rule.subject for rule in self.rules.rules if rule.method == _DRAWING
+        )
+
+    @property
+    def hopeless(self) -> bool:
+        """Whether so many rows are unresolved that it is enough."""
+        return len(self.unresolved) >= ENOUGH
+
+    def run(self) -> None:
+        """Lock the rows, and settle all that rules settle.
+
+        Writes the work table and the record.
+        """
+        constraints = uniqueness.constraints(self.staged, moving=self._moving())
+        self._guarded = {c for unique in constraints for c in unique.columns}
+        self._touched = uniqueness.touched(
+            self.connection, self.staged, constraints, self.unit
+        )
+        if not self._agreed():
+            self._settle_rows(None, again=self._touched)
+        while (
+            (self._touched or self._exposed)
+            and not self.hopeless
+            and self._settle_values(constraints)
+        ):
+            pass
+        self.resolved = self._records.written
+
+    def _agreed(self) -> bool:
+        """Lock the rows; whether none of them is in conflict, as far as that tells."""
+        if self.deletes is None:
+            return detect.agree(
+                self.connection,
+                self.staged,
+                self.unit,
+                self._groups,
+                self.rules.comparison,
+                self.count,
+            )
+        detect.lock(self.connection, self.staged, self.unit)
+        return False
+
+    def _settle_rows(
+        self, among: sa.ColumnElement[bool] | None, *, again: bool
+    ) -> None:
+        """Conflicts with the row of the same key, again for keys that changed."""
+        groups = self._groups
+        compared = detect.with_rows(
+            self.staged,
+            self.unit,
+            groups,
+            self.rules.comparison,
+            among=among,
+            deleted_at=None if self.deletes is None else self.deletes.latest(),
+            moving=self._moving(),
+        )
+        read = self._resolver.reads(
+            {(Kind.UPDATE, name): columns for name, columns in groups}
+            | {(Kind.DELETE, None): self.staged.columns}
+            | {(Kind.UNIQUENESS, detect.key_name(self.staged)): self.staged.identity}
+        )
+        moved: list[int] = []
+        for rows in detect.detect(
+            self.connection, compared, groups, self.parties, read, many=self._many()
+        ):
+            moved += self._settle(rows, compared, by_key=True, again=again)
+            if self.hopeless:
+                return
+        if moved:
+            detect.lock(self.connection, self.staged, self.unit)
+            self._settle_rows(images.chosen(self.staged, self.unit, moved), again=again)
+
+    def settle_taken_along(
+        self, among: Sequence[tuple[Staged, Mapping[str, int]]]
+    ) -> bool:
+        """Conflicts of changes that take along what the transaction does not name.
+
+        Writes the work table and the record. Call it when all tables are settled.
+
+        Parameters:
+            among: the work tables of the unit, and how many rows each has of each kind.
+
+        Returns:
+            Whether a change was dropped: its row may be one that another takes along.
+        """
+        before = sum(self.count.values())
+        compared, rows = reached.conflicts(
+            self.connection,
+            self.staged,
+            [staged for staged, _ in among],
+            self.unit,
+            self.parties,
+            self._resolver.reads({(Kind.DELETE, None): self.staged.columns}),
+            anew=self.staged.table.qualified in write.replaced_anew(among),
+            but=self._accepted,
+        )
+        self._accepted |= {row.call_no for row in rows}
+        self._settle(rows, compared, by_key=True, again=False)
+        self.resolved = self._records.written
+        return sum(self.count.values()) < before
+
+    def _settle_values(self, constraints: Iterable[Unique]) -> bool:
+        """Conflicts with rows of other keys; whether to look again."""
+        settled = False
+        for unique in constraints:
+            compared = uniqueness.taken(self.staged, unique, self.unit)
+            read = self._resolver.reads(
+                {(Kind.UNIQUENESS, unique.name): unique.columns}
+            )
+            moved: list[int] = []
+            for rows in uniqueness.detect(
+                self.connection, compared, unique, self.parties, read, many=self._many()
+            ):
+                new = [r for r in rows if (r.call_no, unique.name) not in self._refused]
+                moved += self._settle(new, compared, by_key=False, again=True)
+                settled = settled or bool(new)
+                if self.hopeless:
+                    return False
+            if moved:
+                detect.lock(self.connection, self.staged, self.unit)
+                self._settle_rows(
+                    images.chosen(self.staged, self.unit, moved), again=True
+                )
+        return settled
+
+    def _moving(self) -> bool:
+        return bool(self.count.get(MOVE))
+
+    def _many(self) -> bool:
+        return sum(self.count.values()) > images.CHUNK
+
+    def _settle(
+        self,
+        rows: Sequence[RowConflicts],
+        compared: Compared,
+        *,
+        by_key: bool,
+        again: bool,
+    ) -> list[int]:
+        """Decide a chunk of rows and stage it; calls that got another key."""
+        with collector.paused():
+            settled = self._decided(rows, by_key=by_key)
+            self._records.write(compared, settled, again=again)
+        verdicts = [one.verdict for one in settled]
+        sent = [one.call_no for one in verdicts if one.resend]
+        resend(self.connection, self.staged, self.unit, sent)
+        self.followers.look(self.staged, settled, self.rules.version)
+        restage.restage(self.connection, self.staged, self.unit, verdicts)
+        self.followers.follow()
+        identity = set(self.staged.identity)
+        return [
+            one.call_no
+            for one in verdicts
+            if one.becomes == "I"
+            and (one.kind == MOVE or identity & one.explicit.keys())
+        ]
+
+    def _decided(self, rows: Sequence[RowConflicts], *, by_key: bool) -> list[Settled]:
+        """The rows that rules settled; of the others, why not is noted."""
+        settled: list[Settled] = []
+        gone = self.followers.left_out(self.staged)
+        left = [self._as_wanted(row) for row in rows if row.call_no not in gone]
+        for row in numbered(self.connection, left, self._drawing):
+            self._note_failure(row)
+            if self.several and not self._stands_alone(row):
+                self._refuse(row, "to be looked at one by one")
+                continue
+            answer = self._resolver.resolve(
+                row.conflicts, self._failed.get(row.call_no, ())
+            )
+            decided = self._decide(row, answer, by_key=by_key)
+            if isinstance(decided, str):
+                self._refuse(row, decided)
+            else:
+                settled.append(self._note(row, answer, decided))
+        return settled
+
+    def _decide(
+        self, row: RowConflicts, answer: RowResolution, *, by_key: bool
+    ) -> Verdict | str:
+        if not answer.resolved:
+            return answer.reason
+        decided = (verdict.of_row if by_key else verdict.of_constraint)(
+            row, answer, self.staged.identity
+        )
+        if isinstance(decided, str):
+            return decided
+        if reason := self.followers.refuse(self.staged, decided, answer):
+            return reason
+        if by_key and self.several and self._guarded & decided.explicit.keys():
+            return "the value may be taken by another transaction"
+        return decided
+
+    def _stands_alone(self, row: RowConflicts) -> bool:
+        """Whether one of several transactions would be settled alike by itself.
+
+        It is, where no other one touches the row, the row stays, and no unique
+        value passes from one row to another.
+        """
+        return row.kind == "U" and row.present and not row.several and not self._touched
+
+    def _refuse(self, row: RowConflicts, reason: str) -> None:
+        self.refused.add(row.tran)
+        self._refused |= {(row.call_no, one.constraint) for one in row.conflicts}
+        before = self.unresolved.get(row.call_no)
+        self.unresolved[row.call_no] = f"{before}; {reason}" if before else reason
+
+    def _note(
+        self, row: RowConflicts, answer: RowResolution, decided: Verdict
+    ) -> Settled:
+        wanted = self._wanted.get(row.call_no, {})
+        self.count[decided.kind] -= 1
+        if decided.becomes is not None:
+            self.count[decided.becomes] = self.count.get(decided.becomes, 0) + 1
+        explicit = decided.explicit
+        if decided.becomes == "I" or self._guarded & explicit.keys():
+            self._exposed.add(decided.call_no)
+            now = self._wanted.setdefault(row.call_no, {})
+            for name in explicit:
+                now.setdefault(name, (row.conflicts[0].new or {}).get(name))
+        for one in answer.records:
+            if one.conflict.constraint is not None:
+                self._answered[row.call_no, one.conflict.constraint] = Attempt(
+                    rule=one.rule,
+                    reason=f"{one.resolution.reason}, which is taken too",
+                )
+        made = self.parties.made(row.tran)
+        return Settled(made=made, verdict=decided, answer=answer, wanted=dict(wanted))
+
+    def _note_failure(self, row: RowConflicts) -> None:
+        """An answer was given before, and its value is taken too."""
+        for conflict in row.conflicts:
+            before = self._answered.pop((row.call_no, conflict.constraint or ""), None)
+            if before is None:
+                continue
+            self._draws[row.call_no] += 1
+            if before.rule.method == _DRAWING and self._draws[row.call_no] < DRAWS:
+                continue
+            self._failed.setdefault(row.call_no, []).append(before)
+
+    def _as_wanted(self, row: RowConflicts) -> RowConflicts:
+        """With the values that the site wrote, whatever was put in their place."""
+        wanted = self._wanted.get(row.call_no)
+        if not wanted:
+            return row
+        return replace(
+            row,
+            conflicts=tuple(
+                replace(one, new=_overlaid(one.new, wanted)) for one in row.conflicts
+            ),
+        )
+
+
+def _overlaid(row: Row | None, values: Row) -> Row | None:
+    return None if row is None else {**row, **values}

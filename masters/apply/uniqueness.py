@@ -1,0 +1,177 @@
+"""Finding uniqueness conflicts: new values that rows of other keys hold, set by set.
+
+What a transaction itself gives up is free for its other rows, so a swap of two
+values is no conflict. Looked for after the column groups were settled, because they
+decide what a row will hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import ColumnElement, Connection, FromClause, and_, case, or_, select
+
+from masters.apply.detect import Parties, RowConflicts
+from masters.apply.images import Compared, chunks, image
+from masters.resolution.conflict import Conflict, Kind
+from sites.staged import UPDATES, Staged
+from sites.table import Unique
+
+
+def constraints(staged: Staged, *, moving: bool = False) -> list[Unique]:
+    """Unique constraints that these changes can break, but for the key of the row.
+
+    One that holds all of the identity has no other taker than the row itself, unless
+    rows change their keys; one with a column that is not carried is left to the
+    database.
+    """
+    return [
+        unique
+        for unique in staged.table.uniques
+        if set(unique.columns) <= set(staged.columns)
+        and (moving or not set(unique.columns) >= set(staged.identity))
+    ]
+
+
+def touched(
+    connection: Connection, staged: Staged, constraints: Sequence[Unique], unit: int
+) -> bool:
+    """Whether a transaction writes new values under one of these constraints."""
+    columns = {column for unique in constraints for column in unique.columns}
+    wanted = select(sa.literal(1)).where(
+        staged.source.c.unit == unit,
+        or_(
+            staged.kind("I", "R"),
+            and_(staged.kind(*UPDATES), _changed(staged, columns)),
+        ),
+    )
+    return bool(columns) and connection.scalar(wanted.limit(1)) is not None
+
+
+def detect(
+    connection: Connection,
+    compared: Compared,
+    unique: Unique,
+    parties: Parties,
+    read: Sequence[str],
+    *,
+    many: bool,
+) -> Iterator[list[RowConflicts]]:
+    """The rows of a transaction whose new values another row of the master holds.
+
+    Parameters:
+        compared: as `taken` makes it.
+        read, many: as in `masters.apply.detect.detect`.
+    """
+    for rows in chunks(connection, compared.select(read), many=many):
+        yield [
+            RowConflicts(
+                call_no=row.call_no,
+                tran=row.tran,
+                several=row.several,
+                kind=row.kind,
+                present=row.kind != "I",
+                alone=False,
+                conflicts=(_conflict(compared.staged, unique, row, parties, read),),
+            )
+            for row in rows
+        ]
+
+
+def taken(staged: Staged, unique: Unique, unit: int) -> Compared:
+    """The changes of a transaction beside the master's rows that are in their way."""
+    source = staged.source
+    mine = staged.table.sql().alias("mine")
+    other = staged.table.sql().alias("other")
+    holds = and_(
+        *(
+            unique.same(other.c[c], _result(staged, source, mine, c))
+            for c in unique.columns
+        )
+    )
+    return Compared(
+        staged=staged,
+        unit=unit,
+        joined=source.outerjoin(mine, staged.same_row(mine)).join(other, holds),
+        current=other,
+        wrong=and_(
+            or_(
+                staged.kind("I", "R"),
+                and_(staged.kind(*UPDATES), _changed(staged, unique.columns)),
+            ),
+            sa.not_(staged.same_row(other)),
+            sa.not_(_given_up(staged, unique, unit, other)),
+        ),
+    )
+
+
+def _changed(staged: Staged, columns: Iterable[str]) -> ColumnElement[bool]:
+    return or_(
+        sa.false(),
+        *(
+            sa.not_(staged.table.column(c).unchanged(staged.old(c), staged.new(c)))
+            for c in sorted(columns)
+        ),
+    )
+
+
+def _given_up(
+    staged: Staged, unique: Unique, unit: int, other: FromClause
+) -> ColumnElement[bool]:
+    """Whether the same transaction takes these values away from that row."""
+    giver = staged.source.alias("giver")
+    keeps = and_(
+        *(
+            other.c[c].is_not_distinct_from(_result(staged, giver, other, c))
+            for c in unique.columns
+        )
+    )
+    return (
+        select(sa.literal(1))
+        .select_from(giver)
+        .where(giver.c.unit == unit, staged.same_row(other, giver))
+        .where(
+            or_(
+                staged.kind("D", source=giver),
+                and_(staged.kind(*UPDATES, "R", source=giver), sa.not_(keeps)),
+            )
+        )
+        .exists()
+    )
+
+
+def _result(
+    staged: Staged, source: FromClause, current: FromClause, column: str
+) -> ColumnElement[Any]:
+    """What a column will hold: an update leaves what it did not change."""
+    old, new = staged.old(column, source), staged.new(column, source)
+    left = and_(
+        staged.kind(*UPDATES, source=source),
+        staged.table.column(column).unchanged(old, new),
+    )
+    return case((left, current.c[column]), else_=new)
+
+
+def _conflict(
+    staged: Staged,
+    unique: Unique,
+    row: sa.Row[Any],
+    parties: Parties,
+    read: Sequence[str],
+) -> Conflict:
+    made = parties.made(row.tran)
+    return Conflict(
+        kind=Kind.UNIQUENESS,
+        table=(staged.table.schema, staged.table.name),
+        constraint=unique.name,
+        columns=unique.columns,
+        old=None if row.kind == "I" else image(read, row, 0),
+        new=image(read, row, 1),
+        current=image(read, row, 2),
+        origin=made.origin or parties.origin,
+        master=parties.master,
+        changed_at=made.changed_at,
+        newest=parties.newest,
+    )

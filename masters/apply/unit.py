@@ -1,0 +1,268 @@
+"""Applying transactions of an origin at the master: detect, resolve, write."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence, Set
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from sqlalchemy import Boolean, Connection, Row, Select, literal_column, select, text
+
+from masters.apply import at_once, reached, unchecked
+from masters.apply.detect import Made, Parties
+from masters.apply.followers import Followers
+from masters.apply.newest import newest
+from masters.apply.settlement import Settlement
+from masters.errors import InvalidNetChange
+from masters.rules import table_rules
+from masters.rules.table_rules import TableRules
+from sites import faults, memory, triggered, write
+from sites.prepared import planned_once
+from sites.row_by_row import write_rows
+from sites.staged import Staged
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unit:
+    """Deferred transactions that are applied as one, their net changes staged."""
+
+    #: selects its rows in the work tables
+    number: int
+    staged: Sequence[Staged]
+    #: for each of `staged`, how many rows there are of each kind
+    counts: Sequence[Mapping[str, int]]
+    origin: str
+    master: str
+    #: the transaction of an order number, at its origin
+    made: Callable[[int], Made]
+    #: there may be several: what is not settled alike one by one is not settled
+    several: bool = False
+    #: row changes of the same transaction follow in a later unit
+    goes_on: bool = False
+    #: told of rows that rules drop or name otherwise, before they do: where they are
+    #: staged, and the columns that get other values, None if they are dropped
+    on_lost: Callable[[Staged, Mapping[str, Any], Set[str] | None], None] | None = None
+    #: what queues here keep of the transaction, where it goes on to other masters
+    facts: Mapping[str, object] = field(default_factory=dict)
+    #: told from time to time how many rows are written
+    told: Callable[[int], None] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What became of a unit."""
+
+    #: conflicts that a rule settled
+    resolved: int = 0
+    #: rules dropped rows, or gave them other keys or unique values
+    takes_away: bool = False
+    #: why it was not applied: call number -> reason; empty when it was
+    unresolved: Mapping[int, str] = field(default_factory=dict)
+    #: order numbers of the transactions whose rows those are
+    refused: frozenset[int] = frozenset()
+
+
+#: Whether constraints can be deferred at all: of any table, since users' triggers may
+#: write to any. Those of the catalog are checked at the commit.
+_ANY_DEFERRABLE = literal_column(
+    "EXISTS (SELECT FROM pg_constraint"
+    " WHERE condeferrable AND connamespace <> 'snaptide'::regnamespace)",
+    Boolean,
+).label("deferrable")
+
+
+_BEGIN: Select[*tuple[Any, ...]] = planned_once(
+    select(
+        *triggered.BROUGHT,
+        memory.enough(),
+        memory.lookups(),
+        unchecked.oids(),
+        table_rules.LAST_VERSION,
+        _ANY_DEFERRABLE,
+        reached.TABLES,
+    )
+)
+
+
+def apply(
+    connection: Connection,
+    unit: Unit,
+    *,
+    resolving: bool = True,
+    last: bool = True,
+    row_by_row: bool = False,
+) -> Outcome:
+    """Apply a unit whole, or say what stands in its way.
+
+    Call it in a savepoint and roll that back when the outcome is unresolved:
+    nothing is undone here. Constraints are checked before it returns.
+
+    Parameters:
+        resolving: False leaves every conflict unresolved, whatever the rules.
+        last: False leaves deferrable constraints to what else the transaction does.
+        row_by_row: rows are not written as sets, which the database refused.
+
+    Raises:
+        sqlalchemy.exc.DBAPIError: the database refused a change.
+        RowCountMismatch, InvalidNetChange, NoFreeValue.
+    """
+    known_as = _begun(connection, unit)
+    _refuse_invalid(unit)
+    counts = [dict(count) for count in unit.counts]
+    touched = _parents_first(
+        [
+            (staged, count)
+            for staged, count in zip(unit.staged, counts, strict=True)
+            if count
+        ]
+    )
+    known = [
+        _rules(connection, one, known_as.version, resolving=resolving)
+        for one, _ in touched
+    ]
+    whole = len(touched) == 1 and not row_by_row
+    if whole and _alone(*touched[0], known_as):
+        (staged, count), (its_rules,) = touched[0], known
+        if at_once.written(
+            connection, staged, unit.number, count, its_rules, last=last, told=unit.told
+        ):
+            return Outcome()
+    settlements, followers = _settled(connection, unit, touched, known, known_as)
+    unresolved = {no: why for one in settlements for no, why in one.unresolved.items()}
+    faults.point("push.after_settle")
+    if not unresolved:
+        with triggered.users_search_path(connection):
+            _write(connection, unit, counts, row_by_row=row_by_row)
+            if last and known_as.deferrable:
+                connection.execute(text("SET CONSTRAINTS ALL IMMEDIATE"))
+        for settlement in settlements:
+            if settlement.deletes is not None and settlement.count.get("D"):
+                settlement.deletes.date(connection, unit.number, unit.made)
+    return Outcome(
+        resolved=followers.written + sum(one.resolved for one in settlements),
+        takes_away=followers.take_away,
+        unresolved=unresolved,
+        refused=frozenset(no for one in settlements for no in one.refused),
+    )
+
+
+def _write(
+    connection: Connection,
+    unit: Unit,
+    counts: Sequence[Mapping[str, int]],
+    *,
+    row_by_row: bool,
+) -> None:
+    rows = {"unit": unit.number}
+    if row_by_row:
+        write_rows(connection, unit.staged, rows)
+    else:
+        write.write(connection, unit.staged, counts, rows, unit.told)
+
+
+def _begun(connection: Connection, unit: Unit) -> Row[Any]:
+    """Say whose changes come, and what statements are to be like; learn what holds."""
+    whose = triggered.as_brought(unit.origin, unit.facts)
+    known_as = connection.execute(_BEGIN, triggered.values(whose)).one()
+    if known_as.deferrable:
+        connection.execute(text("SET CONSTRAINTS ALL DEFERRED"))
+    return known_as
+
+
+def _rules(
+    connection: Connection, staged: Staged, version: int, *, resolving: bool
+) -> TableRules:
+    known = table_rules.known(connection, staged, version)
+    return known if resolving else replace(known, rules=())
+
+
+def _parties(
+    connection: Connection,
+    unit: Unit,
+    touched: Sequence[Staged],
+    known: Sequence[TableRules],
+) -> Parties:
+    """Of several transactions none is judged as a whole: who loses is asked again."""
+    tables = [] if unit.several else list(zip(touched, known, strict=True))
+    return Parties(
+        origin=unit.origin,
+        master=unit.master,
+        made=unit.made,
+        newest=newest(connection, unit.number, tables),
+    )
+
+
+def _parents_first(
+    touched: list[tuple[Staged, dict[str, int]]],
+) -> list[tuple[Staged, dict[str, int]]]:
+    """Work tables in an order in which rows follow what they refer to."""
+    if len(touched) < 2:
+        return touched
+    order = write.parents_first([staged.table for staged, _ in touched])
+    return sorted(touched, key=lambda one: order.index(one[0].table.qualified))
+
+
+def _settled(
+    connection: Connection,
+    unit: Unit,
+    touched: Sequence[tuple[Staged, dict[str, int]]],
+    known: Sequence[TableRules],
+    known_as: Row[Any],
+) -> tuple[list[Settlement], Followers]:
+    """Lock and compare the rows of each table, and settle what is in conflict."""
+    parties = _parties(connection, unit, [one for one, _ in touched], known)
+    followers = Followers(
+        connection=connection,
+        unit=unit.number,
+        origin=unit.origin,
+        master=unit.master,
+        # Of several transactions no rule drops or moves what others may refer to.
+        tables=[] if unit.several else touched,
+        goes_on=unit.goes_on,
+        on_lost=unit.on_lost,
+    )
+    settlements = []
+    for (staged, count), its_rules in zip(touched, known, strict=True):
+        if staged.table.oid in known_as.unchecked:
+            unchecked.take(connection, staged, unit.number, count)
+            continue
+        settlement = Settlement(
+            connection=connection,
+            staged=staged,
+            unit=unit.number,
+            rules=its_rules,
+            parties=parties,
+            followers=followers,
+            count=count,
+            several=unit.several,
+        )
+        settlement.run()
+        settlements.append(settlement)
+        if settlement.hopeless:
+            break
+    if not any(one.unresolved for one in settlements):
+        reaching = [
+            one
+            for one in settlements
+            if reached.may_reach(one.staged, one.count, known_as.reaching)
+        ]
+        # A change that is dropped leaves a row that another one may take along.
+        while any(one.settle_taken_along(touched) for one in reaching):
+            pass
+    return settlements, followers
+
+
+def _alone(staged: Staged, count: Mapping[str, int], known_as: Row[Any]) -> bool:
+    """Whether nothing but the rows themselves says what becomes of them."""
+    reaches = reached.may_reach(staged, count, known_as.reaching)
+    return staged.table.oid not in known_as.unchecked and not reaches
+
+
+def _refuse_invalid(unit: Unit) -> None:
+    for staged, count in zip(unit.staged, unit.counts, strict=True):
+        if count.get("X"):
+            raise InvalidNetChange(
+                f"{count['X']} rows of {staged.table.qualified} went through steps that"
+                " do not follow from one another.",
+                table=str(staged.table.qualified),
+            )

@@ -1,0 +1,1 @@
+"""Snapshot logs: what changed in a table, and which snapshots have yet to see it."""

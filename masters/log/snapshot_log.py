@@ -1,0 +1,282 @@
+"""Snapshot logs: which rows of a master table changed, and in which transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from psycopg import sql
+from sqlalchemy import (
+    Connection,
+    Row,
+    Text,
+    delete,
+    func,
+    insert,
+    select,
+    text,
+    update,
+)
+
+from masters.catalog import registered_snapshot, snapshot_log
+from masters.errors import (
+    CannotLogTable,
+    NoPrimaryKey,
+    SnapshotLogExists,
+    SnapshotLogInUse,
+)
+from masters.log.catalog import find_log, get_log
+from masters.log.unloggable import why_unloggable
+from sites import (
+    QualifiedName,
+    Site,
+    faults,
+    identity,
+    locks,
+    names,
+    ring,
+    roles,
+    triggers,
+)
+from sites.catalog import SCHEMA
+from sites.errors import UnknownTable
+from sites.table import Table, describe
+from sites.transport import raw
+from sites.users_triggers import firing_names
+
+#: The row identity of Oracle7's ROWID logs: born with the row, kept everywhere.
+ROWID = "snaptide_rowid"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotLog:
+    """A master table's snapshot log, and who still needs it."""
+
+    table: str
+    log_table: str
+    with_rowid: bool
+    identity_columns: tuple[str, ...]
+    created_at: datetime
+    #: rows in the log now, an estimate
+    rows: int
+    #: names of the snapshots that are refreshed from it, as site:snapshot
+    snapshots: tuple[str, ...]
+    #: users' triggers of the table, which fire for what sites push, too
+    triggers: tuple[str, ...] = ()
+
+
+def create_snapshot_log(
+    site: Site, table: str, *, with_rowid: bool = False
+) -> SnapshotLog:
+    """Record the changes of a master table from now on (Oracle: CREATE SNAPSHOT LOG).
+
+    Parameters:
+        site: the master.
+        table: `name` or `schema.name`.
+        with_rowid: identify rows by a generated column `snaptide_rowid`, which
+            is added to the table (rewriting it) and survives a change of key;
+            required for tables without a primary key.
+
+    Raises:
+        UnknownTable, SnapshotLogExists, NoPrimaryKey, CannotLogTable.
+    """
+    name = names.parse(table)
+    for attempt in locks.patiently():
+        with attempt, site.begin() as connection:
+            locks.briefly(connection)
+            identity.confirm(connection, site.name)
+            _create(connection, name, with_rowid=with_rowid)
+            faults.point("log_create.before_commit")
+    faults.point("log_create.after_commit")
+    return show_snapshot_log(site, table)
+
+
+def drop_snapshot_log(site: Site, table: str, *, force: bool = False) -> None:
+    """Stop recording a master table's changes and forget those recorded.
+
+    Parameters:
+        force: drop it although snapshots are refreshed from it; they can then
+            only be refreshed completely. A ROWID column stays in the table.
+
+    Raises:
+        NoSnapshotLog, SnapshotLogInUse.
+    """
+    for attempt in locks.patiently():
+        with attempt, site.begin() as connection:
+            locks.briefly(connection)
+            log = get_log(connection, names.parse(table))
+            users = _users(connection, log.id)
+            if users and not force:
+                raise SnapshotLogInUse(
+                    f"The snapshot log of {table} is used by {', '.join(users)}.",
+                    snapshots=users,
+                )
+            triggers.remove(connection, log.log_table)
+            ring.drop(connection, log.log_table)
+            connection.execute(delete(snapshot_log).where(snapshot_log.c.id == log.id))
+            faults.point("log_drop.before_commit")
+    faults.point("log_drop.after_commit")
+
+
+def list_snapshot_logs(site: Site) -> list[SnapshotLog]:
+    """All snapshot logs of a master, by table name."""
+    with site.begin() as connection:
+        identity.read(connection)
+        rows = connection.execute(
+            select(snapshot_log).order_by("table_schema", "table_name")
+        ).all()
+        return [_describe(connection, row) for row in rows]
+
+
+def show_snapshot_log(site: Site, table: str) -> SnapshotLog:
+    """One snapshot log.
+
+    Raises:
+        NoSnapshotLog: the table has none.
+    """
+    with site.begin() as connection:
+        return _describe(connection, get_log(connection, names.parse(table)))
+
+
+def _create(connection: Connection, name: QualifiedName, *, with_rowid: bool) -> None:
+    if find_log(connection, name) is not None:
+        raise SnapshotLogExists(f"Table {name} has a snapshot log.", table=str(name))
+    table = describe(connection, name)
+    _refuse_unloggable(connection, table)
+    if with_rowid and ROWID not in table.names:
+        _add_rowid(connection, table)
+        table = describe(connection, name)
+    keys = (ROWID,) if with_rowid else table.key
+    if not keys:
+        raise NoPrimaryKey(f"Table {name} has no primary key.", table=str(name))
+    _refuse_unpairable(table, keys)
+    log = names.derived("mlog$_", name)
+    ring.create(connection, log, table, keys)
+    triggers.install_log(connection, _capture(table, log, keys))
+    roles.open_to(connection, name, roles.MASTER)
+    log_id = connection.execute(
+        insert(snapshot_log)
+        .values(
+            table_schema=name.schema,
+            table_name=name.name,
+            log_table=log,
+            with_rowid=with_rowid,
+            identity_columns=list(keys),
+            created_xid=func.pg_current_xact_id(),
+        )
+        .returning(snapshot_log.c.id)
+    ).scalar_one()
+    # Snapshots that lost an older log of the table go on with this one.
+    connection.execute(
+        update(registered_snapshot)
+        .where(
+            registered_snapshot.c.table_schema == name.schema,
+            registered_snapshot.c.table_name == name.name,
+        )
+        .values(log_id=log_id)
+    )
+
+
+def replace_functions(connection: Connection) -> None:
+    """Have all logs record as this version of the program does.
+
+    A log whose table has lost its key, or has it in another type, stays as it is:
+    `snaptide doctor` finds it.
+    """
+    for log in connection.execute(select(snapshot_log)):
+        with suppress(UnknownTable, KeyError):
+            table = describe(
+                connection, QualifiedName(log.table_schema, log.table_name)
+            )
+            recorded = describe(connection, QualifiedName(SCHEMA, log.log_table))
+            capture = _capture(table, log.log_table, tuple(log.identity_columns))
+            pairs = zip(
+                capture.identity,
+                triggers.numbered("k", capture.identity),
+                strict=True,
+            )
+            if all(
+                ring.key_type(table.column(name)) == recorded.column(place).type
+                for name, place in pairs
+            ):
+                triggers.replace_log_function(connection, capture)
+
+
+def _capture(table: Table, log: str, keys: tuple[str, ...]) -> triggers.LogCapture:
+    return triggers.LogCapture(
+        table=table,
+        log=log,
+        identity=keys,
+        fitting=tuple(ring.fitting(table.column(name)) for name in keys),
+    )
+
+
+def _refuse_unloggable(connection: Connection, table: Table) -> None:
+    if table.kind not in ("r", "p"):
+        raise CannotLogTable(
+            f"{table.qualified} is not a table.", table=str(table.qualified)
+        )
+    if table.schema in ("snaptide", "pg_catalog", "information_schema"):
+        raise CannotLogTable(f"{table.qualified} is not a user's table.")
+    reason = why_unloggable(connection, table)
+    if reason is not None:
+        raise CannotLogTable(f"{reason}.", table=str(table.qualified))
+
+
+def _refuse_unpairable(table: Table, keys: Sequence[str]) -> None:
+    for column in map(table.column, keys):
+        if not column.pairable:
+            raise CannotLogTable(
+                f"Rows of {table.qualified} cannot be told apart by {column.name}: "
+                f"rows cannot be paired by the operator = of type {column.type}.",
+                table=str(table.qualified),
+                column=column.name,
+            )
+
+
+def _add_rowid(connection: Connection, table: Table) -> None:
+    where = names.identifier(table.qualified)
+    column = sql.Identifier(ROWID)
+    raw(connection).execute(
+        sql.SQL(
+            "ALTER TABLE {} ADD COLUMN {} uuid NOT NULL"
+            " DEFAULT gen_random_uuid() UNIQUE"
+        ).format(where, column)
+    )
+
+
+def _describe(connection: Connection, row: Row[Any]) -> SnapshotLog:
+    rows = connection.scalar(
+        text(
+            "SELECT COALESCE(sum(greatest(c.reltuples, 0)), 0)::int8 FROM pg_inherits i"
+            " JOIN pg_class c ON c.oid = i.inhrelid"
+            " JOIN pg_class p ON p.oid = i.inhparent"
+            " WHERE p.relname = :log AND p.relnamespace = 'snaptide'::regnamespace"
+        ),
+        {"log": row.log_table},
+    )
+    table = QualifiedName(row.table_schema, row.table_name)
+    return SnapshotLog(
+        table=str(table),
+        log_table=row.log_table,
+        with_rowid=row.with_rowid,
+        identity_columns=tuple(row.identity_columns),
+        created_at=row.created_at,
+        rows=rows or 0,
+        snapshots=tuple(_users(connection, row.id)),
+        triggers=firing_names(connection, table),
+    )
+
+
+def _users(connection: Connection, log_id: int) -> list[str]:
+    name = func.concat(
+        registered_snapshot.c.site_name, ":", registered_snapshot.c.snapshot, type_=Text
+    )
+    return list(
+        connection.scalars(
+            select(name).where(registered_snapshot.c.log_id == log_id).order_by(name)
+        )
+    )

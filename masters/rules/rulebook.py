@@ -1,0 +1,126 @@
+"""All rules of a master as one document, to be kept under version control.
+
+The same document is what `snaptide rules export` prints and `rules apply` reads,
+and what the catalog keeps of each version of the rules:
+
+    [tables."public.flights"]
+    groups = {delays = ["dep_delay", "arr_delay"]}
+
+    [[tables."public.flights".update]]
+    group = "delays"
+    method = "latest_timestamp"
+    parameters = {column = "changed_at"}
+
+with `unique` (constraint) and `delete` beside `update`, and `row_version`,
+`not_compared = {update = [...], delete = [...]}` and `not_sent`, of the same form,
+beside `groups`. Rules for one
+subject are tried in the order of the file, unless they have a `sequence`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import Connection
+
+from masters.catalog import column_group, comparison, resolution_rule, rules_version
+from masters.errors import BadRulebook
+from masters.rules import catalog as rule_catalog
+from masters.rules.document import Rulebook, differences, documents, parsed
+from masters.rules.table_rules import TableRules, load, ruled
+from sites import QualifiedName, Site, identity, names
+from sites.table import describe
+
+
+def export(site: Site) -> dict[str, Any]:
+    """All rules of a master, as a document."""
+    with site.begin() as connection:
+        identity.read(connection)
+        return read(connection)
+
+
+def read(connection: Connection) -> dict[str, Any]:
+    """All rules that the catalog holds, as a document."""
+    return documents([load(connection, table) for table in ruled(connection)])
+
+
+def apply(site: Site, book: Rulebook, what: str = "apply a file") -> list[str]:
+    """Make the rules of a master those of a document, in one transaction.
+
+    Tables that the document leaves out lose their rules.
+
+    Returns:
+        The differences, as `diff` shows them; nothing is written when there are none.
+
+    Raises:
+        BadRulebook, UnknownTable, RuleError: then nothing is changed.
+    """
+    with site.begin() as connection:
+        identity.read(connection)
+        connection.execute(
+            sa.text("LOCK TABLE snaptide.resolution_rule IN SHARE ROW EXCLUSIVE MODE")
+        )
+        wanted = parse(connection, book)
+        changes = differences(read(connection), documents(wanted))
+        if changes:
+            for catalog in (column_group, resolution_rule, comparison):
+                connection.execute(sa.delete(catalog))
+            for one in wanted:
+                rule_catalog.write(connection, one)
+            note(connection, what)
+        return changes
+
+
+def diff(site: Site, book: Rulebook) -> list[str]:
+    """What `apply` would change: lines that begin with + or -.
+
+    Raises:
+        BadRulebook, UnknownTable, RuleError.
+    """
+    with site.begin() as connection:
+        identity.read(connection)
+        wanted = parse(connection, book)
+        return differences(read(connection), documents(wanted))
+
+
+def parse(connection: Connection, book: Rulebook) -> list[TableRules]:
+    """The rules that a document describes, checked against the tables of a master.
+
+    Raises:
+        BadRulebook, UnknownTable, RuleError.
+    """
+    tables = book.get("tables", {})
+    if set(book) - {"tables"} or not isinstance(tables, Mapping):
+        raise BadRulebook("A file of rules has [tables] and nothing else.")
+    return [
+        _parsed(connection, names.parse(name), body) for name, body in tables.items()
+    ]
+
+
+def _parsed(
+    connection: Connection, where: QualifiedName, body: Mapping[str, Any]
+) -> TableRules:
+    """What a document says of one table.
+
+    Rules may outlive their table, or a column. Where a document leaves them as they
+    are they are not checked: they would stop what it says of all other tables.
+    """
+    known, written = documents([load(connection, where)]), parsed(where, body, None)
+    if known["tables"][str(where)] and not differences(known, documents([written])):
+        return written
+    return parsed(where, body, describe(connection, where))
+
+
+def note(connection: Connection, what: str) -> None:
+    """Keep the rules as they are now as a version. Writes rules_version.
+
+    Waits for others who change rules: a later number is then committed later, and who
+    has seen it has seen all before it.
+    """
+    alone = "LOCK TABLE snaptide.rules_version IN SHARE ROW EXCLUSIVE MODE"
+    connection.execute(sa.text(alone))
+    connection.execute(
+        sa.insert(rules_version).values(what=what, rules=read(connection))
+    )

@@ -1,0 +1,211 @@
+"""What is compared in a table and who settles its conflicts, as the catalog has it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import Connection, Row, and_, func, or_, select
+
+from masters.catalog import (
+    column_group,
+    comparison,
+    resolution_rule,
+    rules_version,
+)
+from masters.resolution.conflict import Kind
+from masters.rules.rule import Rule
+from sites import QualifiedName
+from sites.prepared import planned_once
+from sites.staged import Staged
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """Which old values are compared with the master's row to find conflicts."""
+
+    #: a column that is renewed at each change, compared instead of all others
+    row_version: str | None = None
+    not_at_update: tuple[str, ...] = ()
+    not_at_delete: tuple[str, ...] = ()
+    #: whose old values are not even sent, and so not compared
+    not_sent_at_update: tuple[str, ...] = ()
+    not_sent_at_delete: tuple[str, ...] = ()
+
+    def at_update(self, columns: Sequence[str], carried: Sequence[str]) -> list[str]:
+        """The columns whose old values tell whether a group was changed."""
+        if self.row_version in carried:
+            return [str(self.row_version)]
+        left_out = {*self.not_at_update, *self.not_sent_at_update}
+        return [name for name in columns if name not in left_out]
+
+    def at_delete(self, columns: Sequence[str], carried: Sequence[str]) -> list[str]:
+        """The same, of a row that is deleted."""
+        if self.row_version in carried:
+            return [str(self.row_version)]
+        left_out = {*self.not_at_delete, *self.not_sent_at_delete}
+        return [name for name in columns if name not in left_out]
+
+    @property
+    def all_sent(self) -> bool:
+        """Whether all old values are sent."""
+        return not (self.not_sent_at_update or self.not_sent_at_delete)
+
+
+#: Every column, as in Oracle.
+EVERYTHING = Comparison()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableRules:
+    """The column groups and rules of one table, and what is compared in it."""
+
+    table: QualifiedName
+    #: name -> columns; a column is in at most one
+    groups: Mapping[str, tuple[str, ...]]
+    rules: tuple[Rule, ...]
+    #: number of the last change of any rule of this master, 0 before the first
+    version: int = 0
+    comparison: Comparison = EVERYTHING
+    #: a rule decides by when the master deleted a row
+    ask_when_deleted: bool = False
+
+    def partition(
+        self, columns: Sequence[str]
+    ) -> list[tuple[str | None, tuple[str, ...]]]:
+        """Divide columns into their groups; the rest is the shadow group, None.
+
+        Oracle: every column is in exactly one column group, and the shadow
+        group has no methods. A row version is in none: it only follows the others.
+        """
+        columns = [name for name in columns if name != self.comparison.row_version]
+        parts: list[tuple[str | None, tuple[str, ...]]] = [
+            (name, tuple(c for c in members if c in columns))
+            for name, members in self.groups.items()
+        ]
+        grouped = {column for members in self.groups.values() for column in members}
+        parts.append((None, tuple(c for c in columns if c not in grouped)))
+        return [part for part in parts if part[1]]
+
+
+#: The number of the last change of any rule of a master, as a column `version`.
+LAST_VERSION = (
+    select(func.coalesce(func.max(rules_version.c.id), 0))
+    .scalar_subquery()
+    .label("version")
+)
+
+
+_COMPARED = (
+    comparison.c.row_version,
+    comparison.c.not_at_update,
+    comparison.c.not_at_delete,
+    comparison.c.not_sent_at_update,
+    comparison.c.not_sent_at_delete,
+)
+_SAME_TABLE = and_(
+    column_group.c.table_schema == comparison.c.table_schema,
+    column_group.c.table_name == comparison.c.table_name,
+)
+
+
+def version(connection: Connection) -> int:
+    """The number of the last change of any rule of this master, 0 before the first."""
+    number: int = connection.execute(_VERSION).scalar_one()
+    return number
+
+
+_VERSION = planned_once(select(LAST_VERSION))
+
+
+def known(connection: Connection, staged: Staged, now: int) -> TableRules:
+    """The rules of a staged table, read again only where any has changed.
+
+    Parameters:
+        now: the version of the rules.
+    """
+    return staged.keep(("rules", now), lambda: load(connection, staged.table.qualified))
+
+
+def ruled(connection: Connection) -> list[QualifiedName]:
+    """All tables that the catalog has rules, groups or comparisons of, by name."""
+    catalogs = (column_group, resolution_rule, comparison)
+    each = (select(one.c.table_schema, one.c.table_name) for one in catalogs)
+    rows = connection.execute(sa.union(*each)).all()
+    return sorted(QualifiedName(*row) for row in rows)
+
+
+def load(connection: Connection, table: QualifiedName) -> TableRules:
+    """The rules of a table as the catalog holds them."""
+    found = connection.execute(
+        planned_once(
+            select(column_group.c.name, column_group.c.columns, *_COMPARED)
+            .select_from(column_group.outerjoin(comparison, _SAME_TABLE, full=True))
+            .where(or_(of(column_group, table), of(comparison, table)))
+            .order_by(column_group.c.id)
+        )
+    ).all()
+    rules = connection.execute(
+        planned_once(
+            select(resolution_rule, LAST_VERSION)
+            .where(of(resolution_rule, table))
+            .order_by("sequence_no")
+        )
+    ).all()
+    known = tuple(
+        rule_of(
+            Kind(row.kind), row.reference, row.sequence_no, row.method, row.parameters
+        )
+        for row in rules
+    )
+    return TableRules(
+        table=table,
+        groups={row.name: tuple(row.columns) for row in found if row.name},
+        rules=known,
+        version=rules[0].version if rules else 0,
+        comparison=_comparison(found[0]) if found else EVERYTHING,
+        ask_when_deleted=any(rule.asks_when_deleted for rule in known),
+    )
+
+
+def _comparison(row: Row[*tuple[Any, ...]]) -> Comparison:
+    return Comparison(
+        row_version=row.row_version,
+        not_at_update=tuple(row.not_at_update or ()),
+        not_at_delete=tuple(row.not_at_delete or ()),
+        not_sent_at_update=tuple(row.not_sent_at_update or ()),
+        not_sent_at_delete=tuple(row.not_sent_at_delete or ()),
+    )
+
+
+def rule_of(
+    kind: Kind,
+    reference: str,
+    sequence_no: int,
+    method: str,
+    parameters: Mapping[str, object],
+) -> Rule:
+    """A rule from what the catalog, or a file, says about it."""
+    return Rule(
+        kind=kind,
+        column_group=reference if kind is Kind.UPDATE else None,
+        constraint=reference if kind is Kind.UNIQUENESS else None,
+        sequence_no=sequence_no,
+        method=method,
+        # One that is null is one that is not given; a file could not say it.
+        parameters={n: value for n, value in parameters.items() if value is not None},
+    )
+
+
+def of(catalog: sa.Table, table: QualifiedName) -> sa.ColumnElement[bool]:
+    """The rows of a catalog table that are about a table of the user's."""
+    return sa.and_(
+        catalog.c.table_schema == table.schema, catalog.c.table_name == table.name
+    )
+
+
+def named(table: QualifiedName) -> dict[str, str]:
+    """A table of the user's, as catalog tables name it."""
+    return {"table_schema": table.schema, "table_name": table.name}
