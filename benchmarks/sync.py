@@ -13,7 +13,7 @@ from functools import partial
 import psycopg
 from sqlalchemy import text
 
-import deferred
+import synchronous
 from benchmarks.pairs import Result, compared
 from benchmarks.setting import create_orders, directory, slow_down
 from deferred.queues import define
@@ -130,7 +130,7 @@ def _writers(site: Site, count: int) -> None:
 
 
 def _change(site: Site, key: int) -> None:
-    with deferred.synchronous(site) as connection:
+    with synchronous.begin(site) as connection:
         connection.execute(_UPDATE_ORDERS, {"id": key})
 
 

@@ -1,13 +1,5 @@
 """How a change travels: queue, push, error queue, schedules."""
 
-from deferred.coordinator.connection import coordinate, synchronous
-from deferred.coordinator.in_doubt import (
-    commit_in_doubt,
-    forget_in_doubt,
-    list_in_doubt,
-    rollback_in_doubt,
-)
-from deferred.coordinator.recovery import RecoveryReport, recover
 from deferred.lives.history import History, history
 from deferred.lives.life import Event, Standing
 from deferred.parked.edit import Edit
@@ -42,35 +34,27 @@ __all__ = [
     "History",
     "PushReport",
     "Pushes",
-    "RecoveryReport",
     "Schedule",
     "Standing",
     "allow_procedure",
     "call",
-    "commit_in_doubt",
-    "coordinate",
     "delete_errors",
     "enable_schedule",
-    "forget_in_doubt",
     "history",
     "list_destinations",
     "list_errors",
-    "list_in_doubt",
     "list_procedures",
     "list_schedules",
     "procedure",
     "purge",
     "push",
     "push_all",
-    "recover",
     "retry",
     "retry_errors",
     "revoke_procedure",
-    "rollback_in_doubt",
     "schedule",
     "set_budget",
     "show_error",
-    "synchronous",
     "unschedule",
     "validate_destination",
 ]

@@ -12,10 +12,9 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import Connection, TableClause, and_, func, not_, select
 
-from deferred.batches import ledger
+from deferred.batches import ledger, work
 from deferred.catalog import deferred_transaction, delivery, destination, procedure_call
 from deferred.catalog import queue as queue_catalog
-from deferred.coordinator import staging
 from deferred.queues.covered import beyond
 from deferred.queues.queue import Queue, call_numbers, list_queues
 from sites import Site, faults, identity
@@ -76,7 +75,7 @@ def purge(
             calls=calls + folded,
             folded=folded,
         )
-    staging.sweep(site)
+    work.sweep(site)
     return report
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from celery import shared_task
 
-import deferred
+import synchronous
 from deferred.tasks import RETRYING
 from groups.unfinished import finish
 from sites import configured
@@ -15,6 +15,6 @@ def recover(site: str) -> None:
     """Finish what others left in doubt at a site, as its deciding sites say."""
     home = configured.site(site)
     try:
-        deferred.recover(home)
+        synchronous.recover(home)
     finally:
         finish(home)

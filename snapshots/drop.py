@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlalchemy import Connection, delete
 
-from deferred.coordinator import staging
+from deferred.batches import work
 from deferred.queues import queue
 from masters.log import registration
 from sites import ddl, faults, identity, locks
@@ -85,7 +85,7 @@ def _unregister(
     try:
         with home.begin() as connection:
             registration.unregister(connection, who.site_id, [found.key])
-        staging.sweep(home)
+        work.sweep(home)
     except SiteUnreachable as error:
         if not force:
             raise MasterUnreachable(

@@ -11,13 +11,13 @@ from psycopg import sql
 from sqlalchemy import Connection
 
 import deferred
-from deferred.coordinator.refusal import notifying_triggers
 from deferred.queues import define, queue
 from sites import identity, locks
 from sites.site import OLDEST_VERSION, Site
 from snapshots import refresh_group, snapshot
 from snapshots.errors import CannotPropagate, UndeliveredCalls
 from snapshots.refresh_group import RefreshGroup
+from synchronous.refusal import notifying_triggers
 
 #: How often the queue is pushed empty before users are too quick for it.
 ATTEMPTS = 5

@@ -5,7 +5,7 @@ from typing import Any
 
 from sqlalchemy import text
 
-import deferred
+import synchronous
 from sites import Directory, Site
 from tests.let_go import wait_until_let_go
 from tests.linked_table import run
@@ -51,7 +51,7 @@ def quantities(site: Site, table: str = "orders") -> dict[int, Any]:
 
 def _move_one(urls: Mapping[str, str]) -> None:
     sites = Directory(urls)
-    with deferred.synchronous(sites["jfk"]) as connection:
+    with synchronous.begin(sites["jfk"]) as connection:
         connection.execute(text("UPDATE orders SET qty = qty - 1 WHERE id = 1"))
         connection.execute(text("UPDATE orders SET qty = qty + 1 WHERE id = 2"))
 

@@ -12,18 +12,26 @@ from functools import lru_cache
 from itertools import combinations
 from typing import Any
 
+import psycopg
 import sqlalchemy as sa
 from sqlalchemy import Connection
 from sqlalchemy.dialects.postgresql import OID
+from sqlalchemy.exc import DBAPIError
 
 from deferred.queues.described import described
-from sites import QualifiedName, triggers, wide
+from sites import QualifiedName, Site, locks, triggers, wide
+from sites.catalog import SCHEMA
 from sites.prepared import planned_once
 from sites.staged import Staged
 from sites.table import Table
 
 #: Where a session remembers its work tables, by name.
 _KEPT = "snaptide.work_tables"
+
+#: How the names of work tables begin that no session has for itself, and the first half
+#: of the advisory lock under which they are used: see `synchronous.staging`.
+SHARED = "work$"
+USE_LOCK = 0x53594E55
 
 #: A work table of so many bytes is rather emptied than cut off, which takes longer and
 #: has the statements about it planned anew.
@@ -234,3 +242,29 @@ def _images(table: Table, columns: Sequence[str]) -> list[sa.Column[Any]]:
             triggers.numbered(side, columns), columns, strict=True
         )
     ]
+
+
+def sweep(master: Site) -> int:
+    """Drop the shared work tables that no transaction uses; the next makes its own.
+
+    Returns:
+        How many were dropped.
+    """
+    with master.begin() as connection:
+        seen = sa.inspect(connection)
+        # Those of wide rows are views.
+        found = seen.get_table_names(SCHEMA) + seen.get_view_names(SCHEMA)
+    return sum(_drop(master, name) for name in found if name.startswith(SHARED))
+
+
+def _drop(master: Site, name: str) -> bool:
+    use = sa.func.pg_try_advisory_xact_lock(USE_LOCK, sa.func.hashtext(name))
+    try:
+        with master.begin() as connection:
+            locks.briefly(connection)
+            if not connection.scalar(sa.select(use)):
+                return False
+            wide.drop(connection, QualifiedName(SCHEMA, name))
+    except (psycopg.Error, DBAPIError):
+        return False  # a reader, such as a dump, or another's: a later sweep's
+    return True

@@ -10,7 +10,15 @@ from typing import Any
 from docs.generator.markdown import code, code_cell, comments, docstring, prose, table
 
 #: Packages with names that users import, in the order in which one needs them.
-_PUBLIC = ("sites", "masters", "snapshots", "deferred", "groups", "snaptide.embedded")
+_PUBLIC = (
+    "sites",
+    "masters",
+    "snapshots",
+    "deferred",
+    "synchronous",
+    "groups",
+    "snaptide.embedded",
+)
 
 
 _INTRO = """\

@@ -12,7 +12,15 @@ from docs.generator.markdown import prose
 from sites.errors import SnaptideError
 
 #: From the top of the stack to its bottom.
-PACKAGES = ("snaptide", "groups", "snapshots", "deferred", "masters", "sites")
+PACKAGES = (
+    "snaptide",
+    "groups",
+    "snapshots",
+    "synchronous",
+    "deferred",
+    "masters",
+    "sites",
+)
 
 #: Importing these does something.
 _NOT_IMPORTED = {"snaptide.celery", "snaptide.__main__"}

@@ -14,6 +14,7 @@ PACKAGES = (
     "snaptide",
     "groups",
     "snapshots",
+    "synchronous",
     "deferred",
     "masters",
     "sites",

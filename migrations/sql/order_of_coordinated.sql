@@ -20,7 +20,7 @@ BEGIN
         UPDATE snaptide.deferred_transaction SET order_no = 0 WHERE xid = NEW.xid;
         IF FOUND AND coordinated = 'site' THEN
             RAISE EXCEPTION 'A coordinated transaction cannot be committed past its coordinator'
-                USING HINT = 'Commit through the connection of deferred.synchronous(...).',
+                USING HINT = 'Commit through the connection of synchronous.begin(...).',
                       ERRCODE = 'object_not_in_prerequisite_state';
         END IF;
         RETURN NULL;

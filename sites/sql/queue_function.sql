@@ -105,7 +105,7 @@ BEGIN
             AND pg_has_role(session_user, 'snaptide_apply', 'MEMBER')
         ) THEN
             RAISE EXCEPTION 'This snapshot is propagated synchronously: its rows can only be changed in a coordinated transaction'
-                USING HINT = 'with deferred.synchronous("SITE") as connection: ... changes site and master together.',
+                USING HINT = 'with synchronous.begin("SITE") as connection: ... changes site and master together.',
                       ERRCODE = CASE WHEN effect THEN 'raise_exception'
                                      ELSE 'object_not_in_prerequisite_state' END;
         END IF;

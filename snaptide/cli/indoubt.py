@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-import deferred
+import synchronous
 from snaptide.cli.arguments import Json, SiteName
 from snaptide.cli.failures import ExitCode
 from snaptide.cli.output import facts, show, table
@@ -38,7 +38,7 @@ def list_(ctx: typer.Context, site: SiteName, json: Json = False) -> None:
     Example: snaptide indoubt list hq
     """
     program = Program.of(ctx)
-    found = deferred.list_in_doubt(program.site(site))
+    found = synchronous.list_in_doubt(program.site(site))
     rows = [(d.gid, d.state, d.since, d.decision, d.heuristic) for d in found]
     columns = ["gid", "state", "since", "the deciding site says", "by hand"]
     show(program, found, lambda: table(columns, rows))
@@ -55,7 +55,7 @@ def recover(ctx: typer.Context, site: SiteName, json: Json = False) -> None:
     Example: snaptide indoubt recover hq
     """
     program = Program.of(ctx)
-    report = deferred.recover(program.site(site))
+    report = synchronous.recover(program.site(site))
     show(program, report, lambda: facts(report))
     if report.left:
         raise typer.Exit(ExitCode.ATTENTION)
@@ -74,7 +74,7 @@ def commit(
     Example: snaptide indoubt commit hq snaptide:0b2f...:0
     """
     program = Program.of(ctx)
-    deferred.commit_in_doubt(program.site(site), gid, force=force)
+    synchronous.commit_in_doubt(program.site(site), gid, force=force)
     _ended(program, site, gid, "committed")
 
 
@@ -91,7 +91,7 @@ def rollback(
     Example: snaptide indoubt rollback hq snaptide:0b2f...:0
     """
     program = Program.of(ctx)
-    deferred.rollback_in_doubt(program.site(site), gid, force=force)
+    synchronous.rollback_in_doubt(program.site(site), gid, force=force)
     _ended(program, site, gid, "rolled back")
 
 
@@ -104,7 +104,7 @@ def forget(
     Example: snaptide indoubt forget hq snaptide:0b2f...:0
     """
     program = Program.of(ctx)
-    deferred.forget_in_doubt(program.site(site), gid)
+    synchronous.forget_in_doubt(program.site(site), gid)
     _ended(program, site, gid, "forgotten")
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 from sqlalchemy import text
 
-import deferred
+import synchronous
 from sites import Directory
 from sites.errors import SiteRestored
 from tests.coordinated import left_over, quantities
@@ -18,7 +18,7 @@ MakeHome = Callable[[str], Home]
 
 
 def change(sites: Directory, quantity: int) -> None:
-    with deferred.synchronous(sites["jfk"]) as connection:
+    with synchronous.begin(sites["jfk"]) as connection:
         connection.execute(text(f"UPDATE orders SET qty = {quantity} WHERE id = 1"))
 
 

@@ -9,11 +9,12 @@ from sqlalchemy import text
 import deferred
 import masters
 import snapshots
-from deferred.errors import SynchronousConflict
+import synchronous
 from masters import rules
 from sites import Directory, Site
 from snapshots.errors import UndeliveredCalls
 from snapshots.reports import SnapshotReport
+from synchronous.errors import SynchronousConflict
 from tests.coordinated import left_over, quantities
 from tests.fix_moments import Moments
 from tests.fix_worlds import prepared_once
@@ -37,7 +38,7 @@ def flights(sites: Directory) -> None:
 
 
 def change(sites: Directory, statement: str) -> None:
-    with deferred.synchronous(sites["jfk"]) as connection:
+    with synchronous.begin(sites["jfk"]) as connection:
         connection.execute(text(statement))
 
 
@@ -51,7 +52,7 @@ def test_a14_15_a_conflict_fails_the_statement_and_leaves_no_deferred_rows(
     hq, jfk = flights["hq"], flights["jfk"]
     run(hq, "UPDATE flights SET qty = 50 WHERE id = 1")
 
-    with deferred.synchronous(jfk) as connection:
+    with synchronous.begin(jfk) as connection:
         with pytest.raises(SynchronousConflict):
             connection.execute(text("UPDATE flights SET qty = 7 WHERE id = 1"))
         connection.rollback()

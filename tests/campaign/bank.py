@@ -12,7 +12,7 @@ import psycopg
 from sqlalchemy import text
 from sqlalchemy.exc import SQLAlchemyError
 
-import deferred
+import synchronous
 from sites import Directory
 from sites.errors import SnaptideError
 from tests.campaign.servers import TEMPLATE, Lines, Servers
@@ -47,7 +47,7 @@ def transfer(
     ends = [(giver, -amount), (taker, amount)]
     if everything:
         ends += [(number, 0) for number in range(ACCOUNTS)]
-    with deferred.synchronous(
+    with synchronous.begin(
         sites["jfk"],  # type: ignore[arg-type]
         timeout=5,
         lock_timeout=lock_timeout,
@@ -195,7 +195,7 @@ class Bank:
     def assert_balanced(self) -> None:
         """See that both sites hold the same, and each confirmed transfer once."""
         for site in self.sites.values():
-            deferred.recover(site)
+            synchronous.recover(site)
         tables = ("account", "transfer")
         here, there = ([rows(site, t) for t in tables] for site in self.sites.values())
         assert here == there

@@ -20,7 +20,7 @@ from random import Random
 import psycopg
 from sqlalchemy.exc import SQLAlchemyError
 
-import deferred
+import synchronous
 from sites.errors import SnaptideError
 from tests.campaign import crash
 from tests.campaign.bank import Bank, Teller, transfer
@@ -130,7 +130,7 @@ def _victim(urls: Mapping[str, str], verb: str, number: int, fault: str) -> None
         with suppress(SnaptideError, SQLAlchemyError, psycopg.Error):
             if verb == "recover":
                 for site in bank.sites.values():
-                    deferred.recover(site)
+                    synchronous.recover(site)
             else:
                 bank.work()
 
@@ -172,7 +172,7 @@ def _transfer_far(bank: Bank) -> None:
 def _recover_far(bank: Bank) -> None:
     for site in bank.far.values():
         with suppress(SnaptideError, SQLAlchemyError, psycopg.Error):
-            deferred.recover(site)
+            synchronous.recover(site)
 
 
 def _recover(bank: Bank) -> None:
@@ -181,7 +181,7 @@ def _recover(bank: Bank) -> None:
     while True:
         try:
             for site in bank.sites.values():
-                deferred.recover(site)
+                synchronous.recover(site)
             transfer(bank.sites, bank.next_name(), lock_timeout=2.0, everything=True)
         except (SnaptideError, SQLAlchemyError, psycopg.Error):
             assert time.monotonic() < deadline, bank.who_holds_locks()

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 from sqlalchemy import text
 
-import deferred
+import synchronous
 from sites import Directory
 from sites.errors import SnaptideError
 from tests.coordinated import coordinate, left_over, quantities
@@ -50,7 +50,7 @@ def test_e8_15_a_killed_coordinator_leaves_all_or_nothing(
     assert coordinate(linked, f"{point}:kill") == -signal.SIGKILL
 
     for site in linked.values():
-        deferred.recover(site)
+        synchronous.recover(site)
 
     assert states(linked) == [end, end]
     assert left_over(linked) == {}
@@ -78,7 +78,7 @@ def test_a_line_that_is_cut_at_any_message_leaves_all_or_nothing(
         was_cut = proxy.cut_before(0)
         wait_until_let_go(linked.values())
         for site in linked.values():
-            deferred.recover(site)
+            synchronous.recover(site)
         here, there = states(linked)
         assert here == there
         assert left_over(linked) == {}
@@ -92,7 +92,7 @@ def test_a_line_that_is_cut_at_any_message_leaves_all_or_nothing(
 
 def _transfer(sites: Directory) -> bool:
     try:
-        with deferred.synchronous(sites["jfk"], timeout=90) as connection:
+        with synchronous.begin(sites["jfk"], timeout=90) as connection:
             connection.execute(text("UPDATE orders SET qty = qty - 1 WHERE id = 1"))
             connection.execute(text("UPDATE orders SET qty = qty + 1 WHERE id = 2"))
     except Exception:
@@ -109,7 +109,7 @@ def test_a_master_that_does_not_answer_in_time_is_given_up(
     urls["hq"] = proxy.url
     far = Directory(urls)
 
-    with deferred.synchronous(far["jfk"], timeout=20) as connection:
+    with synchronous.begin(far["jfk"], timeout=20) as connection:
         connection.execute(text("UPDATE orders SET qty = qty - 1 WHERE id = 1"))
         proxy.deafen()
         with pytest.raises(SnaptideError, match="hq was lost: no answer within 20 s"):

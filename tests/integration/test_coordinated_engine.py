@@ -7,10 +7,10 @@ import pytest
 from sqlalchemy import Engine, create_engine, text
 from sqlalchemy.orm import Session
 
-import deferred
-from deferred.errors import NotCoordinated, NoTransaction
+import synchronous
 from sites import Directory
 from sites.errors import SiteChanged
+from synchronous.errors import NotCoordinated, NoTransaction
 from tests.linked_table import link, rows
 
 
@@ -18,13 +18,13 @@ def test_an_engine_to_another_site_is_refused(sites: Directory) -> None:
     """Its decisions would stand where nobody asks for them."""
     engine = create_engine(sites["hq"].url.set(drivername="postgresql+psycopg"))
     with pytest.raises(SiteChanged, match="hq"):
-        deferred.coordinate(engine, sites["jfk"])
+        synchronous.coordinate(engine, sites["jfk"])
     engine.dispose()
 
 
 def test_an_engine_of_another_driver_is_refused(sites: Directory) -> None:
     with pytest.raises(NotCoordinated, match="sqlite"):
-        deferred.coordinate(create_engine("sqlite://"), sites["jfk"])
+        synchronous.coordinate(create_engine("sqlite://"), sites["jfk"])
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ def engine(sites: Directory) -> Iterator[Engine]:
     """An application's own, to the site."""
     link(sites, "orders", "id int PRIMARY KEY, qty int")
     made = create_engine(sites["jfk"].url.set(drivername="postgresql+psycopg"))
-    deferred.coordinate(made, sites["jfk"])
+    synchronous.coordinate(made, sites["jfk"])
     yield made
     made.dispose()
 
@@ -68,6 +68,6 @@ def test_no_limit_is_for_ever(sites: Directory, limit: str, seconds: float) -> N
     """A deadlock between sites would never end, nor a wait for a lost master."""
     limits: dict[str, Any] = {limit: seconds}
     with pytest.raises(ValueError, match=limit):
-        deferred.synchronous(sites["jfk"], **limits).__enter__()
+        synchronous.begin(sites["jfk"], **limits).__enter__()
     with pytest.raises(ValueError, match=limit):
-        deferred.coordinate(create_engine("sqlite://"), sites["jfk"], **limits)
+        synchronous.coordinate(create_engine("sqlite://"), sites["jfk"], **limits)

@@ -12,6 +12,7 @@ import deferred
 import groups
 import masters
 import snapshots
+import synchronous
 from groups import TargetType
 from sites import Directory
 from tests.fix_worlds import prepared_once
@@ -100,7 +101,7 @@ def test_of_a_retry(stock: Directory) -> None:
 def test_of_a_synchronous_change(make_sites: Callable[..., Directory]) -> None:
     sites = make_sites("hq", "jfk", "lax")
     _stock(sites, synchronous=True)
-    with deferred.synchronous(sites["jfk"]) as connection:
+    with synchronous.begin(sites["jfk"]) as connection:
         connection.execute(text(PLACE))
     assert_taken(sites)
 
@@ -329,7 +330,7 @@ def test_trigger_asks_in_a_synchronous_change(
     sites = make_sites("hq", "jfk")
     link(sites, synchronous=True)
     run(sites["hq"], GUARDED)
-    with deferred.synchronous(sites["jfk"]) as connection:
+    with synchronous.begin(sites["jfk"]) as connection:
         connection.execute(text(PLACE))
     assert run(sites["hq"], "SELECT * FROM heard") == [("jfk", "synchronous")]
 

@@ -5,13 +5,13 @@ from collections.abc import Callable
 import pytest
 from sqlalchemy import text
 
-import deferred
-from deferred.coordinator import commit, recovery
-from deferred.coordinator.decision import Answer
-from deferred.coordinator.gid import Gid
-from deferred.errors import DecidedOtherwise, NotInDoubt, OutcomeUnknown
+import synchronous
 from sites import Directory, faults, identity
 from sites.faults import InjectedFault
+from synchronous import commit, recovery
+from synchronous.decision import Answer
+from synchronous.errors import DecidedOtherwise, NotInDoubt, OutcomeUnknown
+from synchronous.gid import Gid
 from tests.coordinated import left_over, prepared, quantities
 from tests.fix_worlds import prepared_once
 from tests.linked_table import link, run, run_everywhere
@@ -39,7 +39,7 @@ def abandon(linked: Directory, monkeypatch: pytest.MonkeyPatch) -> Callable[[str
         # It dies without a word to anyone: nothing is released on the way out.
         with monkeypatch.context() as patch:
             patch.setattr(faults, "point", stop)
-            patch.setattr("deferred.coordinator.commit._find_out", _say_nothing)
+            patch.setattr("synchronous.commit._find_out", _say_nothing)
             with pytest.raises(Gone):
                 change(linked)
         (left,) = prepared(linked["hq"])
@@ -53,7 +53,7 @@ def _say_nothing(*args: object) -> None:
 
 
 def change(sites: Directory, quantity: int = 7) -> None:
-    with deferred.synchronous(sites["jfk"]) as connection:
+    with synchronous.begin(sites["jfk"]) as connection:
         connection.execute(text(f"UPDATE orders SET qty = {quantity} WHERE id = 1"))
 
 
@@ -64,11 +64,11 @@ def test_a_decision_reaches_the_master_from_either_side(
     abandon("synchronous.after_decision")
     assert [quantities(site)[1] for site in linked.values()] == [1, 7]
 
-    report = deferred.recover(linked[at])
+    report = synchronous.recover(linked[at])
 
     assert report.committed + report.settled == 1
     assert [quantities(site)[1] for site in linked.values()] == [7, 7]
-    deferred.recover(linked["jfk"])
+    synchronous.recover(linked["jfk"])
     assert run(linked["jfk"], "SELECT count(*) FROM snaptide.decision")[0][0] == 0
     assert left_over(linked) == {}
 
@@ -78,7 +78,7 @@ def test_without_a_decision_it_is_rolled_back(
 ) -> None:
     abandon("synchronous.before_decision")
 
-    assert deferred.recover(linked["hq"]).rolled_back == 1
+    assert synchronous.recover(linked["hq"]).rolled_back == 1
 
     assert [quantities(site)[1] for site in linked.values()] == [1, 1]
     assert left_over(linked) == {}
@@ -92,10 +92,10 @@ def test_nobody_decides_for_a_coordinator_that_may_be_alive(
 
     def ask(name: str) -> None:
         if name == "synchronous.after_prepare":
-            reports.append(deferred.recover(linked["hq"]))
+            reports.append(synchronous.recover(linked["hq"]))
             (gid,) = prepared(linked["hq"])
             with pytest.raises(DecidedOtherwise, match="in progress"):
-                deferred.rollback_in_doubt(linked["hq"], gid)
+                synchronous.rollback_in_doubt(linked["hq"], gid)
 
     monkeypatch.setattr(faults, "point", ask)
     change(linked)
@@ -110,13 +110,13 @@ def test_a_site_that_is_another_one_now_is_not_believed(
     gid = abandon("synchronous.before_decision")
     run(linked["jfk"], "UPDATE snaptide.site_identity SET timeline = timeline + 1")
 
-    assert deferred.recover(linked["hq"]).left == 1
-    (found,) = deferred.list_in_doubt(linked["hq"])
+    assert synchronous.recover(linked["hq"]).left == 1
+    (found,) = synchronous.list_in_doubt(linked["hq"])
     assert (found.gid, found.state, found.decision) == (gid, "prepared", "another site")
 
-    deferred.commit_in_doubt(linked["hq"], gid)
+    synchronous.commit_in_doubt(linked["hq"], gid)
     assert quantities(linked["hq"])[1] == 7
-    (found,) = deferred.list_in_doubt(linked["hq"])
+    (found,) = synchronous.list_in_doubt(linked["hq"])
     assert found.heuristic == "commit by postgres"
 
 
@@ -126,16 +126,16 @@ def test_a_decision_by_hand_is_held_against_the_sites_own(
     hq = linked["hq"]
     gid = abandon("synchronous.after_decision")
     with pytest.raises(DecidedOtherwise, match="commit"):
-        deferred.rollback_in_doubt(hq, gid)
-    deferred.rollback_in_doubt(hq, gid, force=True)
+        synchronous.rollback_in_doubt(hq, gid)
+    synchronous.rollback_in_doubt(hq, gid, force=True)
 
-    deferred.recover(hq)
+    synchronous.recover(hq)
 
-    (found,) = deferred.list_in_doubt(hq)
+    (found,) = synchronous.list_in_doubt(hq)
     assert found.heuristic == "rollback by postgres"
     assert found.decision == "commit"
-    deferred.forget_in_doubt(hq, gid)
-    assert deferred.list_in_doubt(hq) == []
+    synchronous.forget_in_doubt(hq, gid)
+    assert synchronous.list_in_doubt(hq) == []
 
 
 def test_what_every_master_has_confirmed_is_not_in_doubt(linked: Directory) -> None:
@@ -143,7 +143,7 @@ def test_what_every_master_has_confirmed_is_not_in_doubt(linked: Directory) -> N
     change(linked)
 
     assert run(linked["jfk"], "SELECT count(*) FROM snaptide.decision")[0][0] == 1
-    assert deferred.list_in_doubt(linked["jfk"]) == []
+    assert synchronous.list_in_doubt(linked["jfk"]) == []
 
 
 def test_a_decision_that_a_master_waits_for_is_not_forgotten(
@@ -151,14 +151,14 @@ def test_a_decision_that_a_master_waits_for_is_not_forgotten(
 ) -> None:
     """Else the master would roll back what the site has committed."""
     abandon("synchronous.after_decision")
-    (decided,) = deferred.list_in_doubt(linked["jfk"])
+    (decided,) = synchronous.list_in_doubt(linked["jfk"])
     with pytest.raises(DecidedOtherwise, match="hq has prepared"):
-        deferred.forget_in_doubt(linked["jfk"], decided.gid)
+        synchronous.forget_in_doubt(linked["jfk"], decided.gid)
 
-    deferred.recover(linked["hq"])
+    synchronous.recover(linked["hq"])
 
     assert [quantities(site)[1] for site in linked.values()] == [7, 7]
-    deferred.forget_in_doubt(linked["jfk"], decided.gid)
+    synchronous.forget_in_doubt(linked["jfk"], decided.gid)
     assert run(linked["jfk"], "SELECT count(*) FROM snaptide.decision")[0][0] == 0
 
 
@@ -168,19 +168,19 @@ def test_a_decision_of_a_master_that_is_gone_can_be_forgotten(
     abandon("synchronous.after_decision")
     here = linked["jfk"].url.render_as_string(hide_password=False)
     gone = Directory({"jfk": here, "hq": "postgresql://u:p@127.0.0.1:1/hq"})
-    (decided,) = deferred.list_in_doubt(gone["jfk"])
-    deferred.forget_in_doubt(gone["jfk"], decided.gid)
-    assert deferred.list_in_doubt(gone["jfk"]) == []
+    (decided,) = synchronous.list_in_doubt(gone["jfk"])
+    synchronous.forget_in_doubt(gone["jfk"], decided.gid)
+    assert synchronous.list_in_doubt(gone["jfk"]) == []
     gone.close()
-    deferred.recover(linked["hq"])
+    synchronous.recover(linked["hq"])
 
 
 def test_what_is_not_ours_is_not_touched(linked: Directory) -> None:
     for gid in ("theirs", "snaptide:half", str(gid_of(linked))):
         with pytest.raises(NotInDoubt):
-            deferred.commit_in_doubt(linked["hq"], gid)
+            synchronous.commit_in_doubt(linked["hq"], gid)
         with pytest.raises(NotInDoubt):
-            deferred.forget_in_doubt(linked["hq"], gid)
+            synchronous.forget_in_doubt(linked["hq"], gid)
 
 
 def gid_of(sites: Directory) -> Gid:
@@ -203,7 +203,7 @@ def test_a_decision_of_an_earlier_use_of_the_id_does_not_count(
     )
 
     assert recovery.ask(linked["hq"], gid) is Answer.ROLLED_BACK
-    assert deferred.recover(linked["hq"]).rolled_back == 1
+    assert synchronous.recover(linked["hq"]).rolled_back == 1
 
 
 def test_a_lost_answer_of_the_site_is_looked_up(
@@ -226,7 +226,7 @@ def test_a_lost_answer_of_the_site_is_looked_up(
 def test_an_outcome_that_nobody_knows_is_said(
     linked: Directory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from deferred.coordinator import commit
+    from synchronous import commit
 
     decide = commit._decide
 
@@ -240,6 +240,6 @@ def test_an_outcome_that_nobody_knows_is_said(
         with pytest.raises(OutcomeUnknown):
             change(linked)
 
-    deferred.recover(linked["hq"])
+    synchronous.recover(linked["hq"])
     assert [quantities(site)[1] for site in linked.values()] == [7, 7]
     assert left_over(linked) == {}

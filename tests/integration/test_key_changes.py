@@ -6,6 +6,7 @@ import pytest
 from sqlalchemy import text
 
 import deferred
+import synchronous
 from deferred.queues import covered
 from deferred.queues.queue import list_queues
 from masters import rules
@@ -269,7 +270,7 @@ def test_history_follows_the_row(orders: Directory) -> None:
 
 def test_synchronous_change_of_a_key(sites: Directory) -> None:
     family(sites, CASCADE, synchronous=True)
-    with deferred.synchronous(sites["jfk"]) as connection:
+    with synchronous.begin(sites["jfk"]) as connection:
         connection.execute(text("UPDATE public.parent SET id = 7 WHERE id = 1"))
         connection.execute(text("UPDATE public.parent SET id = 8 WHERE id = 7"))
     assert rows(sites["hq"], "parent") == [(2, "b"), (3, "c"), (8, "a")]

@@ -5,6 +5,7 @@ from sqlalchemy import text
 
 import deferred
 import snapshots
+import synchronous
 from deferred.errors import PushInterrupted
 from sites import Directory, Site
 from tests import fix_sites
@@ -44,7 +45,7 @@ def linked(sites: Directory) -> None:
 
 
 @prepared_once("hq", "jfk")
-def synchronous(sites: Directory) -> None:
+def coordinated(sites: Directory) -> None:
     """The same, propagated synchronously."""
     link(sites, synchronous=True)
     looking(sites["hq"], "orders")
@@ -118,10 +119,10 @@ def test_refresh(sites: Directory) -> None:
             fix_sites.run(jfk, ALTERED)
 
 
-def test_synchronous_change(synchronous: Directory) -> None:
-    hq, jfk = synchronous["hq"], synchronous["jfk"]
+def test_synchronous_change(coordinated: Directory) -> None:
+    hq, jfk = coordinated["hq"], coordinated["jfk"]
     for numbers in ((1,), (2, 3)):
-        with deferred.synchronous(jfk) as connection:
+        with synchronous.begin(jfk) as connection:
             values = ", ".join(f"({number}, 1)" for number in numbers)
             connection.execute(text(f"INSERT INTO orders (id, qty) VALUES {values}"))
         run(hq, ALTERED)

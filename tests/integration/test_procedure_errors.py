@@ -9,6 +9,7 @@ from sqlalchemy import Connection, text
 from sqlalchemy.exc import DBAPIError
 
 import deferred
+import synchronous
 from deferred import Edit
 from deferred.batches.procedure_call import ProcedureCall
 from deferred.errors import (
@@ -402,7 +403,7 @@ def test_what_cannot_call_is_refused(orders: Directory) -> None:
     refused = "coordinated transaction cannot defer"
     with (
         pytest.raises(DBAPIError, match=refused),
-        deferred.synchronous(jfk) as connection,
+        synchronous.begin(jfk) as connection,
     ):
         deferred.call(connection, "divide", [1])
     assert queued(jfk) == 0

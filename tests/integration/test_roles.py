@@ -19,6 +19,7 @@ from typer.testing import CliRunner
 import deferred
 import masters
 import snapshots
+import synchronous
 from sites import Directory, Site, faults, roles
 from sites.errors import NotAMember
 from snapshots.errors import FirstLoadByAnother
@@ -405,9 +406,9 @@ def test_coordinator(world: Directory, as_login: As, logins: dict[str, str]) -> 
     snapshots.alter_propagation(world["jfk"], "g", synchronous=True)
     run(world["jfk"], f"GRANT SELECT, UPDATE, INSERT ON orders TO {logins['teller']}")
     teller = as_login("teller")
-    with deferred.synchronous(teller["jfk"]) as connection:
+    with synchronous.begin(teller["jfk"]) as connection:
         connection.exec_driver_sql("UPDATE public.orders SET qty = 7 WHERE id < 3")
-    with deferred.synchronous(teller["jfk"]) as connection:
+    with synchronous.begin(teller["jfk"]) as connection:
         connection.exec_driver_sql(
             "INSERT INTO public.orders"
             " SELECT i, 0, 'x' || i FROM generate_series(100, 300) i"
@@ -415,7 +416,7 @@ def test_coordinator(world: Directory, as_login: As, logins: dict[str, str]) -> 
     for site in world.values():
         assert run(site, "SELECT count(*), sum(qty) FROM orders") == [(206, 26)]
     _other_coordinator(world, as_login, logins)
-    assert deferred.recover(teller["jfk"]).left == 0
+    assert synchronous.recover(teller["jfk"]).left == 0
     with pytest.raises(errors.InsufficientPrivilege):
         write(teller["jfk"], 'UPDATE "snap$_orders" SET qty = 0')
 
@@ -423,7 +424,7 @@ def test_coordinator(world: Directory, as_login: As, logins: dict[str, str]) -> 
 def _other_coordinator(world: Directory, as_login: As, logins: dict[str, str]) -> None:
     """It uses the work table of the first; who may not drop it purges all the same."""
     run(world["jfk"], f"GRANT SELECT, UPDATE ON orders TO {logins['second']}")
-    with deferred.synchronous(as_login("second")["jfk"]) as connection:
+    with synchronous.begin(as_login("second")["jfk"]) as connection:
         connection.exec_driver_sql(
             "UPDATE public.orders SET qty = qty + 0 WHERE id < 3"
         )
@@ -437,7 +438,7 @@ def test_an_engine_of_a_coordinators_own(
     run(world["jfk"], f"GRANT SELECT, UPDATE ON orders TO {logins['teller']}")
     jfk = as_login("teller")["jfk"]
     engine = create_engine(jfk.url.set(drivername="postgresql+psycopg"))
-    deferred.coordinate(engine, jfk)
+    synchronous.coordinate(engine, jfk)
     with engine.begin() as connection:
         connection.exec_driver_sql("UPDATE public.orders SET qty = 70 WHERE id < 3")
     engine.dispose()
@@ -445,7 +446,7 @@ def test_an_engine_of_a_coordinators_own(
     clerk = as_login("clerk")["jfk"]
     engine = create_engine(clerk.url.set(drivername="postgresql+psycopg"))
     with pytest.raises(DBAPIError, match="permission denied"):
-        deferred.coordinate(engine, clerk)
+        synchronous.coordinate(engine, clerk)
     engine.dispose()
 
 
@@ -463,15 +464,15 @@ def test_recovery_goes_on_past_what_only_another_login_may_end(
             run(world["jfk"], f"GRANT SELECT, UPDATE ON orders TO {logins[name]}")
             with (
                 pytest.raises(_Gone),
-                deferred.synchronous(as_login(name)["jfk"]) as connection,
+                synchronous.begin(as_login(name)["jfk"]) as connection,
             ):
                 connection.exec_driver_sql(
                     f"UPDATE public.orders SET qty = 70 WHERE id = {number}"
                 )
 
-    report = deferred.recover(as_login("second")["hq"])
+    report = synchronous.recover(as_login("second")["hq"])
     assert (report.committed, report.left) == (1, 1)
-    assert deferred.recover(as_login("teller")["hq"]).committed == 1
+    assert synchronous.recover(as_login("teller")["hq"]).committed == 1
     assert rows_of(world["hq"]) == rows_of(world["jfk"])
 
 

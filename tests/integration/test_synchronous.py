@@ -13,18 +13,19 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
 import deferred
-from deferred.coordinator.prepared import MOST, OFTEN
-from deferred.errors import (
+import synchronous
+from deferred.errors import WaitsForError
+from masters import rules
+from sites import Directory, Site
+from sites.transport import raw
+from synchronous.errors import (
     CommitFailed,
     PendingCalls,
     RefusedByMaster,
     SynchronousConflict,
     TransactionControl,
-    WaitsForError,
 )
-from masters import rules
-from sites import Directory, Site
-from sites.transport import raw
+from synchronous.prepared import MOST, OFTEN
 from tests.coordinated import left_over, prepared, quantities
 from tests.fix_worker import eventually
 from tests.fix_worlds import prepared_once
@@ -56,7 +57,7 @@ def linked(sites: Directory) -> None:
 
 def change(sites: Directory, *statements: str, **options: object) -> None:
     """Run statements at jfk in a coordinated transaction."""
-    with deferred.synchronous(sites["jfk"], **options) as connection:  # type: ignore[arg-type]
+    with synchronous.begin(sites["jfk"], **options) as connection:  # type: ignore[arg-type]
         for statement in statements:
             connection.execute(text(statement))
 
@@ -68,7 +69,7 @@ def assert_same(sites: Directory) -> None:
 
 
 def test_a_change_is_at_both_sites_at_once(linked: Directory) -> None:
-    with deferred.synchronous(linked["jfk"]) as connection:
+    with synchronous.begin(linked["jfk"]) as connection:
         connection.execute(text("UPDATE orders SET qty = 7 WHERE id = 1"))
         assert quantities(linked["hq"])[1] == 1
 
@@ -117,7 +118,7 @@ def test_a_child_does_not_go_to_the_parent_of_another_site(
 
 
 def test_a_change_that_is_rolled_back_is_nowhere(linked: Directory) -> None:
-    with deferred.synchronous(linked["jfk"]) as connection:
+    with synchronous.begin(linked["jfk"]) as connection:
         connection.execute(text("UPDATE orders SET qty = 7 WHERE id = 1"))
         connection.rollback()
 
@@ -168,7 +169,7 @@ def test_a_rule_of_the_master_table_is_no_hindrance(linked: Directory) -> None:
 def test_rows_of_a_copy_are_sent_at_the_latest_at_commit(linked: Directory) -> None:
     into = "COPY public.orders (id) FROM STDIN"
     with (
-        deferred.synchronous(linked["jfk"]) as connection,
+        synchronous.begin(linked["jfk"]) as connection,
         raw(connection).cursor().copy(into) as copy,
     ):
         copy.write("50\n51\n")
@@ -178,7 +179,7 @@ def test_rows_of_a_copy_are_sent_at_the_latest_at_commit(linked: Directory) -> N
 
 
 def test_rows_of_a_copy_after_a_savepoint_are_sent_too(linked: Directory) -> None:
-    with deferred.synchronous(linked["jfk"]) as connection:
+    with synchronous.begin(linked["jfk"]) as connection:
         with connection.begin_nested():
             connection.execute(text("UPDATE orders SET qty = 7 WHERE id = 1"))
         with raw(connection).cursor().copy("COPY orders (id) FROM STDIN") as copy:
@@ -193,7 +194,7 @@ def test_changes_past_the_coordinator_are_sent_whatever_cursor(
 ) -> None:
     # Later transactions ask the site for less.
     change(linked, "UPDATE orders SET qty = 6 WHERE id = 1")
-    with deferred.synchronous(linked["jfk"]) as connection:
+    with synchronous.begin(linked["jfk"]) as connection:
         connection.execute(text("UPDATE orders SET qty = 7 WHERE id = 1"))
         past = psycopg.ClientCursor(raw(connection))
         past.execute("UPDATE orders SET qty = %s WHERE id = %s", [8, 2])
@@ -227,14 +228,14 @@ def test_types_of_users_travel_alone_and_in_company(sites: Directory) -> None:
 def test_work_tables_go_when_nobody_uses_them(linked: Directory) -> None:
     hq = linked["hq"]
     change(linked, "UPDATE orders SET qty = qty + 1")
-    with deferred.synchronous(linked["jfk"]) as connection:
+    with synchronous.begin(linked["jfk"]) as connection:
         connection.execute(text("UPDATE orders SET qty = qty + 1"))
         deferred.purge(hq)
         assert work_tables(hq) == 1
     deferred.purge(hq)
     assert work_tables(hq) == 0
 
-    with deferred.synchronous(
+    with synchronous.begin(
         linked["jfk"], isolation_level="REPEATABLE READ"
     ) as connection:
         connection.execute(text("UPDATE orders SET qty = qty + 1 WHERE id = 1"))
@@ -268,7 +269,7 @@ def test_what_one_transaction_sets_is_not_the_next_ones(linked: Directory) -> No
 def test_a_commit_says_one_thing_to_the_site(linked: Directory) -> None:
     update = "UPDATE orders SET qty = qty + 1 WHERE id = 1"
     change(linked, update)
-    with deferred.synchronous(linked["jfk"]) as connection:
+    with synchronous.begin(linked["jfk"]) as connection:
         connection.execute(text(update))
         driver: Any = connection.connection.driver_connection
         before = driver.used
@@ -322,7 +323,7 @@ def test_a_session_that_was_made_to_forget_behind_our_back_heals(
 ) -> None:
     update = "UPDATE orders SET qty = qty + 1 WHERE id = 1"
     change(linked, update)
-    coordinated = deferred.synchronous(linked["jfk"])
+    coordinated = synchronous.begin(linked["jfk"])
     connection = coordinated.__enter__()
     connection.execute(text(update))
     raw(connection).execute("DEALLOCATE ALL")
@@ -339,7 +340,7 @@ def test_a_conflict_raises_at_its_statement_with_all_three_rows(
 ) -> None:
     run(linked["hq"], "UPDATE orders SET qty = 50 WHERE id = 1")
 
-    with deferred.synchronous(linked["jfk"]) as connection:
+    with synchronous.begin(linked["jfk"]) as connection:
         with pytest.raises(SynchronousConflict) as caught:
             connection.execute(text("UPDATE orders SET qty = 7 WHERE id = 1"))
         connection.rollback()
@@ -355,7 +356,7 @@ def test_a_transaction_in_conflict_cannot_be_committed(linked: Directory) -> Non
     run(linked["hq"], "UPDATE orders SET qty = 50 WHERE id = 1")
 
     def go_on() -> None:
-        with deferred.synchronous(linked["jfk"]) as connection:
+        with synchronous.begin(linked["jfk"]) as connection:
             with pytest.raises(SynchronousConflict):
                 connection.execute(text("UPDATE orders SET qty = 7 WHERE id = 1"))
             with pytest.raises(DBAPIError, match="aborted"):
@@ -383,7 +384,7 @@ def test_a_rule_of_the_master_settles_a_conflict_at_once(linked: Directory) -> N
 
 
 def test_savepoints_keep_step(linked: Directory) -> None:
-    with deferred.synchronous(linked["jfk"]) as connection:
+    with synchronous.begin(linked["jfk"]) as connection:
         outer = connection.begin_nested()
         connection.execute(text("UPDATE orders SET qty = 10 WHERE id = 1"))
         inner = connection.begin_nested()
@@ -403,7 +404,7 @@ def test_savepoints_keep_step(linked: Directory) -> None:
 def test_work_goes_on_after_a_conflict_that_was_rolled_back(linked: Directory) -> None:
     run(linked["hq"], "UPDATE orders SET qty = 50 WHERE id = 1")
 
-    with deferred.synchronous(linked["jfk"]) as connection:
+    with synchronous.begin(linked["jfk"]) as connection:
         connection.execute(text("UPDATE orders SET qty = 9 WHERE id = 2"))
         with pytest.raises(SynchronousConflict), connection.begin_nested():
             connection.execute(text("UPDATE orders SET qty = 7 WHERE id = 1"))
@@ -416,7 +417,7 @@ def test_work_goes_on_after_a_conflict_that_was_rolled_back(linked: Directory) -
 
 def test_all_that_was_done_was_taken_back(linked: Directory) -> None:
     with (
-        deferred.synchronous(linked["jfk"]) as connection,
+        synchronous.begin(linked["jfk"]) as connection,
         connection.begin_nested() as savepoint,
     ):
         connection.execute(text("UPDATE orders SET qty = 9 WHERE id = 2"))
@@ -452,7 +453,7 @@ def test_nobody_commits_past_the_coordinator(linked: Directory) -> None:
     "statement", ["COMMIT", " rollback ", "Begin", "END;", "/* it */; -- is\n COMMIT"]
 )
 def test_no_statement_ends_the_transaction(linked: Directory, statement: str) -> None:
-    with deferred.synchronous(linked["jfk"]) as connection:
+    with synchronous.begin(linked["jfk"]) as connection:
         connection.execute(text("UPDATE orders SET qty = 9 WHERE id = 2"))
         with pytest.raises(TransactionControl):
             connection.execute(text(statement))
@@ -476,7 +477,7 @@ def test_constraints_may_be_checked_early(linked: Directory) -> None:
 def test_what_the_master_refuses_is_nowhere(linked: Directory) -> None:
     run(linked["hq"], "ALTER TABLE orders ADD CHECK (qty < 100)")
 
-    with deferred.synchronous(linked["jfk"]) as connection:
+    with synchronous.begin(linked["jfk"]) as connection:
         with pytest.raises(RefusedByMaster, match="orders_qty_check"):
             connection.execute(text("UPDATE orders SET qty = 100 WHERE id = 1"))
         connection.rollback()
@@ -533,7 +534,7 @@ def test_a_deadlock_over_two_sites_ends_for_one_of_them(linked: Directory) -> No
             except psycopg.Error as error:
                 failed.append(error)
 
-        with deferred.synchronous(
+        with synchronous.begin(
             linked["jfk"], lock_timeout=80, timeout=90
         ) as connection:
             connection.execute(text("UPDATE orders SET qty = 7 WHERE id = 1"))
@@ -584,7 +585,7 @@ def cross(
 
     def work(name: str, lock_timeout: float, first: str, second: str) -> None:
         try:
-            with deferred.synchronous(
+            with synchronous.begin(
                 sites[name], lock_timeout=lock_timeout, timeout=90
             ) as connection:
                 connection.execute(text(first))
@@ -647,7 +648,7 @@ def test_isolation_level_and_timeouts_are_the_masters_too(linked: Directory) -> 
         "CREATE TRIGGER note AFTER UPDATE ON orders EXECUTE FUNCTION note()",
     )
 
-    with deferred.synchronous(
+    with synchronous.begin(
         linked["jfk"], isolation_level="REPEATABLE READ", lock_timeout=3
     ) as connection:
         connection.execute(text("SET LOCAL statement_timeout = '7s'"))
@@ -786,7 +787,7 @@ def test_a_session_of_an_application_is_coordinated_by_one_line(
 ) -> None:
     url = linked["jfk"].url.set(drivername="postgresql+psycopg")
     engine = create_engine(url)
-    deferred.coordinate(engine, linked["jfk"])
+    synchronous.coordinate(engine, linked["jfk"])
 
     with Session(engine) as session, session.begin():
         session.execute(text("UPDATE orders SET qty = 7 WHERE id = 1"))
@@ -803,7 +804,7 @@ def test_a_session_that_copies_behind_our_back_is_coordinated_all_the_same(
     linked: Directory,
 ) -> None:
     engine = create_engine(linked["jfk"].url.set(drivername="postgresql+psycopg"))
-    deferred.coordinate(engine, linked["jfk"])
+    synchronous.coordinate(engine, linked["jfk"])
 
     with engine.begin() as connection:
         with connection.begin_nested():
@@ -835,7 +836,7 @@ def test_a_foreign_prepared_transaction_is_no_concern(linked: Directory) -> None
         other.execute("PREPARE TRANSACTION 'theirs'")
     change(linked, "UPDATE orders SET qty = 7 WHERE id = 1")
 
-    deferred.recover(linked["hq"])
+    synchronous.recover(linked["hq"])
 
     assert prepared(linked["hq"]) == ["theirs"]
     with linked["hq"].connect() as connection:
@@ -871,7 +872,7 @@ def sessions(site: Site) -> set[int]:
 def test_a_line_that_broke_while_nobody_used_it_is_opened_anew(
     linked: Directory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("deferred.coordinator.idle.LONG", 0)
+    monkeypatch.setattr("synchronous.idle.LONG", 0)
     update = "UPDATE orders SET qty = qty + 1 WHERE id = 1"
     change(linked, update)
     run(
@@ -905,7 +906,7 @@ def test_an_applications_statements_are_prepared_but_not_all(linked: Directory) 
     for number in range(MOST + 20):
         change(linked, *[f"{update} OR id = {number + 1000}"] * (OFTEN + 1))
 
-    with deferred.synchronous(linked["jfk"]) as connection:
+    with synchronous.begin(linked["jfk"]) as connection:
         count = connection.scalar(text("SELECT count(*) FROM pg_prepared_statements"))
     assert 50 < count <= MOST + 1
     assert_same(linked)

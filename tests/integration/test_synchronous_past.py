@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection, text
 
-import deferred
-from deferred.errors import CommitFailed, TransactionControl
+import synchronous
 from sites import Directory
 from sites.transport import raw
+from synchronous.errors import CommitFailed, TransactionControl
 from tests.coordinated import left_over, quantities
 from tests.fix_worlds import prepared_once
 from tests.linked_table import link, run_everywhere
@@ -35,7 +35,7 @@ def assert_both(sites: Directory, expected: dict[int, Any]) -> None:
 def test_rows_of_a_copy_before_a_savepoint_are_not_undone_with_it(
     linked: Directory,
 ) -> None:
-    with deferred.synchronous(linked["jfk"]) as connection:
+    with synchronous.begin(linked["jfk"]) as connection:
         with raw(connection).cursor().copy("COPY orders (id) FROM STDIN") as copy:
             copy.write("50\n51\n")
         savepoint = connection.begin_nested()
@@ -57,7 +57,7 @@ def test_rows_of_a_copy_before_a_savepoint_are_not_undone_with_it(
 def test_savepoints_with_comments_keep_step(
     linked: Directory, setting: str, back: str
 ) -> None:
-    with deferred.synchronous(linked["jfk"]) as connection:
+    with synchronous.begin(linked["jfk"]) as connection:
         connection.execute(text(setting))
         connection.execute(ONE)
         connection.execute(text(back))
@@ -67,7 +67,7 @@ def test_savepoints_with_comments_keep_step(
 
 
 def test_a_savepoint_that_is_released_with_a_comment_is_gone(linked: Directory) -> None:
-    with deferred.synchronous(linked["jfk"]) as connection:
+    with synchronous.begin(linked["jfk"]) as connection:
         outer = connection.begin_nested()
         connection.execute(text("SAVEPOINT a -- app"))
         connection.execute(ONE)
@@ -109,7 +109,7 @@ def test_what_is_undone_past_the_coordinator_is_committed_nowhere(
     linked: Directory, undo: Callable[[Connection], None], then: list[Any]
 ) -> None:
     def work() -> None:
-        with deferred.synchronous(linked["jfk"]) as connection:
+        with synchronous.begin(linked["jfk"]) as connection:
             undo(connection)
             for statement in then:
                 connection.execute(statement)
@@ -123,7 +123,7 @@ def test_what_is_undone_past_the_coordinator_is_committed_nowhere(
 def test_a_savepoint_that_the_coordinator_did_not_see_is_named(
     linked: Directory,
 ) -> None:
-    with deferred.synchronous(linked["jfk"]) as connection:
+    with synchronous.begin(linked["jfk"]) as connection:
         connection.execute(
             text("SAVEPOINT mine; UPDATE orders SET qty = 7 WHERE id = 1")
         )

@@ -8,11 +8,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import text
 
-import deferred
-from deferred.coordinator import fast
+import synchronous
 from masters import rules
 from sites import Directory
 from sites.errors import SnaptideError
+from synchronous import fast
 from tests.linked_table import as_refresh, link, rows, run
 
 COLUMNS = (
@@ -105,7 +105,7 @@ def _change(
             becomes["code"] = "y"
         statement = INSERT if here is None else UPDATE
     try:
-        with deferred.synchronous(sites["jfk"]) as connection:
+        with synchronous.begin(sites["jfk"]) as connection:
             connection.execute(text(statement), becomes or {})
     except SnaptideError as error:
         return type(error).__name__

@@ -7,9 +7,10 @@ from sqlalchemy import text
 
 import deferred
 import groups
-from deferred.errors import SynchronousConflict
+import synchronous
 from masters import rules
 from sites import Directory
+from synchronous.errors import SynchronousConflict
 from tests.grouped import GROUP, found_group, push_all
 from tests.linked_table import (
     ORDERS,
@@ -163,13 +164,13 @@ def test_synchronous_delete(sites: Directory) -> None:
     family(sites, synchronous=True)
     unknown_child(sites)
     delete = text("DELETE FROM public.parent WHERE id = 1")
-    with deferred.synchronous(sites["jfk"]) as connection:
+    with synchronous.begin(sites["jfk"]) as connection:
         connection.execute(text("DELETE FROM public.child WHERE id = 10"))
         with pytest.raises(SynchronousConflict):
             connection.execute(delete)
         connection.rollback()
     run(sites["hq"], "DELETE FROM child WHERE id = 11")
-    with deferred.synchronous(sites["jfk"]) as connection:
+    with synchronous.begin(sites["jfk"]) as connection:
         connection.execute(delete)
     assert rows(sites["hq"], "child") == [(20, 2)]
 

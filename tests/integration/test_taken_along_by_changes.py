@@ -4,9 +4,10 @@ import pytest
 from sqlalchemy import text
 
 import deferred
-from deferred.errors import SynchronousConflict
+import synchronous
 from masters import rules
 from sites import Directory
+from synchronous.errors import SynchronousConflict
 from tests.linked_table import as_refresh, link, rows, run, run_each, run_everywhere
 
 PARENT = "id int PRIMARY KEY, code text UNIQUE, note text"
@@ -234,7 +235,7 @@ def test_row_that_is_replaced_in_its_place(sites: Directory) -> None:
 def test_synchronous_change(sites: Directory) -> None:
     family(sites, "ON UPDATE SET NULL", synchronous=True)
     unknown_child(sites)
-    with deferred.synchronous(sites["jfk"]) as connection:
+    with synchronous.begin(sites["jfk"]) as connection:
         with pytest.raises(SynchronousConflict):
             connection.execute(text("UPDATE public.parent SET code = 'c' WHERE id = 1"))
         connection.rollback()

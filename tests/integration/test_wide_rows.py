@@ -5,6 +5,7 @@ from datetime import timedelta
 import pytest
 
 import deferred
+import synchronous
 from deferred.queues import define
 from sites import Directory, Site, wide
 from snaptide.doctor import pages
@@ -63,7 +64,7 @@ def test_wide_rows_in_conflict_are_parked_and_retried(sites: Directory) -> None:
 
 def test_wide_rows_are_changed_synchronously(sites: Directory) -> None:
     hq, jfk = _link(sites, synchronous=True)
-    with deferred.synchronous(jfk) as connection:
+    with synchronous.begin(jfk) as connection:
         connection.exec_driver_sql(f"UPDATE public.orders SET {_set('at once')}")
     assert [row[1] for row in rows(hq)] == ["at once c0".ljust(22, ".")] * 3
     assert rows(hq) == rows(jfk)

@@ -13,12 +13,12 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.exc import DBAPIError
 
 from deferred.catalog import decision, heuristic_decision
-from deferred.coordinator import recovery
-from deferred.coordinator.decision import Answer
-from deferred.coordinator.gid import Gid
-from deferred.errors import DecidedOtherwise, NotInDoubt
 from sites import Site, identity
 from sites.errors import SnaptideError
+from synchronous import recovery
+from synchronous.decision import Answer
+from synchronous.errors import DecidedOtherwise, NotInDoubt
+from synchronous.gid import Gid
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

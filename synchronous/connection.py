@@ -10,11 +10,11 @@ from weakref import WeakKeyDictionary
 from sqlalchemy import Connection, Engine, event
 from sqlalchemy.engine.interfaces import ExecutionContext
 
-from deferred.coordinator import home, idle, lines, session
-from deferred.coordinator.knowledge import Knowledge
-from deferred.coordinator.transaction import Transaction
-from deferred.errors import NotCoordinated, NoTransaction
 from sites import Site, configured, identity
+from synchronous import home, idle, lines, session
+from synchronous.errors import NotCoordinated, NoTransaction
+from synchronous.knowledge import Knowledge
+from synchronous.transaction import Transaction
 
 #: Seconds: a master may take as long to answer.
 TIMEOUT = 10.0
@@ -37,7 +37,7 @@ _open: MutableMapping[Connection, Transaction] = WeakKeyDictionary()
 
 
 @contextmanager
-def synchronous(
+def begin(
     site: str | Site,
     *,
     isolation_level: str | None = None,
@@ -93,14 +93,14 @@ def coordinate(
 
     Parameters:
         engine: the application's own, with the driver psycopg, to the site's database,
-            as a user who may coordinate (docs/howto/security.md); see `synchronous` for
+            as a user who may coordinate (docs/howto/security.md); see `begin` for
             the others.
 
     Raises:
         NotCoordinated: it has another driver.
         SiteChanged, SiteNotInitialised, NotAMember: it leads to another database than
             the site's, or its user is no coordinator.
-        ValueError: as `synchronous` does.
+        ValueError: as `begin` does.
     """
     found = configured.site(site) if isinstance(site, str) else site
     limits = _limits(

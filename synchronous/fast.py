@@ -17,13 +17,13 @@ from typing import Any
 import sqlalchemy as sa
 
 from deferred.batches import lost_rows
-from deferred.coordinator.template import Bound, Template
 from deferred.queues.queue import Queue
 from sites import triggers, write
 from sites.staged import Staged
 from sites.table import ForeignKey, Table
 from sites.types import NativeType
 from sites.values import from_text
+from synchronous.template import Bound, Template
 
 #: Values as text, in the order of the queue's columns.
 Image = Sequence[str | None]

@@ -9,14 +9,14 @@ import psycopg
 from sqlalchemy import Connection, text
 from sqlalchemy.exc import DBAPIError
 
-from deferred.errors import CommitFailed, RefusedByMaster, SynchronousConflict
 from deferred.parked.calls import Call
 from masters.apply import Outcome
 from sites import Site
 from sites.errors import SiteUnreachable, SnaptideError
+from synchronous.errors import CommitFailed, RefusedByMaster, SynchronousConflict
 
 if TYPE_CHECKING:
-    from deferred.coordinator.participant import Participant
+    from synchronous.participant import Participant
 
 
 def conflict(master: str, outcome: Outcome, calls: Sequence[Call]) -> SnaptideError:

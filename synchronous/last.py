@@ -14,10 +14,10 @@ from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.sql.dml import UpdateBase
 
 from deferred.catalog import decision, deferred_transaction
-from deferred.coordinator.template import Template
 from deferred.queues.queue import Queue, changes_key
 from sites import triggers
 from sites.types import Xid8
+from synchronous.template import Template
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,25 +10,20 @@ from __future__ import annotations
 
 import hashlib
 
-import psycopg
 import sqlalchemy as sa
 from sqlalchemy import Connection
-from sqlalchemy.exc import DBAPIError
 
 from deferred.batches import work
 from deferred.queues import target_columns
 from deferred.queues.described import described
 from deferred.queues.queue import Queue
-from sites import QualifiedName, Site, locks, roles, wide
+from sites import QualifiedName, Site, roles
 from sites.catalog import SCHEMA
 from sites.staged import Staged
 from sites.table import Table
 
-#: First halves of advisory locks: under which a work table is made, and used.
+#: First half of the advisory lock under which a work table is made.
 _CREATE_LOCK = 0x53594E43
-_USE_LOCK = 0x53594E55
-
-_PREFIX = "work$"
 
 
 def stage(connection: Connection, master: Site, queue: Queue) -> Staged:
@@ -44,7 +39,7 @@ def stage(connection: Connection, master: Site, queue: Queue) -> Staged:
     table = described(connection, queue.target, queue.columns)
     target_columns.refuse_moved(queue, table)
     name = _name(table, queue)
-    use = sa.func.pg_advisory_xact_lock_shared(_USE_LOCK, sa.func.hashtext(name))
+    use = sa.func.pg_advisory_xact_lock_shared(work.USE_LOCK, sa.func.hashtext(name))
     connection.execute(sa.select(use))
     if not _exists(connection, name):
         _create(master, name, table, queue)
@@ -54,32 +49,6 @@ def stage(connection: Connection, master: Site, queue: Queue) -> Staged:
         columns=queue.columns,
         identity=queue.identity_columns,
     )
-
-
-def sweep(master: Site) -> int:
-    """Drop the work tables that no transaction uses; the next one makes its own anew.
-
-    Returns:
-        How many were dropped.
-    """
-    with master.begin() as connection:
-        seen = sa.inspect(connection)
-        # Those of wide rows are views.
-        found = seen.get_table_names(SCHEMA) + seen.get_view_names(SCHEMA)
-    return sum(_drop(master, name) for name in found if name.startswith(_PREFIX))
-
-
-def _drop(master: Site, name: str) -> bool:
-    use = sa.func.pg_try_advisory_xact_lock(_USE_LOCK, sa.func.hashtext(name))
-    try:
-        with master.begin() as connection:
-            locks.briefly(connection)
-            if not connection.scalar(sa.select(use)):
-                return False
-            wide.drop(connection, QualifiedName(SCHEMA, name))
-    except (psycopg.Error, DBAPIError):
-        return False  # a reader, such as a dump, or another's: a later sweep's
-    return True
 
 
 def _exists(connection: Connection, name: str) -> bool:
@@ -93,7 +62,7 @@ def _name(table: Table, queue: Queue) -> str:
     types = [table.column(name).staged_type.name for name in queue.columns]
     parts = [table.schema, table.name, *work.FIXED, *queue.columns, *types]
     digest = hashlib.sha256("\0".join(parts).encode()).hexdigest()
-    return f"{_PREFIX}{digest[:16]}"
+    return f"{work.SHARED}{digest[:16]}"
 
 
 def _create(master: Site, name: str, table: Table, queue: Queue) -> None:

@@ -9,8 +9,8 @@ from sqlalchemy import Connection, select
 from sqlalchemy.exc import DBAPIError
 
 from deferred.catalog import decision
-from deferred.coordinator.gid import Gid
 from sites import identity
+from synchronous.gid import Gid
 
 
 class Answer(Enum):

@@ -13,8 +13,8 @@ from typing import Any, cast
 import psycopg
 from sqlalchemy import Connection, Engine, event
 
-from deferred.coordinator.prepared import forget
 from sites.triggered import USERS_SEARCH_PATH
+from synchronous.prepared import forget
 
 #: What of it holds until a transaction ends, or for all of a session's transactions.
 _SET = """

@@ -13,8 +13,8 @@ import psycopg
 from psycopg.pq import TransactionStatus
 from sqlalchemy import Connection, Engine, event
 
-from deferred.coordinator import idle, line
 from sites import Site
+from synchronous import idle, line
 
 _KEY = "snaptide.lines"
 

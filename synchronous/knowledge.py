@@ -11,13 +11,13 @@ from dataclasses import dataclass, field
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
-from deferred.coordinator import fast, last, line
-from deferred.coordinator.fast import Statement
-from deferred.coordinator.last import LastStatement
 from deferred.queues.queue import Queue, list_queues
 from sites import Site, references
 from sites.identity import Identity
 from sites.table import describe
+from synchronous import fast, last, line
+from synchronous.fast import Statement
+from synchronous.last import LastStatement
 
 #: How long a statement may be older than the master table, in seconds. An older one
 #: could fail where rules would have settled what a new constraint refuses.

@@ -18,10 +18,10 @@ from sqlalchemy import (
 )
 
 from deferred.catalog import deferred_transaction, delivery
-from deferred.errors import PendingCalls
 from deferred.queues.queue import Queue
 from sites.table import ForeignKey
 from sites.types import Xid8
+from synchronous.errors import PendingCalls
 
 
 def refuse(connection: Connection, queue: Queue, xid: str, after: int) -> None:

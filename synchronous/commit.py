@@ -20,20 +20,20 @@ from psycopg import errors
 from psycopg.pq import TransactionStatus
 from sqlalchemy.exc import DBAPIError
 
-from deferred.coordinator import decision, refusal
-from deferred.coordinator.decision import Answer
-from deferred.coordinator.exchange import Conversation
-from deferred.coordinator.gid import Gid
-from deferred.coordinator.knowledge import Knowledge
-from deferred.coordinator.participant import Participant
-from deferred.coordinator.template import COMMIT
-from deferred.errors import CommitFailed, OutcomeUnknown
 from sites import faults
 from sites.errors import SnaptideError
 from sites.values import array_text
+from synchronous import decision, refusal
+from synchronous.decision import Answer
+from synchronous.errors import CommitFailed, OutcomeUnknown
+from synchronous.exchange import Conversation
+from synchronous.gid import Gid
+from synchronous.knowledge import Knowledge
+from synchronous.participant import Participant
+from synchronous.template import COMMIT
 
 if TYPE_CHECKING:
-    from deferred.coordinator.transaction import Transaction
+    from synchronous.transaction import Transaction
 
 log = logging.getLogger(__name__)
 

@@ -20,11 +20,11 @@ from sqlalchemy.exc import DBAPIError
 
 from deferred.catalog import decision as decisions
 from deferred.catalog import heuristic_decision
-from deferred.coordinator import decision, line
-from deferred.coordinator.decision import Answer
-from deferred.coordinator.gid import PREFIX, Gid
 from sites import Site, faults, identity
 from sites.errors import SnaptideError
+from synchronous import decision, line
+from synchronous.decision import Answer
+from synchronous.gid import PREFIX, Gid
 
 log = logging.getLogger(__name__)
 

@@ -15,9 +15,9 @@ from psycopg.abc import PQGen
 from psycopg.pq import Escaping, ExecStatus
 from psycopg.pq.abc import PGconn, PGresult
 
-from deferred.coordinator import prepared
-from deferred.coordinator.prepared import Awaited, Translated
-from deferred.coordinator.template import Bound
+from synchronous import prepared
+from synchronous.prepared import Awaited, Translated
+from synchronous.template import Bound
 
 _GOOD = (ExecStatus.COMMAND_OK, ExecStatus.TUPLES_OK, ExecStatus.EMPTY_QUERY)
 

@@ -19,18 +19,6 @@ from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
 
 from deferred.batches import lost_rows, net_change, work
-from deferred.coordinator import (
-    dependence,
-    line,
-    lines,
-    pending,
-    printing,
-    staging,
-)
-from deferred.coordinator.exchange import command, done, exchange
-from deferred.coordinator.fast import Image, Statement
-from deferred.coordinator.lines import Lines
-from deferred.coordinator.template import Bound
 from deferred.parked import calls
 from deferred.parked.calls import Call
 from deferred.queues.queue import Queue
@@ -38,6 +26,18 @@ from masters.apply import Made, Outcome, Unit, apply
 from sites import Site, outdated, transport
 from sites.errors import SiteUnreachable
 from sites.triggered import USERS_SEARCH_PATH
+from synchronous import (
+    dependence,
+    line,
+    lines,
+    pending,
+    printing,
+    staging,
+)
+from synchronous.exchange import command, done, exchange
+from synchronous.fast import Image, Statement
+from synchronous.lines import Lines
+from synchronous.template import Bound
 
 _OPEN = (TransactionStatus.INTRANS, TransactionStatus.INERROR)
 

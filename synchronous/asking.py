@@ -14,9 +14,9 @@ from psycopg.adapt import Transformer
 from psycopg.pq import TransactionStatus
 from psycopg.pq.abc import PGresult
 
-from deferred.coordinator.exchange import Conversation
-from deferred.coordinator.prepared import Translated
-from deferred.coordinator.template import Bound
+from synchronous.exchange import Conversation
+from synchronous.prepared import Translated
+from synchronous.template import Bound
 
 
 def execute(

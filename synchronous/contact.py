@@ -13,9 +13,9 @@ import time
 from sqlalchemy import Connection, func, select
 
 from deferred.batches import agreement
-from deferred.coordinator import line
-from deferred.coordinator.knowledge import Contact, Knowledge
 from sites import Site, identity, peers
+from synchronous import line
+from synchronous.knowledge import Contact, Knowledge
 
 #: Seconds between two new tokens: a copy that is older than that is known as such.
 RENEWAL = 60.0

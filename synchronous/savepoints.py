@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from deferred.control import BACK, RELEASE, SET
-from deferred.errors import TransactionControl
+from synchronous.errors import TransactionControl
 
 
 @dataclass(slots=True)

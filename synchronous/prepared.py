@@ -19,7 +19,7 @@ from psycopg.abc import Buffer
 from psycopg.pq import ExecStatus, Format
 from psycopg.pq.abc import PGconn, PGresult
 
-from deferred.coordinator.template import Bound
+from synchronous.template import Bound
 
 #: How often an application's statement is run before it is prepared, and how many of
 #: them a session keeps.

@@ -14,7 +14,9 @@ from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
 
 from deferred.control import SET, checks_constraints, ends_transaction
-from deferred.coordinator import (
+from deferred.queues.queue import Queue
+from sites import faults
+from synchronous import (
     asking,
     contact,
     home,
@@ -23,16 +25,14 @@ from deferred.coordinator import (
     refusal,
     session,
 )
-from deferred.coordinator.commit import commit
-from deferred.coordinator.exchange import exchange
-from deferred.coordinator.knowledge import Knowledge
-from deferred.coordinator.last import LastStatement
-from deferred.coordinator.participant import Participant, Terms
-from deferred.coordinator.savepoints import Savepoints
-from deferred.coordinator.template import Bound
-from deferred.errors import CommitFailed, TransactionControl
-from deferred.queues.queue import Queue
-from sites import faults
+from synchronous.commit import commit
+from synchronous.errors import CommitFailed, TransactionControl
+from synchronous.exchange import exchange
+from synchronous.knowledge import Knowledge
+from synchronous.last import LastStatement
+from synchronous.participant import Participant, Terms
+from synchronous.savepoints import Savepoints
+from synchronous.template import Bound
 
 _CAPTURED = """
 SELECT *, current_setting('transaction_isolation'), current_setting('lock_timeout'),

@@ -1,1 +1,0 @@
-"""Synchronous propagation: one transaction over a site and its masters."""
