@@ -13,7 +13,6 @@ import logging
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING
 
 import psycopg
 from psycopg import errors
@@ -31,9 +30,7 @@ from synchronous.gid import Gid
 from synchronous.knowledge import Knowledge
 from synchronous.participant import Participant
 from synchronous.template import COMMIT
-
-if TYPE_CHECKING:
-    from synchronous.transaction import Transaction
+from synchronous.transaction import Transaction
 
 log = logging.getLogger(__name__)
 
@@ -42,12 +39,14 @@ PACE = 0.2
 
 
 def commit(transaction: Transaction) -> None:
-    """Commit at the site and all masters that have something to commit.
+    """Commit at the site and all masters that have something to commit, or nowhere.
 
     Raises:
         CommitFailed: it was rolled back everywhere.
         OutcomeUnknown: the site was lost while it committed; recovery will tell.
+        What the last statement's calls raise: see `Transaction.execute`.
     """
+    transaction.complete()
     writers = [p for p in transaction.participants.values() if p.has_written]
     if not writers:
         # One participant, the site: it commits by itself.

@@ -12,6 +12,7 @@ from sqlalchemy.engine.interfaces import ExecutionContext
 
 from sites import Site, configured, identity
 from synchronous import home, idle, lines, session
+from synchronous.commit import commit
 from synchronous.errors import NotCoordinated, NoTransaction
 from synchronous.knowledge import Knowledge
 from synchronous.transaction import Transaction
@@ -189,7 +190,7 @@ def _commit(connection: Connection) -> None:
     transaction = _open.get(connection)
     if transaction is not None:
         try:
-            transaction.commit()
+            commit(transaction)
         finally:
             transaction.end()
             _open.pop(connection, None)

@@ -25,7 +25,6 @@ from synchronous import (
     refusal,
     session,
 )
-from synchronous.commit import commit
 from synchronous.errors import CommitFailed, TransactionControl
 from synchronous.exchange import exchange
 from synchronous.knowledge import Knowledge
@@ -117,17 +116,16 @@ class Transaction:
         self._together(lambda: self._follow(statement, None))
         return True
 
-    def commit(self) -> None:
-        """Commit at the site and all masters, or nowhere.
+    def complete(self) -> None:
+        """Send what is left of its calls: no statement comes any more.
 
         Raises:
-            CommitFailed, OutcomeUnknown, and what the last statement's calls raise.
+            CommitFailed: a statement failed; and what the last statement's calls raise.
         """
         if self.driver.info.transaction_status is TransactionStatus.INERROR:
             raise CommitFailed("A statement of the transaction failed.")
         self._catch_up()
         self._busy = True
-        commit(self)
 
     def last_statement(self, masters: Container[str]) -> LastStatement:
         """What is left to do at the site, where these masters will commit."""

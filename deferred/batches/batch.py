@@ -6,7 +6,6 @@ import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 from sqlalchemy import (
@@ -17,13 +16,11 @@ from sqlalchemy import (
     select,
 )
 
+from deferred.batches.called import ProcedureCall
 from deferred.batches.marker import Marker
 from deferred.catalog import deferred_transaction, delivery, procedure_call
 from deferred.errors import PositionMismatch
 from sites.prepared import planned_once
-
-if TYPE_CHECKING:
-    from deferred.batches.procedure_call import ProcedureCall
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

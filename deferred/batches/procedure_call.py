@@ -7,10 +7,8 @@ next one, and so on.
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Any
 
 import sqlalchemy as sa
@@ -26,69 +24,9 @@ from sqlalchemy import (
 )
 
 from deferred.batches.batch import PART, Batch, placed, within
+from deferred.batches.called import ProcedureCall, read
 from deferred.catalog import delivery, procedure_call
 from sites.prepared import planned_once
-
-#: More arguments no call has: one SELECT makes them, and reads them at the destination.
-MOST = 1000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Argument:
-    """One argument, as the database at the origin printed it."""
-
-    #: by its full name; None where the origin did not say (a bare NULL)
-    type: str | None
-    value: str | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProcedureCall:
-    """A procedure that is to run at a destination, between row changes."""
-
-    call_no: int
-    #: of a registered routine, or of a procedure of the destination's database
-    name: str
-    arguments: tuple[Argument, ...]
-    #: what was queued in place of arguments, as JSON; such a call cannot run
-    malformed: str | None = None
-
-
-def read(row: sa.Row[Any]) -> ProcedureCall:
-    """A call as a row with call_no, name and arguments holds it."""
-    readable = _readable(row.arguments)
-    return ProcedureCall(
-        call_no=row.call_no,
-        name=row.name,
-        arguments=tuple(Argument(**one) for one in row.arguments) if readable else (),
-        malformed=None if readable else json.dumps(row.arguments),
-    )
-
-
-def stored(arguments: Sequence[Argument]) -> list[dict[str, str | None]]:
-    """Arguments as a catalog holds them."""
-    return [{"type": one.type, "value": one.value} for one in arguments]
-
-
-def stored_again(call: ProcedureCall) -> Any:
-    """What the catalog held for the arguments of a call that was read."""
-    return (
-        stored(call.arguments) if call.malformed is None else json.loads(call.malformed)
-    )
-
-
-def _readable(arguments: object) -> bool:
-    """Whether these are arguments: others can write to the catalog of an origin."""
-    return (
-        isinstance(arguments, list)
-        and len(arguments) <= MOST
-        and all(
-            isinstance(one, dict)
-            and one.keys() == {"type", "value"}
-            and all(isinstance(part, str | None) for part in one.values())
-            for one in arguments
-        )
-    )
 
 
 def orders(connection: Connection, batch: Batch) -> set[int]:

@@ -11,8 +11,8 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import ColumnElement, Connection, Row, and_, func, or_, select
 
-from deferred.batches import lost_rows, procedure_call
-from deferred.batches.procedure_call import Argument, ProcedureCall
+from deferred.batches import called, lost_rows
+from deferred.batches.called import Argument, ProcedureCall
 from deferred.catalog import (
     error_call,
     error_footprint,
@@ -214,9 +214,7 @@ def get(connection: Connection, error_id: int) -> Row[Any]:
 
 def procedures(connection: Connection, error_id: int) -> list[ProcedureCall]:
     """The procedures that a parked transaction calls, in order."""
-    return [
-        procedure_call.read(row) for row in connection.execute(_procedures(error_id))
-    ]
+    return [called.read(row) for row in connection.execute(_procedures(error_id))]
 
 
 def numbers(connection: Connection, origin_id: uuid.UUID) -> tuple[int, ...]:
@@ -287,7 +285,7 @@ def _procedures(error_id: int) -> sa.Select[*tuple[Any, ...]]:
 
 
 def _procedure(row: Row[Any]) -> ErrorProcedure:
-    call = procedure_call.read(row)
+    call = called.read(row)
     return ErrorProcedure(
         call_no=call.call_no, name=call.name, arguments=call.arguments, error=row.error
     )

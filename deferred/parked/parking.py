@@ -24,7 +24,7 @@ from sqlalchemy import (
 )
 
 from deferred.batches import footprint
-from deferred.batches.procedure_call import stored_again
+from deferred.batches.called import stored_again
 from deferred.catalog import error_call, error_procedure, error_transaction
 from deferred.parked import image
 from deferred.procedures.steps import Steps

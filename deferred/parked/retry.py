@@ -12,7 +12,7 @@ from sqlalchemy.exc import DBAPIError
 
 from deferred import sqlstate
 from deferred.batches import forwarding, lost_rows, marker, work
-from deferred.batches.procedure_call import ProcedureCall
+from deferred.batches.called import ProcedureCall
 from deferred.catalog import error_transaction
 from deferred.errors import (
     BadEdit,

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from sqlalchemy import Connection, Row, Text, cast, func, literal, or_, select
 
 from deferred.batches import work
-from deferred.batches.procedure_call import ProcedureCall
+from deferred.batches.called import ProcedureCall
 from deferred.catalog import error_call
 from deferred.parked import calls
 from deferred.parked.calls import Call

@@ -17,7 +17,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 
-from deferred.batches.procedure_call import Argument, ProcedureCall, stored
+from deferred.batches.called import Argument, ProcedureCall, stored
 from deferred.errors import NoDestination
 from deferred.procedures import perform
 

@@ -19,7 +19,7 @@ from sqlalchemy import ColumnElement, Connection, Text, func, literal, select
 from sqlalchemy.exc import DBAPIError
 
 from deferred import sqlstate
-from deferred.batches.procedure_call import Argument, ProcedureCall
+from deferred.batches.called import Argument, ProcedureCall
 from deferred.errors import (
     ProcedureEndedTransaction,
     ProcedureFailed,

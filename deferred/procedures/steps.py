@@ -16,7 +16,7 @@ from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
 
 from deferred import sqlstate
-from deferred.batches.procedure_call import ProcedureCall
+from deferred.batches.called import ProcedureCall
 from deferred.errors import ProcedureFailed, ProcedureNotAllowed
 from deferred.procedures import perform
 from masters import apply as masters_apply

@@ -81,7 +81,8 @@ class Commands(LoadedLater):
             ["services"],
         ),
         "demo": Part(
-            "Run the main job on embedded servers, with real flights.", ["demo"]
+            "Run the main job on embedded servers, with real flights.",
+            [".demo.command"],
         ),
     }
 

@@ -20,8 +20,8 @@ class Part:
 
     Parameters:
         help: the line that lists show.
-        modules: of `snaptide.cli`; the first has the function of that name, or the
-            group as `app`, to which importing the others adds commands.
+        modules: relative to `snaptide.cli`; the first has the function of that name, or
+            the group as `app`, to which importing the others adds commands.
     """
 
     help: str
@@ -37,7 +37,7 @@ class Later(TyperCommand):
 
     def load(self) -> Any:
         """The command itself."""
-        main, *_ = [import_module(f"snaptide.cli.{m}") for m in self._part.modules]
+        main, *_ = [import_module(f".{m}", "snaptide.cli") for m in self._part.modules]
         # Of one command alone Typer would make a program without a name for it.
         around = typer.Typer(callback=lambda: None)
         if group := getattr(main, "app", None):

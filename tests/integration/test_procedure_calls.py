@@ -12,7 +12,7 @@ from sqlalchemy import Connection
 import deferred
 import groups
 from deferred.batches import procedure_call
-from deferred.batches.procedure_call import ProcedureCall
+from deferred.batches.called import ProcedureCall
 from deferred.errors import NoDestination
 from deferred.procedures import routines
 from deferred.pushing import carry

@@ -11,7 +11,7 @@ from sqlalchemy.exc import DBAPIError
 import deferred
 import synchronous
 from deferred import Edit
-from deferred.batches.procedure_call import ProcedureCall
+from deferred.batches.called import ProcedureCall
 from deferred.errors import (
     BadEdit,
     NoDestination,

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+import snaptide.demo
+
 
 def demo(
     keep: Annotated[
@@ -26,9 +28,6 @@ def demo(
 
     Example: snaptide demo --keep
     """
-    # Imported late: it brings servers and data that no other command needs.
-    import snaptide.demo
-
     if stop:
         found = snaptide.demo.stop(folder=folder)
         typer.echo("The demo is stopped." if found else "There is no demo here.")
