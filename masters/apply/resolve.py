@@ -228,6 +228,8 @@ def _of(conflict: Conflict) -> str:
         return f" of {conflict.constraint}"
     if conflict.takes_along:
         return f", which would take along {', '.join(conflict.takes_along)}"
+    if conflict.changes:
+        return ", for the row differs where the change of its key leaves it alone"
     return ""
 
 

@@ -180,6 +180,8 @@ def test_another_row_that_has_the_key_by_now(orders: Directory, most: int) -> No
     assert shown(orders) == [(1, "theirs", 1), (2, "b", 2)]
     [error] = deferred.list_errors(orders["hq"])
     assert error.reason == "conflict"
+    [call] = deferred.show_error(orders["hq"], error.id).calls
+    assert "the row differs" in str(call.conflict)
 
 
 def test_site_wins_with_its_key_and_no_other_column(orders: Directory) -> None:
