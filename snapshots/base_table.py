@@ -48,10 +48,10 @@ def create(connection: Connection, snapshot: Snapshot, definition: Definition) -
 _EXTRA_COLUMNS = [
     NewColumn(name="reason", type="text", nullable=False, default="'trigger'"),
     NewColumn(name="xid", type="xid8", nullable=False, default="pg_current_xact_id()"),
-    # Where the call stood that purge folded into this key; pending as it was.
+    # The place of the call that purge folded into this key: pending until answered.
     NewColumn(name="batch_no", type="bigint"),
     NewColumn(name="order_no", type="bigint"),
-    # Of a synchronous change: pending until a refresh sees this transaction there.
+    # A synchronous change is pending until a refresh sees this transaction there.
     NewColumn(name="master_xid", type="xid8"),
 ]
 
@@ -81,7 +81,7 @@ def constrain(
 def open_to_users(
     connection: Connection, snapshot: Snapshot, definition: Definition, destination: str
 ) -> None:
-    """Create triggers and the user view: from now on, users may come."""
+    """Create triggers and the user view: from now on, users can write."""
     base = describe(connection, snapshot.base)
     ddl.create_checked_view(
         connection,
@@ -120,10 +120,10 @@ class Reference:
 
 
 def missing_references(members: Sequence[Member]) -> list[Reference]:
-    """The foreign keys between the snapshots of a group that are not there yet.
+    """Find the foreign keys between the snapshots of a group that the site lacks.
 
-    A key is taken over when its parent is in the group as a whole, and if it holds for
-    all rows: else children that the master has would be refused.
+    A key is copied if the group has all rows of its parent and the key holds for all
+    rows: otherwise the site would refuse children that the master has.
     """
     parents = {m.snapshot.master: m for m in members if m.snapshot.condition is None}
     return [
@@ -144,7 +144,7 @@ def add_reference(connection: Connection, reference: Reference) -> None:
 
 
 def check_reference(connection: Connection, reference: Reference) -> None:
-    """Check the rows that are there; users may have changed some meanwhile."""
+    """Validate the key; it stays NOT VALID if users have broken it meanwhile."""
     child = reference.child.snapshot.base
     with suppress(pg.ForeignKeyViolation), connection.begin_nested():
         ddl.validate_constraint(connection, child, reference.key.name)
@@ -182,7 +182,7 @@ def _new(column: Column, definition: Definition) -> NewColumn:
 
 
 def _guard(connection: Connection, snapshot: Snapshot, base: Table) -> None:
-    # What else is done to an updatable snapshot is queued.
+    # All other changes of an updatable snapshot are queued.
     events = ["TRUNCATE"] if snapshot.updatable else guards.ALL
     message = NO_TRUNCATE if snapshot.updatable else READ_ONLY
     hint = (
@@ -207,9 +207,9 @@ def _guard_function(snapshot: Snapshot) -> str:
 
 
 def make_log_view(connection: Connection, snapshot: Snapshot) -> None:
-    """Make the updatable snapshot log: what a refresh must look at again, and why.
+    """Create the updatable snapshot log: the keys to look at again, and why.
 
-    It knows where the snapshot's queue goes, and is made anew when that changes.
+    The view depends on where the snapshot's queue goes: replace it when that changes.
     """
     extra = snapshot.extra()
     keys = numbered("k", snapshot.identity_columns)
@@ -231,16 +231,16 @@ def make_log_view(connection: Connection, snapshot: Snapshot) -> None:
 
 
 def replace_log_views(connection: Connection) -> None:
-    """Have all updatable snapshot logs show what this version of the program does."""
+    """Replace all updatable snapshot logs with those of this version."""
     for one in all_of(connection):
         if one.updatable:
             make_log_view(connection, one)
 
 
 def replace_guards(connection: Connection) -> None:
-    """Have all snapshots refuse what this version of the program refuses.
+    """Install the guards of this version on all loaded snapshots.
 
-    Users wait where a trigger is new. One whose base table is gone stays as it is.
+    Users wait where a trigger is new. A snapshot without a base table is skipped.
     """
     for one in all_of(connection):
         if one.loaded:

@@ -1,8 +1,8 @@
-"""Where two large tables differ, found by sums that each database makes of its rows.
+"""Finds where two large tables differ, by checksums that each database computes.
 
-Rows fall into buckets by a hash of their key. Of the images in a bucket either side
-makes two sums of 64 bits; where they are equal so are the rows, and neither travels.
-A hash that two machines make differently has rows compared that are equal, no more.
+A hash of the key puts each row into a bucket. Each side computes two sums of 64 bits
+over the images of a bucket; if they are equal, so are the rows, and neither side sends
+them. If two machines compute a hash differently, equal rows are compared, no more.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from snapshots import images, keys
 from snapshots.side import Sides
 from snapshots.window import Member
 
-#: So many sums are made in memory by a server that gives a query the usual 4 MB.
+#: A server that gives a query the usual 4 MB makes this many sums in memory.
 BUCKETS = 2**15
 
-#: Rows of the master that are looked up at the site before all rows are summed up.
+#: How many of the master's rows are looked up at the site before all are summed up.
 SAMPLE = 1000
 
 _SUMS = pa.schema(
@@ -44,7 +44,7 @@ class Differing:
     """The buckets whose rows are not the same at both sides."""
 
     numbers: tuple[int, ...]
-    #: that fall into them, of both sides
+    #: how many rows of both sides fall into these buckets
     rows: int
 
 
@@ -79,9 +79,9 @@ def within(query: Select[Any], member: Member, numbers: Sequence[int]) -> Select
 
 
 def mostly_differ(sides: Sides, member: Member) -> bool:
-    """Whether more than half of some of the master's rows are not so at the site.
+    """Whether more than half of a sample of the master's rows differ at the site.
 
-    Then it is no use to sum up all.
+    If so, summing up all rows is no use.
     """
     part = _whole(sides.master.at, member.snapshot.master)[0]
     some = images.at_master(member, part).limit(SAMPLE).subquery()
@@ -129,16 +129,16 @@ def _bucket(member: Member, rows: sa.FromClause) -> sa.ColumnElement[int]:
 def _hash(
     member: Member, names: Sequence[str], rows: sa.FromClause, seed: int
 ) -> sa.ColumnElement[int]:
-    """A hash of some columns; of databases in one encoding alone are they the same.
+    """A hash of some columns, the same at both sides only if they share an encoding.
 
-    That of a record is a sum of those of its columns: two rows that swap a value would
-    leave their sum as it was, were it not hashed once more.
+    The hash of a record is a sum over its columns: if two rows swapped a value, the sum
+    of both rows would stay the same. So the record's hash is hashed once more.
     """
     encoding = select(func.hashtextextended(func.getdatabaseencoding(), seed))
     once = encoding.scalar_subquery()  # asked once for all rows
     shape = images.schema(member)
     values = (
-        # Else a collation may hold two texts to be one: 'a' and 'A'.
+        # Otherwise a collation may treat two texts as equal, such as 'a' and 'A'.
         rows.c[n].collate("C") if pa.types.is_string(shape.field(n).type) else rows.c[n]
         for n in names
     )

@@ -38,7 +38,7 @@ refresh_group = Table(
     Column("created_at", DateTime(timezone=True), server_default=func.now()),
 )
 
-#: One row a snapshot.
+#: One row per snapshot.
 snapshot = Table(
     "snapshot",
     metadata,
@@ -66,8 +66,8 @@ snapshot = Table(
     # The tables that held the master's rows at the last refresh (oids there):
     # its partitions, and what inherits from it.
     Column("master_parts", ARRAY(BigInteger)),
-    # Their files in the same order, and of each column of the snapshot which one of the
-    # master's it was: the next refresh compares all rows if that has changed.
+    # Their files in the same order, and which of the master's columns each column of
+    # the snapshot was: if that has changed, the next refresh compares all rows.
     Column("master_files", ARRAY(BigInteger)),
     Column("master_columns", ARRAY(Text)),
     # The version of its replication group's schema that the master table had then.
@@ -79,7 +79,7 @@ snapshot = Table(
     UniqueConstraint("schema", "base_table"),
 )
 
-#: Snapshots that a master still has to be told of: they are refreshed from another.
+#: Snapshots that are still to be unregistered at a master that they have left.
 former_master = Table(
     "former_master",
     metadata,

@@ -22,7 +22,7 @@ from snapshots.window import LOAD, Window
 def commit(
     task: Task, seen: Window, compared: Sequence[Compared], here: str
 ) -> dict[str, Merged]:
-    """Bring the group to the moment that was read; what became of each snapshot.
+    """Bring the group to the moment that was read, and report on each snapshot.
 
     Parameters:
         here: the moment of the site at which its rows were read.
@@ -76,7 +76,7 @@ def _refused_by_the_site() -> Iterator[None]:
 
 
 def _definitions(task: Task, seen: Window) -> dict[str, Definition]:
-    """What the master tables look like, when a new snapshot needs to know."""
+    """The definitions of the master tables, if a new snapshot needs them."""
     if all(m.method != LOAD for m in seen.members):
         return {}
     return {

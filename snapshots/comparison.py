@@ -1,4 +1,4 @@
-"""From a window to the differences of each snapshot, through Spark.
+"""Turns a window into the differences of each snapshot, through Spark.
 
 Small windows are read by this process and compared as Arrow tables; large ones
 are read by the executors and staged at the site (`snapshots.large`).
@@ -25,13 +25,13 @@ from snapshots.window import FAST, Member, Window
 #: More rows than this are compared by executors.
 SMALL_WINDOW = 250_000
 
-#: And rows that take more than this on disk.
+#: So are rows that take more bytes than this on disk.
 MOST_BYTES = 64 * 2**20
 
-#: Of a table of which nobody knows how wide its rows are.
+#: The limit for a table whose row width is unknown.
 UNCOUNTED = 50_000
 
-#: Snapshots of a group are compared together until they have so many images.
+#: Snapshots of a group are compared together until they have this many images.
 TOGETHER = 100_000
 
 
@@ -44,7 +44,7 @@ class Small:
     changed: Keys
     #: the keys of the site's own log
     mine: Keys
-    #: of a complete refresh, the buckets in which rows differ; None for all
+    #: for a complete refresh, the buckets in which rows differ; None for all
     differing: tuple[int, ...] | None = None
 
 
@@ -102,7 +102,7 @@ def compare(sides: Sides, windows: Sequence[Small]) -> Iterator[Compared]:
 
 
 def equal(member: Member) -> Compared:
-    """A snapshot of which all rows are as its defining query says."""
+    """The empty difference of a snapshot that equals its defining query."""
     none = [images.schema(member).empty_table()]
     return next(_compared([_images(member, none, none, None, distinct=False)]))
 
@@ -131,7 +131,7 @@ def _of_keys(sides: Sides, one: Small) -> _Read:
         pair = sides.read(there, here, shape, many=many)
         theirs.append(pair[0])
         present.append(pair[1])
-    # The sites may spell the key of a row differently: it is read twice then.
+    # If the two sides spell the key of a row differently, the row is read twice.
     twice = bool(one.changed.num_rows and one.mine.num_rows)
     return _images(member, theirs, present, wanted.num_rows, distinct=twice)
 
@@ -148,7 +148,7 @@ def _of_all(sides: Sides, member: Member, differing: tuple[int, ...] | None) -> 
 def of_all(
     sides: Sides, member: Member, differing: tuple[int, ...] | None
 ) -> tuple[list[Select[Any]], list[Select[Any]]]:
-    """What reads all rows of both sides, or those of some buckets, part by part."""
+    """The queries that read all rows of both sides, or of some buckets, in parts."""
     theirs = ranges.ctid_ranges(sides.master.at, member.snapshot.master)
     present = ranges.ctid_ranges(sides.site.at, member.snapshot.base)
     queries = (
@@ -198,5 +198,5 @@ def _compared(read: Sequence[_Read]) -> Iterator[Compared]:
 
 
 def _distinct(table: pa.Table) -> pa.Table:
-    """A row that was read by two ways is in it once."""
+    """Drop the duplicates of rows that were read by two ways."""
     return table.group_by(table.column_names, use_threads=False).aggregate([])

@@ -51,8 +51,8 @@ def create(
 
     Raises:
         UnknownSite, SiteUnreachable, SiteChanged: one of the two cannot take part.
-        UnknownTable, NoSnapshotLog, BadCondition: the master table does not do.
-        SnapshotRefused: one of its kinds says what stands in the way.
+        UnknownTable, NoSnapshotLog, BadCondition: the master table is not suitable.
+        SnapshotRefused: the subclass and the message name the obstacle.
     """
     qualified = names.parse(name)
     source = names.parse(table or name)
@@ -116,7 +116,7 @@ def _refuse_taken(connection: Connection, made: Snapshot) -> None:
 
 
 def _build(connection: Connection, made: Snapshot, definition: Definition) -> None:
-    """Create the tables, and all that comes later once, to see that the site can."""
+    """Create the tables, and rehearse the steps after the load, which may fail."""
     values = {name: getattr(made, name) for name in Snapshot.__slots__}
     lists = {k: list(v) if isinstance(v, tuple) else v for k, v in values.items()}
     connection.execute(insert(catalog.snapshot).values(**lists))
@@ -142,7 +142,7 @@ def _refuse_other_types(
 
 @contextmanager
 def _named(made: Snapshot) -> Iterator[None]:
-    """Say in our words what the site lacks."""
+    """Translate PostgreSQL's error about an object that the site lacks."""
     lacking = (
         pg.UndefinedObject,
         pg.UndefinedFunction,
@@ -165,9 +165,9 @@ def _named(made: Snapshot) -> Iterator[None]:
 def _registered(
     home: Site, made: Snapshot, who: identity.Identity, definition: Definition
 ) -> Iterator[None]:
-    """Register at the master first; take it back if the block fails.
+    """Register at the master first; unregister if the block fails.
 
-    After a crash in between the master knows a snapshot that does not exist;
+    After a crash in between, the master knows a snapshot that does not exist;
     its log keeps nothing for it, and the next attempt registers it again.
     """
     with home.begin() as connection:

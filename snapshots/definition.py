@@ -1,4 +1,4 @@
-"""What is asked of a new snapshot, held against the master table."""
+"""Checks the definition of a new snapshot against its master table."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ from snapshots.errors import (
     UnusableTable,
 )
 
-#: PostgreSQL has 1,664 columns for a result: a conflict shows the old, the new and the
-#: current value of each, and whether its column group is in conflict.
+#: PostgreSQL allows 1,664 columns in a result: a conflict shows the old, the new and
+#: the current value of each, and whether its column group is in conflict.
 MOST_COLUMNS = 400
-#: A table has 1,600, and work tables have some of their own.
+#: PostgreSQL allows 1,600 in a table, and work tables have some of their own.
 MOST_READ_ONLY = 1590
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Definition:
-    """A snapshot that can be kept: everything the site has to know of the master."""
+    """A checked definition: everything the site has to know of the master."""
 
     master_id: uuid.UUID
     log_id: int
@@ -53,7 +53,7 @@ class Definition:
     condition: str | None
     indexes: tuple[Index, ...]
     needs: dict[int, DefaultNeeds]
-    #: of the columns' types; the site has to have the same
+    #: definitions of the columns' types; the site needs the same ones
     types: Definitions
     #: what is not taken over, each with the reason
     left_out: tuple[str, ...]
@@ -68,7 +68,7 @@ class Definition:
     def is_generated(self, column: Column) -> bool:
         """Whether the site can compute a stored generated column by itself.
 
-        What identifies a row comes from the master all the same: rows are found by it.
+        Identity columns come from the master even so: rows are found by them.
         """
         needs = self.needs.get(column.number)
         return (
@@ -92,11 +92,11 @@ def define(
     condition: str | None,
     updatable: bool,
 ) -> Definition:
-    """Read the master table, and see whether such a snapshot of it can be kept.
+    """Read the master table, and check that such a snapshot of it is possible.
 
     Raises:
         UnknownTable, NoSnapshotLog, BadCondition: the master refuses.
-        SnapshotRefused: one of its kinds says what stands in the way.
+        SnapshotRefused: the subclass and the message name the obstacle.
     """
     with master.connect() as connection:
         made = _read(connection, master.name, table, columns, condition, updatable)

@@ -1,8 +1,8 @@
-"""Children that stay while what they refer to passes from one row to another.
+"""Keeps children in place while the value they refer to moves from one row to another.
 
-The value is parked meanwhile, and where a foreign key acts (ON UPDATE CASCADE, ...),
-children would follow. So they refer to nothing until it is where it belongs. Those
-that the master has not changed are written too, as they are.
+The merge parks the value meanwhile, and where a foreign key acts (ON UPDATE CASCADE,
+...), the children would follow it. So they refer to nothing until the value is in its
+new row. Children that the master has not changed are written too, as they are.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from snapshots.work import Work
 
 
 def bring(connection: Connection, group: Sequence[Work]) -> None:
-    """Let children that stay be among the rows that are written, and lock them.
+    """Add children that stay to the rows that are written, and lock them.
 
-    Where somebody else holds one it stays away, and its parent is held back.
+    A child that another session has locked is not added, and its parent is held back.
     """
     for link in obstacles.following(group):
         moves = work.counts(connection, link.parent).keys() & {"U", "D"}
@@ -40,7 +40,7 @@ def detach(
     changes: Work,
     rows: Mapping[str, Any],
 ) -> None:
-    """Let some of the rows refer to nothing, before what they refer to is parked."""
+    """Let some of the rows refer to nothing, before the value there is parked."""
     for link in obstacles.following(group):
         spot = obstacles.spot_of(link)
         if link.child is changes and spot:

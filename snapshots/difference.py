@@ -1,4 +1,4 @@
-"""What would make a snapshot equal to its defining query, found by Spark."""
+"""Has Spark find the changes that make a snapshot equal to its defining query."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from snapshots.packed import Pair, pack
 def session() -> Any:
     """The Spark session of this process, as it was configured.
 
-    Its type is known to `snapshots.spark` alone.
+    Only `snapshots.spark` knows its type.
     """
-    # Imported late: most commands of the program need neither Spark nor its seconds.
+    # Imported late: most commands do not need Spark, which takes seconds.
     from snapshots.spark.session import session as start
 
     try:
@@ -29,7 +29,7 @@ def session() -> Any:
 
 
 def is_warm() -> bool:
-    """Whether Spark runs in this process: to start it takes seconds."""
+    """Whether Spark runs in this process; starting it takes seconds."""
     from snapshots.spark.session import is_running
 
     return is_running()
@@ -38,7 +38,7 @@ def is_warm() -> bool:
 def small(pairs: Sequence[Pair]) -> list[pa.Table]:
     """Compare images that this process holds, all in one job (`snapshots.spark.diff`).
 
-    Where all sides are empty no session is started.
+    If all sides are empty, no session is started.
     """
     from snapshots.spark import diff
 
@@ -93,8 +93,8 @@ def staged(
     """Compare images that executors read, and have them stage the difference.
 
     Parameters:
-        twice: a row of the master may be read by two ways; it counts once. To find
-            that out takes a third of the time.
+        twice: a row of the master may be read by two ways, and duplicates are dropped;
+            this takes a third of the time.
 
     Returns:
         The attempts whose rows count, with how many rows each has written.

@@ -18,18 +18,18 @@ from snapshots.snapshot import Snapshot
 def drop(site: Site, name: str, *, force: bool = False) -> None:
     """Drop a snapshot with its queue; the master table is not touched.
 
-    The master is told first, while the snapshot is still in use: users of the
-    site wait for the drop alone. If that fails or never comes, the snapshot is
-    what it was, and its next refresh, which has to be complete, registers it.
+    The master unregisters it first, while it is still in use: users of the site
+    wait only for the drop itself. If the drop fails or never comes, the snapshot
+    is unchanged, and its next refresh, which has to be complete, registers it.
 
     Parameters:
-        force: drop it although changes are not delivered, which are then lost,
-            or although the master cannot be told, whose log then waits for it.
+        force: drop it even if changes are not delivered, which are then lost, or
+            if the master cannot be reached, whose log then keeps rows for it.
 
     Raises:
         UnknownSnapshot: there is none of that name.
-        UndeliveredCalls, MasterUnreachable: and `force` is not set.
-        StillNeeded: a view or another object of the user's depends on it.
+        UndeliveredCalls, MasterUnreachable: raised only if `force` is not set.
+        StillNeeded: a view or another object of a user depends on it.
     """
     with site.connect() as connection:
         found = snapshot.read(connection, name)
@@ -47,7 +47,7 @@ def drop(site: Site, name: str, *, force: bool = False) -> None:
 
 
 def _drop(site: Site, found: Snapshot, *, force: bool, rehearsal: bool = False) -> None:
-    """Drop what the site has of a snapshot; commits, unless it is a rehearsal."""
+    """Drop all that the site has of a snapshot; commits, unless it is a rehearsal."""
     for attempt in locks.patiently():
         with attempt, site.begin() as connection:
             locks.briefly(connection)

@@ -1,4 +1,4 @@
-"""Having the master keep its logs for the snapshots of a group."""
+"""Registers the snapshots of a group, so that the master keeps its logs for them."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from snapshots.task import Task
 
 
 def register_new(connection: Connection, task: Task) -> set[str]:
-    """Have the master keep its log for snapshots that it keeps nothing for yet.
+    """Register the snapshots for which the master does not keep its log yet; commits.
 
     These are about to be loaded; or the master forgot them, and they will be
-    compared completely. Commits.
+    compared completely.
 
     Parameters:
         connection: to the master, outside a transaction.
 
     Returns:
-        Those that it kept its log for already.
+        The snapshots that were registered already.
     """
     keys = [m.key for m in task.members]
     with connection.begin():

@@ -15,11 +15,11 @@ from snapshots.definition import Definition
 from snapshots.errors import FirstLoadByAnother
 from snapshots.window import Member
 
-#: A table is loaded by one load at a time, which is known by the table's name: what
-#: a load that died has left is found by the next.
+#: A table has one load at a time, with an id made from the table's name: the next
+#: load finds the remains of one that died.
 _LOADS = uuid.UUID("6f0c5d0e-5a0b-4b5e-9a43-6a6f61642424")
 
-#: For a table that nobody but the server's own processes can hold.
+#: For a table that only the server's own processes can have locked.
 LOCK_TIMEOUT = "60s"
 
 
@@ -31,9 +31,9 @@ def copy(
     member: Member,
     progress: Progress | None,
 ) -> int:
-    """Fill a base table, in ranges of the master table side by side; commits.
+    """Fill a base table from ranges of the master table, in parallel; commits.
 
-    What an earlier attempt left is removed first.
+    The remains of an earlier attempt are removed first.
 
     Parameters:
         reader: the transaction at the master that exported `moment`, kept open.
@@ -66,7 +66,7 @@ def copy(
 
 
 def _refuse_another(connection: Connection, member: Member) -> None:
-    """A load adds constraints and triggers to the table, as its owner alone may."""
+    """Refuse another owner's table: a load adds constraints and triggers to it."""
     if not roles.owns(connection, member.snapshot.base):
         raise FirstLoadByAnother(
             f"Snapshot {member.snapshot.key} is not filled yet, and the user of the "
@@ -76,10 +76,10 @@ def _refuse_another(connection: Connection, member: Member) -> None:
 
 
 def claim(connection: Connection, member: Member) -> None:
-    """Have the loaded table alone, before a merge begins that waits for nobody.
+    """Lock the loaded table before the merge, which does not wait for locks.
 
-    The server may be about to count its rows (autovacuum), and gives way only to
-    who has waited for deadlock_timeout. No user can see the table yet.
+    The server may be counting its rows (autovacuum), and gives way only to a session
+    that has waited for deadlock_timeout. No user can see the table yet.
     """
     timeout = func.set_config("lock_timeout", LOCK_TIMEOUT, True)
     connection.execute(select(timeout))
@@ -89,6 +89,6 @@ def claim(connection: Connection, member: Member) -> None:
 def finish(
     connection: Connection, member: Member, definition: Definition, master: str
 ) -> None:
-    """Add constraints, triggers and the user view; users may come when it commits."""
+    """Add constraints, triggers and the user view, which users see after the commit."""
     base_table.constrain(connection, member.snapshot, definition)
     base_table.open_to_users(connection, member.snapshot, definition, master)

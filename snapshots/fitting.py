@@ -1,7 +1,7 @@
-"""Whether a snapshot can hold what its master holds, value by value.
+"""Checks that a snapshot can hold each value of its master unchanged.
 
-What a type refuses is seen: a text that is too long, a number out of range. What it
-takes and rounds, or cuts, would be another value at the site with nobody noticing.
+If a type refuses a value (a text too long, a number out of range), the refresh fails
+and says so. If a type rounds or cuts it, the site would silently hold another value.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from snapshots.snapshot import Snapshot
 _SIZED = re.compile(r"([^(]+)\((\d+)(?:,(-?\d+))?\)(.*)")
 _INTEGERS = {"smallint", "integer", "bigint"}
 _TEXTS = {"text", "character varying"}
-#: Refuse what is longer, and never round.
+#: These types refuse a longer value, and never round.
 _REFUSING = {"character varying", "character", "bit", "bit varying"}
 
 
@@ -26,7 +26,7 @@ def refuse_lossy(snapshot: Snapshot, table: Table, base: Table) -> None:
         table, base: the master table, and the snapshot's own.
 
     Raises:
-        ColumnChanged: a column has another type by now, which might do so.
+        ColumnChanged: a column has another type now, which might change a value.
     """
     for name in snapshot.columns:
         there, here = table.column(name), base.column(name)
@@ -52,12 +52,12 @@ def _holds(here: Column, there: Column) -> bool:
     plain = mine.partition("[")[0]
     if size is None or plain in _REFUSING:
         return True
-    # The last is what is kept behind the point.
+    # The last number is how many digits are kept after the point.
     return its_size is not None and size[-1] >= its_size[-1]
 
 
 def _divided(kind: str) -> tuple[str, tuple[int, ...] | None]:
-    """A type without its length, and its length: digits, and those behind the point."""
+    """A type without its length, and its length: digits, and those after the point."""
     found = _SIZED.fullmatch(kind)
     if found is None:
         return kind, None

@@ -1,7 +1,7 @@
-"""Masters that snapshots were refreshed from before, until they have been told.
+"""Unregisters snapshots at their former masters, as soon as these can be reached.
 
-A master keeps its log for every snapshot that it knows. One that was away when the
-snapshot was switched to another master is told when it is back.
+A master keeps its log for every snapshot that it knows. If it was away when a snapshot
+was switched to another master, the snapshot is unregistered when it is back.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from sites.errors import SnaptideError
 from sites.site import Site
 from snapshots.catalog import former_master
 
-#: One that is away is not tried more often: who waits for a line waits long.
+#: A master that is away is not tried more often: waiting for a connection takes long.
 PAUSE = timedelta(minutes=10)
 
 
 def remember(
     connection: Connection, master: str, master_id: uuid.UUID, snapshots: Sequence[str]
 ) -> None:
-    """Note that a master has to be told that these are its snapshots no more."""
+    """Note that these snapshots are to be unregistered at a master they have left."""
     for name in snapshots:
         connection.execute(
             insert(former_master)
@@ -41,7 +41,7 @@ def remember(
 def forget(
     connection: Connection, master_id: uuid.UUID, snapshots: Sequence[str]
 ) -> None:
-    """Tell a master nothing: it has been told, or is their master again."""
+    """Delete the note: the master has unregistered them, or is theirs again."""
     connection.execute(
         sa.delete(former_master).where(
             former_master.c.master_id == master_id,
@@ -52,9 +52,9 @@ def forget(
 
 @contextmanager
 def untold(site: Site, master: str) -> Iterator[None]:
-    """Have a master not be told while snapshots come to it, perhaps back.
+    """Keep `tell` away from a master while snapshots come to it, perhaps back.
 
-    They are registered there before the site forgets that they left.
+    They are registered there before the site deletes the note that they left.
     """
     with site.connect() as connection:
         turn = _turn(master)
@@ -70,13 +70,13 @@ def untold(site: Site, master: str) -> Iterator[None]:
 
 
 def tell(site: Site, *, pause: timedelta = PAUSE) -> list[str]:
-    """Take snapshots from the registers of masters that they have left; commits.
+    """Unregister snapshots at masters that they have left; commits.
 
     Parameters:
-        pause: one that did not answer is left in peace for so long.
+        pause: how long a master that did not answer is left alone.
 
     Returns:
-        The masters that could not be told.
+        The masters at which snapshots are still to be unregistered.
     """
     tried = former_master.c.tried_at
     old = func.clock_timestamp() - sa.cast(pause, sa.Interval)
@@ -109,11 +109,11 @@ def _tell_one(
     with site.begin() as here:
         turn = func.pg_try_advisory_xact_lock(*_turn(master))
         if not here.scalar(select(turn)):
-            return  # some of them may come back just now
+            return  # some of them may be coming back at this moment
         names = _still_left(here, master_id, names)
         try:
             with site.peer(master).begin() as connection:
-                # Another database of that name has registered nothing of the kind.
+                # Another database of that name has not registered these snapshots.
                 if identity.read(connection).site_id == master_id:
                     registration.unregister(connection, site_id, names)
         except (SnaptideError, SQLAlchemyError):
@@ -124,7 +124,7 @@ def _tell_one(
 def _still_left(
     connection: Connection, master_id: uuid.UUID, names: Sequence[str]
 ) -> list[str]:
-    """Those of the snapshots whose master it has not become again meanwhile."""
+    """Those of the snapshots that have not come back to the master meanwhile."""
     found = select(former_master.c.snapshot).where(
         former_master.c.master_id == master_id, former_master.c.snapshot.in_(names)
     )

@@ -1,8 +1,8 @@
-"""Which differences a merge must leave alone, because a user has the row or wants it.
+"""Finds the differences that a merge leaves alone: a user has the row or wants it.
 
-Held back are rows that are locked or pending, and then, until nothing is added,
-rows that the present unique values, foreign keys or children of a held-back row
-forbid (docs/explanation/held-back.md). The next refresh reads them again.
+The merge holds back rows that are locked or pending, and then, until no more are
+added, rows that the present unique values, foreign keys or children of a held-back
+row forbid (docs/explanation/held-back.md). The next refresh reads them again.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from snapshots.work import Work
 
 
 def hold_locked(connection: Connection, changes: Work) -> int:
-    """Lock the rows that will change, in key order; hold back those that others hold.
+    """Lock the rows that will change, in key order; hold back those locked by others.
 
     Rows that are gone by now are held back too: a user deleted them.
     """
@@ -54,12 +54,12 @@ def _not_locked(
     *,
     weaker: bool = False,
 ) -> ColumnElement[bool]:
-    """The row cannot be locked, or is gone; those that can be are locked by asking.
+    """Whether a row cannot be locked, or is gone; the query locks all others.
 
     Parameters:
         base: the snapshot's table, which `wanted` may be about.
         wanted: which of the free rows are to be locked, in key order.
-        weaker: let others refer to them meanwhile.
+        weaker: let other sessions add references to them meanwhile.
     """
     locked = (
         select(changes.table.c.no)
@@ -73,10 +73,10 @@ def _not_locked(
 
 
 def _hold_referred(connection: Connection, changes: Work) -> int:
-    """Hold back rows that change a unique value, and that a user refers to just now.
+    """Hold back rows that change a unique value while a user refers to them.
 
-    PostgreSQL takes every unique value for one that foreign keys may refer to: to
-    change it, or to park it, needs the row as a delete does.
+    PostgreSQL treats every unique value as one that foreign keys may refer to: changing
+    or parking it takes the same lock on the row as a delete.
     """
     base = changes.staged.table.sql()
     moves = [
@@ -94,8 +94,8 @@ def _hold_referred(connection: Connection, changes: Work) -> int:
 def hold_pending(connection: Connection, changes: Work, window: Window) -> int:
     """Hold back rows that the site changed and the window does not show yet.
 
-    A statement of its own: asked once the rows are locked, or written, it sees what was
-    committed before that, and nothing can be added behind it.
+    It runs as a statement of its own, once the rows are locked or written: so it sees
+    all that was committed before that, and no session can add more afterwards.
     """
     held = 0
     for pending in _pending(connection, changes, window):
@@ -111,10 +111,10 @@ def hold_pending(connection: Connection, changes: Work, window: Window) -> int:
 
 
 def covered_extras(extra: TableClause, window: Window) -> ColumnElement[bool]:
-    """Which extra keys hold no change that the window does not show yet.
+    """Whether the window shows the change that an extra key stands for, if any.
 
-    A call that was folded is answered up to the marker. A synchronous change is
-    there once its transaction at the master is over: the site commits before it.
+    A folded call is shown if the marker has reached it. A synchronous change is
+    shown once its transaction at the master is over: the site commits before it.
     """
     marker, here = window.marker, cast(literal(window.position), PgSnapshot())
     answered = or_(
@@ -134,7 +134,7 @@ def covered_extras(extra: TableClause, window: Window) -> ColumnElement[bool]:
 def hold_unreferable(connection: Connection, group: Sequence[Work]) -> int:
     """Lock the rows that new references point to; hold back where others hold them.
 
-    Who deletes such a row would make the check of the foreign key wait.
+    If another session deletes such a row, the check of the foreign key would wait.
     """
     by_table = {w.staged.table.qualified: w for w in group}
     held = 0
@@ -145,7 +145,7 @@ def hold_unreferable(connection: Connection, group: Sequence[Work]) -> int:
 
 
 def close(connection: Connection, group: Sequence[Work]) -> int:
-    """Hold back, until nothing is added, what held-back rows forbid; says how many."""
+    """Hold back rows that held-back rows forbid, until none is added; count them."""
     by_table = {w.staged.table.qualified: w for w in group}
     busy = {w.staged.table.qualified: work.counts(connection, w) for w in group}
     at_work = [w for w in group if busy[w.staged.table.qualified]]
@@ -163,7 +163,8 @@ def close(connection: Connection, group: Sequence[Work]) -> int:
 def acts_on_children(connection: Connection, group: Sequence[Work]) -> bool:
     """Whether a foreign key may delete or change children when the group is written.
 
-    A child that a user adds meanwhile has to be seen before, or wait: it would go.
+    If so, a child that a user adds meanwhile must be seen before, or must wait:
+    otherwise the foreign key would delete or change it.
     """
     by_table = {w.staged.table.qualified: w for w in group}
     return any(
