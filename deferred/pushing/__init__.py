@@ -1,1 +1,1 @@
-"""Pushing: batches carried to a destination, in one stream or several."""
+"""Pushing: carry batches to a destination, in one stream or several."""

@@ -1,4 +1,4 @@
-"""What a destination answers: a transaction is applied whole, or why it is not."""
+"""The destination's answer to a transaction: applied whole, or the reason why not."""
 
 from __future__ import annotations
 
@@ -31,22 +31,22 @@ from sites.errors import NoFreeValue, RowCountMismatch, ValueDoesNotFit
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failed:
-    """Why a transaction was not applied, as the error queue will tell it."""
+    """Why a transaction was not applied, as the error queue shows it."""
 
     #: conflict, error, dependant or quiet
     reason: str
     code: str
     message: str
-    #: call number -> what no rule settled
+    #: call number -> the conflict that no rule settled
     conflicts: Mapping[int, str] = field(default_factory=dict)
     #: error transactions that have to be settled first
     waits_for: tuple[int, ...] = ()
-    #: it begins with a row that the destination cannot have
+    #: it starts from a row that the destination cannot have
     begins_elsewhere: bool = False
 
     @property
     def may_follow(self) -> bool:
-        """Whether a parked transaction before it can be the reason."""
+        """Whether a transaction that was parked earlier can be the reason."""
         return (
             self.reason == "conflict"
             or self.begins_elsewhere
@@ -57,7 +57,7 @@ class Failed:
 def answered(
     connection: Connection, origin: Origin, steps: Steps, *, sure: bool = True
 ) -> Outcome | Failed:
-    """Apply one whole, or say why not; of one that failed nothing is written.
+    """Apply a transaction whole, or write nothing and return why it failed.
 
     Parameters:
         sure: it has certainly not come before; else no rule may settle a conflict.
@@ -105,11 +105,12 @@ def skip_rows(
 ) -> tuple[Steps, int, Failed]:
     """Apply a transaction without its rows in conflict (Ingres: SkipRow).
 
-    What refers to a key or unique value of such a row is left out with it.
+    Rows that refer to a key or unique value of such a row are left out with it.
 
     Returns:
-        What is left to be parked, how many conflicts were resolved in the rest, and
-        why it was not applied. Where the rest cannot be applied either, all is left.
+        The steps that the caller has to park, how many conflicts were resolved in the
+        rest, and why the parked steps were not applied. If the rest cannot be applied
+        either, all steps are to be parked.
     """
     found = dict(failed.conflicts)
     while failed.reason == "conflict" and failed.conflicts and not steps.calls:
@@ -169,15 +170,16 @@ def _applied(
 def _dependence(connection: Connection, origin: Origin, steps: Steps) -> Relation:
     """Parked transactions that this one may depend on, and whether it surely does.
 
-    Asked where some are parked.
+    Callers ask only if there are parked transactions.
 
-    It does when it starts from what a parked call would have made, or deletes
-    a row that a parked call refers to; otherwise the master's rows decide. Where
-    old values are not sent, nobody knows what it starts from.
+    The dependence is certain if the transaction starts from a row that a parked call
+    would have made, or deletes a row that a parked call refers to; otherwise the
+    master's rows decide. Without old values, the row that it starts from is unknown,
+    and any dependence counts as certain.
 
-    What a procedure looks at and makes is not known at all. So one that calls some
-    waits for all that are parked; and a parked one that calls some may be the reason
-    for whatever a later one meets.
+    The rows that a procedure reads and writes are not known at all. So a transaction
+    that calls procedures waits for all parked ones; and a parked one that calls
+    procedures may be the reason for any failure of a later one.
     """
     unknown = error_queue.with_procedures(connection, origin.id)
     if steps.calls:

@@ -1,6 +1,6 @@
-"""Carrying a batch over: group by group, and what fails in smaller pieces.
+"""Delivering a batch group by group; a group that fails is tried in smaller pieces.
 
-The group of one transaction is the last resort: it is applied or parked by itself.
+The last resort is a group of one transaction, which is applied or parked by itself.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ PATIENCE = 2
 
 
 def planned(line: Line, after: int, run: Run) -> list[Group]:
-    """The groups of a batch beyond an order number, no more than the run may deliver.
+    """The groups of a batch after an order number, no more than the run may deliver.
 
     Raises:
-        PositionMismatch: they were answered before and are purged since.
+        PositionMismatch: their transactions were answered before and since purged.
     """
     options = run.options
     members = groups.members(
@@ -58,13 +58,14 @@ def carry(line: Line, origin: Origin, group: Group, run: Run) -> bool:
     """Deliver a group, together or in pieces.
 
     Returns:
-        False where the run is over, or another pusher has gone on.
+        False if the run is over, or another pusher has gone on.
     """
     options = run.options
     single = len(group) == 1 or group.one_by_one
     if single or line.watched or not options.grouping:
         return _one_by_one(line, origin, group, run)
-    # A user who keeps a row holds up only what comes after it.
+    # After PATIENCE waits the group is divided: a user who holds a row then delays only
+    # the transactions after it.
     answer = deliver_together(
         line, origin, group, options.bulk_threshold, patient=run.held_up < PATIENCE
     )
@@ -82,10 +83,10 @@ def carry(line: Line, origin: Origin, group: Group, run: Run) -> bool:
 def _alone(line: Line, excluded: tuple[str, ...]) -> set[int]:
     """Transactions that cannot be compiled.
 
-    Those that call procedures, or change keys; those of excluded tables, of tables
-    that go on to other masters, and of groups that are quiet there; and where foreign
-    keys at the master act, those whose deletes may reach rows that others of the group
-    are about.
+    Those that call procedures or change keys; those of excluded tables, of tables that
+    the destination sends on to other masters, and of groups that are quiet there; and
+    if foreign keys at the master act, those whose deletes or changed keys may reach
+    rows that other transactions of the group change.
     """
     acting = references.acting(line.target, [one.table for one in line.staged])
     named = {names.parse(name) for name in excluded} | line.going_on
@@ -106,7 +107,7 @@ def _alone(line: Line, excluded: tuple[str, ...]) -> set[int]:
 def _reaching(
     queue: Queue, calls: TableClause, columns: tuple[str, ...]
 ) -> ColumnElement[bool]:
-    """Calls that delete a row, or change values that others refer to."""
+    """Calls that delete a row, or change values that other rows refer to."""
     numbers = [queue.columns.index(c) + 1 for c in columns if c in queue.columns]
     moved = [calls.c[f"o{n}"].is_distinct_from(calls.c[f"n{n}"]) for n in numbers]
     kind = func.upper(cast(calls.c.kind, Text))
@@ -136,7 +137,7 @@ def _one_by_one(line: Line, origin: Origin, group: Group, run: Run) -> bool:
 
 
 def _ship(line: Line, after: int, some: Sequence[Waiting], run: Run) -> None:
-    """Fill the work tables with transactions, and commit that."""
+    """Fill the work tables with transactions, and commit."""
     calls = sum(one.calls for one in some)
     ship(
         line,
@@ -156,7 +157,7 @@ def _ship(line: Line, after: int, some: Sequence[Waiting], run: Run) -> None:
 
 
 def _laid_again(line: Line, origin: Origin) -> Line:
-    """The same line, where what was laid out for it may have been undone."""
+    """Prepare the line again, because a rollback may have undone its work tables."""
     line.target.rollback()
     line.origin.rollback()
     laid = lay(line.origin, line.target, line.batch, origin.name)
@@ -169,7 +170,7 @@ def _laid_again(line: Line, origin: Origin) -> Line:
 def _each_as_far_as_it_fits(
     line: Line, origin: Origin, after: int, some: Sequence[Waiting], run: Run
 ) -> bool:
-    """Deliver transactions of which some have values that do not fit there."""
+    """Deliver transactions, some with values that do not fit at the destination."""
     for one in some:
         unfit = _ship_what_fits(line, one, after)
         line.target.commit()
@@ -187,14 +188,14 @@ def _ship_what_fits(line: Line, one: Waiting, after: int) -> ValueDoesNotFit | N
     except DBAPIError as error:
         if not sqlstate.caused_by_data(error):
             raise
-    # Of an encoding the database and Python may not think alike.
+    # The database and Python may disagree about an encoding.
     line.target.rollback()
     line.origin.rollback()
     return ship_what_fits(line, one, after, codec=encodings.LEAST)
 
 
 def _shipment(ahead: list[Waiting]) -> list[Waiting]:
-    """The next transactions that are shipped together: one at least."""
+    """The next transactions that are shipped together; at least one."""
     calls = 0
     for n, transaction in enumerate(ahead):
         calls += transaction.calls
@@ -219,8 +220,8 @@ def _deliver_each(
     run: Run,
     unfit: ValueDoesNotFit | None = None,
 ) -> bool:
-    # What goes on to other masters has to be a transaction of its own there; also what
-    # a user's trigger writes, which is queued as made by the one that is applied.
+    # Changes that go on to other masters need a transaction of their own there. So do
+    # the writes of a user's trigger, which are queued as made by the applied one.
     size = 0 if line.sends_on else run.options.batch_size
     open_calls, open_work = 0, list[tuple[Waiting, Delivered]]()
 

@@ -1,9 +1,9 @@
-"""Applying a group of transactions as one change, or saying why not (HVAR).
+"""Applying a group of transactions as one change, or refusing it (HVAR).
 
-What comes of it is what one transaction after the other would leave at the
-destination, in the error queue and in the record of resolutions. Where that is not
-certain the group is refused, nothing of it is kept, and it is looked at in smaller
-pieces (docs/explanation/compiled-push.md).
+A group leaves the same rows at the destination, in the error queue and in the record
+of resolutions as its transactions would one after the other. If that is not certain,
+the group is refused and rolled back, and the push tries smaller pieces of it
+(docs/explanation/compiled-push.md).
 """
 
 from __future__ import annotations
@@ -32,20 +32,20 @@ from sites.errors import NoFreeValue, RowCountMismatch
 class Refused:
     """A group that was not applied."""
 
-    #: order numbers of the transactions that it failed for, as far as known
+    #: order numbers of the transactions that made it fail, as far as known
     transactions: Collection[int] = ()
 
 
 def deliver_together(
     line: Line, origin: Origin, group: Group, bulk: int, *, patient: bool
 ) -> Delivered | Refused:
-    """Apply a group at the destination, and move the marker to its end with it.
+    """Apply a group at the destination, and move the marker to the group's end.
 
     Owns the destination's transaction: one commit, or nothing.
 
     Parameters:
-        bulk: from so many rows on a table's changes go by COPY.
-        patient: raise when a user holds a row; else refuse the group.
+        bulk: a table's changes go by COPY if they are at least this many rows.
+        patient: raise if a user holds a row; else refuse the group.
 
     Raises:
         sqlalchemy.exc.DBAPIError: for reasons that are not the data's.
@@ -99,8 +99,9 @@ def _within(at: Marker, to: Marker, after: int) -> bool:
 
 def unit_of(line: Line, origin: Origin, group: Group) -> Unit:
     """A group as it lies in the work tables, under its last order number."""
-    # None of them goes on from there, wherever it began: those that do are applied by
-    # themselves. Changes of the sender's own may go on, though, that come another way.
+    # The destination sends none of these on, wherever they began: transactions that go
+    # on are applied one by one. Changes of the sender's own that come another way may
+    # still go on.
     began = {group: source or origin.name for group, source in line.sources.items()}
     return Unit(
         number=group.end,
@@ -117,7 +118,7 @@ def unit_of(line: Line, origin: Origin, group: Group) -> Unit:
 def attempt(
     line: Line, origin: Origin, unit: Unit, *, patient: bool
 ) -> Delivered | Refused:
-    """Apply a unit; where it is refused the caller rolls back.
+    """Apply a unit; if it is refused, the caller rolls back.
 
     Raises:
         sqlalchemy.exc.DBAPIError: as `deliver_together` does.
@@ -131,7 +132,7 @@ def attempt(
         return Refused()
     if there.parked and (related := _related(line, origin, alone)):
         return Refused(transactions=related)
-    # Each is compared with the master's row before any is written.
+    # `apply` compares every change with the master's row before it writes any.
     if twice := work.of_two_tables(line.target, alone.changed, unit.number):
         return Refused(transactions=twice)
     try:
@@ -150,12 +151,12 @@ def attempt(
 
 
 def _related(line: Line, origin: Origin, alone: Steps) -> set[int]:
-    """Transactions that share something with a parked one, which decides by itself."""
+    """Transactions that share a row, key or parent with a parked one."""
     return set(footprint.relations(line.target, origin.id, alone.changed, alone.rows))
 
 
 def _may_resolve(line: Line, origin: Origin) -> bool:
-    """Whether rules may settle conflicts: not where parked procedures may be why."""
+    """Whether rules may settle conflicts: not if parked procedures may cause them."""
     return not error_queue.with_procedures(line.target, origin.id)
 
 

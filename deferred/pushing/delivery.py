@@ -1,4 +1,4 @@
-"""Delivering transactions: apply or park them, and move the marker with them."""
+"""Delivering transactions: apply or park each, and move the marker with it."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ from sites.staged import Staged
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delivered:
-    """What became of one transaction."""
+    """The outcome of one transaction, or of a group."""
 
-    #: False when the marker had moved past it: somebody else delivered it
+    #: False if the marker had moved past it: another push delivered it
     fresh: bool = True
     resolved: int = 0
-    #: number in the error queue, when it was parked
+    #: number in the error queue, if it was parked
     error_id: int | None = None
-    #: it was parked for nothing but that its group is quiet
+    #: it was parked only because its group is quiet
     held: bool = False
 
 
@@ -60,12 +60,13 @@ def deliver(
     Runs in the caller's transaction, which must be committed as a whole.
 
     Parameters:
-        told: from time to time how many of its changes are written.
+        told: called from time to time with how many of its changes are written.
         unfit: why it cannot be applied, if it could not be shipped whole.
-        unwatched: what was watched for when it was found that nothing of the batch is.
+        unwatched: the marker's `watched` value when the push found that no transaction
+            of the batch is watched for.
 
     Raises:
-        TransactionRefused: it would have to be parked, and is not to be.
+        TransactionRefused: it would have to be parked, and the error action forbids it.
         sqlalchemy.exc.DBAPIError: for reasons that are not the data's.
     """
     at = marker.lock(connection, origin.id, origin.name)
@@ -76,7 +77,7 @@ def deliver(
     user = encodings.escaped(connection, transaction.origin_user)
     transaction = replace(transaction, origin_user=user)
     sources = forwarding.sources(transaction, origin.name, origin.groups.values())
-    # What is refused has not come: what was noted of its coming goes with it.
+    # If the transaction is refused, the savepoint rolls back the note that it arrived.
     watched = at.watched not in (0, unwatched)
     with connection.begin_nested() if watched else nullcontext():
         sure = not watched or twice.leave_out(connection, origin, transaction, staged)
@@ -106,7 +107,7 @@ def _steps(
     sources: Mapping[str, str],
     told: Callable[[int], None] | None,
 ) -> Steps:
-    """A transaction as it lies in the work tables: a unit for each of its steps."""
+    """A transaction as it is in the work tables: one unit for each of its steps."""
     made = made_by(transaction)
     facts = forwarding.facts(
         origin=transaction.origin or origin.name,
@@ -127,7 +128,7 @@ def _steps(
                 made=lambda _: made,
                 facts=facts,
                 told=told,
-                # What a master of a group sends on, no refresh will ever show it.
+                # A refresh never shows a master of a group the changes it sends on.
                 on_lost=None
                 if sources
                 else partial(lost_rows.write, connection, origin.id),
@@ -139,7 +140,7 @@ def _steps(
 
 
 def made_by(transaction: Waiting) -> Made:
-    """Who made a transaction, for rules and the record."""
+    """The source of a transaction, for rules and the record of resolutions."""
     return Made(
         transaction=transaction.xid,
         changed_at=transaction.start_time,
@@ -150,8 +151,8 @@ def made_by(transaction: Waiting) -> Made:
 def passed(at: Marker, to: Marker) -> bool:
     """Whether the destination has answered this transaction already.
 
-    A marker in an older batch than the one before ours cannot be: `next_batch`
-    has compared them. One in a later batch was moved by another pusher.
+    The marker cannot be in a batch older than the one before ours: `next_batch` has
+    compared them. If it is in a later batch, another pusher has moved it.
     """
     if at.batch_id == to.batch_id:
         return at.order_no >= to.order_no
@@ -168,7 +169,7 @@ def _put_aside(
     *,
     sure: bool,
 ) -> Delivered:
-    """Park what was not applied, whole or in part, or refuse it."""
+    """Park a transaction that was not applied, whole or in part, or refuse it."""
     held = failed.reason == quiet.REASON
     asked = origin.action(tables_of(steps), on_error)
     action = ErrorAction.QUEUE if held else asked

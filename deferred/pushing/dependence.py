@@ -1,8 +1,9 @@
-"""Which transactions of a batch share something, as the origin's queue shows it.
+"""Which transactions of a batch share rows or values, as the origin's queue shows it.
 
-Two share something when both hold a row or unique value, or one refers to a row that
-the other holds. What only the master knows, as the values of its own rows, is not
-looked at: who meets it is told by the master (`deferred.pushing.stream`).
+Two transactions share something if both hold the same row or unique value, or if one
+refers to a row that the other holds. Facts that only the master knows, such as the
+values of its own rows, are not looked at: a stream that meets one finds out when it
+applies the transaction (`deferred.pushing.stream`).
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from sites.table import Table
 
 
 def last_shared(line: Line, after: int, most: int) -> dict[int, int]:
-    """For each transaction the last one before it that it shares something with.
+    """Find, for each transaction, the last one before it that it shares something with.
 
     Parameters:
         after: order number of the transaction before the first one.
@@ -66,7 +67,7 @@ def _last_before(entries: Subquery, number: ColumnElement[int]) -> ColumnElement
 
 
 def _entries(line: Line, after: int, most: int) -> Subquery:
-    """What each transaction holds and refers to, hashed: order_no, held, entry."""
+    """The values that each transaction holds or refers to: order_no, held, hash."""
     transactions = (
         select(delivery.c.xid, delivery.c.order_no)
         .where(within(line.batch, after, line.batch.end), delivery.c.calls <= most)
@@ -105,7 +106,7 @@ def _calls(
 def _parts(
     queue: Queue, table: Table, calls: sa.TableClause
 ) -> Iterator[tuple[ColumnElement[bool], ColumnElement[str]]]:
-    """Rows, unique values and parents in the images of a call; NULL without one."""
+    """Rows, unique values and parents in the images of a call; NULL if it has none."""
     held = [queue.identity_columns, *(unique.columns for unique in table.uniques)]
     for columns in dict.fromkeys(tuple(sorted(each)) for each in held):
         named = f"{table.qualified} {list(columns)}"
@@ -121,7 +122,7 @@ def _parts(
 def _values(
     queue: Queue, calls: sa.TableClause, named: str, columns: tuple[str, ...]
 ) -> Iterator[ColumnElement[str]]:
-    """Values of these columns in the old and the new image, as text."""
+    """The values of these columns in the old and in the new image, as text."""
     if not set(columns) <= set(queue.columns):
         return
     for side in "on":

@@ -1,4 +1,4 @@
-"""Pushing to several destinations at the same time: none waits for another."""
+"""Pushing to several destinations at the same time; no push waits for another."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ MOST = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pushes:
-    """What pushes to several destinations did, each by itself."""
+    """The results of pushes to several destinations."""
 
     reports: tuple[PushReport, ...]
-    #: why others failed, in the order of their names
+    #: the errors of failed pushes, in the order of the destinations
     errors: tuple[SnaptideError, ...]
 
     def raise_first(self) -> None:
@@ -40,19 +40,19 @@ def push_all(
     stop: Callable[[], bool] | None = None,
     **options: Any,
 ) -> Pushes:
-    """Push to each destination; one that is away or slow keeps no other waiting.
+    """Push to each destination; a slow or unreachable one delays no other.
 
     Parameters:
         site: the origin.
         names: the destinations; all when not given.
-        shown: gives, for the time of the push to a destination, what is told how
-            far it has come.
-        stop: where it returns True, each push ends between two commits.
+        shown: gives, for the time of the push to a destination, the function that is
+            called with its progress.
+        stop: when it returns True, each push ends between two commits.
         **options: as `push` has them.
 
     Raises:
-        SiteUnreachable, SiteChanged: the origin itself; nothing was pushed.
-        KeyboardInterrupt: each push has ended, after what it committed last.
+        SiteUnreachable, SiteChanged: raised by the origin; nothing was pushed.
+        KeyboardInterrupt: each push has ended, after its last commit.
     """
     interrupted = threading.Event()
 

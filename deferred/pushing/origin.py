@@ -1,4 +1,4 @@
-"""Where the transactions of a push come from, and where they go."""
+"""The two ends of a push: the sending site and its destination."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ class Origin:
     id: uuid.UUID
     name: str
     master: str
-    #: by table, the replication groups that it pushes as one of their masters
+    #: by table, the replication groups that the sender pushes as one of their masters
     groups: Mapping[QualifiedName, str] = field(default_factory=dict)
-    #: what becomes of their transactions that cannot be applied
+    #: by table, what the push does with transactions that cannot be applied
     error_actions: Mapping[QualifiedName, ErrorAction] = field(default_factory=dict)
 
     def action(
         self, tables: Iterable[QualifiedName], asked: ErrorAction
     ) -> ErrorAction:
-        """What becomes of a transaction with changes of these tables.
+        """What the push does with a failed transaction that changes these tables.
 
         Parameters:
-            asked: of the push; it comes before what groups say.
+            asked: the push's own option; it overrides the actions of groups.
         """
         if asked is not ErrorAction.QUEUE:
             return asked

@@ -41,17 +41,17 @@ from sites.identity import Identity
 from sites.prepared import planned_once
 from sites.site import each_by_itself
 
-#: How often an idle pusher with delay_seconds looks for new work, in seconds.
+#: Seconds after which an idle pusher with delay_seconds looks for new work.
 POLL = 0.2
 
 
-#: How long users keep a row to themselves before a push begins again, in seconds.
+#: Seconds that a push waits before each new attempt, if a user holds a row.
 PAUSES = (0.1, 0.2, 0.4, 0.8, 1.6, 3.2)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PushReport:
-    """What a push did."""
+    """The result of a push."""
 
     site: str
     destination: str
@@ -81,28 +81,28 @@ def push(
 
     Each is applied whole or not at all, once, in order; one that cannot be
     applied is parked in the destination's error queue, and the rest goes on.
-    Transactions are put together in groups where that comes to the same.
+    Transactions are applied in groups if the result is the same.
 
     Parameters:
         site: the origin.
         destination: a site that this one has queues for; may be left out when
             there is only one.
-        progress: called with (calls done, calls in all, "calls"); the second is
-            what waited when it was counted, and grows when more has come.
-        stop: where it returns True, the push ends between two commits.
-        **options: stop_on_error, transaction_count, ... as `Options` has them; what
-            is not given is as `snaptide.toml` says.
+        progress: called with (calls done, calls in all, "calls"); the second counts
+            the waiting calls at one moment, and grows when more have come.
+        stop: when it returns True, the push ends between two commits.
+        **options: stop_on_error, transaction_count, ... as `Options` has them; the
+            defaults are those of `snaptide.toml`.
 
     Raises:
         SiteUnreachable: either end cannot be reached; the queue stays as it is.
         NoSuchDestination, DestinationDisabled, DestinationInvalid, PositionMismatch.
-        DestinationJoins: it is to be a master, and has not all rows yet.
+        DestinationJoins: it becomes a master, and does not have all rows yet.
         SiteChanged, SiteRestored, SiteReplaced: one side has to be repaired first.
         PastRetention, CannotTell: a restore went back too far.
         OtherSchemaVersion: one side lacks DDL of a replication group.
         PushInterrupted: the system failed on the way; the rest stays queued.
         TransactionRefused: one could not be applied, and `error_action` is stop.
-        TooManyErrors: as many are parked there as `error_limit` says.
+        TooManyErrors: the destination has parked as many as `error_limit` allows.
     """
     chosen = Options(**{**configured.push_options(), **options})
     run = Run(options=chosen, progress=progress, stop=stop)
@@ -137,7 +137,7 @@ def push(
 
 
 def destinations(site: Site) -> list[str]:
-    """The destinations that something of a site goes to."""
+    """The destinations that a site's queues go to, by name."""
     name = destination.c.name
     with site.begin() as connection:
         identity.read(connection)
@@ -148,7 +148,7 @@ def destinations(site: Site) -> list[str]:
 def _push_with_plans_of_now(
     origin: Connection, site: Site, me: Identity, name: str, run: Run
 ) -> None:
-    """Push, in new sessions of the destination where those that there are cannot."""
+    """Push; if the destination's sessions have outdated plans, push in new sessions."""
 
     def work() -> None:
         origin.rollback()
@@ -190,7 +190,7 @@ class Ends:
 
 
 def _push_all(ends: Ends, who: Origin, run: Run) -> None:
-    """Push batch after batch, as long as there is one and the options allow it."""
+    """Push batch after batch, while there is one and the options allow it."""
     idle_until = time.monotonic() + run.options.delay_seconds
     while not run.over():
         if _push_patiently(ends, who, run):
@@ -201,9 +201,9 @@ def _push_all(ends: Ends, who: Origin, run: Run) -> None:
 
 
 def _push_patiently(ends: Ends, who: Origin, run: Run) -> bool:
-    """Push a batch, and go on with it when a user held a row for a while.
+    """Push a batch; pause and retry if a user holds a row.
 
-    Or when DDL of a group had arrived at one side alone.
+    Also if DDL of a group has arrived at one side only.
     """
     pauses, done = iter(PAUSES), run.transactions
     while True:
@@ -222,12 +222,12 @@ def _push_patiently(ends: Ends, who: Origin, run: Run) -> bool:
 
 
 def _passes(error: DBAPIError | OtherSchemaVersion) -> bool:
-    """Whether what stopped a push goes away by itself."""
+    """Whether the reason that stopped a push goes away by itself."""
     return isinstance(error, OtherSchemaVersion) or sqlstate.gave_way(error)
 
 
 def _push_batch(ends: Ends, who: Origin, run: Run) -> bool:
-    """Push what is left of the current batch, or the next one; False without any."""
+    """Push the rest of the current batch, or the next one; False if there is none."""
     origin, target = ends.origin, ends.target
     second_way.pass_on(origin, target)
     with each_by_itself(target):
@@ -267,7 +267,7 @@ def _next_batch(ends: Ends, who: Origin, at: marker.Marker) -> Batch | None:
     origin = ends.origin
     origin.execution_options(isolation_level="REPEATABLE READ")
     try:
-        # Of the usual size, each stream has a group of it at least.
+        # With groups of the usual size, each stream gets at least one.
         calls = cut.BATCH_CALLS * max(len(ends.pairs) // 4, 1)
         batch = cut.next_batch(origin, who.master, at, calls)
         faults.point("push.before_cut_commit")
@@ -338,7 +338,7 @@ def _note_failure(origin: Connection, name: str, reason: str) -> None:
 def _keep_quiet(
     origin: Connection, name: str, error: DestinationQuiet | TooManyErrors
 ) -> None:
-    """Push nothing more there, or anywhere, until somebody says so."""
+    """Disable pushes to this destination, or to all, until an operator enables them."""
     all_of_them = error.facts["action"] == ErrorAction.QUIET_SERVER
     mine = sa.true() if all_of_them else destination.c.name == name
     with origin.begin():

@@ -1,4 +1,4 @@
-"""Groups that become quiet because a transaction could not be applied."""
+"""Making groups quiet after one of their transactions could not be applied."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def make_quiet(
     tables: Iterable[QualifiedName],
     asked: ErrorAction,
 ) -> None:
-    """Make the groups quiet that want it when a transaction of theirs fails."""
+    """Make those groups of the tables quiet whose error action asks for it."""
     wanted = [
         table
         for table in tables

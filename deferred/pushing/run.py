@@ -1,4 +1,4 @@
-"""One run of a push: what it has done so far, and when it has to stop."""
+"""One run of a push: its counts so far, and when it has to stop."""
 
 from __future__ import annotations
 
@@ -9,46 +9,46 @@ from dataclasses import dataclass, field
 from deferred.options import Options
 from deferred.pushing.delivery import Delivered
 
-#: Told how far a push has come: done, total (None if unknown), unit.
+#: Called with how far a push has come: done, total (None if unknown), unit.
 Progress = Callable[[int, int | None, str], None]
 
 
-#: Calls that are shipped at a time, from which on it is told how that goes.
+#: A shipment of at least this many calls reports its own progress.
 MANY = 50_000
 
 
 @dataclass(slots=True, kw_only=True)
 class Run:
-    """What a push has done so far, and when it has to stop."""
+    """The counts of a push so far, and when it has to stop."""
 
     options: Options
     progress: Progress | None = None
-    #: whether somebody wants it to end
+    #: whether the caller wants it to end
     stop: Callable[[], bool] | None = None
     began: float = field(default_factory=time.monotonic)
     transactions: int = 0
     calls: int = 0
-    #: those calls and the ones that waited when that was asked last
+    #: the calls done, and those that waited when they were last counted
     total: int = 0
     resolved: int = 0
     #: how often users held rows since something was delivered
     held_up: int = 0
     error_ids: list[int] = field(default_factory=list)
-    #: how many were parked because their group is quiet there
+    #: how many were parked because their group is quiet at the destination
     held_back: int = 0
-    #: how many the destination had parked of this site before
+    #: how many of this site's transactions the destination had parked before
     parked: int = 0
-    #: has both sides remember the contact; None once it has happened
+    #: makes both sides remember the contact; None after that
     meet: Callable[[], object] | None = None
 
     def begin(self) -> None:
-        """Have both sides remember this contact, before the first batch."""
+        """Make both sides remember this contact, before the first batch."""
         if self.meet is not None:
             self.meet()
             self.meet = None
 
     def count(self, delivered: Delivered, *, transactions: int, calls: int) -> None:
-        """Note what was committed at the destination."""
+        """Count transactions that were committed at the destination."""
         self.held_up = 0
         if delivered.fresh:
             self.transactions += transactions
@@ -61,25 +61,25 @@ class Run:
         self._tell()
 
     def expect(self, waiting: Callable[[], int]) -> None:
-        """Learn what there is to do, before a batch, when more than was known is done.
+        """Count the waiting calls before a batch, if all known ones are done.
 
         Parameters:
-            waiting: counts the calls that wait; asked only when somebody is told.
+            waiting: counts the calls that wait; not called without a progress function.
         """
         if self.progress and self.calls >= self.total:
             self.total = self.calls + waiting()
             self._tell()
 
     def shipping(self, calls: int) -> Callable[[int], None] | None:
-        """What is told of changes on their way to the destination.
+        """The function to call with the number of changes sent to the destination.
 
-        Their number is known when they are there: all it is now is no higher than
-        that of the calls. None where that takes no time, or nobody wants to know.
+        Their total is known only after the shipment; until then the number of calls
+        is its upper limit. None if the shipment is small, or progress is not wanted.
         """
         return self._of_many(calls, "changes sent")
 
     def writing(self, calls: int) -> Callable[[int], None] | None:
-        """The same of changes that are written there."""
+        """The same for changes that are written at the destination."""
         return self._of_many(calls, "changes written")
 
     def _of_many(self, calls: int, unit: str) -> Callable[[int], None] | None:
@@ -89,18 +89,18 @@ class Run:
         return lambda changes: tell(min(changes, calls), calls, unit)
 
     def left(self) -> int | None:
-        """How many transactions may still be delivered; None is any number."""
+        """How many transactions may still be delivered; None means any number."""
         if not self.options.transaction_count:
             return None
         return max(self.options.transaction_count - self.transactions, 0)
 
     @property
     def too_many_errors(self) -> bool:
-        """Whether the destination has parked as many as it may."""
+        """Whether the destination has parked as many as `error_limit` allows."""
         return 0 < self.options.error_limit <= self.parked + len(self.error_ids)
 
     def over(self, uncommitted: int = 0) -> bool:
-        """Whether to stop, given how many transactions wait for their commit."""
+        """Whether to stop, given how many transactions still have to be committed."""
         left, options = self.left(), self.options
         return (
             (options.stop_on_error and bool(self.error_ids))

@@ -1,10 +1,10 @@
-"""One of several streams: applies groups ahead of their turn, commits them in turn.
+"""One of several streams: it applies groups ahead of their turn, and commits in turn.
 
-What it applies is kept only where nothing can tell it from a group that was applied
-in its turn: no conflict, no error, no relation to a parked transaction. Its rows are
-locked, its unique values and parents held, until all before it are committed; so
-nothing of what it found can have changed. Anything else is undone, and left to the
-push itself, in its turn (docs/explanation/streams.md).
+A stream commits a group only if the result is the same as in the group's turn: no
+conflict, no error, no relation to a parked transaction. Until all groups before it are
+committed, its transaction locks the group's rows and holds its unique values and
+parents, so nothing that it has read can change. Any other group is rolled back and
+left to the push itself, in its turn (docs/explanation/streams.md).
 """
 
 from __future__ import annotations
@@ -35,20 +35,20 @@ class Piece:
 
     place: int
     group: Group
-    #: the last place before it that it shares something with; -1 without any
+    #: the last place before it that it shares a row with; -1 if there is none
     waits_for: int
-    #: where the marker stands before it, and behind it
+    #: where the marker stands before it, and after it
     at: Marker
     to: Marker
 
 
 @dataclass(slots=True, kw_only=True)
 class Stream:
-    """A line, and what is to go through it, in order."""
+    """A line, and the groups that it has to carry, in order."""
 
     line: Line
     origin: Origin
-    #: from so many rows on a table's changes go by COPY
+    #: a table's changes go by COPY if they are at least this many rows
     bulk: int
     #: pieces that are shipped together: a group, or single transactions
     loads: deque[list[Piece]] = field(default_factory=deque)
@@ -56,10 +56,10 @@ class Stream:
     _shipped: bool = False
 
     def run(self, turns: Turns, done: Callable[[Piece, Delivered], bool]) -> None:
-        """Go on until a halt, or until nothing is left.
+        """Carry the loads, until a halt or until nothing is left.
 
         Parameters:
-            done: told of each piece in turn; False where the run is over.
+            done: called after each committed piece; returns False if the run is over.
         """
         while self.loads:
             load = self.loads[0]
@@ -69,7 +69,7 @@ class Stream:
                     if place >= turns.done and not self._carry(load, turns, done):
                         return
                 except (DBAPIError, SnaptideError):
-                    # The push itself will meet it too, if it is more than a moment's.
+                    # If the error lasts, the push itself will meet it too.
                     turns.halt(place)
                     self._undo()
                     return
@@ -130,7 +130,7 @@ class Stream:
         faults.point("stream.after_ship")
 
     def _apply(self, piece: Piece) -> Delivered | None:
-        """Apply a piece; None where it has to wait for its turn."""
+        """Apply a piece; None if the push has to apply it in its turn."""
         unit = compiled.unit_of(self.line, self.origin, piece.group)
         if _unheld(unit):
             return None
@@ -166,10 +166,10 @@ class Stream:
 
 
 def _unheld(unit: Unit) -> bool:
-    """Whether it asks for keys to be absent that nothing would keep others from.
+    """Whether it needs keys to be absent that other streams might still insert.
 
-    Transactions of one key are found by its text (`deferred.pushing.dependence`); keys
-    of some types are equal though they read differently.
+    `deferred.pushing.dependence` finds transactions of one key by the key's text; keys
+    of some types are equal although their texts differ.
     """
     return any(
         (count.get("A") or count.get("N"))

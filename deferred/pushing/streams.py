@@ -1,7 +1,7 @@
-"""Several streams to one destination: groups of a batch applied side by side.
+"""Several streams to one destination, which apply the groups of a batch in parallel.
 
-They commit in the order of the batch, each moving the one marker, so that the
-destination passes through the states that it would pass through with one stream.
+They commit in the order of the batch, and each commit moves the one marker, so the
+destination passes through the same states as with one stream.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Pair = tuple[Connection, Connection]
 
 @contextmanager
 def opened(home: Site, peer: Site, streams: int) -> Iterator[list[Pair]]:
-    """Connections to both ends for so many streams.
+    """Open a pair of connections, one to each end, for each stream.
 
     Raises:
         SiteUnreachable: an end cannot be reached.
@@ -56,10 +56,10 @@ def carry_all(
     at: Marker,
     run: Run,
 ) -> None:
-    """Deliver the groups of a batch, side by side where there are streams for it.
+    """Deliver the groups of a batch, in parallel if there are several streams.
 
     Parameters:
-        line: takes what no stream can, while all of them stand still.
+        line: delivers the groups that no stream can, while all streams stand still.
         pairs: connections of the streams.
         at: the marker before the first group.
     """
@@ -88,7 +88,7 @@ def carry_all(
 
 
 def _pool(site: Site) -> Engine:
-    """A pool that never makes a stream wait for another push's to end."""
+    """A pool without a limit: no stream waits for another push's connections."""
 
     def make() -> Engine:
         return site.new_engine(pool_pre_ping=True, pool_size=4, max_overflow=-1)
@@ -127,12 +127,12 @@ def _pieces(line: Line, groups: Sequence[Group], at: Marker) -> list[Piece]:
 
 
 def _by_itself(piece: Piece) -> bool:
-    """Whether no stream takes it: what it shares with others is not known."""
+    """Whether no stream takes it, because its shared rows are not known."""
     return piece.group.one_by_one or piece.group.calls > STREAM_CALLS
 
 
 def _divide(pieces: Sequence[Piece], streams: Sequence[Stream]) -> None:
-    """Give each stream its share: what shares something goes through one."""
+    """Give each stream its share; pieces that share a row go through the same one."""
     of: dict[int, Stream] = {}
     for piece in pieces:
         if _by_itself(piece):
@@ -155,7 +155,7 @@ def _load(stream: Stream, piece: Piece) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Round:
-    """Streams that go side by side, until one thing has to be done by itself."""
+    """Streams that work in parallel until a piece has to be delivered by itself."""
 
     pieces: Sequence[Piece]
     streams: Sequence[Stream]
@@ -163,7 +163,7 @@ class _Round:
     run: Run
 
     def all(self, line: Line, origin: Origin) -> None:
-        """Deliver all pieces, as far as the run goes."""
+        """Deliver the pieces in order, until all are done or the run is over."""
         turns = Turns()
         while turns.done < len(self.pieces) and not self.run.over():
             self._side_by_side(turns)
@@ -194,7 +194,7 @@ class _Round:
             raise
 
     def _lost(self) -> set[int]:
-        """Places of what streams were to apply whose sessions are gone."""
+        """Places of the pieces of streams that have lost a session."""
         broken = (stream for stream in self.streams if stream.broken)
         return {p.place for stream in broken for load in stream.loads for p in load}
 

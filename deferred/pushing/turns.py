@@ -1,20 +1,20 @@
-"""Turns: what is done side by side and committed in order, one at a time.
+"""Turns: threads work in parallel, and commit in order, one at a time.
 
-Places are numbered from 0. Whoever holds a place waits until all before it are
-committed; a halt at a place keeps it, and all after it, from being committed.
+Places are numbered from 0. The thread that holds a place waits until all places before
+it are committed; a halt at a place keeps it, and all after it, from being committed.
 """
 
 from __future__ import annotations
 
 from threading import Condition
 
-#: Seconds for which work that is done waits for its turn with rows locked. After that
-#: users have them, and it is done again.
+#: Seconds for which finished work waits for its turn with rows locked. After that it
+#: is rolled back, so that users can have the rows, and is done again.
 PATIENCE = 10.0
 
 
 class Turns:
-    """Who may commit; shared by the threads that work side by side."""
+    """Which place may commit next; shared by the threads that work in parallel."""
 
     def __init__(self) -> None:
         self._changed = Condition()
@@ -23,28 +23,28 @@ class Turns:
 
     @property
     def done(self) -> int:
-        """How many are committed: all before this place."""
+        """How many places are committed: all before this one."""
         return self._done
 
     def open(self, until: int) -> None:
-        """Let those before a place go on."""
+        """Let the places before this one be committed."""
         with self._changed:
             self._halt = until
 
     def halt(self, place: int) -> None:
-        """Let this one, and those after it, not be committed."""
+        """Keep this place, and all after it, from being committed."""
         with self._changed:
             self._halt = min(self._halt, place)
             self._changed.notify_all()
 
     def reached(self, place: int, before: int) -> bool:
-        """Wait until another is committed; False where this one is halted."""
+        """Wait until place `before` is committed; False if `place` is halted."""
         with self._changed:
             self._changed.wait_for(lambda: self._done > before or self._halt <= place)
             return self._halt > place
 
     def take(self, place: int) -> bool:
-        """Wait for one's turn; False, and a halt, where it does not come in time."""
+        """Wait for the turn of a place; halt there if it does not come in time."""
         with self._changed:
             self._changed.wait_for(
                 lambda: self._done == place or self._halt <= place, timeout=PATIENCE
@@ -55,7 +55,7 @@ class Turns:
             return self._halt > place
 
     def pass_on(self) -> None:
-        """Give the turn, which the caller has, to the next."""
+        """Give the caller's turn to the next place."""
         with self._changed:
             self._done += 1
             self._changed.notify_all()

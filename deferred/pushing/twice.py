@@ -1,4 +1,4 @@
-"""Leaving out of a transaction what has come to this master by another way already."""
+"""Leaving out changes of a transaction that this master already got by another way."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ def leave_out(
     transaction: Waiting,
     staged: Sequence[Staged],
 ) -> bool:
-    """Empty the work tables of changes that this master has got already.
+    """Delete from the work tables the changes that this master has already taken.
 
-    Behind the lock of a marker that is watched. What is left is remembered as taken,
-    table by table: changes of two tables may come by different ways.
+    The caller holds the lock of a marker that is watched. The remaining changes are
+    recorded as taken, table by table: changes of two tables may come by different ways.
 
     Parameters:
         sender: the site that brings the transaction; it may have been made elsewhere.
 
     Returns:
-        Whether rules may settle conflicts of the rest. Where nobody knows for certain
-        whether it has come before, only old values can tell: what does not find them
-        is to be parked.
+        Whether rules may settle conflicts of the rest. If it is not certain whether
+        the transaction has come before, only old values can tell: a change that does
+        not find them is to be parked.
     """
     origin, number = transaction.origin or sender.name, int(transaction.xid) % STRETCH
     units = transaction.units
@@ -72,7 +72,10 @@ def leave_out(
 
 
 def _watched(connection: Connection, origin: str, number: int) -> Mapping[str, bool]:
-    """The groups in which it may come twice, and whether what has come is known."""
+    """The groups in which a transaction may come twice, and whether arrivals are known.
+
+    False for a group if the transaction may have come before they were recorded.
+    """
     way = second_way.c
     rows = connection.execute(
         select(way.replication_group, way.known_from).where(
@@ -89,10 +92,10 @@ def _changed(
     staged: Sequence[Staged],
     units: Sequence[int],
 ) -> list[Staged]:
-    """The work tables, of tables of a group, in which a transaction has changes.
+    """The work tables, for tables of a group, in which a transaction has changes.
 
-    A master that is only read has no queue that says which tables these are: there
-    the sender, a master itself, knows.
+    A master that is only read has no queue that lists the group's tables; for that case
+    the sender, a master itself, names them.
     """
     there = queue_catalog.c
     rows = connection.execute(
@@ -122,10 +125,10 @@ def _take(
     """Remember that changes of a table have come.
 
     Parameters:
-        brought: who sends on what was made elsewhere.
+        brought: the sender, if it sends on a transaction that was made elsewhere.
 
     Returns:
-        None if they had not; else whether that they had is certain.
+        None if they had not come before; else whether it is certain that they had.
     """
     row = taken_transaction.c
     new = insert(taken_transaction).values(**values, certain=True)
