@@ -1,9 +1,9 @@
-"""Applying changes at the master: they are compared, settled where rules do, written.
+"""Applying changes at the master: compare them, settle conflicts by rules, write them.
 
-A unit of staged changes (`unit.py`) is written at once where nothing stands in its way
+A unit of staged changes (`unit.py`) is written at once if nothing stands in its way
 (`at_once.py`). Otherwise its rows are compared (`detect.py`, `uniqueness.py`,
-`reached.py`), and conflicts are put to rules (`settlement.py`, `resolve.py`). What they
-say is written into the work table (`verdict.py`, `restage.py`) and into the record
+`reached.py`), and rules settle the conflicts (`settlement.py`, `resolve.py`). Their
+answers go into the work table (`verdict.py`, `restage.py`) and into the record
 (`record.py`).
 """
 

@@ -1,6 +1,6 @@
-"""Answers to conflicts on their way to the record: many rows in one statement.
+"""Sending answers to conflicts to the record, many rows in one statement.
 
-What most of them share, the rule and what it decided, is sent once.
+The rule and its decision, which most answers share, are sent once.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from sites.values import array_text, texts, unnested
 class Settled:
     """One row whose conflicts were settled."""
 
-    #: who changed the row
+    #: the transaction that changed the row
     made: Made
     verdict: Verdict
     answer: RowResolution
-    #: what the site wrote where a method has put another value
+    #: the site's values in columns for which a method computed others
     wanted: Row = field(default_factory=dict)
 
 
@@ -42,8 +42,8 @@ class Manner:
     method: str
     decision: str
     columns: str
-    #: the columns that the row has not from the site, and not from the master;
-    #: None where nothing of the call is written
+    #: the columns whose values are not the site's, and those whose values are not the
+    #: master's; None if nothing of the call is written
     not_new: str | None
     not_current: str | None
 
@@ -65,10 +65,10 @@ _LINE: Mapping[str, sa.types.TypeEngine[Any]] = {
 def tables(
     connection: Connection, rows: Sequence[Settled], columns: Sequence[str]
 ) -> tuple[sa.FromClause, sa.FromClause]:
-    """The answers, one line a conflict, and the manners that they name by number.
+    """The answers, one line per conflict, and the manners that they name by number.
 
     Parameters:
-        columns: of the table, as far as the rows carry them.
+        columns: the columns of the table that the rows carry.
     """
     manners: dict[Manner, int] = {}
     lines: list[tuple[object, ...]] = []
@@ -92,7 +92,7 @@ def tables(
 
 
 def _reason(one: ResolutionRecord) -> str:
-    """Why, and what a delete took along."""
+    """The reason of an answer, and the rows that a delete took along."""
     others = one.conflict.takes_along
     if not (others and one.resolution.decision.site_wins):
         return one.resolution.reason
@@ -100,7 +100,7 @@ def _reason(one: ResolutionRecord) -> str:
 
 
 class _Shapes:
-    """Manners by what they are made from: few, so that none is made twice."""
+    """A cache of manners: they are few, and each is made once."""
 
     def __init__(self, columns: Sequence[str]) -> None:
         self._columns = columns

@@ -1,11 +1,12 @@
-"""Comparing and writing many rows by one statement, where nobody else is at work.
+"""Comparing and writing many rows by one statement, while no other session writes.
 
-To lock a row writes its page and the log once more than the write itself, and to
-compare rows beforehand finds each of them twice. A unit that changes rows of one table,
-and all of them alike, needs neither as long as they agree: the one statement writes the
-rows that are as its changes expect, and tells how many those were. Where there are
-fewer than changes, or anything fails, all is taken back, and the unit is looked at as
-ever: its rows locked in the order of their keys, compared and settled.
+Locking a row writes its page and the log once more than the write itself, and comparing
+rows beforehand looks up each of them twice. A unit that changes rows of one table, all
+by the same kind of change, needs neither as long as they agree: one statement writes
+the rows that are as its changes expect, and returns how many those were. If there are
+fewer rows than changes, or anything fails, the statement is rolled back and the unit is
+applied the usual way: its rows are locked in the order of their keys, compared and
+settled.
 """
 
 from __future__ import annotations
@@ -23,14 +24,14 @@ from sites import counted, faults, locks, triggered, write
 from sites.prepared import Prepared
 from sites.staged import Staged
 
-#: Classes of SQLSTATE: connections, resources, operators, the system below.
+#: Classes of SQLSTATE that rows cannot cause: connection, resources, operator, system.
 _NOT_OF_ROWS = {"08", "53", "57", "58"}
 
-#: Fewer rows are locked, compared and written in no time.
+#: With fewer rows than this, the usual way takes hardly any time.
 MANY = 1_000
 
-#: Of so many changes one is compared beforehand: what is taken back leaves dead rows,
-#: and rows in conflict seldom come alone.
+#: One change in this many is compared beforehand: a rollback leaves dead rows, and rows
+#: in conflict seldom come alone.
 SAMPLED = 32
 
 
@@ -44,14 +45,17 @@ def written(
     last: bool,
     told: Callable[[int], None] | None = None,
 ) -> bool:
-    """Write a unit that changes this table only; False where it has to be looked at.
+    """Write a unit that changes this table only; False if its rows must be compared.
 
-    Nothing of it is kept then. Constraints are checked as by `masters.apply.apply`.
+    If False, nothing of the unit is written. Constraints are checked as by
+    `masters.apply.apply`.
 
     Parameters:
         count: how many staged rows there are of each kind.
-        last: False leaves deferrable constraints to what else the transaction does.
-        told: how many rows are written; more than `sites.counted.SLICE` are left to it.
+        last: False leaves deferrable constraints unchecked: the transaction goes on.
+        told: called with the number of rows written. A unit of more than
+            `sites.counted.SLICE` rows is not written here then, so that the usual way
+            can report progress.
     """
     expected = sum(count.values())
     if told is not None and expected > counted.SLICE:
@@ -71,7 +75,7 @@ def written(
     except DBAPIError as error:
         if not _may_be_rows(error):
             raise
-        met = -1  # whoever looks at it row by row meets it again, if it is still so
+        met = -1  # the usual way meets the same error, if its cause persists
     if met != expected:
         savepoint.rollback()
         return False
@@ -82,7 +86,7 @@ def written(
 
 
 def _may_be_rows(error: DBAPIError) -> bool:
-    """Whether rows may be the reason: not a cancel, a full disk or a lost line."""
+    """Whether rows may be the cause: not a cancel, a full disk or a lost connection."""
     state = getattr(error.orig, "sqlstate", None) or "08000"
     return not error.connection_invalidated and state[:2] not in _NOT_OF_ROWS
 
@@ -94,7 +98,7 @@ def _fits(
     count: Mapping[str, int],
     rules: TableRules,
 ) -> bool:
-    """Whether the rows are such as one statement writes, and seem to agree."""
+    """Whether one statement can write the rows, and they seem to agree."""
     return (
         len(count) == 1
         and count.keys() <= {"U", "D"}
@@ -111,7 +115,7 @@ def _fits(
 def _seems_wrong(
     connection: Connection, staged: Staged, unit: int, rules: TableRules
 ) -> bool:
-    """Whether a change of those that are looked at disagrees with the master."""
+    """Whether a change in the sample disagrees with the master."""
     compared = detect.with_rows(
         staged,
         unit,
@@ -128,7 +132,7 @@ def _seems_wrong(
 
 
 def _prepared(staged: Staged, kind: str, rules: TableRules) -> Prepared:
-    """The write of rows of a kind that are as their changes expect."""
+    """The statement that writes the rows of a kind that are as their changes expect."""
     groups = differences.groups_of(staged, rules)
 
     def made() -> Prepared:

@@ -1,8 +1,8 @@
 """When rows were deleted at a master: Informix's delete table, in the snapshot log.
 
-The log notes each delete with its time, and stays until every snapshot has seen it.
-An edit may come later than that (it was parked, or a refresh came before its push):
-of tables whose rules ask, a purge of the log keeps the deletes for a while.
+The log notes each delete with its time, and keeps it until every snapshot has seen it.
+A change may arrive later than that (it was parked, or a refresh came before its push).
+So the purge of the log keeps deletes for a while if the table's rules ask for them.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ class Deletes:
 
     staged: Staged
     log: TableClause
-    #: the columns that the log's keys are of, in their order
+    #: the columns of the log's keys, in their order
     identity: tuple[str, ...]
 
     def latest(self) -> ColumnElement[Any]:
-        """When the row of a staged change was deleted last; NULL when nobody knows.
+        """When the row of a staged change was last deleted; NULL if unknown.
 
-        A TRUNCATE may have deleted any row that the site had before.
+        A TRUNCATE may have deleted any row that the site had before its change.
         """
         by_key = self._last("'D'").where(self._same_key()).scalar_subquery()
         first = self.log.c[numbered("k", self.identity)[0]]
@@ -60,7 +60,7 @@ class Deletes:
     def date(
         self, connection: Connection, unit: int, made: Callable[[int], Made]
     ) -> None:
-        """Let the deletes of a unit that was written be as old as at their origin.
+        """Give the deletes of a unit that was written the time of their origin.
 
         Writes the snapshot log.
         """
@@ -68,7 +68,7 @@ class Deletes:
         mine = and_(source.c.unit == unit, self.staged.kind("D"))
         orders = connection.scalars(select(source.c.tran).where(mine).distinct())
         dated = {order: made(order).changed_at for order in orders}
-        # Who does not know when leaves the time of the master.
+        # If the time at the origin is not known, the time of the master stays.
         known = {order: at.isoformat() for order, at in dated.items() if at}
         moment = unnested(
             "moment",
@@ -97,9 +97,9 @@ class Deletes:
 
 
 def known(connection: Connection, staged: Staged, rules: TableRules) -> Deletes | None:
-    """What is known of a table's deletes; None where no rule asks, or nobody knows.
+    """The deletes of a table; None if no rule asks, or the log cannot tell.
 
-    Nobody does where the table has no snapshot log.
+    There may be no log, or the changes may not carry the columns of its keys.
     """
     log = (
         find_log(connection, staged.table.qualified) if rules.ask_when_deleted else None

@@ -1,4 +1,4 @@
-"""Finding conflicts: old values against the master's current rows, set by set."""
+"""Finding conflicts: old values compared with the master's current rows, set by set."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ class Made:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parties:
-    """Who disagrees: transactions of a site and the master that decides."""
+    """The two sides of a conflict: transactions of a site, and the master."""
 
     origin: str
     master: str
-    #: the transaction of an order number
+    #: gives the transaction of an order number
     made: Callable[[int], Made]
-    #: the newest moment that one transaction wrote, where a rule asks
+    #: the newest timestamp that the transaction wrote, if a rule asks for it
     newest: object = None
 
 
@@ -58,24 +58,24 @@ class RowConflicts:
     call_no: int
     #: order number of the first transaction that changed the row
     tran: int
-    #: others of the same unit changed it too
+    #: other transactions of the same unit changed it too
     several: bool
-    #: of change, as it is staged
+    #: kind of change, as it is staged
     kind: str
     #: the master has a row of that key
     present: bool
-    #: the call changed nothing but what is in conflict
+    #: the call changed no column that is not in conflict
     alone: bool
     conflicts: tuple[Conflict, ...]
 
 
 def lock(connection: Connection, staged: Staged, unit: int) -> None:
-    """Lock the rows that a transaction is about, in the order of their keys.
+    """Lock the rows that a transaction changes, in the order of their keys.
 
-    In one order for everybody, so that two pushes never wait for each other.
+    All pushes use this order, so that two of them never wait for each other.
     """
     locked = _locked(staged, unit, staged.table.sql(), sa.literal(1))
-    # Counted there: a transaction may have more rows than fit into memory here.
+    # The database counts them: they may be more than fit into memory here.
     connection.execute(select(sa.func.count()).select_from(locked))
 
 
@@ -87,10 +87,10 @@ def agree(
     comparison: Comparison,
     count: Mapping[str, int],
 ) -> bool:
-    """Lock these rows too, and say whether `detect` would find nothing.
+    """Lock the rows as `lock` does, and say whether `detect` would find no conflict.
 
-    As nearly always; then they are read once. Not to be asked where a rule wants to
-    know when rows were deleted.
+    There is nearly always none, and then the rows are read only once. Do not call it
+    if a rule asks when rows were deleted: `detect` finds more conflicts then.
 
     Parameters:
         count: how many staged rows there are of each kind.
@@ -107,7 +107,7 @@ def agree(
 def _agreement(
     staged: Staged, groups: Groups, comparison: Comparison, *, moving: bool
 ) -> sa.Select[*tuple[Any, ...]]:
-    """How many rows are there that have to be, and how many disagree."""
+    """Count the rows that must exist and do, and those that disagree."""
     unit = sa.bindparam("unit_no", 0, sa.BigInteger)
     compared = with_rows(staged, unit, groups, comparison, moving=moving)
     there = staged.kind(*OF_ROWS).label("there")
@@ -143,28 +143,28 @@ def detect(
     *,
     many: bool,
 ) -> Iterator[list[RowConflicts]]:
-    """The rows of a transaction that disagree with the master, as it stands now.
+    """The rows of a transaction that disagree with the master's current rows.
 
     Oracle's rule: any old value that differs from the current one is an update
-    conflict of its column group; a row to update or delete that is gone, or a
-    row to delete that changed, a delete conflict; a key to insert that is
-    there, a uniqueness conflict (also of a row that came and went, unless it is
-    this one). A row that gets another key and differs in what its change leaves alone
-    is a delete conflict, too: the key may be another row's by now. Where rules ask when
-    a row was deleted, so is an insert that was made before the master deleted that
-    key. A group in which the call changed nothing is
-    not in conflict: its current values simply stay. A row that several transactions
-    changed has to be, in every column, the one that the first of them started from.
+    conflict of its column group. It is a delete conflict if a row to update or delete
+    is gone, or a row to delete has changed. It is a uniqueness conflict if a key to
+    insert is there, also if the transaction deleted the inserted row again, unless the
+    master's row equals that row. It is a delete conflict, too, if a row gets another
+    key and differs in columns that its change leaves alone, because its key may belong
+    to another row by now; and, where rules ask when a row was deleted, if an insert was
+    made before the master deleted that key. A group in which the call changed nothing
+    is not in conflict: its current values stay. A row that several transactions changed
+    must equal, in every column, the row that the first of them started from.
 
     Parameters:
         compared: as `with_rows` makes it.
-        groups: the column groups of what is carried.
+        groups: the column groups of the staged columns.
         read: the columns whose values the conflicts hold.
         many: there may be more rows than a chunk.
 
     Returns:
-        The rows in the order of their calls, `CHUNK` at a time; what was staged for
-        one chunk may be changed before the next is asked for.
+        The rows in the order of their calls, `CHUNK` at a time. The caller may restage
+        the rows of one chunk before it asks for the next.
     """
     staged = compared.staged
     for rows in chunks(connection, compared.select(read), many=many):
@@ -180,14 +180,15 @@ def detect(
                     conflicts=tuple(conflicts),
                 )
                 for row in rows
-                # One that several changed need not be in conflict to be another row.
+                # If several transactions changed it, it may be another row without
+                # being in conflict.
                 if (conflicts := _conflicts(staged, groups, row, parties, read))
                 or row.several
             ]
         yield found
 
 
-#: Where in a row of `detect` stands whether each column group is in conflict.
+#: Index of the first column in a row of `detect` that tells of a group's conflict.
 _GROUPS = 6
 
 
@@ -205,8 +206,8 @@ def with_rows(
 
     Parameters:
         among: only these staged rows.
-        deleted_at: when the master deleted the row of a change, where a rule asks.
-        moving: keys are changed, so that another row may take one.
+        deleted_at: when the master deleted the row of a change, if a rule asks.
+        moving: some changes are of keys, so that another row may take an old key.
     """
     target = staged.table.sql()
     missing = target.c[staged.identity[0]].is_(None)
@@ -226,7 +227,7 @@ def with_rows(
     )
     if deleted_at is not None:
         late = and_(staged.kind("I"), missing, deleted_at.is_not(None))
-        # One by one each delete leaves its own time, also of a row that came before.
+        # Applied one by one, each delete would be logged with a time of its own.
         together = and_(staged.source.c.several, staged.kind("D", "A"))
         wrong = or_(wrong, late, together)
     return Compared(
@@ -296,11 +297,11 @@ def _conflicts(
 def facts(
     staged: Staged, row: Row[Any], parties: Parties, read: Sequence[str]
 ) -> dict[str, Any]:
-    """What all conflicts of a row have in common, by the names of their fields.
+    """The fields that all conflicts of a row have in common, by name.
 
     Parameters:
         row: as it comes from `with_rows`.
-        read: the columns whose values are held.
+        read: the columns whose values the conflicts hold.
     """
     made = parties.made(row.tran)
     return {
@@ -324,6 +325,6 @@ def _late(made: Made, deleted_at: datetime | None) -> bool:
 
 
 def key_name(staged: Staged) -> str:
-    """The constraint that a row breaks whose key is there; a ROWID is none."""
+    """The constraint on the identity; "identity" if there is none, as for a ROWID."""
     keys = (u.name for u in staged.table.uniques if u.columns == staged.identity)
     return next(keys, "identity")

@@ -1,4 +1,4 @@
-"""How a change and the master's row of its key differ, as conditions of a statement."""
+"""Differences between a change and the master's row of its key, as SQL conditions."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from sqlalchemy.dialects.postgresql import array
 from masters.rules.table_rules import Comparison, TableRules
 from sites.staged import MOVE, UPDATES, Staged
 
-#: Column groups by name, None for the shadow group, with their columns.
+#: Names of column groups with their columns; the name of the shadow group is None.
 Groups = Sequence[tuple[str | None, tuple[str, ...]]]
 
-#: Kinds of changes of a row that has to be there.
+#: Kinds of changes whose row must exist at the master.
 OF_ROWS = (*UPDATES, "D", "R", "S")
 
 
 def groups_of(staged: Staged, rules: TableRules) -> Groups:
-    """The column groups of what is carried."""
+    """The column groups of the staged columns, without the identity."""
     return rules.partition([c for c in staged.columns if c not in staged.identity])
 
 
@@ -28,8 +28,8 @@ def unexpected(
 ) -> ColumnElement[bool]:
     """Whether a row of the master is not as a change of it expects.
 
-    A row that gets another key has to be the same in all columns, as Oracle compares
-    it: by the old key alone another row that has taken it would be renamed.
+    As in Oracle, a row that gets another key is compared in all columns. If only the
+    old key were compared, the change could rename another row that has taken that key.
 
     Parameters:
         target: the master table, as it stands in the statement.
@@ -75,7 +75,7 @@ def _differs(
 
 
 def is_not(staged: Staged, target: TableClause) -> ColumnElement[bool]:
-    """Whether the master's row is another than the new one."""
+    """Whether the master's row differs from the new one in any column."""
     return sa.not_(
         and_(
             *(
@@ -87,7 +87,7 @@ def is_not(staged: Staged, target: TableClause) -> ColumnElement[bool]:
 
 
 def _is_another(staged: Staged, target: TableClause) -> ColumnElement[bool]:
-    """Whether the master's row is not the very one that has the old values."""
+    """Whether the master's row differs from the old values in any column."""
     return or_(
         *(
             sa.not_(
@@ -111,7 +111,7 @@ def changed(staged: Staged, columns: Sequence[str]) -> ColumnElement[bool]:
 
 
 def changes(staged: Staged) -> ColumnElement[list[str]]:
-    """The columns that a change gives other values."""
+    """The columns to which a change gives other values."""
     names = [
         sa.case((changed(staged, (name,)), sa.literal(name, Text)))
         for name in staged.columns

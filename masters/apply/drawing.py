@@ -1,4 +1,4 @@
-"""Numbers of their own for conflicts that append sequence may settle."""
+"""Drawing a number for each conflict that append sequence may settle."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from masters.resolution.conflict import Subject
 def numbered(
     connection: Connection, rows: list[RowConflicts], drawing: Collection[Subject]
 ) -> list[RowConflicts]:
-    """The rows, with a number for each conflict about one of the subjects."""
+    """The rows, with a new number for each conflict about one of the subjects."""
     needed = sum(one.subject in drawing for row in rows for one in row.conflicts)
     if not needed:
         return rows

@@ -1,11 +1,12 @@
-"""What refers, in a transaction, to a row that a rule drops or gives another value.
+"""Rows of a transaction that refer to a row which a rule drops or gives another value.
 
-It means the row that the transaction made, never one that another site made under the
-same key. So it goes where that row goes: it is left out with it, and so is what refers
-to it in turn, or it refers to the value that the row gets. The record tells of each.
+Such a row, a follower, means the row that its own transaction wrote, never one that
+another site wrote under the same key. So a follower is dropped with that row, together
+with its own followers, or refers to the value that the row gets. The record has an
+entry for each.
 
-Methods that take rows of one key for versions of one row drop the loser, not the row:
-what refers to it refers to the winner then, at all masters alike.
+Some methods take rows of one key for versions of one row. They drop the losing version,
+not the row: followers then refer to the winner, at all masters alike.
 """
 
 from __future__ import annotations
@@ -34,34 +35,34 @@ from sites import references
 from sites.staged import Staged
 from sites.values import unnested
 
-#: Why a row is left in conflict whatever a rule says.
+#: Why a row stays in conflict even if a rule settles it.
 LATER = "a later step of the transaction may be about the row"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Follower:
-    """A staged row that goes where another one goes."""
+    """A staged row that refers to another staged row."""
 
     call_no: int
-    #: the call of that one
+    #: the call of the row referred to
     of: int
-    #: the master has that row, with other values than the follower refers to
+    #: the master has that row already
     there: bool
-    #: and with these very values: nothing is to be done
+    #: the master's row has the values that the follower refers to: nothing to do
     as_it_is: bool
-    #: it is to refer to that row as the master has it
+    #: the follower is to refer to that row as the master has it
     kept: bool = False
 
 
 @dataclass(slots=True, kw_only=True)
 class Followers:
-    """The staged tables of a unit, and what of them follows rows of others."""
+    """The staged tables of a unit, and their rows that follow others."""
 
     connection: Connection
     unit: int
     origin: str
     master: str
-    #: those with changes; each with its count by kind, which is kept up to date
+    #: the tables with changes; each with its count by kind, which is kept up to date
     tables: Sequence[tuple[Staged, dict[str, int]]]
     #: row changes of the transaction follow in a later unit
     goes_on: bool
@@ -69,27 +70,30 @@ class Followers:
     on_lost: Callable[[Staged, Mapping[str, Any], Set[str] | None], None] | None
     #: how many records there are
     written: int = 0
-    #: some rows are dropped, or named otherwise than the site knows them
+    #: some rows are dropped, or get other keys or unique values than the site's
     take_away: bool = False
     _links: list[Link] = field(init=False)
     #: by place in `tables`: calls that are left out
     _left_out: dict[int, set[int]] = field(default_factory=dict)
     #: by place in `tables`, see `_named_by`
     _named: dict[int, Set[str]] = field(default_factory=dict)
-    #: rows that are to follow others when those are restaged
+    #: followers to change as soon as the rows they refer to are restaged
     _moved: list[tuple[Link, Cause, list[Follower]]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self._links = list(links([staged for staged, _ in self.tables]))
 
     def left_out(self, staged: Staged) -> Collection[int]:
-        """The calls of a table that went with the rows that they refer to."""
+        """The calls of a table that were dropped with the rows that they refer to."""
         if not self._left_out:
             return ()
         return self._left_out.get(self._place(staged), ())
 
     def refuse(self, staged: Staged, decided: Verdict, answer: RowResolution) -> str:
-        """Why a row cannot be dropped or named anew; notes otherwise that one is."""
+        """Why a row cannot be dropped or renamed; empty if it can, or is neither.
+
+        Notes that the unit drops or renames rows.
+        """
         if not self.tables or _loses_version(answer):
             return ""
         if not self._loses(staged, decided):
@@ -98,10 +102,10 @@ class Followers:
         return LATER if self.goes_on else ""
 
     def look(self, staged: Staged, rows: Sequence[Settled], rules_version: int) -> None:
-        """Find what follows rows that are decided and not yet restaged.
+        """Find followers of rows that are decided and not yet restaged.
 
-        Writes the record, and the work tables of what refers to a row that stays as
-        the master has it. `follow` does the rest.
+        Writes the record, and restages followers of rows that stay as the master has
+        them. `follow` does the rest.
         """
         self._tell(staged, rows)
         if not any(link.parent is staged for link in self._links):
@@ -128,7 +132,7 @@ class Followers:
                     self._moved.append((link, cause, found))
 
     def follow(self) -> None:
-        """Let rows follow those that are restaged. Writes the work tables."""
+        """Change or drop the followers of restaged rows. Writes the work tables."""
         for link, cause, found in self._moved:
             self._point(link, cause, found)
         self._moved.clear()
@@ -140,7 +144,7 @@ class Followers:
                 count[kind] -= 1
 
     def _leave_out(self, staged: Staged, call_nos: Sequence[int], cause: Cause) -> None:
-        """Take rows with the dropped ones that they refer to, near and far."""
+        """Leave out followers of dropped rows, and followers of those in turn."""
         for link in self._of(staged) if call_nos else ():
             found = list(self._referring(link, call_nos))
             stay = [replace(one, kept=True) for one in found if one.there]
@@ -155,7 +159,7 @@ class Followers:
                 self._leave_out(link.child, sorted(gone), cause)
 
     def _referring(self, link: Link, call_nos: Sequence[int]) -> Iterator[Follower]:
-        """What is to refer to rows of the same transaction."""
+        """The followers of some calls through one foreign key."""
         if not call_nos:
             return
         child, parent = (
@@ -196,12 +200,12 @@ class Followers:
         found: Sequence[Follower],
         before: Set[int] = frozenset(),
     ) -> None:
-        """Let rows refer to what their parents get, and others to what they get then.
+        """Point rows to the new values of their parents, and their followers likewise.
 
-        A parent that is there and dropped keeps what the master has.
+        A parent whose change is dropped keeps the values that the master has.
 
         Parameters:
-            before: rows that do by now: they may refer to each other in a circle.
+            before: rows that are pointed already: references may form a circle.
         """
         call_nos = [one.call_no for one in found]
         record = self._record(link)
@@ -254,7 +258,7 @@ class Followers:
         )
 
     def _tell(self, staged: Staged, rows: Sequence[Settled]) -> None:
-        """Say which rows will not be found by what the site names them."""
+        """Call `on_lost` for rows that will not be found under the site's values."""
         lost: dict[frozenset[str] | None, list[int]] = {}
         for row in rows if self.tables and self.on_lost else ():
             decided = row.verdict
@@ -273,9 +277,10 @@ class Followers:
             self.on_lost(staged, rows, moved)
 
     def _loses(self, staged: Staged, decided: Verdict) -> bool:
-        """Whether a row will not be found by what the site, or another row, names it.
+        """Whether a row will not be found under the values that the site gave it.
 
-        It is dropped, or has another value of its key, or of what others refer to.
+        It is dropped, or gets other values in its key or in columns that foreign keys
+        refer to.
         """
         given = _not_new(decided)
         if decided.becomes is None and not given:
@@ -283,7 +288,7 @@ class Followers:
         return bool(given) and not given.isdisjoint(self._named_by(staged))
 
     def _named_by(self, staged: Staged) -> Set[str]:
-        """The columns of its key, and those that foreign keys refer to."""
+        """The columns of a table's key, and those that foreign keys refer to."""
         place = self._place(staged)
         if place not in self._named:
             referred = references.referred(self.connection, staged.table)
@@ -308,7 +313,7 @@ class Followers:
 
 
 def _not_new(decided: Verdict) -> frozenset[str]:
-    """The columns that get other values than the site's."""
+    """The columns that do not get the site's values."""
     columns = decided.columns.items()
     return frozenset(name for name, one in columns if one is not Take.NEW)
 
@@ -322,7 +327,7 @@ def _loses_version(answer: RowResolution) -> bool:
 
 
 def _moves(row: Settled, link: Link) -> bool:
-    """Whether a rule gives a row another value than what refers to it expects."""
+    """Whether a rule gives a row another value than its followers expect."""
     if row.verdict.becomes is None:
         return False
     sources = [row.verdict.columns.get(name) for name in link.key.parent_columns]

@@ -1,7 +1,7 @@
 """The rows of a conflict, side by side: as values for rules, as text for the record.
 
-Rules look at few columns and the record keeps all, so values come to Python only
-where a rule reads them, and the record is written where the rows are.
+Rules look at few columns and the record keeps all. So Python fetches only the values
+that a rule reads, and the database writes the record by itself.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ CHUNK = 4000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compared:
-    """Changes of a transaction in one table beside the rows they are held against."""
+    """Changes of a transaction in one table, beside the rows they are compared with."""
 
     staged: Staged
     unit: int | ColumnElement[int]
@@ -30,16 +30,16 @@ class Compared:
     joined: sa.FromClause
     #: the master's table, or an alias of it
     current: sa.FromClause
-    #: which of the joined rows disagree, beside being of the unit
+    #: which of the joined rows disagree, if they are of the unit
     wrong: ColumnElement[bool]
-    #: what is asked of each, by its label
+    #: further expressions to select for each row, by their labels
     told: tuple[ColumnElement[Any], ...] = ()
 
     def select(self, columns: Sequence[str]) -> sa.Select[Any]:
-        """What disagrees, in the order of the calls, with values for `image`.
+        """Select the rows that disagree, in the order of the calls, for `image`.
 
         Parameters:
-            columns: whose values are wanted.
+            columns: the columns whose values are wanted.
         """
         source = self.staged.source
         values = [
@@ -62,10 +62,10 @@ class Compared:
         )
 
     def as_text(self, call_nos: Sequence[int]) -> sa.CTE:
-        """Some of the rows with their three images, each a text by column.
+        """Some of the rows with their three images, each as JSON with a text by column.
 
-        An image that there is none of is NULL: the old one of an insert, the new
-        one of a delete, the current one of a row that is gone.
+        A missing image is NULL: the old one of an insert, the new one of a delete,
+        the current one of a row that is gone.
         """
         staged, source = self.staged, self.staged.source
         names = sa.literal(list(staged.columns), sa.ARRAY(Text))
@@ -109,13 +109,13 @@ def chunks(
     """The rows of a query, `CHUNK` at a time.
 
     Parameters:
-        many: there may be more than a chunk; they come through a cursor then, and
-            few, as nearly always, in one round trip.
+        many: there may be more rows than a chunk, so use a cursor. Otherwise, which
+            is nearly always, all rows come in one round trip.
     """
     if many:
         options = {"stream_results": True, "max_row_buffer": CHUNK}
         with connection.execute(wanted, execution_options=options) as found:
-            yield from found.partitions(CHUNK)  # who asks may have seen enough
+            yield from found.partitions(CHUNK)  # the caller may stop before the end
     elif rows := connection.execute(wanted).all():
         yield rows
 

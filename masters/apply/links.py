@@ -28,7 +28,7 @@ class Link:
 def following(
     connection: Connection, tables: Sequence[Staged], unit: int, call_nos: Sequence[int]
 ) -> set[int]:
-    """Calls that are to refer to what some calls make, near and far."""
+    """Calls whose rows refer to what some calls write, directly or through others."""
     found, new = set[int](), set(call_nos)
     while new:
         reached = set[int]()
@@ -51,7 +51,7 @@ def following(
 
 
 def links(tables: Sequence[Staged]) -> Iterator[Link]:
-    """The foreign keys between staged tables whose columns are carried."""
+    """The foreign keys between staged tables, if their columns are staged."""
     for child in tables:
         for key in child.table.foreign_keys:
             for parent in tables:
@@ -64,7 +64,7 @@ def links(tables: Sequence[Staged]) -> Iterator[Link]:
 
 
 def refers(link: Link, child: FromClause, parent: FromClause) -> ColumnElement[bool]:
-    """Whether a staged row is to refer to what another one is to hold."""
+    """Whether the new values of one staged row refer to those of another."""
     own, its = link.key.columns, link.key.parent_columns
     return and_(
         gives(link.child, own, child),
@@ -78,7 +78,7 @@ def refers(link: Link, child: FromClause, parent: FromClause) -> ColumnElement[b
 def gives(
     staged: Staged, columns: Sequence[str], source: FromClause
 ) -> ColumnElement[bool]:
-    """Whether a call gives its row the values that it is to have in some columns."""
+    """Whether a call sets the values of some columns, by insert or by change."""
     same = [
         staged.table.column(name).unchanged(
             staged.old(name, source), staged.new(name, source)

@@ -1,7 +1,7 @@
-"""The newest moment of a transaction, for rules that judge it as a whole.
+"""The newest timestamp of a transaction, for rules that judge it as a whole.
 
-Informix's transaction scope compares it with each row in conflict, instead of the
-moment of the row alone.
+Informix's transaction scope compares this timestamp with each row in conflict, instead
+of the timestamp of the row alone.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ def newest(
 ) -> object:
     """The newest value that a transaction wrote to columns that such rules name.
 
-    None where no rule asks. Moments with a zone and without do not compare: of two
-    such tables the first counts.
+    None if no rule asks. Timestamps with and without time zone cannot be compared: if
+    tables differ in that, the first one counts.
     """
     found: object = None
     for staged, rules in tables:

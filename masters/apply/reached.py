@@ -1,11 +1,11 @@
 """Rows that a change would take along, although its transaction does not name them.
 
-A foreign key of the master deletes rows that refer to a deleted one, or takes their
-reference away, also from one whose key or unique value changes. Where the site had them
-too, its own keys did so there, and the transaction says it. Others the site did not
-know, or a rule has just kept: that is a delete conflict of the row that they refer to.
-Rows that follow a changed key, as ON UPDATE CASCADE says, are none: they refer to the
-same row as before.
+When a row is deleted, or its key or unique value changes, a foreign key of the master
+deletes rows that refer to it or takes their reference away. If the site had these rows
+too, its own foreign keys did the same there, and the transaction names them. If not,
+the site did not know the rows, or a rule has just kept them: that is a delete conflict
+of the row that they refer to. Rows that follow a changed key by ON UPDATE CASCADE are
+not in conflict: they refer to the same row as before.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ from masters.resolution.conflict import Conflict, Kind
 from sites.references import Referring, referring
 from sites.staged import MOVE, UPDATES, Staged
 
-#: So many rows that a change takes along are named; of others it is said that they are.
+#: How many rows that a change takes along are named; the others are only counted.
 NAMED = 100
 
-#: So deep cascades are looked through for rows to be named.
+#: How many foreign keys of a cascade are followed to find rows.
 _DEEPEST = 16
 
-#: Tables whose rows may not be deleted without a look at others.
+#: Expression for the oids of tables whose deletes act on rows of other tables.
 TABLES = func.array(
     select(literal_column("confrelid", OID).cast(BigInteger))
     .select_from(sa.text("pg_constraint"))
@@ -63,18 +63,18 @@ class _Path:
 
     joined: FromClause
     others: tuple[ColumnElement[bool], ...]
-    #: the last of them, and their table
+    #: the rows at the end of the path, and the oid of their table
     rows: Any
     table: int
-    #: rows that are deleted and inserted again are so written, in all tables below too
+    #: replaced rows are deleted and inserted, not updated, in all tables below too
     anew: bool
-    #: by column, whether it gets another value; None where the rows are deleted
+    #: by column, whether it gets another value; None if the rows are deleted
     changed: Mapping[str, ColumnElement[bool]] | None = None
-    #: the master's keys do with them what the site means: they need not be told of
+    #: the rows follow a changed key, as the site intends: they are not reported
     meant: bool = False
 
     def onward(self, key: Referring) -> tuple[str, ColumnElement[bool]] | None:
-        """What a foreign key that refers to them does, and when; None if nothing."""
+        """How a foreign key acts on rows that refer to these, and when; None if not."""
         if self.changed is None:
             return (key.on_delete, sa.true()) if key.acts_on_delete else None
         moved = [self.changed[c] for c in key.parent_columns if c in self.changed]
@@ -88,7 +88,7 @@ def may_reach(
 
     Parameters:
         count: how many staged rows there are of each kind.
-        deletes: the tables of which deletes do, see `TABLES`.
+        deletes: oids of tables whose deletes reach other rows, see `TABLES`.
     """
     if staged.table.oid in deletes and (count.get("D") or count.get("R")):
         return True
@@ -115,13 +115,13 @@ def conflicts(
     anew: bool,
     but: Collection[int] = (),
 ) -> tuple[Compared, list[RowConflicts]]:
-    """The delete conflicts of rows that others refer to.
+    """The delete conflicts of changes that would take along other rows.
 
     Parameters:
-        among: the work tables of the unit, whose rows are named by it.
+        among: all work tables of the unit: it names the rows that are staged there.
         read: the columns whose values the conflicts hold.
-        anew: rows that are deleted and inserted again are so written, not updated.
-        but: numbers of changes that need not be looked at.
+        anew: replaced rows are deleted and inserted, not updated.
+        but: numbers of the calls to leave out.
     """
     taken = taken_along(connection, staged, among, unit, anew=anew, but=but)
     there = detect.with_rows(staged, unit, ())
@@ -160,15 +160,15 @@ def taken_along(
     anew: bool,
     but: Collection[int] = (),
 ) -> Mapping[int, tuple[str, ...]]:
-    """What changes of a unit would take along: call number -> other rows, in words.
+    """Rows that changes of a unit would take along: call number -> rows, in words.
 
-    Locks the rows that are to go or to change their keys: nobody else adds what refers
-    to them.
+    Locks the rows to delete and those whose keys change, so that no other session adds
+    rows that refer to them.
 
     Parameters:
-        among: the work tables of the unit, whose rows are named by it.
-        anew: rows that are deleted and inserted again are so written, not updated.
-        but: numbers of changes that need not be looked at.
+        among: all work tables of the unit: it names the rows that are staged there.
+        anew: replaced rows are deleted and inserted, not updated.
+        but: numbers of the calls to leave out.
     """
     starts = _starts(staged, unit, anew=anew, but=but)
     paths = [path for path in starts if _locked(connection, staged, path)]
@@ -183,7 +183,7 @@ def taken_along(
 def _starts(
     staged: Staged, unit: int, *, anew: bool, but: Collection[int]
 ) -> Iterator[_Path]:
-    """The rows of the unit that go, and those that get other keys."""
+    """The rows that the unit deletes, and those to which it gives other keys."""
     rows = staged.table.sql().alias("changed")
     gone, kept = (("D", "R"), UPDATES) if anew else (("D",), (*UPDATES, "R"))
     mine = (staged.source.c.unit == unit, staged.source.c.call_no.not_in(but))
@@ -203,7 +203,7 @@ def _starts(
 
 
 def _is_changed(staged: Staged, rows: FromClause, name: str) -> ColumnElement[bool]:
-    """Whether an update writes another value than a row has."""
+    """Whether an update writes a value that the master's row does not have yet."""
     column, new = staged.table.column(name), staged.new(name)
     return and_(
         sa.not_(column.unchanged(staged.old(name), new)),
@@ -212,7 +212,7 @@ def _is_changed(staged: Staged, rows: FromClause, name: str) -> ColumnElement[bo
 
 
 def _locked(connection: Connection, staged: Staged, start: _Path) -> int:
-    """How many rows there are; they are locked."""
+    """Lock the rows at the start of a path; return how many there are."""
     keys = [start.rows.c[name] for name in staged.identity]
     locked = (
         select(sa.literal(1))
@@ -234,7 +234,7 @@ def _further(
     found: defaultdict[int, list[str]],
     depth: int,
 ) -> Iterator[_Path]:
-    """Go one foreign key further, note what is there, and tell where to go on."""
+    """Go one foreign key further, note the rows found, and yield paths to follow."""
     keys = referring(connection, {path.table for path in paths}) if paths else []
     for number, (path, key) in enumerate(product(paths, keys)):
         onward = path.onward(key) if key.parent == path.table else None
@@ -263,7 +263,7 @@ def _reached(
     unit: int,
     alias: str,
 ) -> _Path:
-    """The rows that a foreign key acts on, but for those that the unit names."""
+    """The rows that a foreign key acts on, except those that the unit names."""
     rows = _table(connection, key).alias(alias)
     pairs = list(zip(key.columns, key.parent_columns, strict=True))
     refers = and_(*(rows.c[own] == path.rows.c[theirs] for own, theirs in pairs))
@@ -290,7 +290,7 @@ def _of(among: Sequence[Staged], key: Referring) -> list[Staged]:
 
 
 def _table(connection: Connection, key: Referring) -> sa.TableClause:
-    """The table that refers, with all columns that it is joined by."""
+    """The table that refers, with all its columns."""
     names = connection.scalars(
         sa.text(
             "SELECT attname FROM pg_attribute"
@@ -304,7 +304,7 @@ def _table(connection: Connection, key: Referring) -> sa.TableClause:
 def _named(
     staged: Staged, key: Referring, rows: FromClause, unit: int, *, anew: bool
 ) -> ColumnElement[bool]:
-    """Whether the unit itself deletes a row, or has it refer to another one."""
+    """Whether the unit itself deletes a row, or makes it refer to another one."""
     source = staged.source.alias()
     gone = ("D", "R") if anew else ("D",)
     away: ColumnElement[bool] = staged.kind(*gone, source=source)
@@ -326,7 +326,7 @@ def _named(
 def _told(
     connection: Connection, staged: Staged, reached: _Path, key: Referring
 ) -> Mapping[int, list[str]]:
-    """The rows that are reached, by the delete: as the database prints them."""
+    """The rows that are reached, as the database prints them, by call number."""
     call_no = staged.source.c.call_no
     row = sa.cast(reached.rows.table_valued(), Text)
     words = func.array_agg(aggregate_order_by(row, row))

@@ -18,7 +18,7 @@ from masters.catalog import resolution_record
 from masters.rules.table_rules import TableRules
 from sites.staged import Staged
 
-#: What the record shows of a manner as it is.
+#: Columns of the record that are copied from the manner.
 _SHOWN = ("kind", "reference", "sequence_no", "method", "decision")
 
 _EMPTY = sa.literal({}, JSONB)
@@ -26,10 +26,10 @@ _EMPTY = sa.literal({}, JSONB)
 
 @dataclass(slots=True, kw_only=True)
 class Records:
-    """What was decided in one table of a unit.
+    """Writes the record of what was decided in one table of a unit.
 
     A row may be looked at again: a later answer to the same conflict replaces the
-    earlier one, and what another conflict makes of the row is its result.
+    earlier record, and a record shows the values that later conflicts gave to the row.
     """
 
     connection: Connection
@@ -44,12 +44,12 @@ class Records:
     def write(
         self, compared: Compared, rows: Sequence[Settled], *, again: bool
     ) -> None:
-        """Store how rows were settled, before what is staged says it.
+        """Store how rows were settled. Call it before the rows are restaged.
 
         Writes resolution_record.
 
         Parameters:
-            compared: where the rows were found; they are read there.
+            compared: where the rows were found; their images are read there.
             again: the rows may be looked at again.
         """
         if not rows:
@@ -104,9 +104,10 @@ class Records:
         return sa.insert(resolution_record).from_select(list(values), wanted)
 
     def _amend(self, rows: Sequence[Settled]) -> None:
-        """Let earlier records of rows say what becomes of them now.
+        """Bring earlier records of rows up to date with the newest answers.
 
-        They are of one transaction: in a unit of several none is looked at again.
+        The rows are of one transaction: in a unit of several transactions no row is
+        looked at again.
         """
         record, made = resolution_record.c, rows[0].made
         mine = sa.and_(

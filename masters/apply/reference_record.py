@@ -1,4 +1,4 @@
-"""The record of rows that followed the row that they refer to."""
+"""The record of rows that were dropped or changed with the row that they refer to."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from masters.rules.rule import Rule
 from sites.staged import Staged
 from sites.table import ForeignKey
 
-#: The kind of these records. No rule is about them: they are not replayed.
+#: The kind of these records. They are not replayed, because no rule decides them.
 KIND = "reference"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cause:
-    """Who changed the row before, and what decided about it."""
+    """The transaction that changed the row referred to, and the rule that decided."""
 
     made: Made
     rule: Rule
@@ -32,7 +32,7 @@ class Cause:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReferenceRecord:
-    """Where rows of one table went, by the foreign key that made them follow."""
+    """Records rows of one table that follow others by one foreign key."""
 
     connection: Connection
     staged: Staged
@@ -43,25 +43,25 @@ class ReferenceRecord:
     master: str
 
     def leave_out(self, call_nos: Sequence[int], cause: Cause) -> int:
-        """Note that rows are left out; says how many records there are more.
+        """Note that rows are left out; return how many records were added.
 
         Writes resolution_record.
         """
         reason = f"refers to a row of {self.key.parent} that was dropped"
         added = self._note(call_nos, cause, Decision.IGNORE, reason)
-        # Whatever else was decided about them came to nothing.
+        # Earlier decisions about these rows have no result any more.
         mine = self._of(call_nos, cause)
         changed = sa.update(resolution_record).values(result_values=sa.null())
         self.connection.execute(changed.where(*mine))
         return added
 
     def point(self, call_nos: Sequence[int], cause: Cause) -> int:
-        """Note that rows are about to refer to another value, as `leave_out` does."""
+        """Note that rows will refer to another value; return as `leave_out` does."""
         reason = f"refers to a row of {self.key.parent} that has another value"
         return self._note(call_nos, cause, Decision.SITE_WINS, reason)
 
     def pointed(self, call_nos: Sequence[int], cause: Cause) -> None:
-        """Note what rows are to hold, now that they are staged so."""
+        """Note the new values of rows, now that these are staged."""
         images = self._images(call_nos)
         record = resolution_record.c
         self.connection.execute(
@@ -74,7 +74,7 @@ class ReferenceRecord:
     def _note(
         self, call_nos: Sequence[int], cause: Cause, decision: Decision, reason: str
     ) -> int:
-        """Write the records; a row that moves once more has one already."""
+        """Write the records, or update that of a row that has one already."""
         record = resolution_record.c
         decided: dict[str, Any] = {
             "sequence_no": cause.rule.sequence_no,
@@ -137,7 +137,7 @@ class ReferenceRecord:
         return compared.as_text(call_nos)
 
     def _of(self, call_nos: Sequence[int], cause: Cause) -> list[ColumnElement[bool]]:
-        """The records of rows of the transaction that is being applied."""
+        """Conditions for the records of rows of the transaction being applied."""
         record = resolution_record.c
         numbers = sa.literal(list(call_nos), sa.ARRAY(BigInteger))
         return [

@@ -1,7 +1,7 @@
-"""From the conflicts of one row and the rules of its table to what is written.
+"""Asking the rules of a table about the conflicts of one row.
 
-Oracle's rule: methods are tried in ascending sequence until one decides, and
-every conflict of the row must be settled, or none is and the transaction fails.
+Oracle's rule: methods are tried in ascending sequence until one decides. Every conflict
+of the row must be settled; otherwise none is, and the transaction fails.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ Source = Take | Explicit
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempt:
-    """A rule that was tried and left the conflict undecided, and what it said."""
+    """A rule that was tried and left the conflict undecided, with its reason."""
 
     rule: Rule
     reason: str
@@ -70,7 +70,7 @@ class Unresolved:
 
     @property
     def reason(self) -> str:
-        """What was tried and what each method said, in one line."""
+        """The methods tried and the reason each gave, in one line."""
         if not self.attempts:
             return "no rule"
         return "; ".join(
@@ -86,12 +86,12 @@ class RowResolution:
     columns: Mapping[str, Source] = field(default_factory=dict)
     #: the call is dropped: nothing of it is written in this row
     ignored: bool = False
-    #: the master is the origin of the row, written or left alone, so that everyone
-    #: receives it, also the site where the change was made
+    #: the master is now the origin of the row, written or left alone, so that every
+    #: site receives it, also the site where the change was made
     origin_changed: bool = False
     #: every conflict that was settled, in the order given, also of an unresolved row
     records: tuple[ResolutionRecord, ...] = ()
-    #: every conflict that was not
+    #: every conflict that was not settled
     unresolved: tuple[Unresolved, ...] = ()
 
     @property
@@ -136,7 +136,7 @@ class Resolver:
         """The columns whose values the rules look at, in the order of the row.
 
         Parameters:
-            subjects: what is to be settled, with the columns of each.
+            subjects: the subjects to settle, with the columns of each.
         """
         wanted: set[str] = set()
         for subject, columns in subjects.items():
@@ -191,7 +191,7 @@ class Resolver:
         return Unresolved(conflict=conflict, attempts=tuple(passed))
 
     def _methods(self, subject: Subject, columns: Columns) -> list[Asked]:
-        """The rules for a subject in sequence, each with its method, or why none."""
+        """The rules for a subject in sequence, each with its method, or why not."""
         found = self._built.get((subject, columns))
         if found is None:
             rules = self._sequences.get(subject, ())
@@ -208,7 +208,7 @@ class Resolver:
 
 
 def _row(records: tuple[ResolutionRecord, ...]) -> RowResolution:
-    """What the answers to all conflicts of a row make of it."""
+    """Combine the answers to all conflicts of a row."""
     decisions = {record.resolution.decision for record in records}
     if any(map(_drops_row, records)):
         return RowResolution(
@@ -234,7 +234,10 @@ def _of(conflict: Conflict) -> str:
 
 
 def _drops_row(record: ResolutionRecord) -> bool:
-    """A master that wins more than a column group keeps its row as a whole."""
+    """Whether the call is dropped for the whole row.
+
+    A master that wins more than a column group keeps its row as a whole.
+    """
     decision = record.resolution.decision
     return decision is Decision.IGNORE or (
         decision is Decision.MASTER_WINS and record.conflict.kind is not Kind.UPDATE
@@ -242,7 +245,7 @@ def _drops_row(record: ResolutionRecord) -> bool:
 
 
 def _restores(records: Sequence[ResolutionRecord]) -> bool:
-    """A master that wins a delete conflict gives its row back to the site."""
+    """Whether the master won a delete conflict: the site then gets its row back."""
     return any(
         record.conflict.kind is Kind.DELETE
         and record.resolution.decision is Decision.MASTER_WINS
@@ -251,7 +254,11 @@ def _restores(records: Sequence[ResolutionRecord]) -> bool:
 
 
 def _columns(records: Sequence[ResolutionRecord]) -> dict[str, Source]:
-    """Column groups first; on top of them only values that another method computed."""
+    """Where the value of each column in conflict comes from.
+
+    Column groups come first. Another conflict replaces their answer only with a value
+    that its method computed.
+    """
     columns: dict[str, Source] = {}
     groups_first = sorted(
         records, key=lambda record: record.conflict.kind is not Kind.UPDATE

@@ -1,4 +1,4 @@
-"""Writing verdicts into the staged changes: rows alike in one statement."""
+"""Writing verdicts into the staged changes, with one statement for rows alike."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from sites.values import as_text, from_text, unnested
 def restage(
     connection: Connection, staged: Staged, unit: int, verdicts: Sequence[Verdict]
 ) -> None:
-    """Make staged rows say what was decided. Writes the work table.
+    """Change staged rows as the verdicts on them say. Writes the work table.
 
     Raises:
         sqlalchemy.exc.DBAPIError: a value that a method computed does not fit.
@@ -38,7 +38,7 @@ def restage(
 
 
 def _shape(verdict: Verdict) -> tuple[object, ...]:
-    """What a statement depends on; verdicts of one shape differ in values alone."""
+    """What the statement depends on; verdicts of one shape differ only in values."""
     columns = verdict.columns
     return (
         verdict.becomes,
@@ -80,7 +80,8 @@ def _update(
         elif source is Take.CURRENT:
             values[new] = target.c[name]
         elif source is None and first.rebased:
-            # In no conflict: changed by the call, or else left as the master has it.
+            # The column is in no conflict: it takes the call's value if the call
+            # changed it, and else the master's.
             same = staged.table.column(name).unchanged(old, new)
             values[new] = sa.case((same, target.c[name]), else_=new)
     statement = (

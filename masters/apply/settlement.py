@@ -1,8 +1,8 @@
 """Settling the conflicts of one transaction in one table, until none is left.
 
-First the rows that disagree with the master's row of the same key, then, when their
-column groups are decided, what they would break by their new values. An answer that
-gives a new value is looked at again: it may be taken too.
+Rows that disagree with the master's row of the same key come first. When their column
+groups are decided, rows come whose new values would break unique constraints. A row
+that gets a new value from an answer is looked at again: another row may hold it too.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ from sites.table import Unique
 #: How many numbers append sequence may try for one row.
 DRAWS = 5
 
-#: A transaction with so many rows that no rule settles is not looked at any further.
-#: It cannot be applied; what was found says why.
+#: The search stops when no rule settles this many rows of a transaction: it cannot be
+#: applied, and the conflicts found so far explain why.
 ENOUGH = 10_000
 
 _DRAWING = "append_sequence"
@@ -60,23 +60,23 @@ class Settlement:
     parties: Parties
     #: how many staged rows there are of each kind; kept up to date
     count: dict[str, int]
-    #: what refers to rows of this table, and others of the unit
+    #: rows that refer to rows of this table and of others in the unit
     followers: Followers
-    #: several transactions at once, see `_stands_alone`
+    #: the unit has several transactions, see `_stands_alone`
     several: bool = False
     resolved: int = 0
     #: call number -> why the row could not be settled
     unresolved: dict[int, str] = field(default_factory=dict)
     #: the transactions of those rows
     refused: set[int] = field(default_factory=set)
-    #: of the table, where a rule asks when a row was deleted
+    #: the deletes of the table, if a rule asks when a row was deleted
     deletes: deletes.Deletes | None = field(init=False)
     #: new values are written under a unique constraint besides the key
     _touched: bool = False
     _records: Records = field(init=False)
     _resolver: Resolver = field(init=False)
     _drawing: frozenset[Subject] = field(init=False)
-    #: what the site wrote where a method has put another value
+    #: the site's values in columns for which a method computed others
     _wanted: dict[int, dict[str, object]] = field(default_factory=dict)
     _answered: dict[tuple[int, str], Attempt] = field(default_factory=dict)
     _failed: dict[int, list[Attempt]] = field(default_factory=dict)
@@ -86,7 +86,7 @@ class Settlement:
     _guarded: set[str] = field(default_factory=set)
     _exposed: set[int] = field(default_factory=set)
     _draws: Counter[int] = field(default_factory=Counter)
-    #: changes that may take along what refers to their rows
+    #: changes that need no further look for rows that they take along
     _accepted: set[int] = field(default_factory=set)
 
     def __post_init__(self) -> None:
@@ -105,11 +105,11 @@ class Settlement:
 
     @property
     def hopeless(self) -> bool:
-        """Whether so many rows are unresolved that it is enough."""
+        """Whether so many rows are unresolved that the search stops."""
         return len(self.unresolved) >= ENOUGH
 
     def run(self) -> None:
-        """Lock the rows, and settle all that rules settle.
+        """Lock the rows, and settle all conflicts that rules can settle.
 
         Writes the work table and the record.
         """
@@ -129,7 +129,7 @@ class Settlement:
         self.resolved = self._records.written
 
     def _agreed(self) -> bool:
-        """Lock the rows; whether none of them is in conflict, as far as that tells."""
+        """Lock the rows; True if one query shows that none of them is in conflict."""
         if self.deletes is None:
             return detect.agree(
                 self.connection,
@@ -145,7 +145,7 @@ class Settlement:
     def _settle_rows(
         self, among: sa.ColumnElement[bool] | None, *, again: bool
     ) -> None:
-        """Conflicts with the row of the same key, again for keys that changed."""
+        """Settle conflicts with rows of the same key, again for keys that changed."""
         groups = self._groups
         compared = detect.with_rows(
             self.staged,
@@ -175,7 +175,7 @@ class Settlement:
     def settle_taken_along(
         self, among: Sequence[tuple[Staged, Mapping[str, int]]]
     ) -> bool:
-        """Conflicts of changes that take along what the transaction does not name.
+        """Settle conflicts of changes that take along rows the unit does not name.
 
         Writes the work table and the record. Call it when all tables are settled.
 
@@ -183,7 +183,7 @@ class Settlement:
             among: the work tables of the unit, and how many rows each has of each kind.
 
         Returns:
-            Whether a change was dropped: its row may be one that another takes along.
+            Whether a change was dropped: another change may now take its row along.
         """
         before = sum(self.count.values())
         compared, rows = reached.conflicts(
@@ -202,7 +202,7 @@ class Settlement:
         return sum(self.count.values()) < before
 
     def _settle_values(self, constraints: Iterable[Unique]) -> bool:
-        """Conflicts with rows of other keys; whether to look again."""
+        """Settle conflicts with rows of other keys; return whether to look again."""
         settled = False
         for unique in constraints:
             compared = uniqueness.taken(self.staged, unique, self.unit)
@@ -239,7 +239,7 @@ class Settlement:
         by_key: bool,
         again: bool,
     ) -> list[int]:
-        """Decide a chunk of rows and stage it; calls that got another key."""
+        """Decide a chunk of rows and restage it; return calls that got another key."""
         with collector.paused():
             settled = self._decided(rows, by_key=by_key)
             self._records.write(compared, settled, again=again)
@@ -258,7 +258,7 @@ class Settlement:
         ]
 
     def _decided(self, rows: Sequence[RowConflicts], *, by_key: bool) -> list[Settled]:
-        """The rows that rules settled; of the others, why not is noted."""
+        """The rows that rules settled; notes for the others why they could not."""
         settled: list[Settled] = []
         gone = self.followers.left_out(self.staged)
         left = [self._as_wanted(row) for row in rows if row.call_no not in gone]
@@ -294,9 +294,9 @@ class Settlement:
         return decided
 
     def _stands_alone(self, row: RowConflicts) -> bool:
-        """Whether one of several transactions would be settled alike by itself.
+        """Whether the answer would be the same if the transaction came by itself.
 
-        It is, where no other one touches the row, the row stays, and no unique
+        It would if no other transaction touches the row, the row stays, and no unique
         value passes from one row to another.
         """
         return row.kind == "U" and row.present and not row.several and not self._touched
@@ -330,7 +330,7 @@ class Settlement:
         return Settled(made=made, verdict=decided, answer=answer, wanted=dict(wanted))
 
     def _note_failure(self, row: RowConflicts) -> None:
-        """An answer was given before, and its value is taken too."""
+        """Note an earlier answer to this row as failed: its value is taken too."""
         for conflict in row.conflicts:
             before = self._answered.pop((row.call_no, conflict.constraint or ""), None)
             if before is None:
@@ -341,7 +341,7 @@ class Settlement:
             self._failed.setdefault(row.call_no, []).append(before)
 
     def _as_wanted(self, row: RowConflicts) -> RowConflicts:
-        """With the values that the site wrote, whatever was put in their place."""
+        """The row with the site's own values instead of those that methods computed."""
         wanted = self._wanted.get(row.call_no)
         if not wanted:
             return row

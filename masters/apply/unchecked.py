@@ -1,8 +1,8 @@
-"""Tables that take what comes, without a look for conflicts.
+"""Tables whose changes are applied without a look for conflicts.
 
-Ingres calls them unprotected read-only targets: copies for those who only read, of
-any table that has the columns. What is inserted or updated is written over what is
-there, what is deleted is gone afterwards.
+Ingres calls them unprotected read-only targets: copies for readers, of any table that
+has the columns. An inserted or updated row overwrites the row that is there, and a
+deleted row is gone afterwards, whether it was there or not.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _at = unchecked_table.c
 def set_unchecked(
     connection: Connection, table: QualifiedName, *, unchecked: bool
 ) -> None:
-    """Take what comes to a table from now on, or look for conflicts again."""
+    """Apply changes to a table unchecked from now on, or look for conflicts again."""
     place = {"table_schema": table.schema, "table_name": table.name}
     if unchecked:
         new = insert(unchecked_table).values(**place)
@@ -35,7 +35,7 @@ def set_unchecked(
 
 
 def oids() -> ColumnElement[Any]:
-    """Asks for such tables, as an array of their numbers."""
+    """Expression for the oids of such tables, as an array."""
     name = func.format("%I.%I", _at.table_schema, _at.table_name)
     number = cast(cast(func.to_regclass(name), OID), BigInteger)
     return func.array(select(number).scalar_subquery()).label("unchecked")
@@ -44,10 +44,10 @@ def oids() -> ColumnElement[Any]:
 def take(
     connection: Connection, staged: Staged, unit: int, count: dict[str, int]
 ) -> None:
-    """Stage the changes of a unit so that they fit the rows that are there.
+    """Change staged rows of a unit so that they fit the rows that are there.
 
-    Rows that several transactions together leave as they were are written too: each
-    of them by itself would have done so. Writes the work table.
+    Rows that several transactions together leave as they were are written too, because
+    each transaction by itself would have written them. Writes the work table.
 
     Parameters:
         count: how many rows there are of each kind; kept up to date.
@@ -58,7 +58,7 @@ def take(
     written, gone = staged.kind("I", "U", "R", "S"), staged.kind("D", "A")
     moved = sa.and_(staged.kind(MOVE), staged.old(staged.identity[0]).is_(None))
     written = sa.or_(written, moved)
-    # A changed key whose row is not there is one row of the new key.
+    # If the row of a changed key is not there, only the row of the new key is written.
     connection.execute(
         sa.update(source)
         .values({source.c[name]: sa.null() for name in _olds(staged)})

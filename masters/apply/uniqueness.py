@@ -1,8 +1,8 @@
 """Finding uniqueness conflicts: new values that rows of other keys hold, set by set.
 
-What a transaction itself gives up is free for its other rows, so a swap of two
-values is no conflict. Looked for after the column groups were settled, because they
-decide what a row will hold.
+A value that a row of the transaction gives up is free for its other rows, so a swap of
+two values is no conflict. This search comes after the conflicts of column groups are
+settled, because they decide which values a row will hold.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from sites.table import Unique
 
 
 def constraints(staged: Staged, *, moving: bool = False) -> list[Unique]:
-    """Unique constraints that these changes can break, but for the key of the row.
+    """Unique constraints that these changes can break, except the key of the row.
 
-    One that holds all of the identity has no other taker than the row itself, unless
-    rows change their keys; one with a column that is not carried is left to the
-    database.
+    If a constraint includes the whole identity, only the row itself can hold its
+    values, unless rows change their keys. If a constraint has a column that is not
+    staged, the database alone checks it.
     """
     return [
         unique
@@ -81,7 +81,7 @@ def detect(
 
 
 def taken(staged: Staged, unique: Unique, unit: int) -> Compared:
-    """The changes of a transaction beside the master's rows that are in their way."""
+    """The changes of a transaction, beside the master's rows that hold their values."""
     source = staged.source
     mine = staged.table.sql().alias("mine")
     other = staged.table.sql().alias("other")
@@ -145,7 +145,7 @@ def _given_up(
 def _result(
     staged: Staged, source: FromClause, current: FromClause, column: str
 ) -> ColumnElement[Any]:
-    """What a column will hold: an update leaves what it did not change."""
+    """The value that a column will have: an update keeps it if it did not change it."""
     old, new = staged.old(column, source), staged.new(column, source)
     left = and_(
         staged.kind(*UPDATES, source=source),

@@ -24,7 +24,7 @@ from sites.staged import Staged
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unit:
-    """Deferred transactions that are applied as one, their net changes staged."""
+    """Deferred transactions that are applied as one; their net changes are staged."""
 
     #: selects its rows in the work tables
     number: int
@@ -33,18 +33,20 @@ class Unit:
     counts: Sequence[Mapping[str, int]]
     origin: str
     master: str
-    #: the transaction of an order number, at its origin
+    #: gives the transaction of an order number, as it was at its origin
     made: Callable[[int], Made]
-    #: there may be several: what is not settled alike one by one is not settled
+    #: the unit may have several transactions: a conflict stays unresolved if settling
+    #: them one by one might give another answer
     several: bool = False
     #: row changes of the same transaction follow in a later unit
     goes_on: bool = False
-    #: told of rows that rules drop or name otherwise, before they do: where they are
-    #: staged, and the columns that get other values, None if they are dropped
+    #: called before rules drop rows or give them other keys or unique values: with the
+    #: staged table, a selection of its rows, and the columns that change, None if the
+    #: rows are dropped
     on_lost: Callable[[Staged, Mapping[str, Any], Set[str] | None], None] | None = None
-    #: what queues here keep of the transaction, where it goes on to other masters
+    #: facts of the transaction for the master's queues, if it goes on to other masters
     facts: Mapping[str, object] = field(default_factory=dict)
-    #: told from time to time how many rows are written
+    #: called from time to time with the number of rows written
     told: Callable[[int], None] | None = None
 
 
@@ -56,14 +58,14 @@ class Outcome:
     resolved: int = 0
     #: rules dropped rows, or gave them other keys or unique values
     takes_away: bool = False
-    #: why it was not applied: call number -> reason; empty when it was
+    #: why the unit was not applied: call number -> reason; empty if it was applied
     unresolved: Mapping[int, str] = field(default_factory=dict)
     #: order numbers of the transactions whose rows those are
     refused: frozenset[int] = frozenset()
 
 
-#: Whether constraints can be deferred at all: of any table, since users' triggers may
-#: write to any. Those of the catalog are checked at the commit.
+#: Whether any table has a deferrable constraint, since users' triggers may write to any
+#: table. Constraints of our own schema are left out: the commit checks them.
 _ANY_DEFERRABLE = literal_column(
     "EXISTS (SELECT FROM pg_constraint"
     " WHERE condeferrable AND connamespace <> 'snaptide'::regnamespace)",
@@ -92,15 +94,15 @@ def apply(
     last: bool = True,
     row_by_row: bool = False,
 ) -> Outcome:
-    """Apply a unit whole, or say what stands in its way.
+    """Apply a unit whole, or say which conflicts stand in its way.
 
     Call it in a savepoint and roll that back when the outcome is unresolved:
     nothing is undone here. Constraints are checked before it returns.
 
     Parameters:
         resolving: False leaves every conflict unresolved, whatever the rules.
-        last: False leaves deferrable constraints to what else the transaction does.
-        row_by_row: rows are not written as sets, which the database refused.
+        last: False leaves deferrable constraints unchecked: the transaction goes on.
+        row_by_row: write the rows one by one, after the database refused them as sets.
 
     Raises:
         sqlalchemy.exc.DBAPIError: the database refused a change.
@@ -161,7 +163,7 @@ def _write(
 
 
 def _begun(connection: Connection, unit: Unit) -> Row[Any]:
-    """Say whose changes come, and what statements are to be like; learn what holds."""
+    """Set the transaction up: name the origin, set the planner, read the catalog."""
     whose = triggered.as_brought(unit.origin, unit.facts)
     known_as = connection.execute(_BEGIN, triggered.values(whose)).one()
     if known_as.deferrable:
@@ -182,7 +184,10 @@ def _parties(
     touched: Sequence[Staged],
     known: Sequence[TableRules],
 ) -> Parties:
-    """Of several transactions none is judged as a whole: who loses is asked again."""
+    """The two sides; with the newest timestamp if the unit is one transaction.
+
+    If it has several, rows in conflict are settled later, transaction by transaction.
+    """
     tables = [] if unit.several else list(zip(touched, known, strict=True))
     return Parties(
         origin=unit.origin,
@@ -195,7 +200,7 @@ def _parties(
 def _parents_first(
     touched: list[tuple[Staged, dict[str, int]]],
 ) -> list[tuple[Staged, dict[str, int]]]:
-    """Work tables in an order in which rows follow what they refer to."""
+    """Work tables in an order in which rows come after those that they refer to."""
     if len(touched) < 2:
         return touched
     order = write.parents_first([staged.table for staged, _ in touched])
@@ -209,14 +214,14 @@ def _settled(
     known: Sequence[TableRules],
     known_as: Row[Any],
 ) -> tuple[list[Settlement], Followers]:
-    """Lock and compare the rows of each table, and settle what is in conflict."""
+    """Lock and compare the rows of each table, and settle their conflicts."""
     parties = _parties(connection, unit, [one for one, _ in touched], known)
     followers = Followers(
         connection=connection,
         unit=unit.number,
         origin=unit.origin,
         master=unit.master,
-        # Of several transactions no rule drops or moves what others may refer to.
+        # In a unit of several transactions no rule drops or renames rows.
         tables=[] if unit.several else touched,
         goes_on=unit.goes_on,
         on_lost=unit.on_lost,
@@ -246,14 +251,14 @@ def _settled(
             for one in settlements
             if reached.may_reach(one.staged, one.count, known_as.reaching)
         ]
-        # A change that is dropped leaves a row that another one may take along.
+        # The row of a dropped change stays, so another change may take it along.
         while any(one.settle_taken_along(touched) for one in reaching):
             pass
     return settlements, followers
 
 
 def _alone(staged: Staged, count: Mapping[str, int], known_as: Row[Any]) -> bool:
-    """Whether nothing but the rows themselves says what becomes of them."""
+    """Whether a comparison of the rows is enough to apply the changes of a table."""
     reaches = reached.may_reach(staged, count, known_as.reaching)
     return staged.table.oid not in known_as.unchecked and not reaches
 

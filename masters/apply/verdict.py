@@ -1,8 +1,8 @@
-"""What becomes of a staged row: from the answers to its conflicts to one verdict.
+"""Deciding what becomes of a staged row: one verdict from all answers to its conflicts.
 
-A verdict says whether the row is dropped or which kind of change it is now, where
-that starts, and where the value of each column comes from. It is a value; what it
-says is written by `masters.apply.restage`, many rows in a statement.
+A verdict says whether the row is dropped or which kind of change it is now, which old
+values it starts from, and where the value of each column comes from. It is a plain
+value: `masters.apply.restage` writes it, for many rows in one statement.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Verdict:
     start: Start = Start.KEPT
     #: columns in no conflict keep the master's value unless the call changed them
     rebased: bool = False
-    #: everyone receives the master's row, although nothing is written
+    #: every snapshot receives the master's row, although nothing is written
     resend: bool = False
     columns: Mapping[str, Source] = field(default_factory=dict)
     #: the values among them that a method computed
