@@ -1,4 +1,4 @@
-"""`python -m snaptide` is `snaptide`."""
+"""Runs the command line: `python -m snaptide` does what `snaptide` does."""
 
 from snaptide.cli import app
 

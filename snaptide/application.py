@@ -1,9 +1,9 @@
-"""The Celery application, made from the settings.
+"""Makes the Celery application from the settings, and enqueues its tasks.
 
-Tasks carry names, never rows, credentials or code: JSON only. They are
-acknowledged when they are done, so that a task whose worker died is given to
-another one; every task can run twice. The queue of record is the site's own
-database: losing Redis loses no change, only time.
+Tasks carry names as JSON, never rows, credentials or code. A worker
+acknowledges a task when it is done, so that the broker gives a task whose
+worker died to another one; every task can run twice. The queue of record is
+the site's own database: losing Redis costs time, but loses no change.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from snaptide.settings import Settings
 
 log = logging.getLogger(__name__)
 
-#: Characters of a name that the log has at most.
+#: The log shows at most so many characters of an argument.
 LONGEST_ARGUMENT = 200
 
 PUSH = "deferred.tasks.push"
@@ -36,12 +36,12 @@ REFRESH = "snapshots.tasks.refresh"
 
 
 def queue_of(site: str) -> str:
-    """The queue of a site's tasks, so that a worker can stand next to its database."""
+    """The queue of a site's tasks, so that a worker can run next to its database."""
     return f"snaptide.{site}"
 
 
 def celery_app(settings: Settings) -> Celery:
-    """Make the application.
+    """Make the Celery application.
 
     Raises:
         NoBroker: the settings have no [broker].
@@ -71,7 +71,7 @@ def enqueue(
             after which it is not worth running any more.
 
     Returns:
-        The number by which Celery knows it.
+        Celery's id of the task.
 
     Raises:
         NoBroker: Redis does not answer.
@@ -91,7 +91,7 @@ def enqueue(
 
 
 def _recover(sender: Any, **_: object) -> None:
-    """When a worker starts: finish what it, or others, left in doubt when they died."""
+    """Recover the sites of a worker that starts: dead ones may leave work in doubt."""
     prefix = queue_of("")
     for name in sender.app.amqp.queues.consume_from:
         if name.startswith(prefix):
@@ -104,12 +104,12 @@ def _tell_failure(sender: Any, exception: Exception, args: Any, **_: object) -> 
 
 
 def _tell_retry(sender: Any, request: Any, reason: Any, **_: object) -> None:
-    """The same, where the task is tried again by itself."""
+    """Say the same of a task that Celery is going to retry."""
     _tell(sender.name, request.args, getattr(reason, "exc", None) or reason)
 
 
 def _tell(task: str, args: Any, error: Exception) -> None:
-    # Whoever writes to the broker may have sent anything, of any length.
+    # Any program that can write to the broker may have sent anything, of any length.
     given = [" ".join(str(arg)[:LONGEST_ARGUMENT].split()) for arg in args]
     what = " ".join([task.rpartition(".")[2], *given])
     log.error("%s: %s", what, in_one_line(as_told(error)))
@@ -130,16 +130,16 @@ def _conf(settings: Settings) -> dict[str, Any]:
         "accept_content": ["json"],
         "task_acks_late": True,
         "task_reject_on_worker_lost": True,
-        # A task that failed is done: its queue is in the database still.
+        # A failed task is not run again: the site's queue is still in its database.
         "task_acks_on_failure_or_timeout": True,
-        # Progress and outcome stand in the site's own tables.
+        # Progress and outcome are recorded in the site's own tables.
         "task_ignore_result": True,
         "worker_prefetch_multiplier": 1,
         # A JVM does not survive fork.
         "worker_pool": settings.worker.pool,
         "worker_concurrency": settings.worker.concurrency,
         "worker_hijack_root_logger": True,
-        # Else a command would wait for a dead broker for ever.
+        # Without it, a command would wait for a dead broker for ever.
         "task_publish_retry_policy": {
             "max_retries": 2,
             "interval_start": 0.1,
@@ -162,6 +162,6 @@ def _queues(sites: Iterable[str]) -> list[Queue]:
 def _route(
     name: str, args: Any, kwargs: Any, options: Any, task: Any = None, **_: Any
 ) -> dict[str, str] | None:
-    """Where a task goes whose sender did not say: the first argument is its site."""
+    """Route a task whose sender named no queue: its first argument is its site."""
     site = args[0] if args else (kwargs or {}).get("site")
     return {"queue": queue_of(site)} if isinstance(site, str) else None

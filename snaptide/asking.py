@@ -1,6 +1,7 @@
-"""Asks a site on an operator's behalf: what its database refuses is said of that site.
+"""Reads from a site on an operator's behalf, and reports its errors as ours.
 
-Who looks at many sites wants to hear of the others, too.
+A command that looks at many sites can so report one site's error and still show
+the others.
 """
 
 from __future__ import annotations
@@ -32,9 +33,9 @@ def asking(site: Site) -> Iterator[Connection]:
     """A connection to a site for a block that only reads.
 
     Raises:
-        SiteUnreachable: it does not answer, or not any more.
+        SiteUnreachable: the site does not answer, or stopped answering.
         NotPermitted: our user lacks a right there.
-        DatabaseError: it refused something else.
+        DatabaseError: the database refused something else.
     """
     try:
         with site.connect() as connection:
@@ -44,7 +45,7 @@ def asking(site: Site) -> Iterator[Connection]:
 
 
 def as_told(error: Exception) -> SnaptideError:
-    """The error as a user is told it; those of libraries become ours."""
+    """Turn an error of a library into one of ours; ours stay as they are."""
     if isinstance(error, SnaptideError):
         return error
     if isinstance(error, BrokerError):
@@ -61,7 +62,7 @@ def as_told(error: Exception) -> SnaptideError:
 
 
 def said_of(site: Site, error: Exception) -> SnaptideError:
-    """The error as it is told; of a site without a schema, that it has none."""
+    """As `as_told`, but if the site has no schema `snaptide`, the error says so."""
     told = as_told(error)
     if isinstance(told, NotThere):
         try:
@@ -75,7 +76,7 @@ def said_of(site: Site, error: Exception) -> SnaptideError:
 
 
 def first_line(error: object) -> str:
-    """What an error says first; its kind where it says nothing."""
+    """The first line of an error's message; its class if the message is empty."""
     return next(iter(str(error).strip().splitlines()), type(error).__name__)
 
 
@@ -89,5 +90,8 @@ def _refused(error: BaseException | None) -> SnaptideError:
 
 
 def _is_lost(error: psycopg.OperationalError) -> bool:
-    """Whether the server went, and did not say why; or said that it goes."""
+    """Whether the server closed the connection, without a reason or by shutting down.
+
+    SQLSTATE 08 is a connection error, 57P an intervention of an operator.
+    """
     return error.sqlstate is None or error.sqlstate.startswith(("08", "57P"))

@@ -1,8 +1,8 @@
-"""Celery's beat over the catalogs of all sites, instead of a file or Redis.
+"""Celery's beat, which takes its schedules from the catalogs of all sites.
 
-Schedules live where the work is (docs/decisions/0004): whoever restores a site
-has its schedules, and losing Redis loses none. They are read every second, so a
-change takes effect without a restart. Several beats may run.
+Schedules live where the work is (docs/decisions/0004), not in a file or Redis: a
+restored site has its schedules, and losing Redis loses none. Beat reads them every
+second, so a change takes effect without a restart. Several beats may run.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ log = logging.getLogger(__name__)
 #: Seconds between two looks at the catalogs.
 PACE = 1.0
 
-#: Seconds between two recoveries of a site: as long, what a coordinator left behind may
-#: hold locks.
+#: Seconds between two recoveries of a site: transactions that a coordinator left
+#: prepared may hold their locks for so long.
 RECOVERY = 60.0
 
-#: Seconds between two notes at a site that beat looks at it.
+#: Seconds between two notes in a site's catalog that beat looks at it.
 NOTES = 10.0
 
 TASKS = {"push": PUSH, "refresh": REFRESH, "purge": PURGE}
 
 
 class CatalogScheduler(Scheduler):
-    """Reads what is due at each site; the sites do not wait for each other."""
+    """Reads which schedules are due at each site; no site waits for another."""
 
     def __init__(self, app: Celery, *args: Any, **kwargs: Any) -> None:
         self._looks: dict[str, Look] = {}
@@ -50,7 +50,7 @@ class CatalogScheduler(Scheduler):
         super().__init__(app, *args, **kwargs)
 
     def setup_schedule(self) -> None:
-        """Begin to look at the sites, and to listen to them."""
+        """Start looking at the sites, and listening to them."""
         sites = configured().directory.values()
         self._looks = {site.name: Look(self.app, site) for site in sites}
         self._pool = ThreadPoolExecutor(
@@ -60,7 +60,7 @@ class CatalogScheduler(Scheduler):
         self._listeners.start()
 
     def tick(self, *_args: Any, **_kwargs: Any) -> float:
-        """Look at every site that the last look is over of; returns the pause."""
+        """Look at every site whose last look is over; returns the pause in seconds."""
         if self._pool is not None:
             for look in self._looks.values():
                 look.begin(self._pool)
@@ -76,12 +76,12 @@ class CatalogScheduler(Scheduler):
 
     @property
     def info(self) -> str:
-        """What beat prints when it starts."""
+        """The line that beat prints when it starts."""
         return f"    . sites -> {', '.join(self._looks)}"
 
 
 class Look:
-    """One site's schedules: looked at again and again, one look at a time."""
+    """Looks at one site's schedules again and again, one look at a time."""
 
     def __init__(self, app: Celery, site: Site) -> None:
         self._app = app
@@ -92,22 +92,22 @@ class Look:
         self._note_at = 0.0
 
     def begin(self, pool: ThreadPoolExecutor) -> None:
-        """Look, unless the last look is not over or the site is left alone."""
+        """Look, unless the last look still runs or failed a moment ago."""
         if self._trouble.resting or (self._running and not self._running.done()):
             return
         self._running = pool.submit(self.look)
 
     def look(self) -> None:
-        """Take what is due and ask the workers for it."""
+        """Claim the schedules that are due and send their tasks to the workers."""
         try:
             self._note()
-            # What could not be sent stays due: the claim is not committed.
+            # If a task cannot be sent, the claim rolls back and its schedule stays due.
             with self._site.begin() as connection:
                 for due in schedules.claim(connection):
                     self._send(due)
             self._recover()
         except Exception as error:
-            # Nobody reads what becomes of a look: one that fails has to say so.
+            # No caller reads the result of a look: log the failure here.
             self._trouble.failed(said_of(self._site, error))
         else:
             self._trouble.over()
@@ -121,7 +121,7 @@ class Look:
             self._note_at = now + NOTES
 
     def _recover(self) -> None:
-        """Every minute, whatever the schedules: nobody has to ask for it."""
+        """Ask for a recovery every minute, which needs no schedule."""
         now = time.monotonic()
         if now >= self._recover_at:
             enqueue(self._app, RECOVER, self._site.name, expires=RECOVERY)
@@ -141,11 +141,11 @@ class Look:
 
 
 def _expiry(due: Schedule) -> float | None:
-    """Seconds after which the next run makes this one needless.
+    """Seconds after which the next run makes this one needless; None by cron.
 
-    So that a worker that was away does not find an hour's pushes. Runs by cron
-    are rare and worth doing late. At least a minute: it is the worker's clock
-    that decides, and it may differ from ours.
+    So a worker that was away does not find an hour's pushes. Runs by cron are rare
+    and worth doing late. At least a minute, because the worker's clock decides, and
+    it may differ from ours.
     """
     seconds = seconds_of(due.interval)
     return None if seconds is None else max(seconds, 60.0)

@@ -1,9 +1,9 @@
-"""Kombu's way to Redis, on which a worker comes back as Redis does.
+"""Kombu's transport to Redis, changed so that a worker survives a lost connection.
 
-When the line to Redis breaks, kombu lets go of the connection and only then of the
-channel on it, and of the messages whose tasks are still at work. What these ask of a
-connection that is gone would be an AttributeError, for which nobody is prepared, and
-which ends the worker. Here it is what it is: a lost connection.
+When the connection to Redis breaks, kombu closes the connection first, and only then
+the channel on it and the messages whose tasks still run. These use the connection that
+is gone and raise an AttributeError, which no caller handles and which ends the worker.
+Here they raise a lost connection instead, and the worker reconnects.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 
 
 class Channel(kombu_redis.Channel):
-    """A channel that says when its connection was given up."""
+    """A channel that raises a lost connection when its connection was closed."""
 
     def _connparams(self, asynchronous: bool = False) -> dict[str, Any]:
         if self.connection is None or self.connection.client is None:
             raise RedisConnectionError("The connection of this channel was given up.")
-        # The published types of kombu leave it out.
+        # The published types of kombu do not declare this method.
         found: dict[str, Any] = super()._connparams(asynchronous)  # type: ignore[misc]
         return found
 
 
 class Transport(kombu_redis.Transport):
-    """Redis, with such channels."""
+    """Kombu's transport to Redis, with our channels."""
 
     Channel = Channel
 
 
 def use() -> None:
-    """Have URLs of Redis lead to this transport, in this process."""
+    """Make kombu use this transport for Redis URLs in this process."""
     ours = f"{__name__}:{Transport.__name__}"
     transport.TRANSPORT_ALIASES.update(redis=ours, rediss=ours)

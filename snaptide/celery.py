@@ -1,7 +1,7 @@
-"""What `celery -A snaptide worker` and `celery -A snaptide beat` find.
+"""The application that `celery -A snaptide worker` and `... beat` load.
 
-Importing it reads the settings; `snaptide worker` and `snaptide beat` do the same
-with their options.
+Importing this file reads the settings; `snaptide worker` and `snaptide beat` read
+them with their own options.
 """
 
 from __future__ import annotations

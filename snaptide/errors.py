@@ -16,7 +16,7 @@ class SettingsNotFound(SnaptideError):
 
 
 class BadSettings(SnaptideError):
-    """The settings are not right."""
+    """The settings are not valid."""
 
     code = "SNP-012"
     hint = "docs/reference/settings.md lists all settings."
@@ -78,7 +78,7 @@ class Unexpected(SnaptideError):
 
 
 class BadArgument(SnaptideError):
-    """What was asked for makes no sense."""
+    """The request makes no sense."""
 
     code = "SNP-404"
     hint = "Run the command with --help for examples."

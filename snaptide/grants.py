@@ -1,8 +1,8 @@
-"""Which role may do what at a site: pushing, refreshing, purging, looking.
+"""Creates a site's roles for pushing, refreshing, purging and looking, with rights.
 
-None of them is a superuser, and none owns anything: whoever ran `site init` owns
-the schema `snaptide`, and creates logs and snapshots. Applications need nothing
-of it: triggers run with the rights of their owner.
+No role is a superuser or owns anything: the user who ran `site init` owns the
+schema `snaptide`, and creates logs and snapshots. Applications need no rights in
+it, because triggers run with the rights of their owner.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from sites.roles import CALL, COORDINATE, MONITOR, PURGE, PUSH, REFRESH
 from sites.transport import raw
 from snapshots import catalog as snapshots
 
-#: What each role may do with the tables of our schema, also with those to come.
+#: The rights of each role on all tables of our schema, present and future.
 _OURS = {
     PUSH: "SELECT, INSERT, UPDATE, DELETE",
     REFRESH: "SELECT, INSERT, UPDATE, DELETE",
@@ -29,16 +29,16 @@ _OURS = {
     PURGE: "SELECT, INSERT, UPDATE, DELETE, TRUNCATE",
     MONITOR: "SELECT",
 }
-#: All roles that there can be, beside `snaptide_apply`.
+#: All roles, except `snaptide_apply`.
 ROLES = (*_OURS, CALL)
 
 Statement = sql.Composed
 
 
 def statements(connection: Connection) -> list[str]:
-    """The statements that create the roles and give them what they need here.
+    """The statements that create the roles and grant them what they need here.
 
-    Run again, they change nothing but what logs and snapshots have come since.
+    Running them again only adds rights on logs and snapshots created since.
     """
     return [
         one.as_string(raw(connection))
@@ -52,7 +52,7 @@ def run(site: Site) -> list[str]:
     Raises:
         SiteNotInitialised: there is no schema `snaptide` yet.
         sqlalchemy.exc.DBAPIError: the user of the site may not create roles, or
-            does not own what he would grant.
+            does not own an object that the statements grant rights on.
     """
     with site.begin() as connection:
         identity.read(connection)
@@ -64,14 +64,14 @@ def run(site: Site) -> list[str]:
 
 def _roles() -> Iterator[Statement]:
     for role in ROLES:
-        # Roles belong to the cluster: another site of it may have created them.
+        # Roles belong to the cluster: another site in it may have created them.
         yield sql.SQL(
             "DO $$ BEGIN IF to_regrole({0}) IS NULL THEN CREATE ROLE {1} NOLOGIN;"
             " END IF; END $$"
         ).format(sql.Literal(role), sql.Identifier(role))
     for role in (PUSH, REFRESH, COORDINATE):
         yield sql.SQL("GRANT snaptide_apply TO {}").format(sql.Identifier(role))
-    # Whether a session that worked on something is still there.
+    # To see whether a session that recorded its work still exists.
     yield sql.SQL("GRANT pg_read_all_stats TO {}").format(sql.Identifier(MONITOR))
 
 
@@ -91,9 +91,9 @@ def _schema(connection: Connection) -> Iterator[Statement]:
             yield sql.SQL(template).format(schema=ours, rights=on, to=to)
     for role in (PUSH, REFRESH, COORDINATE):
         to = sql.Identifier(role)
-        # Work tables; what a restored master has answered.
+        # For work tables, and for the answers that a restored master gives.
         yield sql.SQL("GRANT TEMPORARY ON DATABASE {} TO {}").format(database, to)
-    # Stages of large refreshes; work tables of transactions that are prepared.
+    # For the stages of large refreshes and the work tables of prepared transactions.
     for role in (REFRESH, COORDINATE):
         yield sql.SQL("GRANT CREATE ON SCHEMA {} TO {}").format(
             ours, sql.Identifier(role)

@@ -1,4 +1,4 @@
-"""Ctrl-C that is never lost."""
+"""Makes sure that Ctrl-C ends a command, even when Python drops the exception."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from sys import UnraisableHookArgs
 
-#: What ends a program that is being waited for.
+#: The signals that end a command.
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 @contextmanager
 def interruptible() -> Iterator[Callable[[], bool]]:
-    """Have Ctrl-C and SIGTERM end the block, wherever they come; main thread only.
+    """Have Ctrl-C and SIGTERM end the block, wherever they arrive; main thread only.
 
-    While Python runs a destructor or the callback of a weak reference, the exception
-    that they raise is lost. So this yields whether one has come: long work asks where
-    it may end.
+    Python drops the exception that a signal raises in a destructor or in the callback
+    of a weak reference. So this yields a function that says whether a signal has
+    come, and long work asks it wherever it may end.
 
     Raises:
         KeyboardInterrupt: where the signal came, else after the block.

@@ -16,7 +16,7 @@ from sites.types import Xid8
 from snapshots import catalog
 from snaptide.asking import asking
 
-#: Counting stops here: a number this large says enough.
+#: Stop counting at so many log rows: a number this large says enough.
 MOST = 1_000_000
 
 
@@ -24,7 +24,7 @@ MOST = 1_000_000
 class Lag:
     """Changes of the master that a refresh group does not show."""
 
-    #: log rows of the master tables, of all their rows
+    #: log rows of the master tables, also for rows that no snapshot of the group shows
     rows: int
     transactions: int
 
@@ -33,7 +33,7 @@ def lag_of(connection: Connection, site: Site, group: Row[Any]) -> Lag | None:
     """How far a group is behind; None when its master cannot say.
 
     Parameters:
-        group: of the catalog's table, its position as text in `seen`.
+        group: a row of the catalog's table, with its position as text in `seen`.
     """
     if group.seen is None:
         return None

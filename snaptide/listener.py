@@ -1,9 +1,9 @@
-"""Commits with deferred calls ask for a push at once, by LISTEN and NOTIFY.
+"""Asks for a push as soon as a user commits deferred calls, by LISTEN and NOTIFY.
 
-The trigger notifies at most once in 100 ms, whoever commits, because NOTIFY takes
-a lock; so a listener looks at the queue once more after a short window, and at
-long intervals without being told. Nothing depends on it: what it
-misses, a schedule or the next look finds.
+The trigger notifies at most once in 100 ms for all sessions, because NOTIFY takes
+a lock. So a listener looks at the queue once more after a short window, and also at
+long intervals without a notification. Nothing depends on it: a schedule or the next
+look finds the calls that it misses.
 """
 
 from __future__ import annotations
@@ -31,21 +31,21 @@ log = logging.getLogger(__name__)
 
 CHANNEL = "snaptide_push"
 
-#: Seconds in which a listener notices that it is to stop.
+#: A listener notices within so many seconds that it is to stop.
 _STOP_WITHIN = 0.5
 
 Session = psycopg.Connection[Any]
 
 
 class Listeners:
-    """One thread a site."""
+    """The listeners of this process: one thread per site."""
 
     def __init__(self, threads: Iterable[Listener]) -> None:
         self._threads = list(threads)
 
     @classmethod
     def of(cls, app: Celery) -> Listeners:
-        """Listeners to all configured sites, as the settings want them."""
+        """Listeners to all configured sites; none if the settings turn them off."""
         how = app.conf.get("snaptide_listen") or {}
         if not how.get("listen", True):
             return cls([])
@@ -55,12 +55,12 @@ class Listeners:
         )
 
     def start(self) -> None:
-        """Begin to listen."""
+        """Start listening."""
         for thread in self._threads:
             thread.start()
 
     def stop(self) -> None:
-        """Stop listening; returns when every thread has ended, or soon."""
+        """Stop listening, and wait at most 2 seconds for each thread to end."""
         for thread in self._threads:
             thread.stopping.set()
         for thread in self._threads:
@@ -84,12 +84,12 @@ class Listener(threading.Thread):
         self._unanswered = Unanswered(lasting=poll)
 
     def run(self) -> None:
-        """Listen until told to stop, over lost connections."""
+        """Listen until told to stop; connect again when the connection is lost."""
         while not self.stopping.is_set():
             try:
                 with self._connect() as session:
                     session.execute(f"LISTEN {CHANNEL}")
-                    # What was committed while nobody listened.
+                    # Push the calls committed while no listener was connected.
                     self._ask()
                     self._line.over()
                     self._follow(session)
@@ -97,7 +97,10 @@ class Listener(threading.Thread):
                 self.stopping.wait(self._leave_alone(said_of(self._site, error)))
 
     def _leave_alone(self, error: SnaptideError) -> float:
-        """The seconds until the next try; what schedules run into too, they say."""
+        """Log the error; returns the seconds until the next try.
+
+        It does not log that a site has no schema: the look at its schedules does.
+        """
         if isinstance(error, SiteNotInitialised):
             return LONGEST
         return self._line.failed(error)
@@ -111,7 +114,7 @@ class Listener(threading.Thread):
         )
 
     def _follow(self, session: Session) -> None:
-        """The first commit asks at once, those of the window after it together."""
+        """Ask at once for the first commit, and once for all of the window after it."""
         while not self.stopping.is_set():
             self._sleep_until_told(session)
             if self.stopping.is_set():
@@ -122,8 +125,8 @@ class Listener(threading.Thread):
             self._ask()
 
     def _sleep_until_told(self, session: Session) -> None:
-        """Wait for a notification, but not longer than until the next look."""
-        # A broker that was away is asked again soon.
+        """Wait for a notification, at most until the next look is due."""
+        # If the broker did not answer, try it again soon.
         patience = min(self._poll, 1.0) if self._sending.resting else self._poll
         while patience > 0 and not self.stopping.is_set():
             for _ in session.notifies(timeout=_STOP_WITHIN, stop_after=1):
@@ -131,9 +134,9 @@ class Listener(threading.Thread):
             patience -= _STOP_WITHIN
 
     def _ask(self) -> None:
-        """Enqueue a push to each destination that something waits for.
+        """Enqueue a push to each destination that has calls waiting.
 
-        As long as nobody pushes, some requests are enough.
+        As long as no push is done, it enqueues only a few requests.
         """
         try:
             with self._site.connect() as connection, each_by_itself(connection):
@@ -149,6 +152,6 @@ class Listener(threading.Thread):
 
 
 def _forget_told(session: Session) -> None:
-    """Take notifications that are here already; the look that follows is for them."""
+    """Drop notifications that have arrived: the look that follows answers them."""
     for _ in session.notifies(timeout=0):
         pass

@@ -1,4 +1,4 @@
-"""Brings a site's own schema to the version of this program, and back."""
+"""Upgrades the schema `snaptide` of a site to this program's version, and back."""
 
 from __future__ import annotations
 
@@ -23,13 +23,14 @@ from sites.site import Site
 from snapshots import base_table
 from snaptide.errors import BadArgument
 
-#: One key for all sites: whoever upgrades a database locks it for others.
+#: The advisory lock that an upgrade holds, so that a database has one at a time.
 _UPGRADE_LOCK = 0x534E4150
 
-#: Alembic keeps in its modules what it works on: one upgrade at a time in a process.
+#: Alembic keeps its state in its modules: a process can run one upgrade at a time.
 _ALEMBIC = threading.Lock()
 
-#: What nobody has elsewhere: a site is not taken down with it.
+#: Tables and views whose rows exist nowhere else: a downgrade to `base` refuses to
+#: drop them while they hold any.
 _LIVING = {
     "snapshot_log": "snapshot logs",
     "snapshot": "snapshots",
@@ -39,8 +40,8 @@ _LIVING = {
     "decision": "transactions in doubt",
 }
 
-#: What a site that goes on with an older version cannot do without: else changes are
-#: lost, or applied twice.
+#: Tables that a site needs when it goes on with an older version: without their rows
+#: changes are lost, or applied twice.
 _KEPT = {
     **{name: what for name, what in _LIVING.items() if name != "deftrandest"},
     "deferred_transaction": "recorded changes",
@@ -62,23 +63,22 @@ class SchemaInUse(SnaptideError):
 
 
 class NewerSchema(SnaptideError):
-    """The schema of the site is of a newer Snaptide than this one."""
+    """A newer Snaptide than this one made the schema of the site."""
 
     code = "SNP-407"
     hint = "Install the newer Snaptide here."
 
 
 def upgrade(site: Site, revision: str = "head") -> None:
-    """Create or upgrade the schema `snaptide` at a site, and record who it is.
+    """Create or upgrade the schema `snaptide` at a site, and record its identity.
 
-    What logs and queues record, they record as this version does from then on, and
-    guards refuse what it refuses.
+    From then on, the triggers of logs, queues and guards are those of this version.
 
     Raises:
         SiteUnreachable: the database cannot be reached.
-        NewerSchema: a newer program was there before.
+        NewerSchema: a newer program upgraded the site before.
     """
-    # Logs are written in the transactions of users, who wait behind whoever waits.
+    # Users write logs in their transactions, and would queue behind a waiting upgrade.
     for attempt in locks.patiently():
         with attempt, site.begin() as connection:
             _lock(connection)
@@ -109,8 +109,8 @@ def downgrade(site: Site, revision: str) -> None:
 
     Raises:
         SchemaInUse: logs, snapshots, or changes that wait or are parked would be lost.
-        StillNeeded: a view or another object of the user's depends on what goes.
-        BadArgument: the site is at no such revision, or at an older one.
+        StillNeeded: a view or another object of the user's depends on a dropped one.
+        BadArgument: there is no such revision, or the site is at an older one.
         SiteNotInitialised, NewerSchema.
     """
     with site.begin() as connection:
@@ -129,7 +129,8 @@ def downgrade(site: Site, revision: str) -> None:
             with _ALEMBIC, ddl.dropping(f"Part of site {site.name}'s schema"):
                 command.downgrade(_config(connection), revision)
         except StillNeeded:
-            # Views of ours depend on what snapshots need: that is no user's concern.
+            # If the site has rows to lose, our own views may be the dependent objects:
+            # report the rows, which the user can do something about.
             if not filled:
                 raise
             lost = [what for _, what in filled]
@@ -142,18 +143,18 @@ def downgrade(site: Site, revision: str) -> None:
 
 
 def check(connection: Connection) -> None:
-    """Raise when the schema differs from what the catalogs declare (for tests)."""
+    """Raise if the schema differs from what the catalogs declare (for tests)."""
     command.check(_config(connection))
 
 
 def current_revision(connection: Connection) -> str | None:
-    """The revision that the site's schema is at; None without one."""
+    """The revision of the site's schema; None if it has no schema."""
     options = {"version_table_schema": SCHEMA}
     return MigrationContext.configure(connection, opts=options).get_current_revision()
 
 
 def is_newer(revision: str | None) -> bool:
-    """Whether a schema's revision is one that this program does not know yet."""
+    """Whether a revision is newer than those that this program knows."""
     # Revisions are numbered: 0001, 0002, ...
     return revision is not None and revision > head_revision()
 
@@ -170,7 +171,7 @@ def _lock(connection: Connection) -> None:
 
 
 def _current(connection: Connection, name: str) -> str | None:
-    """The revision of the schema, if this program knows it."""
+    """The revision of the schema; raises NewerSchema if this program is older."""
     current = current_revision(connection)
     if is_newer(current):
         raise NewerSchema(
@@ -185,7 +186,7 @@ def _revisions() -> set[str]:
 
 
 def _filled(connection: Connection, tables: Mapping[str, str]) -> list[tuple[str, str]]:
-    """Those of our tables and views that hold rows; older revisions lack some."""
+    """The given tables and views that hold rows; older revisions lack some of them."""
     return [
         (name, what)
         for name, what in tables.items()
@@ -209,12 +210,12 @@ def _config(connection: Connection) -> Config:
 
 
 def _folder() -> Path:
-    # In a wheel the chain lies inside this package; in a checkout beside it.
+    # A wheel has the migrations inside this package; a checkout has them beside it.
     inside = Path(__file__).parent / "migrations"
     return inside if inside.is_dir() else Path(__file__).parent.parent / "migrations"
 
 
-#: Roles belong to the whole cluster: two sites in one cluster may create it at once.
+#: Roles belong to the cluster: two sites in one cluster may create the role at once.
 _CREATE_ROLE = """
 DO $$
 BEGIN

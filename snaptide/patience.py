@@ -1,4 +1,4 @@
-"""What goes on for ever, and may fail for hours: wait longer, and say it seldom."""
+"""Back-off for work that repeats for ever: longer pauses, and few lines in the log."""
 
 from __future__ import annotations
 
@@ -7,17 +7,16 @@ import time
 
 from sites.errors import SnaptideError, in_one_line
 
-#: Seconds between two lines about a trouble that stays as it is, and at least between
-#: any two.
+#: Seconds between two log lines about the same error, and at least between any two.
 SAY_EVERY = 3600.0
 SAY_AT_MOST = 60.0
 
-#: Seconds for which what fails is left alone at most.
+#: Seconds of the longest pause after a failure.
 LONGEST = 15.0
 
 
 class Trouble:
-    """One thing that fails: how long to leave it alone, and whether to say it again."""
+    """Failures of one piece of work: when to try again, and whether to log again."""
 
     def __init__(
         self,
@@ -37,12 +36,12 @@ class Trouble:
         self._until = 0.0
 
     def failed(self, error: Exception) -> float:
-        """Note a failure; returns the seconds to leave it alone."""
+        """Note a failure; returns the seconds to wait before the next try."""
         self._delay = min(self._delay * 2 or self._first, self._longest)
         now = time.monotonic()
         self._until = now + self._delay
         said = _told(error)
-        # Said again when it is another one, and now and then for those who come later.
+        # Log another error soon, and the same one every hour for later readers.
         silent = SAY_EVERY if said == self._said else SAY_AT_MOST
         if self._said_at is None or now - self._said_at >= silent:
             self._said_at, self._said = now, said
@@ -50,14 +49,14 @@ class Trouble:
         return self._delay
 
     def over(self) -> None:
-        """Note that it works, and say so if it was said that it did not."""
+        """Note that the work succeeds, and log it if a failure was logged."""
         if self._said_at is not None:
             self._log.info("%s: works again.", self._what)
         self._said_at, self._delay, self._until = None, 0.0, 0.0
 
     @property
     def resting(self) -> bool:
-        """Whether it is left alone at the moment."""
+        """Whether the pause after a failure still lasts."""
         return time.monotonic() < self._until
 
 

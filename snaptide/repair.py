@@ -1,8 +1,9 @@
-"""`snaptide site check --repair`: a database that is another now goes on as its site.
+"""`snaptide site check --repair`: lets a restored or copied database go on as a site.
 
-Its queue and logs are brought to what the database is now, and it takes on a new
-incarnation. Others see that at the next push or refresh: they ask what was applied,
-push again what is missing, and refresh completely what no position can tell.
+The repair adapts the queue and logs to the database as it is now, and gives the site
+a new incarnation. Other sites see that at the next push or refresh: they ask which
+transactions were applied, push the missing ones again, and refresh groups completely
+whose positions mean nothing any more.
 """
 
 from __future__ import annotations
@@ -36,28 +37,28 @@ class RepairReport:
     """What a repair did."""
 
     site: str
-    #: False when nothing was wrong with it, and nothing was asked for
+    #: False if the check found nothing and the caller did not ask for a repair
     repaired: bool
-    #: why, as findings say it
+    #: the findings that made the repair necessary
     reasons: tuple[str, ...] = ()
-    #: queued transactions that were given new ids
+    #: queued transactions that got new ids
     transactions: int = 0
     #: rows of snapshot logs that another cluster had written
     log_rows: int = 0
-    #: the site whose copy this is, when it became one of its own
+    #: if a copy became a site of its own, the site that it is a copy of
     copy_of: str | None = None
-    #: queued transactions that were left to the original
+    #: queued transactions that the copy dropped, because the original pushes them
     left_to_original: int = 0
 
 
 def repair(site: Site, *, restored: bool = False) -> RepairReport:
     """Let a restored, promoted, moved or copied database go on as a site.
 
-    One that is called as before goes on as this site: no other database may.
-    One that the settings call otherwise becomes a site of its own.
+    If the settings give the database its former name, it goes on as that site, and
+    no other database may. If they give it another name, it becomes a site of its own.
 
     Parameters:
-        restored: repair also when nothing here shows that it is needed.
+        restored: repair also if the check finds nothing wrong.
 
     Raises:
         CannotRepair: a push or refresh runs, or the original of a copy is away.
@@ -90,7 +91,7 @@ def repair(site: Site, *, restored: bool = False) -> RepairReport:
 
 
 def _go_on_without(site: Site) -> RepairReport:
-    """Accept that calls are gone which a restored destination would need again."""
+    """Accept that purged calls are lost which a restored destination needs again."""
     gaps = {name: gap for name in destinations(site) if (gap := _gap(site, name))}
     with site.begin() as connection:
         for name in gaps:
@@ -101,7 +102,7 @@ def _go_on_without(site: Site) -> RepairReport:
 
 
 def _gap(site: Site, name: str) -> str | None:
-    """What of the queue is gone that a destination would need; None if nothing."""
+    """Say which purged calls a destination needs again; None if there are none."""
     with site.connect() as origin, site.peer(name).connect() as target:
         me, them = identity.confirm(origin, site.name), identity.confirm(target, name)
         origin.rollback()
@@ -112,7 +113,7 @@ def _gap(site: Site, name: str) -> str | None:
         except PastRetention as error:
             return error.message
         except CannotTell:
-            # Said by the check; no repair settles it.
+            # The check reports it; no repair settles it.
             return None
     return None
 
@@ -120,7 +121,7 @@ def _gap(site: Site, name: str) -> str | None:
 def _make_its_own(
     site: Site, before: Identity, reasons: tuple[str, ...]
 ) -> RepairReport:
-    """Let a copy keep what only it has, and be a new site."""
+    """Make a copy a new site, which keeps only the calls that the original lacks."""
     with _original(site, before) as original:
         with _alone(site) as connection:
             moved = deferred.batches.restamp.restamp(connection, before.generation + 1)
@@ -145,7 +146,7 @@ def _make_its_own(
 
 
 def _ask(site: Site, before: Identity, name: str) -> None:
-    """Ask a destination what it has of the original's queue."""
+    """Ask a destination which transactions of the original's queue it has applied."""
     with site.connect() as origin, site.peer(name).connect() as target:
         them = identity.confirm(target, name)
         target.rollback()
@@ -171,7 +172,7 @@ def _original(site: Site, before: Identity) -> Iterator[Connection]:
 
 @contextmanager
 def _at_rest(site: Site) -> Iterator[None]:
-    """Let no push and no refresh of the site run meanwhile."""
+    """Keep pushes and refreshes of the site from running during the block."""
     with ExitStack() as held:
         for name in destinations(site):
             connection = held.enter_context(site.connect())
@@ -186,7 +187,7 @@ def _at_rest(site: Site) -> Iterator[None]:
 
 @contextmanager
 def _alone(site: Site) -> Iterator[Connection]:
-    """One moment of the site, in which no writer is between start and commit."""
+    """A transaction that sees one state of the site and no open write of a user."""
     with site.connect() as plain:
         connection = plain.execution_options(isolation_level="REPEATABLE READ")
         with connection.begin():

@@ -1,6 +1,6 @@
-"""The sections of `snaptide.toml`: what each of them takes.
+"""The sections of `snaptide.toml` as models, with the settings that each takes.
 
-Passwords are kept in `SecretStr`s, so that nothing prints them by accident.
+Passwords are `SecretStr`s, so that nothing prints them by accident.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class SiteSettings(BaseModel):
             folder: where a relative path begins.
 
         Raises:
-            BadSettings: it is not a URL, or the password is given twice.
+            BadSettings: `url` is not a URL, or the password is given twice.
             UnreadableSecret: the password file cannot be read.
         """
         if self.password is not None and self.password_file is not None:
@@ -61,7 +61,7 @@ class SiteSettings(BaseModel):
         try:
             url = make_url(self.url.get_secret_value())
         except (ArgumentError, ValueError):
-            # A ValueError repeats what stands in the place of the port.
+            # A ValueError repeats the text in the place of the port: do not chain it.
             raise BadSettings(
                 f"[sites.{name}] url is not of the form postgresql://user@host/database."
             ) from None
@@ -88,7 +88,7 @@ class SiteSettings(BaseModel):
 
 
 def _of_redis(url: SecretStr) -> SecretStr:
-    """Refuse what would have Celery look for another broker, or show the URL later."""
+    """Refuse a URL that leads Celery to another broker, or that an error would show."""
     text = url.get_secret_value()
     try:
         parts = urlsplit(text)
@@ -109,13 +109,13 @@ class BrokerSettings(BaseModel):
     model_config = _strict
 
     url: Annotated[SecretStr, AfterValidator(_of_redis)]
-    #: Seconds after which a task whose worker died is given to another one. One that
-    #: takes longer begins a second time beside itself, finds that it runs, and ends.
+    #: Seconds after which Redis gives a task whose worker died to another one. A task
+    #: that takes longer starts a second time, finds the first one running, and ends.
     visibility_timeout: int = Field(default=300, ge=10)
 
 
 def _properties(table: Any, prefix: str = "") -> Any:
-    """Spark's settings as Spark reads them; `a.b = true` is a table in a table."""
+    """Flatten Spark's settings as Spark reads them: TOML makes `a.b` nested tables."""
     if not isinstance(table, dict):
         return table
     found: dict[str, str] = {}
@@ -145,37 +145,37 @@ class ResolutionSettings(BaseModel):
     model_config = _strict
 
     routines: dict[str, str] = Field(default_factory=dict)
-    #: Days for which it is known when a row of a master table was deleted, where a rule
-    #: asks (`informix_timestamp`); older deletes may be forgotten by a purge.
+    #: Days for which a master remembers when a row of a table was deleted, if a rule
+    #: asks for it (`informix_timestamp`); a purge may forget older deletes.
     deletes_kept_days: float = Field(default=30, ge=0)
 
     @property
     def deletes_kept(self) -> timedelta:
-        """The same as a stretch of time."""
+        """`deletes_kept_days` as a timedelta."""
         return timedelta(days=self.deletes_kept_days)
 
 
 class ProcedureSettings(BaseModel):
-    """`[procedures]`: what calls of procedures run on this machine."""
+    """`[procedures]`: the functions that calls of procedures run on this machine."""
 
     model_config = _strict
 
-    #: Python functions by name, as `module:function`; they run where this machine
-    #: pushes to.
+    #: Python functions by name, as `module:function`; a push by this machine runs them
+    #: in its transaction at the destination.
     routines: dict[str, str] = Field(default_factory=dict)
 
 
 class NotificationSettings(BaseModel):
-    """`[notification]`: who is told of conflicts that no rule settled."""
+    """`[notification]`: the functions that hear of conflicts that no rule settled."""
 
     model_config = _strict
 
-    #: Functions by name, as `module:function`.
+    #: Python functions by name, as `module:function`.
     hooks: dict[str, str] = Field(default_factory=dict)
 
 
 class WorkerSettings(BaseModel):
-    """`[worker]`: what a worker does when the command line does not say."""
+    """`[worker]`: how a worker runs, where its command line does not say."""
 
     model_config = _strict
 
@@ -186,17 +186,17 @@ class WorkerSettings(BaseModel):
 
 
 class QueueSettings(BaseModel):
-    """`[queue]`: what becomes of calls that are delivered."""
+    """`[queue]`: how long a site keeps calls that are delivered."""
 
     model_config = _strict
 
-    #: Days for which they are kept, so that a master that is restored from a backup
-    #: no older than that gets them again, and `snaptide history` can tell them.
+    #: Days for which a site keeps delivered calls. A master restored from a backup no
+    #: older than that gets them again, and `snaptide history` can show them.
     retention_days: float = Field(default=2, ge=0)
 
     @property
     def retention(self) -> timedelta:
-        """The same as a stretch of time."""
+        """`retention_days` as a timedelta."""
         return timedelta(days=self.retention_days)
 
 
@@ -209,34 +209,34 @@ class PushSettings(BaseModel):
     model_config = _strict
 
     #: At most this many calls in a group; a transaction with more is applied alone.
-    #: 0 and 1 apply each transaction by itself. Where several streams divide a batch,
-    #: no more than 10,000. HVAR: `dsi_compile_max_cmds`.
+    #: 0 and 1 apply each transaction by itself. If several streams divide a batch, a
+    #: group has at most 10,000. HVAR: `dsi_compile_max_cmds`.
     group_max_calls: int = Field(default=_PUSH.group_max_calls, ge=0)
     #: At most this many bytes of old and new values in a group, as they are stored;
     #: 0 is no limit. HVAR: `dsi_cdb_max_size`, there in megabytes.
     group_max_bytes: int = Field(default=_PUSH.group_max_bytes, ge=0)
-    #: From this many net changes of one table on they are shipped by COPY; fewer are
-    #: sent as values of a statement. HVAR: `dsi_bulk_threshold`.
+    #: The push ships this many net changes of one table, or more, by COPY; fewer go as
+    #: values of a statement. HVAR: `dsi_bulk_threshold`.
     bulk_threshold: int = Field(default=_PUSH.bulk_threshold, ge=0)
-    #: A group that fails with fewer calls is not compiled again, but applied
-    #: transaction by transaction. HVAR: `dsi_compile_retry_threshold`.
+    #: If a group with fewer calls fails, the push does not compile it again, but
+    #: applies its transactions one by one. HVAR: `dsi_compile_retry_threshold`.
     retry_threshold: int = Field(default=_PUSH.retry_threshold, ge=0)
-    #: What becomes of a transaction that cannot be applied: `queue` parks it in the
+    #: How a push treats a transaction that cannot be applied: `queue` parks it in the
     #: error queue and goes on, `stop` leaves it queued at its site and ends the push.
     #: `skip_row` parks its rows in conflict and applies the others; `quiet_group`
-    #: parks it, and makes its replication groups quiet there; `quiet_database` and
-    #: `quiet_server` stop, and pause the destination, or all of them.
+    #: parks it, and makes its replication groups quiet at the destination;
+    #: `quiet_database` and `quiet_server` stop, and pause the destination, or all.
     error_action: Literal[
         "queue", "stop", "skip_row", "quiet_group", "quiet_database", "quiet_server"
     ] = _PUSH.error_action.value
-    #: When so many of a site's transactions stand in the error queue of a destination,
-    #: all pushes of the site are paused; 0 is no limit. Ingres: `-EMX`.
+    #: All pushes of a site pause when the error queue of a destination holds so many
+    #: of its transactions; 0 is no limit. Ingres: `-EMX`.
     error_limit: int = Field(default=_PUSH.error_limit, ge=0)
     #: Master tables whose transactions are each applied alone, in order, so that
     #: triggers there see every step. HVAR: `dsi_compile_enable` off for a table.
     one_by_one: tuple[str, ...] = ()
-    #: So many streams to each destination apply transactions side by side that have
-    #: nothing to do with each other, and commit in order. 0 and 1 are strictly serial.
+    #: So many streams to each destination apply independent transactions side by side,
+    #: and commit in order. 0 and 1 are strictly serial.
     parallelism: int = Field(default=_PUSH.parallelism, ge=0, le=MOST_STREAMS)
 
 
@@ -247,7 +247,7 @@ class BeatSettings(BaseModel):
 
     #: Push after commits (by notification), not only on schedules.
     listen: bool = True
-    #: Seconds: at most one push per window, after the first.
+    #: Length of a window in seconds: after the first push, at most one per window.
     debounce: float = Field(default=0.2, ge=0.01, le=60)
-    #: Seconds between two looks at a queue that nobody announced.
+    #: Seconds between two looks at a queue without a notification.
     poll: float = Field(default=30, ge=1)

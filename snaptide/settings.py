@@ -1,4 +1,4 @@
-"""What `snaptide.toml` says: sites, broker, Spark, routines, worker.
+"""Loads the settings: `snaptide.toml`, overridden by the environment.
 
 Every value may name environment variables as `${NAME}`; a variable
 `SNAPTIDE_BROKER__URL` overrides `[broker] url`, and so on.
@@ -73,7 +73,7 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """The environment goes before the file (which arrives as arguments)."""
+        """Prefer the environment to the file, whose values arrive as arguments."""
         return env_settings, init_settings
 
     @classmethod
@@ -96,10 +96,10 @@ class Settings(BaseSettings):
         return loaded
 
     def install(self) -> Directory:
-        """Make the settings those of this process; its sites, ready to connect.
+        """Make these settings those of this process; returns its sites.
 
-        Routines, procedures and options of pushes are as much part of them as the
-        sites: without its routine a conflict would stay undecided.
+        This registers routines, procedures and hooks, too: without its routine a
+        conflict would stay undecided.
 
         Raises:
             BadSettings, UnreadableSecret, UnsupportedDatabase, UnusableRoutine.
@@ -130,7 +130,7 @@ class Settings(BaseSettings):
 
 
 def find(path: Path | None = None) -> Path:
-    """The file to read.
+    """Find the settings file.
 
     Raises:
         SettingsNotFound: there is none.

@@ -1,4 +1,4 @@
-"""Reads `snaptide.toml`, puts in what the environment holds, and says what is wrong."""
+"""Reads `snaptide.toml`, puts in environment variables, and reports its mistakes."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ _VARIABLE = re.compile(r"\$(\$?)\{([^}]*)\}")
 
 
 def read(file: Path) -> dict[str, Any]:
-    """The values of a settings file, variables put in.
+    """The values of a settings file, with environment variables put in.
 
     Raises:
-        BadSettings: it cannot be read, or is not TOML.
-        UnsetVariable: it names a variable that is not set.
+        BadSettings: the file cannot be read, or is not TOML.
+        UnsetVariable: the file names a variable that is not set.
     """
     try:
         values = tomllib.loads(file.read_text("utf-8"))
     except OSError as error:
         raise BadSettings(f"{file} cannot be read: {error.strerror}.") from None
     except (ValueError, RecursionError) as error:
-        # Not TOML, not text, a number of thousands of digits, or nested without end.
+        # Not TOML, not text, a number of thousands of digits, or nested too deeply.
         raise BadSettings(f"{file} is not TOML: {error}.") from None
     return {name: _expanded(value, (name,)) for name, value in values.items()}
 
@@ -58,7 +58,7 @@ def _value_of(found: re.Match[str], place: tuple[str, ...]) -> str:
 
 
 def refusal(file: Path, model: type[BaseModel], error: ValidationError) -> BadSettings:
-    """All that is wrong with the values, in one error; no value is repeated."""
+    """One error that lists all mistakes in the values, but shows no value."""
     problems = [
         _problem(model, found["loc"], found["type"], found["msg"])
         for found in error.errors(include_input=False, include_url=False)
@@ -86,7 +86,7 @@ def _suggestion(model: type[BaseModel], place: tuple[int | str, ...]) -> str:
 
 
 def _known(model: type[BaseModel], place: tuple[int | str, ...]) -> list[str]:
-    """The settings that may stand at a place: those of the model that it leads to."""
+    """The settings that a place may have: those of the model that it leads to."""
     for part in place:
         field = model.model_fields.get(str(part))
         if field is None:

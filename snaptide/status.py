@@ -1,4 +1,4 @@
-"""How the sites are: queues, refreshes, errors, schedules, and what runs right now."""
+"""The state of sites: queues, refreshes, errors, schedules, and work that runs now."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from snaptide.lag import Lag, lag_of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupStatus:
-    """A refresh group."""
+    """The state of a refresh group."""
 
     name: str
     master: str
@@ -44,7 +44,7 @@ class GroupStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScheduleStatus:
-    """A schedule, and whether anybody runs it."""
+    """A schedule, and whether it runs on time."""
 
     kind: str
     subject: str
@@ -75,14 +75,14 @@ class Activity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SiteStatus:
-    """One site; all but the first three are empty when it does not answer."""
+    """The state of a site; only the first three fields are filled if it is away."""
 
     site: str
     reachable: bool
-    #: why it cannot be asked
+    #: why the site cannot be asked
     error: str | None = None
     revision: str | None = None
-    #: what this program needs
+    #: the revision that this program needs
     head: str | None = None
     now: datetime | None = None
     backlog: tuple[Backlog, ...] = ()
@@ -91,12 +91,12 @@ class SiteStatus:
     parked: int = 0
     schedules: tuple[ScheduleStatus, ...] = ()
     activities: tuple[Activity, ...] = ()
-    #: what stands still and ought to run; doctor says the same
+    #: work that has stopped and should run; `snaptide doctor` reports it, too
     findings: tuple[Finding, ...] = ()
 
 
 def status(sites: Sequence[Site]) -> list[SiteStatus]:
-    """Ask all sites at once; one that is away does not keep the others waiting."""
+    """Ask all sites at once, so that a site that is away does not delay the others."""
     if not sites:
         return []
     with ThreadPoolExecutor(max_workers=len(sites)) as pool:
@@ -104,7 +104,7 @@ def status(sites: Sequence[Site]) -> list[SiteStatus]:
 
 
 def status_of(site: Site) -> SiteStatus:
-    """Ask one site; never raises because of it."""
+    """Ask one site; an error becomes part of the status."""
     try:
         with asking(site) as connection:
             return _status(connection, site)

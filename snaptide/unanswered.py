@@ -1,4 +1,4 @@
-"""Requests that nobody answers: some of them are enough.
+"""Limits the requests for pushes that wait in Redis while no worker takes them.
 
 A site whose worker is away goes on committing, and each commit would leave a request
 in Redis: a gigabyte a day, which the worker would have to throw away, one by one,
@@ -11,12 +11,12 @@ import time
 from collections import deque
 from datetime import datetime
 
-#: So many requests to push to one destination wait for a worker at once.
+#: At most so many requests to push to one destination wait for a worker at once.
 ENOUGH = 20
 
 
 class Unanswered:
-    """What was asked for since the last push to each destination.
+    """The requests that were sent since the last push to each destination.
 
     Parameters:
         lasting: seconds after which a request is not worth running any more.
@@ -28,7 +28,7 @@ class Unanswered:
         self._pushed: dict[str, datetime | None] = {}
 
     def is_enough(self, name: str, pushed_at: datetime | None) -> bool:
-        """Whether so many requests wait that another one would change nothing.
+        """Whether so many requests wait that one more would change nothing.
 
         Parameters:
             pushed_at: when the last push to the destination was done.

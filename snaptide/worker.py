@@ -20,8 +20,8 @@ def run_worker(
     """Run a worker for the queues of some sites until it is told to stop.
 
     Parameters:
-        sites: names; the worker also takes what belongs to no site.
-        pool: threads or solo: a JVM does not survive fork.
+        sites: names; the worker also takes tasks that belong to no site.
+        pool: threads or solo, because a JVM does not survive fork.
     """
     app.worker_main(
         [
@@ -30,9 +30,9 @@ def run_worker(
             f"--concurrency={concurrency}",
             f"--loglevel={log_level}",
             f"--queues={','.join(['snaptide', *map(queue_of, sites)])}",
-            # Several workers on one machine need names of their own.
+            # Each worker on a machine needs a name of its own.
             f"--hostname={'-'.join(sorted(sites))[:100]}-%i@%h",
-            # Workers share nothing that they would have to tell each other.
+            # Workers have no state to share with each other.
             "--without-gossip",
             "--without-mingle",
         ]
