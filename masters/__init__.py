@@ -1,4 +1,4 @@
-"""What a master does: snapshot logs, apply, conflict detection and resolution."""
+"""The work of a master: snapshot logs, apply, conflict detection and resolution."""
 
 from masters.log.purge import purge_snapshot_logs
 from masters.log.snapshot_log import (

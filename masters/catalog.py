@@ -25,7 +25,7 @@ from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 from sites.catalog import SCHEMA, metadata
 from sites.types import PgSnapshot, Xid8
 
-#: One row a master table that records its changes.
+#: One row for each master table that records its changes.
 snapshot_log = Table(
     "snapshot_log",
     metadata,
@@ -35,17 +35,17 @@ snapshot_log = Table(
     Column("log_table", Text, nullable=False, unique=True),
     Column("with_rowid", Boolean, nullable=False),
     Column("identity_columns", ARRAY(Text), nullable=False),
-    # What this transaction has not seen was not recorded ...
+    # The log may lack changes for a position that has not seen this transaction ...
     Column("created_xid", Xid8, nullable=False),
-    # ... and rows of transactions before this one may have been purged. A
-    # position that either is true of is too old for a fast refresh: the log is
-    # "too young" for it, as ORA-12034 puts it.
+    # ... or whose xmin is before this one: rows of earlier transactions may have been
+    # purged. Such a position is too old for a fast refresh: the log is "too young"
+    # for it, as ORA-12034 puts it.
     Column("horizon", Xid8, nullable=False, server_default=text("'0'::xid8")),
     Column("created_at", DateTime(timezone=True), server_default=func.now()),
     UniqueConstraint("table_schema", "table_name"),
 )
 
-#: One row a snapshot, at any site, that is refreshed from this master.
+#: One row for each snapshot, at any site, that is refreshed from this master.
 registered_snapshot = Table(
     "registered_snapshot",
     metadata,
@@ -63,7 +63,7 @@ registered_snapshot = Table(
     Column("table_name", Text, nullable=False),
     Column("condition", Text),
     Column("updatable", Boolean, nullable=False),
-    # What the log must keep: nothing that this position has seen.
+    # The log need not keep changes that this position has seen.
     Column("position", PgSnapshot),
     Column("registered_at", DateTime(timezone=True), server_default=func.now()),
     Column("refreshed_at", DateTime(timezone=True)),
@@ -81,7 +81,7 @@ column_group = Table(
     UniqueConstraint("table_schema", "table_name", "name"),
 )
 
-#: Which method is tried in which place of the sequence.
+#: One row for each rule: a method and its place in the sequence.
 resolution_rule = Table(
     "resolution_rule",
     metadata,
@@ -99,7 +99,7 @@ resolution_rule = Table(
     CheckConstraint("kind IN ('update', 'uniqueness', 'delete')", name="kind"),
 )
 
-#: What was decided about each conflict that a method resolved.
+#: One row for each conflict that a method resolved, with the decision.
 resolution_record = Table(
     "resolution_record",
     metadata,
@@ -124,18 +124,18 @@ resolution_record = Table(
     Column("master", Text),
     Column("changed_at", DateTime(timezone=True)),
     Column("columns", ARRAY(Text)),
-    # Which state of the rules decided, see rules_version.
+    # The version of the rules that decided, see rules_version.
     Column("rules_version", BigInteger),
     Column("reason", Text),
     Column("number", BigInteger),
-    # Of the origin: which call of the transaction was in conflict.
+    # Number of the call in conflict, in the transaction at the origin.
     Column("call_no", BigInteger),
-    # When the master deleted the row, where a rule asked.
+    # When the master deleted the row, if a rule asked.
     Column("deleted_at", DateTime(timezone=True)),
     Index("resolution_record_resolved_at", "resolved_at"),
 )
 
-#: One row each time that column groups, rules or what is compared changed.
+#: One row for each change of column groups, rules or comparisons.
 rules_version = Table(
     "rules_version",
     metadata,
@@ -149,13 +149,13 @@ rules_version = Table(
     Column("rules", JSONB, nullable=False),
 )
 
-#: What is compared to find conflicts, where it is not every column.
+#: Which old values are compared to find conflicts, for tables where not all are.
 comparison = Table(
     "comparison",
     metadata,
     Column("table_schema", Text, primary_key=True),
     Column("table_name", Text, primary_key=True),
-    # A column that is renewed at each change and compared instead of all others.
+    # A column that gets a new value at each change, compared instead of all others.
     Column("row_version", Text),
     Column(
         "not_at_update",
@@ -169,7 +169,7 @@ comparison = Table(
         nullable=False,
         server_default=text("'{}'::text[]"),
     ),
-    # Whose old values a site does not even send.
+    # Columns whose old values a site does not send.
     Column(
         "not_sent_at_update",
         ARRAY(Text),
@@ -184,7 +184,7 @@ comparison = Table(
     ),
 )
 
-#: Tables that take what comes, without a look for conflicts.
+#: Tables whose changes are applied without a look for conflicts.
 unchecked_table = Table(
     "unchecked_table",
     metadata,
@@ -192,16 +192,16 @@ unchecked_table = Table(
     Column("table_name", Text, primary_key=True),
 )
 
-#: Which version of its replication group's schema a table has here.
+#: The version of its replication group's schema that a table has here.
 group_schema = Table(
     "group_schema",
     metadata,
     Column("table_schema", Text, primary_key=True),
     Column("table_name", Text, primary_key=True),
-    # Versions of two groups, one of which may have followed the other, have no order.
+    # Versions of different groups have no order, even if one group replaced the other.
     Column("group_id", Uuid, nullable=False),
     Column("version", BigInteger, nullable=False),
 )
 
-#: Numbers that append sequence gives; none is given twice.
+#: Numbers that append sequence draws; none is drawn twice.
 conflict_number = Sequence("conflict_number", metadata=metadata, schema=SCHEMA)

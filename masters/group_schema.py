@@ -1,7 +1,8 @@
-"""The schema version of tables that several masters have.
+"""The schema versions of tables that several masters have.
 
-Each DDL of their group gives them the next one, at all masters. Who meets another
-version than his own meets tables of another shape: he waits, and loses nothing.
+Each DDL of their replication group gives them the next version, at all masters. A push
+or refresh that meets another version than its own has tables of another shape before
+it: it waits, and no change is lost.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _at = group_schema.c
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchemaVersion:
-    """Which shape the tables of a group have; versions of two groups have no order."""
+    """The shape of a group's tables. Versions of different groups have no order."""
 
     group_id: uuid.UUID
     version: int
@@ -59,7 +60,7 @@ def versions(connection: Connection) -> dict[QualifiedName, SchemaVersion]:
 def other_than(
     known: Mapping[QualifiedName, SchemaVersion | None],
 ) -> ColumnElement[bool]:
-    """Whether one of these tables is in a group, with another version than this."""
+    """Whether one of these tables is in a group, with a version other than given."""
     other = [
         sa.and_(_is(table), sa.true() if version is None else sa.not_(_same(version)))
         for table, version in known.items()

@@ -1,1 +1,1 @@
-"""Snapshot logs: what changed in a table, and which snapshots have yet to see it."""
+"""Snapshot logs: the changed keys of a table, and the snapshots that need them."""

@@ -1,4 +1,4 @@
-"""Purging snapshot logs of what every registered snapshot has."""
+"""Purging snapshot logs of changes that every registered snapshot has seen."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from masters.catalog import registered_snapshot, snapshot_log
 from masters.rules import table_rules
 from sites import QualifiedName, Site, faults, identity, position, ring
 
-#: How long it is known when a row was deleted, where rules ask.
+#: How long deletes stay in a log if rules ask when a row was deleted.
 DELETES_KEPT = timedelta(days=30)
 
 #: How often a partition that a writer holds is tried before it is left for later.
@@ -38,15 +38,14 @@ def purge_snapshot_logs(
 ) -> list[LogPurgeReport]:
     """Empty the partitions of all logs that no registered snapshot needs.
 
-    A partition goes when every transaction in it is older than every
-    registered position and than every open transaction. Writers
-    wait at most 50 ms. (Oracle removes rows as soon as the slowest snapshot
-    has them; here it is as soon as their whole partition is behind.) Of tables whose
-    rules ask when a row was deleted (informix_timestamp) the deletes stay longer:
-    Informix's delete table.
+    A partition is emptied when every transaction in it is older than every registered
+    position and than every open transaction. Writers wait at most 50 ms. (Oracle
+    removes rows as soon as the slowest snapshot has them; Snaptide waits until it has
+    the whole partition.) If the rules of a table ask when a row was deleted
+    (informix_timestamp), its deletes stay longer, as in Informix's delete table.
 
     Parameters:
-        deletes_kept: how long they do, from the time of the delete.
+        deletes_kept: how long those deletes stay, from the time of the delete.
     """
     with site.begin() as connection:
         identity.read(connection)
@@ -55,7 +54,7 @@ def purge_snapshot_logs(
 
 
 def horizon(connection: Connection, log_id: int) -> str:
-    """The oldest transaction that a snapshot, or a reader of now, may still ask for."""
+    """The oldest transaction that a snapshot, or a current reader, may ask for."""
     positions = select(
         func.min(func.pg_snapshot_xmin(registered_snapshot.c.position))
     ).where(registered_snapshot.c.log_id == log_id)

@@ -1,4 +1,4 @@
-"""Which snapshots are refreshed from this master, and what the logs keep for them."""
+"""Registering snapshots at their master, so that its logs keep changes for them."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def register(
     condition: str | None,
     updatable: bool,
 ) -> None:
-    """Make a snapshot known at its master; the log need keep nothing for it yet.
+    """Register a snapshot at its master; the log keeps nothing for it yet.
 
     Writes `registered_snapshot`. A snapshot of that name of the same site that
     is registered already is replaced.
@@ -70,10 +70,10 @@ def register(
 def advance(
     connection: Connection, site_id: uuid.UUID, snapshots: Sequence[str], position: str
 ) -> None:
-    """For these snapshots the log need no longer keep what a position has seen.
+    """Note a position up to which the log keeps no changes for these snapshots.
 
-    Has to be committed before the first row of a first load is read; later it
-    may lag behind. Writes `registered_snapshot`.
+    For a first load, the caller commits it before it reads the first row; later
+    the position may lag behind. Writes `registered_snapshot`.
     """
     connection.execute(
         update(registered_snapshot)
@@ -83,7 +83,7 @@ def advance(
 
 
 def seen_by_all(site_id: uuid.UUID, xid: ColumnElement[Any]) -> ColumnElement[bool]:
-    """Whether a transaction is in what each snapshot of a site shows."""
+    """Whether the positions of all snapshots of a site have seen a transaction."""
     seen = func.pg_visible_in_snapshot(xid, _at.position)
     return ~exists().where(_at.site_id == site_id, func.coalesce(~seen, true()))
 
@@ -91,7 +91,7 @@ def seen_by_all(site_id: uuid.UUID, xid: ColumnElement[Any]) -> ColumnElement[bo
 def unregister(
     connection: Connection, site_id: uuid.UUID, snapshots: Sequence[str]
 ) -> None:
-    """Forget snapshots: the log keeps nothing for them.
+    """Forget snapshots: the log keeps nothing for them any more.
 
     Writes `registered_snapshot`.
     """
@@ -117,7 +117,7 @@ def registered(
 def silent(
     site_id: uuid.UUID, snapshots: Sequence[str], since: timedelta
 ) -> ColumnElement[bool]:
-    """Whether the master has not heard of one of these snapshots for so long."""
+    """Whether the master has not heard of one of these snapshots for this long."""
     return exists().where(
         _at.site_id == site_id,
         _at.snapshot.in_(snapshots),

@@ -1,8 +1,8 @@
-"""The snapshot logs of a master whose database is another now than it was.
+"""Restarting the snapshot logs of a master after a repair of its database.
 
-Positions of before mean nothing any more: every group is compared completely once,
-because the master's incarnation is another. What is logged from now on is kept for
-all that are registered (docs/explanation/identity.md).
+Earlier positions mean nothing any more: every group is compared completely once,
+because the master's incarnation is another. Changes logged from now on are kept for
+all registered snapshots (docs/explanation/identity.md).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from sites.types import Xid8
 
 
 def restamp(connection: Connection) -> int:
-    """Make the logs begin anew; says how many rows of other clusters were removed.
+    """Start the logs anew; return how many rows of other clusters were removed.
 
     Writes the logs, snapshot_log and registered_snapshot.
     """

@@ -53,7 +53,7 @@ ROWID = "snaptide_rowid"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotLog:
-    """A master table's snapshot log, and who still needs it."""
+    """A master table's snapshot log, and the snapshots that need it."""
 
     table: str
     log_table: str
@@ -64,7 +64,7 @@ class SnapshotLog:
     rows: int
     #: names of the snapshots that are refreshed from it, as site:snapshot
     snapshots: tuple[str, ...]
-    #: users' triggers of the table, which fire for what sites push, too
+    #: users' triggers of the table, which fire for changes that sites push, too
     triggers: tuple[str, ...] = ()
 
 

@@ -1,4 +1,4 @@
-"""Tables whose changes no log can tell in full, whatever is recorded."""
+"""Finding tables whose changes no snapshot log can record in full."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ _PARTS = text(
 
 
 def why_unloggable(connection: Connection, table: Table) -> str | None:
-    """What stands in the way of recording a table, if anything does.
+    """Why the changes of a table cannot be recorded; None if they can.
 
-    A refresh writes the base table of a snapshot, and so do pushes to it: their changes
-    are those of another site. What a lower tier of snapshots sent there would go no
-    further, and nobody would be told.
+    A base table of a snapshot cannot have a log: refreshes and pushes write it, and
+    they bring changes of other sites. Changes that a lower tier of snapshots pushed
+    there would go no further, without an error.
     """
     found = connection.execute(_PARTS, {"oid": table.oid}).one_or_none()
     if found is None:

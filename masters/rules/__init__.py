@@ -1,4 +1,4 @@
-"""What settles conflicts: column groups and rules of tables, and what is compared."""
+"""Defining how conflicts are found and settled: comparisons, column groups, rules."""
 
 from masters.rules.comparison import (
     compare_old_values,

@@ -28,7 +28,7 @@ def insert(connection: Connection, table: QualifiedName, rule: Rule) -> None:
 def write_comparison(
     connection: Connection, table: QualifiedName, found: Comparison
 ) -> None:
-    """Store what is compared in a table. Writes comparison."""
+    """Store which old values of a table are compared. Writes comparison."""
     connection.execute(
         sa.delete(comparison).where(
             comparison.c.table_schema == table.schema,

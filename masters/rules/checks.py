@@ -1,4 +1,4 @@
-"""What a table allows of rules: names that exist, methods that fit."""
+"""Checking rules against their table: its names exist, and methods fit its types."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def checked(rule: Rule, table: Table, groups: Mapping[str, Sequence[str]]) -> Ru
 
 
 def _require_types(method: Method, table: Table) -> None:
-    """Refuse columns of types by which the method would never decide."""
+    """Refuse columns whose types the method cannot decide by."""
     for name, takes in method.takes().items():
         column = table.column(name)
         if not takes.holds(column.recorded):
@@ -73,11 +73,11 @@ def require_columns(table: Table, columns: Sequence[str]) -> None:
 
 
 def checked_comparison(table: Table, found: Comparison) -> Comparison:
-    """What is compared and sent, as far as the table allows it.
+    """A comparison that the table allows, unchanged.
 
     Raises:
         UnknownColumn.
-        RuleError: what identifies a row, and a row version, have to be sent.
+        RuleError: old values of the key and the row version must be sent.
     """
     version = [found.row_version] if found.row_version is not None else []
     unsent = {*found.not_sent_at_update, *found.not_sent_at_delete}
@@ -93,7 +93,7 @@ def checked_comparison(table: Table, found: Comparison) -> Comparison:
 
 
 def check_groups(table: Table, groups: Mapping[str, Sequence[str]]) -> None:
-    """Refuse column groups that share a column, or name one that is not there.
+    """Refuse column groups that share a column, or name one that does not exist.
 
     Raises:
         BadRulebook, UnknownColumn.

@@ -1,4 +1,4 @@
-"""Which old values are compared to find conflicts, and which sites send at all."""
+"""Setting which old values sites send, and which are compared to find conflicts."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ def compare_old_values(
     operation: str = "*",
     compare: bool = True,
 ) -> TableRules:
-    """Say whether old values of columns are compared (Oracle: COMPARE_OLD_VALUES).
+    """Set whether old values of columns are compared (Oracle: COMPARE_OLD_VALUES).
 
-    A column that is not compared is in no conflict: what the site wrote is taken.
-    The error queue and the record still show it; see `send_old_values`.
+    A column that is not compared is in no conflict: the site's value is written.
+    The error queue and the record still show old values; see `send_old_values`.
 
     Parameters:
         operation: update, delete or * for both.
@@ -50,12 +50,12 @@ def send_old_values(
     operation: str = "*",
     send: bool = True,
 ) -> TableRules:
-    """Say whether sites send old values of columns (Oracle: SEND_OLD_VALUES).
+    """Set whether sites send old values of columns (Oracle: SEND_OLD_VALUES).
 
-    What is not sent is not compared, and NULL in the error queue, in the record and
-    for methods: additive decides nothing then. It saves the way of large values. A
-    transaction that shares a row with a parked one always waits for it, because
-    what it started from cannot be told any more.
+    An old value that is not sent is not compared. It is NULL in the error queue, in the
+    record and for methods: additive decides nothing then. Not sending saves the
+    transport of large values. But a transaction that shares a row with a parked one
+    then always waits for it, because the values that it started from are not known.
 
     Parameters:
         operation: update, delete or * for both.
@@ -71,8 +71,8 @@ def send_old_values(
 def set_row_version(site: Site, table: str, column: str | None) -> TableRules:
     """Compare one column instead of all old values (Virtuoso: ROWGUID).
 
-    The column is renewed at each change, at every site, by a trigger of yours or a
-    default that the application writes; every change of it is a change of the row,
+    At every site, a trigger of yours or the application must give the column a new
+    value with each change of the row. If its value changed, the row counts as changed
     in all column groups. None compares old values again.
 
     Raises:

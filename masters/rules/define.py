@@ -1,6 +1,6 @@
-"""Administration of what settles conflicts: column groups and rules, one at a time.
+"""Administration of column groups and rules, one at a time.
 
-`masters.rulebook` does it from a file, all at once.
+`masters.rules.rulebook` sets all of them at once from a file.
 """
 
 from __future__ import annotations
@@ -87,8 +87,8 @@ def add_update_resolution(
 
     Parameters:
         group: a column group; see `set_column_group`.
-        sequence_no: its place; the next free one when not given.
-        parameters: what the method needs; its docstring lists it.
+        sequence_no: place in the sequence; by default the one after the last.
+        parameters: parameters of the method; its docstring lists them.
 
     Raises:
         UnknownTable, UnknownColumnGroup, RuleExists.
@@ -108,8 +108,8 @@ def add_unique_resolution(
 ) -> Rule:
     """Decide uniqueness conflicts of a constraint by a method.
 
-    Oracle: ADD_UNIQUE_RESOLUTION. A method that appends to a text is told how long
-    the column is, unless the parameter `length` is given.
+    Oracle: ADD_UNIQUE_RESOLUTION. A method that appends to a text gets the length of
+    the column as its parameter `length`, unless that is given.
 
     Parameters:
         constraint: a primary key, unique constraint or unique index of the table.
@@ -134,7 +134,7 @@ def add_delete_resolution(
 ) -> Rule:
     """Decide delete conflicts of a table by a method.
 
-    Oracle: ADD_DELETE_RESOLUTION, which knows routines only; `ignore` is Virtuoso's.
+    Oracle: ADD_DELETE_RESOLUTION, which takes routines only; `ignore` is Virtuoso's.
 
     Parameters:
         sequence_no, parameters: as for `add_update_resolution`.

@@ -1,4 +1,4 @@
-"""The rules of a table as a part of a document, read and written."""
+"""Reading and writing the rules of tables as a document."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def parsed(
     """The rules that a document has for a table.
 
     Parameters:
-        table: what they are checked against; None where they are taken as they are.
+        table: the table to check them against; None takes them unchecked.
 
     Raises:
         BadRulebook, RuleError.
@@ -69,7 +69,7 @@ def documents(rules: Sequence[TableRules]) -> dict[str, Any]:
 
 
 def differences(now: Rulebook, wanted: Rulebook) -> list[str]:
-    """What one document has and the other has not: lines that begin with + or -."""
+    """The differences of two documents, as lines that begin with + or -."""
     before, after = set(_lines(now)), set(_lines(wanted))
     return [
         f"{'-' if line in before else '+'} {line}" for line in sorted(before ^ after)

@@ -1,4 +1,4 @@
-"""One rule of a master: which method is asked, in which place, about what."""
+"""One rule of a master: the method, its place in the sequence, and its subject."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Rule:
         """Check the rule and build its method, when it is added and when it is used.
 
         Parameters:
-            columns: those that the rule decides, as in `Conflict.columns`.
+            columns: the columns that the rule decides, as in `Conflict.columns`.
 
         Raises:
             RuleError: the rule has no subject, or its method refuses it.
@@ -44,7 +44,7 @@ class Rule:
 
     @property
     def reference(self) -> str:
-        """Its column group or constraint; empty for delete conflicts."""
+        """The column group or constraint; empty for delete conflicts."""
         return self.column_group or self.constraint or ""
 
     @property
@@ -69,7 +69,7 @@ class Rule:
 
     @property
     def subject(self) -> tuple[Kind, str | None]:
-        """What it is for, as `Conflict.subject` says it."""
+        """The subject of the conflicts that the rule is for, see `Conflict.subject`."""
         return self.kind, self.column_group or self.constraint
 
     def covers(self, conflict: Conflict) -> bool:

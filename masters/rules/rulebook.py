@@ -1,7 +1,7 @@
 """All rules of a master as one document, to be kept under version control.
 
-The same document is what `snaptide rules export` prints and `rules apply` reads,
-and what the catalog keeps of each version of the rules:
+`snaptide rules export` prints this document, `rules apply` reads it, and the catalog
+keeps it for each version of the rules:
 
     [tables."public.flights"]
     groups = {delays = ["dep_delay", "arr_delay"]}
@@ -13,8 +13,8 @@ and what the catalog keeps of each version of the rules:
 
 with `unique` (constraint) and `delete` beside `update`, and `row_version`,
 `not_compared = {update = [...], delete = [...]}` and `not_sent`, of the same form,
-beside `groups`. Rules for one
-subject are tried in the order of the file, unless they have a `sequence`.
+beside `groups`. Rules for one subject are tried in the order of the file, unless they
+have a `sequence`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from sites.table import describe
 
 
 def export(site: Site) -> dict[str, Any]:
-    """All rules of a master, as a document."""
+    """Return all rules of a master as a document."""
     with site.begin() as connection:
         identity.read(connection)
         return read(connection)
@@ -47,12 +47,12 @@ def read(connection: Connection) -> dict[str, Any]:
 
 
 def apply(site: Site, book: Rulebook, what: str = "apply a file") -> list[str]:
-    """Make the rules of a master those of a document, in one transaction.
+    """Replace the rules of a master by those of a document, in one transaction.
 
     Tables that the document leaves out lose their rules.
 
     Returns:
-        The differences, as `diff` shows them; nothing is written when there are none.
+        The differences, as `diff` shows them; nothing is written if there are none.
 
     Raises:
         BadRulebook, UnknownTable, RuleError: then nothing is changed.
@@ -74,7 +74,7 @@ def apply(site: Site, book: Rulebook, what: str = "apply a file") -> list[str]:
 
 
 def diff(site: Site, book: Rulebook) -> list[str]:
-    """What `apply` would change: lines that begin with + or -.
+    """The changes that `apply` would make, as lines that begin with + or -.
 
     Raises:
         BadRulebook, UnknownTable, RuleError.
@@ -102,10 +102,10 @@ def parse(connection: Connection, book: Rulebook) -> list[TableRules]:
 def _parsed(
     connection: Connection, where: QualifiedName, body: Mapping[str, Any]
 ) -> TableRules:
-    """What a document says of one table.
+    """The rules that a document has for one table.
 
-    Rules may outlive their table, or a column. Where a document leaves them as they
-    are they are not checked: they would stop what it says of all other tables.
+    Rules may outlive their table, or a column. They are not checked if the document
+    leaves them as they are: else they would block its changes of all other tables.
     """
     known, written = documents([load(connection, where)]), parsed(where, body, None)
     if known["tables"][str(where)] and not differences(known, documents([written])):
@@ -114,10 +114,10 @@ def _parsed(
 
 
 def note(connection: Connection, what: str) -> None:
-    """Keep the rules as they are now as a version. Writes rules_version.
+    """Store the current rules as a new version. Writes rules_version.
 
-    Waits for others who change rules: a later number is then committed later, and who
-    has seen it has seen all before it.
+    Waits for other sessions that change rules, so that a higher number is committed
+    later: a transaction that sees one version sees all earlier ones.
     """
     alone = "LOCK TABLE snaptide.rules_version IN SHARE ROW EXCLUSIVE MODE"
     connection.execute(sa.text(alone))

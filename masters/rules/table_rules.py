@@ -1,4 +1,4 @@
-"""What is compared in a table and who settles its conflicts, as the catalog has it."""
+"""Reading the comparison, column groups and rules of a table from the catalog."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from sites.staged import Staged
 class Comparison:
     """Which old values are compared with the master's row to find conflicts."""
 
-    #: a column that is renewed at each change, compared instead of all others
+    #: a column that gets a new value at each change, compared instead of all others
     row_version: str | None = None
     not_at_update: tuple[str, ...] = ()
     not_at_delete: tuple[str, ...] = ()
-    #: whose old values are not even sent, and so not compared
+    #: columns whose old values sites do not send, so that they are not compared
     not_sent_at_update: tuple[str, ...] = ()
     not_sent_at_delete: tuple[str, ...] = ()
 
@@ -42,7 +42,7 @@ class Comparison:
         return [name for name in columns if name not in left_out]
 
     def at_delete(self, columns: Sequence[str], carried: Sequence[str]) -> list[str]:
-        """The same, of a row that is deleted."""
+        """The columns whose old values tell whether a row to delete was changed."""
         if self.row_version in carried:
             return [str(self.row_version)]
         left_out = {*self.not_at_delete, *self.not_sent_at_delete}
@@ -60,7 +60,7 @@ EVERYTHING = Comparison()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableRules:
-    """The column groups and rules of one table, and what is compared in it."""
+    """The column groups, rules and comparison of one table."""
 
     table: QualifiedName
     #: name -> columns; a column is in at most one
@@ -78,7 +78,7 @@ class TableRules:
         """Divide columns into their groups; the rest is the shadow group, None.
 
         Oracle: every column is in exactly one column group, and the shadow
-        group has no methods. A row version is in none: it only follows the others.
+        group has no methods. A row version is in no group: it changes with the others.
         """
         columns = [name for name in columns if name != self.comparison.row_version]
         parts: list[tuple[str | None, tuple[str, ...]]] = [
@@ -121,16 +121,16 @@ _VERSION = planned_once(select(LAST_VERSION))
 
 
 def known(connection: Connection, staged: Staged, now: int) -> TableRules:
-    """The rules of a staged table, read again only where any has changed.
+    """The rules of a staged table, read again only if any rule has changed.
 
     Parameters:
-        now: the version of the rules.
+        now: the current version of the rules.
     """
     return staged.keep(("rules", now), lambda: load(connection, staged.table.qualified))
 
 
 def ruled(connection: Connection) -> list[QualifiedName]:
-    """All tables that the catalog has rules, groups or comparisons of, by name."""
+    """All tables that have rules, groups or comparisons in the catalog, by name."""
     catalogs = (column_group, resolution_rule, comparison)
     each = (select(one.c.table_schema, one.c.table_name) for one in catalogs)
     rows = connection.execute(sa.union(*each)).all()
@@ -187,25 +187,25 @@ def rule_of(
     method: str,
     parameters: Mapping[str, object],
 ) -> Rule:
-    """A rule from what the catalog, or a file, says about it."""
+    """A rule made of the values that the catalog, or a file, has for it."""
     return Rule(
         kind=kind,
         column_group=reference if kind is Kind.UPDATE else None,
         constraint=reference if kind is Kind.UNIQUENESS else None,
         sequence_no=sequence_no,
         method=method,
-        # One that is null is one that is not given; a file could not say it.
+        # A parameter that is null counts as not given: TOML has no null.
         parameters={n: value for n, value in parameters.items() if value is not None},
     )
 
 
 def of(catalog: sa.Table, table: QualifiedName) -> sa.ColumnElement[bool]:
-    """The rows of a catalog table that are about a table of the user's."""
+    """The rows of a catalog table that are about this table of the user's."""
     return sa.and_(
         catalog.c.table_schema == table.schema, catalog.c.table_name == table.name
     )
 
 
 def named(table: QualifiedName) -> dict[str, str]:
-    """A table of the user's, as catalog tables name it."""
+    """The columns by which catalog tables name a table of the user's."""
     return {"table_schema": table.schema, "table_name": table.name}
