@@ -1,4 +1,4 @@
-"""`snaptide doctor`: what is missing or wrong at a site, and what to do about it.
+"""`snaptide doctor`: finds what is missing or wrong at a site, and names the remedy.
 
 It only looks: every finding names the command or statement that puts it right.
 """
@@ -29,10 +29,10 @@ __all__ = ["Finding", "Severity", "check_site", "examine"]
 
 
 def check_site(site: Site, *, everyone: bool = True) -> list[Finding]:
-    """Whether a site answers, has the right schema, and is who it and others think.
+    """Check that a site answers, has the right schema, and is the database it was.
 
     Parameters:
-        everyone: ask all other sites, not only those it remembers.
+        everyone: ask all other sites about it, not only those that it remembers.
     """
     try:
         with asking(site) as connection:
@@ -45,8 +45,8 @@ def check_site(site: Site, *, everyone: bool = True) -> list[Finding]:
 
 
 def examine(site: Site) -> list[Finding]:
-    """All findings about a site; its masters and snapshots sites are asked too."""
-    # Who is away is said where it is missed.
+    """All findings about a site; asks its masters and snapshot sites, too."""
+    # Drop the general findings that a site is away: the check that needs it says so.
     found = [f for f in check_site(site, everyone=False) if f.subject != peers.AWAY]
     if any(f.severity is Severity.FATAL and f.site == site.name for f in found):
         return found

@@ -1,4 +1,4 @@
-"""Tables of ours that are much larger than what is in them, and queues unpurged."""
+"""Checks for tables of ours that are far larger than their rows, and unpurged queues."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from sqlalchemy import Connection, func, select, text
 from deferred.catalog import delivery
 from snaptide.doctor.finding import Finding, Severity
 
-#: Bytes below which nobody cares.
+#: Smaller tables, in bytes, are not worth a finding.
 LEAST = 64 * 1024 * 1024
 #: How many times larger than its rows a table may be.
 SHARE = 4
 #: Delivered calls that are older than this should have been purged.
 UNPURGED = timedelta(days=3)
 
-#: Our tables, and the catalogs that temporary tables leave dead rows in. A row has
-#: a header of 28 bytes beside what the statistics know of it.
+#: Our tables, and the catalogs in which temporary tables leave dead rows. A row has
+#: a header of 28 bytes that the statistics do not count.
 _SIZES = text(
     """
     SELECT n.nspname || '.' || quote_ident(c.relname) AS name,
@@ -51,7 +51,7 @@ def check(
     """Findings about bloat.
 
     Parameters:
-        least: bytes below which a table is not looked at.
+        least: skip tables with fewer bytes.
         unpurged: how long delivered calls may stay.
     """
     for row in connection.execute(_SIZES, {"least": least}):

@@ -1,4 +1,4 @@
-"""The triggers that record changes: all there, on every partition, and always on."""
+"""Checks that all triggers that record changes exist, on partitions too, and are on."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from snaptide.doctor.finding import Finding, Severity
 
 _ALWAYS = "A"
 
-#: Each table that is recorded, with all its partitions and inheritance children,
-#: and the triggers there that call the recording function.
+#: Each recorded table, with all its partitions and inheritance children, and their
+#: triggers that call the recording function.
 _TRIGGERS = text(
     """
     WITH RECURSIVE recorded AS (
@@ -57,13 +57,13 @@ _ORDER_TRIGGERS = ("snaptide_order_first", "snaptide_order_last")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Recorded:
-    """A table that a function of ours has to be told about."""
+    """A table whose changes one of our trigger functions records."""
 
     table: QualifiedName
     #: a partition or an inheritance child
     below: bool
     function: str
-    #: name of each trigger that should be there -> how it is enabled, "" if it is not
+    #: name of each trigger that should exist -> how it is enabled, "" if it is missing
     triggers: dict[str, str]
 
 

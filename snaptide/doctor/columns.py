@@ -1,4 +1,4 @@
-"""Tables that were altered after they began to be recorded."""
+"""Checks for tables that were altered after Snaptide began to record them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from sites.triggers import numbered
 from sites.values import unsized
 from snaptide.doctor.finding import Finding, Severity
 
-#: What it means that a recorded column is not there as it was.
+#: The consequence of an altered column: of a snapshot log, and of a queue.
 _GOES_ON = "writes go on, and no refresh can follow them"
 _STOPS = (
     "if it was renamed, writes go on and are pushed, and refreshes stop; if not, every "
@@ -26,7 +26,7 @@ _STOPS = (
 
 
 def check(connection: Connection, site: str) -> Iterator[Finding]:
-    """Findings about columns that came, went or changed their type."""
+    """Findings about columns that were dropped, renamed, replaced or changed in type."""
     logs = connection.execute(
         select(snapshot_log).order_by("table_schema", "table_name")
     )
@@ -125,7 +125,7 @@ def _changed(
     type_of: Callable[[Column], str],
     consequence: str,
 ) -> Iterator[str]:
-    """Columns that are gone, or would be recorded as another type today."""
+    """Columns that are gone, or that a new log or queue would record as another type."""
     if recorded is None:
         yield "The table that its changes go to is gone: every write to it fails."
         return
@@ -134,7 +134,7 @@ def _changed(
             yield f"Column {name} is gone or renamed: {consequence}."
         elif place in recorded.names:
             before, column = recorded.column(place).type, table.column(name)
-            # Images are kept without a length, so that none is ever too long for them.
+            # Images have types without a length, so that every value fits.
             if unsized(before) != unsized(type_of(column)):
                 yield f"Column {name} was {before} and is {column.type}: {consequence}."
 

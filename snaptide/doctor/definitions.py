@@ -1,4 +1,4 @@
-"""Types and collations that snapshots share with their masters: still the same?"""
+"""Checks that types and collations are the same at a snapshot and at its master."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from snaptide.doctor.finding import Finding, Severity
 
 
 def check(connection: Connection, site: Site) -> Iterator[Finding]:
-    """Findings about types that were altered at one of two sites."""
+    """Findings about columns, types and collations that differ between two sites."""
     by_master: dict[str, list[Snapshot]] = {}
     for one in snapshot.all_of(connection):
         group = refresh_group.find(connection, one.refresh_group)
@@ -32,7 +32,7 @@ def check(connection: Connection, site: Site) -> Iterator[Finding]:
                 for one in held:
                     yield from _of_snapshot(connection, home, site.name, one)
         except SnaptideError:
-            # That a master or a table is away is said elsewhere.
+            # Another check reports a master or a table that is away.
             continue
 
 
@@ -75,7 +75,7 @@ def _of_snapshot(
 def _rewritten(
     connection: Connection, home: Connection, site: str, one: Snapshot, table: Table
 ) -> Iterator[Finding]:
-    """What DDL of the master table has changed since the last refresh."""
+    """Findings about DDL on the master table since the last refresh."""
     if one.master_columns is None:
         return
     try:

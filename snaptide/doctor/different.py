@@ -1,4 +1,4 @@
-"""Rows that masters of a group have different, or may have: for status and doctor."""
+"""Finds rows that differ, or may differ, between masters of a group."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from snaptide.doctor.finding import Finding, warning
 
 
 def check(site: Site, *, tables: bool) -> Iterator[Finding]:
-    """Findings about rows that were seen to differ, or were not seen to be equal.
+    """Findings about listed rows, until a comparison has found them equal.
 
     Parameters:
         tables: compare whole tables where any row may differ, which takes its time.

@@ -1,4 +1,4 @@
-"""What doctor says."""
+"""The findings of `snaptide doctor`."""
 
 from __future__ import annotations
 
@@ -7,30 +7,30 @@ from enum import StrEnum
 
 
 class Severity(StrEnum):
-    """How bad a finding is; doctor alone gives it."""
+    """How bad a finding is."""
 
-    #: The site cannot take part; nothing else was looked at.
+    #: The site cannot take part; doctor checked nothing else.
     FATAL = "fatal"
     #: Changes are lost, or work fails.
     ERROR = "error"
-    #: Something costs, grows or waits that need not.
+    #: Something costs, grows or waits without need.
     WARNING = "warning"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One thing that is wrong, and what puts it right."""
+    """One problem at a site, with its remedy."""
 
     site: str
     severity: Severity
-    #: the table, snapshot, setting, ... that it is about
+    #: the table, snapshot, setting, ... that the finding is about
     subject: str
     what: str
     todo: str
 
 
 def warning(site: str, subject: str, what: str, todo: str) -> Finding:
-    """A finding of something that costs, grows or waits."""
+    """A finding about something that costs, grows or waits."""
     return Finding(
         site=site, severity=Severity.WARNING, subject=subject, what=what, todo=todo
     )

@@ -1,4 +1,4 @@
-"""What was left behind: by a refresh that died, by a table that was dropped."""
+"""Checks for stage tables of refreshes that died, and rules of dropped tables."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from sqlalchemy import Connection, text
 from masters.rules.table_rules import ruled
 from snaptide.doctor.finding import Finding, warning
 
-#: Unlogged tables of ours that no session has locked: nobody works with them.
+#: Unlogged tables of ours that no session has locked, while no work is recorded.
 _STAGES = text(
     """
     SELECT c.relname FROM pg_class c
@@ -28,7 +28,7 @@ _IS_THERE = text(
 
 
 def check(connection: Connection, site: str) -> Iterator[Finding]:
-    """Findings about stages, and rules of tables that are gone."""
+    """Findings about stage tables, and rules of tables that are gone."""
     for name in connection.scalars(_STAGES):
         yield warning(
             site,

@@ -1,4 +1,4 @@
-"""Queues of a version before wide rows: two images of a row have to fit a page."""
+"""Checks for queues that an older version made, where two images must fit a page."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from snaptide.doctor.finding import Finding, Severity
 
 
 def check(connection: Connection, site: str) -> Iterator[Finding]:
-    """Findings about updates that would fail for the length of their rows."""
+    """Findings about queues in which updates of long rows fail."""
     # A queue with several destinations is one table.
     for queue in {one.snapshot: one for one in list_queues(connection)}.values():
         if _may_overflow(connection, queue):

@@ -1,4 +1,4 @@
-"""A site and the others: does each remember their last contact, and what was pushed?"""
+"""Checks that a site and the others agree on their last contact and what was pushed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from snaptide.asking import asking
 from snaptide.doctor.finding import Finding, Severity
 
 #: Subjects of findings: a site that is older than others remember; calls that are
-#: gone or cannot be told apart; sites that cannot be asked.
+#: purged or cannot be told apart; sites that cannot be asked.
 IDENTITY = "identity"
 GAP = "queue"
 AWAY = "other sites"
@@ -24,11 +24,11 @@ AWAY = "other sites"
 def check(
     connection: Connection, site: Site, *, everyone: bool = True
 ) -> Iterator[Finding]:
-    """Findings about this site and those it met, each of the site to repair.
+    """Findings about this site and those it met; each names the site to repair.
 
     Parameters:
-        everyone: ask all sites of the settings, not only those it remembers: a
-            restored one may have forgotten who remembers it.
+        everyone: ask all sites of the settings, not only those that this one
+            remembers: a restored site may have forgotten a site that remembers it.
     """
     me = identity.read(connection)
     known = set(connection.scalars(select(peer.c.name)))

@@ -1,4 +1,4 @@
-"""What masters know of snapshots, and snapshots of masters: does it agree?"""
+"""Checks that masters and snapshot sites agree on which snapshots are registered."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from snapshots import catalog as snapshots
 from snaptide.asking import asking
 from snaptide.doctor.finding import Finding, Severity
 
-#: A snapshot that was not refreshed for so long is called stale.
+#: A snapshot that was not refreshed for so long is stale.
 STALE = timedelta(days=7)
 
 
@@ -69,7 +69,7 @@ def _orphaned(connection: Connection, site: Site) -> Iterator[Finding]:
 
 
 def _unknown_to(site: Site, name: str, rows: list[Row[Any]]) -> list[Row[Any]]:
-    """Registrations that their site does not know; none when it cannot be asked."""
+    """Registrations that their site does not know; none if it cannot be asked."""
     try:
         with asking(site.peer(name)) as connection:
             me = identity.read(connection).site_id
@@ -138,7 +138,7 @@ def _registered(home: Connection, site_id: object) -> set[str]:
 
 
 def _untold(connection: Connection, site: str) -> Iterator[Finding]:
-    """Masters that snapshots have left, and that could not be told yet."""
+    """Findings about former masters that do not know yet that a snapshot left them."""
     left = snapshots.former_master
     for row in connection.execute(select(left).order_by("master", "snapshot")):
         yield Finding(

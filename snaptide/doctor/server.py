@@ -1,4 +1,4 @@
-"""The site itself: its schema, its identity, its server's settings."""
+"""Checks a site's schema, its identity, its role and its server's settings."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def check(connection: Connection, site: str) -> list[Finding]:
     """Findings about schema, identity, role and settings.
 
     Raises:
-        UnsupportedDatabase: it is a standby.
+        UnsupportedDatabase: the site is a standby.
     """
     revision, head = migrate.current_revision(connection), migrate.head_revision()
     if revision is None:
@@ -74,7 +74,7 @@ def _identity(connection: Connection, site: str) -> Iterator[Finding]:
 
 
 def _role(connection: Connection, site: str) -> Iterator[Finding]:
-    # Who only looks applies nothing.
+    # A user that only looks applies nothing, and needs no role.
     if not connection.scalar(text(_MAY_MOVE_MARKERS)):
         return
     member = connection.scalar(

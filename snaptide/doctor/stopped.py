@@ -1,6 +1,6 @@
-"""What stands still and ought to run: for `snaptide status` and doctor alike.
+"""Checks for work that has stopped and should run, for `snaptide status` and doctor.
 
-Whatever is found here ends both with 3, so that a script may ask either.
+Any finding ends both with 3, so that a script may run either.
 """
 
 from __future__ import annotations
@@ -83,12 +83,12 @@ def _schedules(connection: Connection, site: str) -> Iterator[Finding]:
 
 
 def _beat(connection: Connection, site: str) -> Iterator[Finding]:
-    """Beat was here, or has never been, and something needs it."""
+    """A finding if beat does not look at this site, and a schedule or push needs it."""
     looked_at = runs.last_look(connection)
     if looked_at is not None and _is_recent(connection, looked_at):
         return
     scheduled = connection.scalar(select(sa.exists().where(~schedule.c.disabled)))
-    # Pushes after commits need beat, too; where it never ran, people push.
+    # Pushes after commits need beat, too. If it never ran here, people push by hand.
     if scheduled or (looked_at is not None and waiting_destinations(connection)):
         since = f"since {_at(looked_at)}" if looked_at else "yet"
         yield warning(

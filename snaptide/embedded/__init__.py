@@ -1,4 +1,4 @@
-"""Servers that come with the installation, for those who run none of their own."""
+"""PostgreSQL and Redis servers that come with the installation, for trying it out."""
 
 from snaptide.embedded.errors import EmbeddedServerError
 from snaptide.embedded.folders import state_folder

@@ -1,4 +1,4 @@
-"""Under which account a server runs that refuses to run as root."""
+"""Chooses the account under which root runs a server that refuses to run as root."""
 
 import os
 import pwd
@@ -9,13 +9,13 @@ from pathlib import Path
 
 from snaptide.embedded.errors import EmbeddedServerError
 
-# Both exist before anything is installed, or come with the system's own PostgreSQL.
+# The system's own PostgreSQL creates the first; every system has the second.
 _CANDIDATES = ("postgres", "nobody")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Account:
-    """Another account that root's server runs under."""
+    """The account under which root runs a server."""
 
     uid: int
     gid: int
@@ -35,11 +35,11 @@ class Account:
 
 
 def server_account(data: Path) -> Account | None:
-    """Return the account for the server with this data; None means one's own."""
+    """Return the account for the server with this data; None means the caller's own."""
     if os.geteuid() != 0:
         return None
     if data.exists():
-        # Whoever made the data keeps it.
+        # The account that owns existing data runs its server.
         owner = data.stat()
         return Account(uid=owner.st_uid, gid=owner.st_gid)
     for name in _CANDIDATES:

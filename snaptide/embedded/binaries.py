@@ -1,4 +1,4 @@
-"""The PostgreSQL programs of the wheel, where the server's account can reach them."""
+"""Finds the wheel's PostgreSQL programs, or copies them where the account can reach."""
 
 import shutil
 from importlib.metadata import version as installed_version
@@ -31,7 +31,7 @@ def postgres_binaries(version: int, account: Account | None) -> Path:
 
 
 def _site_packages() -> Path:
-    # Looked up, not imported: importing it would set up its own server management.
+    # Find the package without importing it, which would start its server management.
     spec = find_spec(_PACKAGE)
     if spec is None or spec.origin is None:
         raise EmbeddedServerError(
@@ -42,13 +42,13 @@ def _site_packages() -> Path:
 
 
 def _copy(packages: Path, install: str) -> Path:
-    """Copy the programs out of a home that the account cannot enter; once."""
+    """Copy the programs out of a home that the account cannot enter, the first time."""
     target = state_folder(
         f"{_DISTRIBUTION}-{installed_version(_DISTRIBUTION)}-{install}"
     )
     if target.exists():
         return target
-    # Renamed when complete: nobody ever finds half a copy.
+    # Rename the copy when it is complete, so that no later start finds half of it.
     partial = target.with_name(f"{target.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
     for part in (Path(_PACKAGE) / install, Path(f"{_PACKAGE}.libs")):
@@ -59,7 +59,7 @@ def _copy(packages: Path, install: str) -> Path:
 
 
 def _open_up(folder: Path) -> None:
-    """Let everybody read and execute what is in our copy."""
+    """Let every account read and execute our copy."""
     for path in (folder.parent, folder, *folder.rglob("*")):
         if not path.is_symlink():
             path.chmod(0o755)

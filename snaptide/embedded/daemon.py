@@ -1,4 +1,4 @@
-"""A server process that may outlive the program that started it."""
+"""Starts, finds and ends a server process that may outlive the program."""
 
 import subprocess
 import time
@@ -10,17 +10,17 @@ import psutil
 
 from snaptide.embedded.errors import EmbeddedServerError
 
-# Children of this program. Kept so that they are reaped, and so that a server which
-# is meant to live on does not warn about it when its object goes.
+# Children of this program. Kept so that they are reaped, and so that Python does not
+# warn when it drops the object of a server that is meant to live on.
 _children: list[subprocess.Popen[bytes]] = []
 
 
-#: Seconds that the clock may be set by while a server runs.
+#: The clock may be set by so many seconds while a server runs.
 CLOCK_SET = 60
 
 
 class Daemon:
-    """One process, found again through a file with its number and time of birth."""
+    """One process, found again through a file with its number and start time."""
 
     def __init__(self, folder: Path, name: str) -> None:
         self.name = name
@@ -29,14 +29,14 @@ class Daemon:
         self._child: subprocess.Popen[bytes] | None = None
 
     def process(self) -> psutil.Process | None:
-        """Return the running process, whoever started it, or None."""
+        """Return the running process, also if another program started it, or None."""
         for child in _children:
             child.poll()
         try:
             number, born = self._file.read_text().split()
             process = psutil.Process(int(number))
-            # Numbers are used again; a number with its time of birth is not. That moves
-            # as the clock is set.
+            # The system reuses a number, but not with the same start time. Setting the
+            # clock moves the start time.
             same = abs(process.create_time() - float(born)) < CLOCK_SET
             alive = process.status() != psutil.STATUS_ZOMBIE
         except (FileNotFoundError, ValueError, psutil.NoSuchProcess):
@@ -58,7 +58,7 @@ class Daemon:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                # Ctrl-C is for the program in front; it stops its servers in order.
+                # Ctrl-C must reach only the program in front, which stops its servers.
                 start_new_session=True,
                 **run_as,  # type: ignore[call-overload]
             )
@@ -68,7 +68,7 @@ class Daemon:
         self._file.write_text(f"{child.pid} {born}")
 
     def wait_until(self, answers: Callable[[], bool], *, seconds: float) -> None:
-        """Wait until the server answers; say what its log says if it never does."""
+        """Wait until the server answers; if it does not, raise the end of its log."""
         deadline = time.monotonic() + seconds
         while not answers():
             if self.process() is None:
@@ -81,7 +81,7 @@ class Daemon:
         """Wait for the process that this object launched to end, and return its status.
 
         Returns:
-            None when it still runs; minus the number of the signal that killed it.
+            None if it still runs; minus the signal's number if a signal killed it.
         """
         if self._child is None:
             return None
@@ -91,7 +91,7 @@ class Daemon:
             return None
 
     def end(self, signal: int, *, seconds: float) -> bool:
-        """Send a signal, wait for the process to go, and tell whether it went."""
+        """Send a signal, wait for the process to end, and tell whether it ended."""
         process = self.process()
         if process is None:
             return True
@@ -109,7 +109,7 @@ class Daemon:
         process = self.process()
         if process is None:
             return
-        # The parent first: it would start its children anew.
+        # Kill the parent first, or it would start its children again.
         family = [process, *process.children(recursive=True)]
         for member in family:
             with suppress(psutil.NoSuchProcess):
@@ -125,7 +125,7 @@ class Daemon:
 
 
 def _wait_dead(family: Sequence[psutil.Process]) -> None:
-    """Wait until killed processes are gone, or wait only to be reaped."""
+    """Wait until killed processes are gone or are zombies."""
     for member in family:
         with suppress(psutil.NoSuchProcess):
             while member.is_running() and member.status() != psutil.STATUS_ZOMBIE:

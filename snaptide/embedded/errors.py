@@ -1,4 +1,4 @@
-"""What can go wrong with an embedded server."""
+"""Errors of embedded servers."""
 
 from sites.errors import SnaptideError
 

@@ -1,14 +1,14 @@
-"""Where embedded servers keep what they must not lose."""
+"""Names the folders in which embedded servers keep their data."""
 
 import os
 from pathlib import Path
 
 
 def state_folder(name: str) -> Path:
-    """Return the folder for an embedded server's data, by the system's custom.
+    """Return the folder for an embedded server's data, by the system's conventions.
 
-    Root's servers run under another account, which cannot enter root's home: their
-    place is below /var/lib. It is not created here.
+    Root's servers run under another account, which cannot enter root's home, so
+    their folder is below /var/lib. This function does not create it.
     """
     if os.geteuid() == 0:
         return Path("/var/lib/snaptide") / name

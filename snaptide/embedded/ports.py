@@ -1,4 +1,4 @@
-"""Choose a loopback port once and keep it, so that a server's address stays true."""
+"""Chooses a loopback port once and keeps it, so that a server keeps its address."""
 
 import secrets
 import socket
@@ -9,18 +9,18 @@ from snaptide.embedded.errors import EmbeddedServerError
 
 HOST = "127.0.0.1"
 
-# Below the range that systems hand out for outgoing connections: in that range a
-# client that keeps trying a dead server's port can end up connected to itself.
+# Below the range that systems use for outgoing connections: in that range, a client
+# that keeps trying a dead server's port can end up connected to itself.
 _FIRST, _LAST = 15_000, 32_000
 
-#: Seconds that a server which was killed may hold its port.
+#: A killed server may hold its port for so many seconds.
 PATIENCE = 10.0
 
 
 def is_free(port: int) -> bool:
     """Tell whether a server could listen on the port now."""
     with socket.socket() as probe:
-        # As servers do: connections that are fading away do not count.
+        # Ignore connections in TIME_WAIT, as servers do.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((HOST, port))
@@ -30,7 +30,7 @@ def is_free(port: int) -> bool:
 
 
 def free_port() -> int:
-    """Return a port that nobody listens on."""
+    """Return a port that no server listens on."""
     for _ in range(1000):
         port = _FIRST + secrets.randbelow(_LAST - _FIRST)
         if is_free(port):
@@ -42,7 +42,7 @@ def free_port() -> int:
 
 
 def kept_port(file: Path) -> int:
-    """Return the port that the file names, choosing one if there is no file yet."""
+    """Return the port in the file; choose and write one if there is no file yet."""
     if not file.exists():
         file.write_text(str(free_port()))
     return int(file.read_text())

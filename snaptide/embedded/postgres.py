@@ -1,4 +1,4 @@
-"""A PostgreSQL server of one's own, from the wheel, in a folder."""
+"""Runs a PostgreSQL server from the wheel, with its data in a folder."""
 
 import os
 import secrets
@@ -18,10 +18,10 @@ from snaptide.embedded.ports import HOST, kept_port, require_free
 
 USER = "postgres"
 
-# Written into the server's configuration file when it is made.
+# initdb writes these settings into the server's configuration file.
 _SETTINGS = {
     "listen_addresses": HOST,
-    # No socket file: its path may be too long, and two doors are one too many.
+    # No socket file: its path may be too long, and one way in is enough.
     "unix_socket_directories": "",
     "password_encryption": "scram-sha-256",
     "max_connections": "200",
@@ -75,11 +75,11 @@ class PostgresServer:
         return f"postgresql://{USER}:{password}@{HOST}:{self.port}/{database}"
 
     def is_running(self) -> bool:
-        """Tell whether the server's process is there, whoever started it."""
+        """Tell whether the server runs, also if another program started it."""
         return self._daemon.process() is not None
 
     def start(self) -> None:
-        """Start the server, making it first if need be; a running one is kept."""
+        """Start the server, unless it runs; create its data first if there is none."""
         if self.is_running():
             self._daemon.wait_until(self._answers, seconds=60)
             return
@@ -98,7 +98,7 @@ class PostgresServer:
         self._daemon.wait_until(self._answers, seconds=60)
 
     def stop(self) -> None:
-        """Stop the server in good order: sessions are ended, nothing is lost."""
+        """Stop the server cleanly: it ends its sessions and loses nothing."""
         if self._daemon.end(signal.SIGINT, seconds=30):
             return
         # Immediate shutdown: the next start recovers from the log.
@@ -106,14 +106,14 @@ class PostgresServer:
             self.kill()
 
     def kill(self) -> None:
-        """Take the server away as a power cut would, for tests of what follows."""
+        """Kill the server, as a power cut would, to test recovery."""
         self._daemon.kill_tree()
 
     def create_database(self, name: str, *, template: str | None = None) -> str:
         """Create a database, as a copy of another one if asked, and return its URL."""
         statement = sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name))
         if template is not None:
-            # Copied file by file: a small one is there in a fraction of the time.
+            # Copying files takes a fraction of the time where the template is small.
             statement += sql.SQL(" TEMPLATE {} STRATEGY FILE_COPY").format(
                 sql.Identifier(template)
             )
@@ -162,14 +162,14 @@ class PostgresServer:
             )
 
     def _prepare_folder(self, account: Account | None) -> None:
-        """Make the folder, the password and an empty data folder, with their owner."""
+        """Make the folder, the password and an empty data folder for the account."""
         self.folder.mkdir(parents=True, exist_ok=True)
         self._password_file.touch(mode=0o600)
         self._password_file.write_text(secrets.token_urlsafe(24))
         self._data.mkdir(mode=0o700, exist_ok=True)
         if account is None:
             return
-        # Enter, but not list: the server's account needs no more of this folder.
+        # The server's account has to enter this folder, but not to list it.
         self.folder.chmod(self.folder.stat().st_mode | 0o111)
         self._check_folder(account)
         for path in (self._password_file, self._data):
@@ -193,7 +193,7 @@ class PostgresServer:
 
 
 def _locale(version: int) -> list[str]:
-    """Ask for an order of text that is the same on every machine."""
+    """The options of initdb that make text sort alike on every machine."""
     if version < 17:
         return ["--locale=C"]
     return [

