@@ -1,4 +1,4 @@
-"""The main job on embedded servers and real flights, told as a story."""
+"""`snaptide demo`: runs Snaptide's main job on embedded servers, with real flights."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ __all__ = ["run", "stop"]
 
 
 def run(*, keep: bool = False, folder: Path | None = None) -> int:
-    """Start everything, tell the story, stop everything.
+    """Start everything, run all steps, stop everything.
 
     Parameters:
-        keep: leave it running, and say what to try.
-        folder: where servers and logs live; `.demo` here by default. It is
-            removed at the end, but not when something failed: for its logs.
+        keep: leave the servers running, and say what to try.
+        folder: where servers and logs live; `.demo` here by default. The demo
+            removes it at the end, but keeps it, with its logs, if a step failed.
 
     Returns:
-        0 when every step did what it should.
+        0 if every step did what it should.
 
     Raises:
         FolderNotOurs: the folder is not empty, and no demo made it.

@@ -1,4 +1,4 @@
-"""The flights that the story is about: the first departures of New Year's Day."""
+"""Picks the flights that the demo changes: the first departures of New Year's Day."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Flight:
 
 @dataclass(frozen=True, slots=True)
 class Cast:
-    """One airport's flights by the part that they play."""
+    """One airport's flights, by their part in the demo."""
 
     delayed: Flight
     moved: Flight
@@ -51,13 +51,13 @@ class Cast:
 
 
 def cast(world: World, site: str) -> Cast:
-    """The flights of one airport, as the master site has them."""
+    """Pick the flights of one airport at the master site."""
     with world.application("hq") as session:
         return Cast(*_first(session, site.upper()))
 
 
 def value_of(world: World, site: str, column: str, flight: Flight) -> object:
-    """What a site holds in one column of a flight."""
+    """The value of one column of a flight at a site; None if the row is missing."""
     with world.application(site) as session:
         row = session.execute(
             sql.SQL("SELECT {} FROM flights WHERE {}").format(

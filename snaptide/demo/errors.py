@@ -1,4 +1,4 @@
-"""What can go wrong in the demo."""
+"""Errors of the demo."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ class DemoFailed(SnaptideError):
 
 
 class FolderNotOurs(SnaptideError):
-    """The folder holds something else than a demo."""
+    """The folder holds files that no demo wrote."""
 
     code = "SNP-481"
     hint = "Give an empty or a new folder with --folder; the demo empties its own."
 
 
 def require(holds: object, otherwise: str) -> None:
-    """Make sure of something.
+    """Check an expectation of a step.
 
     Raises:
-        DemoFailed: it does not hold.
+        DemoFailed: `holds` is false; `otherwise` is the message.
     """
     if not holds:
         raise DemoFailed(otherwise)

@@ -1,4 +1,4 @@
-"""What one can try when the demo is left running."""
+"""Commands that a user can try while the demo is left running."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ snaptide demo --stop --folder {folder}"""
 
 
 def next_steps(world: World) -> str:
-    """Commands to copy, with the settings of the running demo, and how to end it."""
+    """Commands to copy, which fit the running demo, and the command that ends it."""
     server = world.servers.postgres
     account = server_account(server.folder / "data")
     return _TRY.format(

@@ -1,4 +1,4 @@
-"""The folder of the demo: chosen, claimed, and removed again."""
+"""Chooses, claims and removes the folder of the demo."""
 
 from __future__ import annotations
 
@@ -10,12 +10,15 @@ from snaptide.demo.errors import FolderNotOurs
 from snaptide.embedded import state_folder
 from snaptide.embedded.account import server_account
 
-#: Says that everything in the folder may be removed.
+#: The file that marks a folder whose contents the demo may remove.
 _MARK = ".snaptide-demo"
 
 
 def choose(wanted: Path | None) -> Path:
-    """The folder that was asked for, else `.demo` here, if servers can live in it."""
+    """The wanted folder, else `.demo` here, or a state folder if servers need one.
+
+    Root's servers run under another account, which may not be able to enter `.demo`.
+    """
     if wanted is not None:
         return wanted.absolute()
     here = Path.cwd() / ".demo"
@@ -26,17 +29,17 @@ def choose(wanted: Path | None) -> Path:
 
 
 def claim(folder: Path) -> None:
-    """Make the folder the demo's own, empty.
+    """Create the folder, or empty that of an earlier demo, and mark it as ours.
 
     Raises:
-        FolderNotOurs: there is something in it that no demo wrote.
+        FolderNotOurs: the folder holds files that no demo wrote.
     """
     if folder.exists() and any(folder.iterdir()):
         if not is_ours(folder):
             raise FolderNotOurs(f"{folder} holds something else than a demo.")
         remove(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    # Root's servers run under another account, which must get through.
+    # Root's servers run under another account, which must be able to enter.
     folder.chmod(folder.stat().st_mode | (0o111 if os.geteuid() == 0 else 0o700))
     (folder / _MARK).touch()
 

@@ -1,4 +1,4 @@
-"""Workers and beat as processes of their own, as an operator starts them."""
+"""Runs workers and beat as processes of their own, as an operator starts them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from snaptide import VARIABLE
 from snaptide.demo.errors import DemoFailed
 from snaptide.embedded.daemon import Daemon
 
-#: Seconds between two looks at something that is waited for.
+#: Seconds between two looks while waiting.
 _PAUSE = 0.1
 
 _FAULT = "SNAPTIDE_FAULT"
@@ -33,14 +33,14 @@ class Process:
 
     @property
     def log(self) -> Path:
-        """The file that it writes its messages to."""
+        """The file that the process writes its messages to."""
         return self._daemon.log
 
     def start(self, config: Path, *, fault: str | None = None) -> int:
-        """Start it and return its process id.
+        """Start the process and return its id.
 
         Parameters:
-            fault: where it is to die, as `sites.faults` reads it.
+            fault: the point at which it is to die, as `sites.faults` reads it.
         """
         environment = {k: v for k, v in os.environ.items() if k != _FAULT}
         environment[VARIABLE] = str(config)
@@ -57,14 +57,14 @@ class Process:
         return process.pid
 
     def is_running(self) -> bool:
-        """Tell whether the process is there, whoever started it."""
+        """Tell whether the process runs, also if another program started it."""
         return self._daemon.process() is not None
 
     def wait_killed(self, *, seconds: float) -> None:
         """Wait until the process dies of SIGKILL.
 
         Raises:
-            DemoFailed: it ends in another way, or not in time.
+            DemoFailed: the process ends in another way, or not in time.
         """
         status = self._daemon.status(seconds=seconds)
         if status != -signal.SIGKILL:
@@ -72,7 +72,7 @@ class Process:
             raise DemoFailed(f"{self.name} {how}, see {self.log}.")
 
     def stop(self) -> None:
-        """Let it finish what it does, if that does not take long."""
+        """Let the process finish its work for up to 15 seconds, then kill it."""
         if not self._daemon.end(signal.SIGTERM, seconds=15):
             self._daemon.kill_tree()
 
@@ -84,7 +84,7 @@ class Processes:
         self._config = config
         self.beat = Process(folder, "beat", ["beat"])
         self.worker = Process(folder, "worker", ["worker"])
-        #: one a site, which are made to die
+        #: one worker per site, which the demo makes die
         self.doomed = {
             site: Process(folder, f"worker-{site}", ["worker", "--site", site])
             for site in sites
@@ -97,10 +97,10 @@ class Processes:
     def wait(
         self, what: str, question: Callable[[], Found | None], *, seconds: float
     ) -> Found:
-        """Ask until there is an answer, while worker and beat are at work.
+        """Repeat the question until it has an answer, while worker and beat run.
 
         Raises:
-            DemoFailed: no answer came in time, or one of the two has ended.
+            DemoFailed: no answer came in time, or worker or beat has ended.
         """
         deadline = time.monotonic() + seconds
         while not (answer := question()):
@@ -113,7 +113,7 @@ class Processes:
         return answer
 
     def stop(self) -> None:
-        """Stop what runs of them, beat first: it would ask for more."""
+        """Stop those that run, beat first, because it would enqueue more tasks."""
         for process in (self.beat, self.worker, *self.doomed.values()):
             if process.is_running():
                 process.stop()

@@ -1,4 +1,4 @@
-"""What waits at a site, by the dictionary view `deftrandest`."""
+"""Counts transactions that wait at a site, by the dictionary view `deftrandest`."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ _WAITING = "SELECT count(*), coalesce(sum(calls), 0) FROM snaptide.deftrandest"
 
 @dataclass(frozen=True, slots=True)
 class Queued:
-    """Transactions on their way, and their calls."""
+    """The number of undelivered transactions, and of their calls."""
 
     transactions: int
     calls: int
 
 
 def queued(world: World, site: str) -> Queued:
-    """What a site has not seen delivered yet."""
+    """Count the transactions and calls of a site that are not delivered yet."""
     with world.application(site) as session:
         row = session.execute(_WAITING).fetchone()
     return Queued(int(row[0]), int(row[1])) if row else Queued(0, 0)
 
 
 def all_delivered(world: World) -> bool:
-    """Whether nothing waits at any airport."""
+    """Whether all airports have delivered all their transactions."""
     return not any(queued(world, site.name).transactions for site in world.airports)

@@ -1,4 +1,4 @@
-"""What the demo prints: headlines, sentences, tables, bars and seconds."""
+"""Prints headlines, sentences, tables, progress bars and times for the demo."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from rich.text import Text
 
 from snaptide.cli import output
 
-#: Columns of text when nobody's terminal says how many.
+#: The width in columns if the output is no terminal.
 _WIDTH = 110
 
 
 class Screen:
-    """Where the demo is told; tests and logs read it too."""
+    """The output of the demo; tests and logs read it, too."""
 
     def __init__(self) -> None:
         width = None if sys.stdout.isatty() else _WIDTH
@@ -29,28 +29,28 @@ class Screen:
         self._console.rule(Text(title, style="bold"), align="left", characters="─")
 
     def say(self, text: str) -> None:
-        """A sentence; markup is understood."""
+        """Print a sentence, which may have markup."""
         self._console.print(text)
 
     def plain(self, text: str) -> None:
-        """A line that is meant to be copied: neither wrapped nor coloured."""
+        """Print text that users copy: neither wrapped nor coloured."""
         self._console.print(text, markup=False, soft_wrap=True)
 
     def table(self, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-        """Figures."""
+        """Print a table."""
         made = output.table(columns, rows)
         made.header_style = "dim"
         self._console.print(made)
 
     def seconds(self, seconds: float) -> None:
-        """End a step."""
+        """End a step, and print the seconds that it took."""
         self._console.print(f"[green]✓[/] [dim]{seconds:.1f} s[/]")
-        # Who reads it through a pipe wants to see where it is, too.
+        # Flush, so that a reader at the end of a pipe sees the progress, too.
         sys.stdout.flush()
 
     @contextmanager
     def bar(self, title: str, total: int) -> Iterator[RowBar]:
-        """A bar of rows that moves while the block runs."""
+        """Show a progress bar of rows while the block runs."""
         columns = (
             TextColumn("{task.description}"),
             BarColumn(bar_width=30),
@@ -67,7 +67,10 @@ class Screen:
 
 
 class RowBar:
-    """Counts rows over several tables, as `sites.activity.Progress` tells them."""
+    """A progress bar that adds up the rows of several tables.
+
+    Called as `sites.activity.Progress` is.
+    """
 
     def __init__(self, bars: Progress, title: str, total: int) -> None:
         self._bars = bars

@@ -1,4 +1,4 @@
-"""The servers of the demo, and the settings that lead to them."""
+"""Runs the demo's servers, and writes the settings for them."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Servers:
         self.config.write_text(self._settings((MASTER, *AIRPORTS)))
 
     def stop(self) -> None:
-        """Stop what runs of them, whoever started it."""
+        """Stop those that run, also if another program started them."""
         if self.redis.is_running():
             self.redis.stop()
         if self.postgres.is_running():

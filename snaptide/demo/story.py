@@ -1,4 +1,4 @@
-"""The story: its steps in order, each with its time limit."""
+"""Runs the steps of the demo in order, each with its time limit."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from snaptide.demo.world import World
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One step: what it is called, what it does, seconds that it may take."""
+    """One step: its title, its function, and the seconds that it may take."""
 
     title: str
     tell: Callable[[World], None]
@@ -47,21 +47,20 @@ STEPS = (
 
 
 class TimeIsUp(BaseException):
-    """A step took longer than it may; nothing on the way may catch this."""
+    """A step took longer than it may; no `except Exception` in it catches this."""
 
 
 def tell(world: World, interrupted: Callable[[], bool]) -> list[tuple[str, float]]:
-    """Go through all steps.
+    """Run all steps.
 
     Parameters:
-        interrupted: asked after each step whether somebody wants it to end.
+        interrupted: says, after each step, whether the user interrupted the demo.
 
     Returns:
         The title of each step, and its seconds.
 
     Raises:
-        DemoFailed: a step did not do what it should have, for the reason that is
-            its cause.
+        DemoFailed: a step failed; the error's cause says why.
     """
     taken = []
     for number, step in enumerate(STEPS, 1):
@@ -84,7 +83,7 @@ def tell(world: World, interrupted: Callable[[], bool]) -> list[tuple[str, float
 
 @contextmanager
 def limited(seconds: float) -> Iterator[None]:
-    """Interrupt what the block does when its time is over, whatever it waits for."""
+    """Raise TimeIsUp in the block when its time is over, even while it waits."""
 
     def interrupt(signum: int, frame: FrameType | None) -> None:
         raise TimeIsUp(f"It took longer than {seconds:g} seconds.")

@@ -1,4 +1,4 @@
-"""What the steps share: the folder, the servers, the sites, the processes."""
+"""Holds what the steps share: the folder, the servers, the sites, the processes."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class World:
 
     @contextmanager
     def application(self, site: str) -> Iterator[Session]:
-        """A user's session at a site, which knows nothing of Snaptide.
+        """Connect to a site as an application does that knows nothing of Snaptide.
 
         Commits at the end of the block.
         """
@@ -58,10 +58,10 @@ class World:
             yield session
 
     def command(self, *arguments: str, ends_with: int = 0) -> None:
-        """Run a command of the program as a user would, and show what it prints.
+        """Run a command of the program as a user would, and show its output.
 
         Raises:
-            DemoFailed: it ends with another number.
+            DemoFailed: the command ends with another status.
         """
         self.screen.say(f"[bold]$ snaptide {' '.join(arguments)}[/]")
         program = get_command(app)
@@ -76,7 +76,7 @@ class World:
         )
 
     def stop(self) -> None:
-        """Stop everything, whoever started it."""
+        """Stop everything, also what an earlier demo left running."""
         _stop_spark()
         self.processes.stop()
         if "sites" in self.__dict__:
@@ -85,7 +85,7 @@ class World:
 
 
 def _stop_spark() -> None:
-    """Stop the session before its databases; it need not have begun."""
+    """Stop the Spark session, if there is one; call it before the databases stop."""
     if "pyspark" in sys.modules:
         from snapshots.spark.session import stop
 

@@ -1,4 +1,4 @@
-"""Checks for tables of ours that are far larger than their rows, and unpurged queues."""
+"""Checks for tables of ours far larger than their rows, and for unpurged queues."""
 
 from __future__ import annotations
 

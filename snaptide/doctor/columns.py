@@ -26,7 +26,7 @@ _STOPS = (
 
 
 def check(connection: Connection, site: str) -> Iterator[Finding]:
-    """Findings about columns that were dropped, renamed, replaced or changed in type."""
+    """Findings about columns that were dropped, renamed, replaced or retyped."""
     logs = connection.execute(
         select(snapshot_log).order_by("table_schema", "table_name")
     )
@@ -125,7 +125,7 @@ def _changed(
     type_of: Callable[[Column], str],
     consequence: str,
 ) -> Iterator[str]:
-    """Columns that are gone, or that a new log or queue would record as another type."""
+    """Columns that are gone, or that would be recorded as another type today."""
     if recorded is None:
         yield "The table that its changes go to is gone: every write to it fails."
         return

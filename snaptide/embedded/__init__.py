@@ -1,4 +1,4 @@
-"""PostgreSQL and Redis servers that come with the installation, for trying it out."""
+"""Servers that come with the installation, for machines that run none of their own."""
 
 from snaptide.embedded.errors import EmbeddedServerError
 from snaptide.embedded.folders import state_folder

@@ -1,1 +1,1 @@
-"""The steps of the demo, one a file: each does something, shows it, and checks it."""
+"""The steps of the demo, one per file: each acts, shows the result, and checks it."""

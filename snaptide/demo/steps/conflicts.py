@@ -1,4 +1,4 @@
-"""Conflicts: three kinds that rules settled, and one that a person settles."""
+"""Step: shows conflicts that three rules settled, and settles a fourth by hand."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from snaptide.demo.servers import MASTER
 from snaptide.demo.steps.offline import PLANES
 from snaptide.demo.world import World
 
-#: The column of each group that tells the story.
+#: The column of each column group that the table shows.
 _SHOWN = {"times": "dep_delay", "gate": "gate", "seats": "seats_sold"}
 
 
 def tell(world: World) -> None:
-    """Show what the rules decided, then retry what they left, as edited."""
+    """Show what the rules decided, then edit and retry the parked transaction."""
     records = _records(world)
     world.screen.table(
         ["flight", "column", "old", "at the site", f"at {MASTER}", "now", "settled by"],

@@ -1,4 +1,4 @@
-"""Workers are killed in mid-push; a new one recovers; nothing is lost or doubled."""
+"""Step: kills workers in mid-push; checks that a new one loses or doubles nothing."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SEATS = 40
 
 _SELL = sql.SQL("UPDATE flights SET seats_sold = seats_sold + 1 WHERE {}").format(THIS)
 
-#: Where each airport's worker dies, and in words.
+#: Airport -> the fault point at which its worker dies, and the same in words.
 _FAULTS = {
     "jfk": (
         "push.after_apply:kill",
@@ -29,7 +29,7 @@ _FAULTS = {
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """Seats of one airport's flight, here and at the master, and what waits."""
+    """Seats sold on an airport's flight at both sites, and transactions queued."""
 
     site: int
     master: int
@@ -39,7 +39,7 @@ class Count:
 def tell(world: World) -> None:
     """Sell seats, kill the workers that push them, start another, count the seats.
 
-    Additive resolution would hide nothing: a sale that is applied twice counts twice.
+    Additive resolution hides no mistake: a sale that is applied twice counts twice.
     """
     world.processes.worker.stop()
     before = {name: _count(world, name) for name in _FAULTS}
@@ -81,7 +81,7 @@ def _kill_workers(world: World) -> None:
 
 
 def _check_half_way(before: dict[str, Count], killed: dict[str, Count]) -> None:
-    """The kills hit where they were meant to."""
+    """Check that each worker died at its fault point."""
     arrived = {name: killed[name].master - before[name].master for name in _FAULTS}
     require(arrived["jfk"] == 0, f"{arrived['jfk']} seats of jfk arrived.")
     require(arrived["lga"] == SEATS, f"{arrived['lga']} seats of lga arrived.")

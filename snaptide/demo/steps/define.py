@@ -1,4 +1,4 @@
-"""Snapshot logs, resolution rules, snapshots."""
+"""Step: defines snapshot logs, resolution rules and snapshots."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ GROUP = "airport"
 
 UPDATABLE = ("flights", "weather")
 
-#: Column group -> columns, method, parameters. What is in none (`tailnum`, say) has
-#: no rule, so that a conflict there is left to people.
+#: Column group -> columns, method, parameters. A column in no group (such as `tailnum`)
+#: has no rule, so that a person must settle its conflicts.
 RULES: dict[str, tuple[list[str], str, dict[str, object]]] = {
     "times": (
         ["dep_time", "dep_delay", "updated_at"],
@@ -33,7 +33,7 @@ RULES: dict[str, tuple[list[str], str, dict[str, object]]] = {
 
 
 def tell(world: World) -> None:
-    """Define everything, through the Python API; nothing is copied yet."""
+    """Define everything through the Python API; no rows are copied yet."""
     for table in TABLES:
         masters.create_snapshot_log(world.hq, table)
     _set_rules(world.hq)

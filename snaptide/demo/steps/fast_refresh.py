@@ -1,4 +1,4 @@
-"""Fast refresh: only what changed at the master comes to the sites."""
+"""Step: fast refresh, which brings only the master's changes to the sites."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from snaptide.demo.world import World
 
 
 def tell(world: World) -> None:
-    """Refresh all airports, and see that what was decided arrives."""
+    """Refresh all airports, and check that the operator's decision arrives."""
     refresh_all(world)
     exchanged = cast(world, "jfk").exchanged
     found = value_of(world, "jfk", "tailnum", exchanged)
@@ -20,7 +20,7 @@ def tell(world: World) -> None:
 
 
 def refresh_all(world: World) -> None:
-    """Fast refresh of every airport, with a table of what came."""
+    """Refresh every airport fast, and show a table of the changes."""
     reports = [snapshots.refresh(site, GROUP) for site in world.airports]
     world.screen.table(
         [
@@ -42,7 +42,7 @@ def refresh_all(world: World) -> None:
 
 
 def _rows(report: RefreshReport) -> list[list[object]]:
-    """A line for each snapshot that had something to look at."""
+    """A line for each snapshot whose refresh compared keys."""
     return [
         [
             report.site,

@@ -1,4 +1,4 @@
-"""The end: one more refresh, then everything is compared."""
+"""Step: refreshes once more, then compares every snapshot with its master."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from snaptide.demo.world import World
 
 
 def tell(world: World) -> None:
-    """Show that every snapshot equals its defining query, and nothing is left over."""
+    """Show that every snapshot equals its defining query, and all work is settled."""
     refresh_all(world)
     compared = [one for site in world.airports for one in check.compare(site)]
     world.screen.say("")

@@ -1,4 +1,4 @@
-"""The first refresh: complete, with a progress bar."""
+"""Step: the first refresh, which is complete, with a progress bar."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from snaptide.demo.world import World
 
 
 def tell(world: World) -> None:
-    """Fill the snapshots of each airport, to one moment of the master."""
+    """Fill the snapshots of each airport with the rows of one moment of the master."""
     started = time.monotonic()
     difference.session()
     world.screen.say(f"Spark started in {time.monotonic() - started:.1f} s.")
@@ -37,7 +37,7 @@ def tell(world: World) -> None:
 
 
 def _expected(world: World, site: str) -> int:
-    """How many rows the snapshots of an airport are to have, by the master."""
+    """How many rows the master has for the snapshots of an airport."""
     mine = (sa.column("origin") == site.upper(), sa.true())
     counts = [
         select(func.count())

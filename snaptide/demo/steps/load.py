@@ -1,4 +1,4 @@
-"""Servers, sites, and the flights at the master site."""
+"""Step: starts servers, initialises sites, and loads flights into the master site."""
 
 from __future__ import annotations
 

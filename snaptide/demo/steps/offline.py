@@ -1,4 +1,4 @@
-"""Edits at two airports and at the master, while no site sees another."""
+"""Step: edits rows at two airports and at the master, while no site sees another."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _NEW_PLANE = (
     " 242, 'Turbo-fan')"
 )
 
-#: The plane of one flight, as hq, the airport and at last the operator choose it.
+#: The planes that hq, the airport and finally the operator choose for one flight.
 PLANES = ("N668DN", "N804JB", "N787SN")
 
 
@@ -58,7 +58,7 @@ class Edit:
 
 
 def tell(world: World) -> None:
-    """Let people work everywhere, also on the same rows; the queues fill."""
+    """Change rows at all sites, some of them the same rows, so that the queues fill."""
     jfk, lga = cast(world, "jfk"), cast(world, "lga")
     edits = [*_at_lga(lga), *_at_hq(jfk, lga), *_at_jfk(jfk)]
     world.screen.table(
@@ -139,14 +139,14 @@ def _make(world: World, edit: Edit) -> int:
 
 
 def _change_ones_mind(world: World) -> None:
-    """Roll back: nothing must be queued, which the counts show."""
+    """Roll a change back; the counts of the queues show that it queued no call."""
     with world.application("jfk") as session:
         session.execute(_EVENING)
         session.rollback()
 
 
 def _overstep(world: World) -> None:
-    """Write a row that belongs to another airport: the snapshot refuses it."""
+    """Try to move rows to another airport, which the snapshot refuses."""
     try:
         with world.application("jfk") as session:
             session.execute(_FOREIGN)

@@ -1,4 +1,4 @@
-"""A schedule in the catalog; a worker and beat do what it says."""
+"""Step: schedules pushes in the catalog, which beat asks for and a worker runs."""
 
 from __future__ import annotations
 
