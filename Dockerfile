@@ -8,7 +8,7 @@ RUN apt-get update \
 
 WORKDIR /src
 COPY . .
-RUN pip install --no-cache-dir --constraint constraints.txt .
+RUN pip install --no-cache-dir --constraint constraints.txt '.[spark]'
 
 # Spark's scripts look here; Snaptide would find it by itself.
 ENV SPARK_HOME=/usr/local/lib/python3.11/site-packages/pyspark

@@ -14,32 +14,27 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Literal
 from urllib.parse import unquote, urlsplit
 
-import pyarrow as pa
-from adbc_driver_manager import Error
-from pyarrow.csv import (
-    ConvertOptions,
-    ParseOptions,
-    ReadOptions,
-    WriteOptions,
-    read_csv,
-    write_csv,
-)
-
 from sites.errors import SnaptideError
+from sites.extras import lazily
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from adbc_driver_postgresql import dbapi
+    from pyarrow import csv as text_of_rows
+else:
+    pa, text_of_rows = lazily("pyarrow"), lazily("pyarrow.csv")
+    dbapi = lazily("adbc_driver_postgresql.dbapi")
 
 #: Types that come back from Arrow as they went in. Not floats and times: the
 #: database prints and reads them without loss, NaN and infinity included.
 _NATIVE = {
-    "smallint": pa.int16(),
-    "integer": pa.int32(),
-    "bigint": pa.int64(),
-    "boolean": pa.bool_(),
-    "text": pa.string(),
-    "character varying": pa.string(),
-    "bytea": pa.binary(),
+    "smallint": "int16",
+    "integer": "int32",
+    "bigint": "int64",
+    "boolean": "bool",
+    "text": "string",
+    "character varying": "string",
+    "bytea": "binary",
 }
 
 _SNAPSHOT = re.compile(r"[0-9A-F]{8}-[0-9A-F]{8}-[0-9]+")
@@ -73,7 +68,9 @@ def carrier(column_type: str) -> Literal["native", "text"]:
 
 def schema(column_types: Iterable[str]) -> pa.Schema:
     """The Arrow schema of columns of these types, named by position `c1` to `cn`."""
-    types = [_NATIVE.get(_plain(name), pa.string()) for name in column_types]
+    types = [
+        pa.type_for_alias(_NATIVE.get(_plain(name), "string")) for name in column_types
+    ]
     return pa.schema([(f"c{i}", carried) for i, carried in enumerate(types, start=1)])
 
 
@@ -133,12 +130,12 @@ def ingest(
 
 def csv(table: pa.Table) -> Iterator[bytes]:
     """Rows in pieces, as COPY reads CSV: NULL is empty, any other value is quoted."""
-    options = WriteOptions(include_header=False, quoting_style="all_valid")
+    options = text_of_rows.WriteOptions(include_header=False, quoting_style="all_valid")
     for batch in table.to_batches(max_chunksize=_PIECE_ROWS):
         columns = [_hex(c) if pa.types.is_binary(c.type) else c for c in batch.columns]
         piece = pa.BufferOutputStream()
         printed = pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
-        write_csv(printed, piece, options)
+        text_of_rows.write_csv(printed, piece, options)
         yield piece.getvalue().to_pybytes()
 
 
@@ -151,12 +148,12 @@ def from_csv(text: pa.Buffer, schema: pa.Schema) -> pa.Table:
     if not text.size:
         return schema.empty_table()
     printed = {f.name: _printed(f.type) for f in schema}
-    found = read_csv(
+    found = text_of_rows.read_csv(
         pa.BufferReader(text),
-        ReadOptions(column_names=schema.names, block_size=_BLOCK),
+        text_of_rows.ReadOptions(column_names=schema.names, block_size=_BLOCK),
         # A table of one column may have lines with nothing in them, which are NULL.
-        ParseOptions(newlines_in_values=True, ignore_empty_lines=False),
-        ConvertOptions(
+        text_of_rows.ParseOptions(newlines_in_values=True, ignore_empty_lines=False),
+        text_of_rows.ConvertOptions(
             column_types=printed,
             null_values=[""],
             true_values=["t"],
@@ -206,14 +203,11 @@ def _reading(uri: str, snapshot: str | None) -> Iterator[dbapi.Cursor]:
 @contextmanager
 def _connected(uri: str) -> Iterator[dbapi.Connection]:
     """A connection in a transaction that ends, with it, whatever happens."""
-    # Imported late: it brings pandas, for which every command would wait.
-    from adbc_driver_postgresql import dbapi
-
     try:
         # Closing rolls back what was not committed.
         with dbapi.connect(uri, autocommit=False) as connection:
             yield connection
-    except Error as error:
+    except dbapi.Error as error:
         raise ArrowTransportFailed(
             without_password(str(error), uri), sqlstate=error.sqlstate
         ) from None

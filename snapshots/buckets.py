@@ -9,19 +9,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
 import sqlalchemy as sa
 from sqlalchemy import Select, cast, func, literal, select
 from sqlalchemy.dialects.postgresql import ARRAY
 
-from sites import ranges
+from sites import arrow, ranges
+from sites.extras import lazily
 from sites.names import QualifiedName
 from sites.ranges import Range
 from snapshots import images, keys
 from snapshots.side import Sides
 from snapshots.window import Member
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+else:
+    pa = lazily("pyarrow")
 
 #: A server that gives a query the usual 4 MB makes this many sums in memory.
 BUCKETS = 2**15
@@ -29,14 +34,7 @@ BUCKETS = 2**15
 #: How many of the master's rows are looked up at the site before all are summed up.
 SAMPLE = 1000
 
-_SUMS = pa.schema(
-    [
-        ("c1", pa.int32()),
-        ("c2", pa.int64()),
-        ("c3", pa.int64()),
-        ("c4", pa.int64()),
-    ]
-)
+_SUMS = ("integer", "bigint", "bigint", "bigint")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +56,9 @@ def differing(sides: Sides, member: Member) -> Differing:
         images.present(member, part)
         for part in _whole(sides.site.at, member.snapshot.base)
     ]
-    found = sides.read(_sums(member, there), _sums(member, here), _SUMS, many=True)
+    found = sides.read(
+        _sums(member, there), _sums(member, here), arrow.schema(_SUMS), many=True
+    )
     theirs, ours = (
         set(zip(*table.to_pydict().values(), strict=True)) for table in found
     )

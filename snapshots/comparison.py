@@ -8,19 +8,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
 import sqlalchemy as sa
 from sqlalchemy import Select, func, select
 
 from sites import ranges
+from sites.extras import lazily
 from snapshots import buckets, difference, images, keys, window
 from snapshots.keys import ALWAYS_FEW, Keys
 from snapshots.packed import Pair
 from snapshots.side import FEW, Side, Sides
 from snapshots.stage import Stage
 from snapshots.window import FAST, Member, Window
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+else:
+    pa = lazily("pyarrow")
+
 
 #: More rows than this are compared by executors.
 SMALL_WINDOW = 250_000

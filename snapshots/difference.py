@@ -5,12 +5,16 @@ from __future__ import annotations
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
-
-import pyarrow as pa
+from typing import TYPE_CHECKING, Any
 
 from sites.configured import NotConfigured, configured
+from sites.extras import lazily
 from snapshots.packed import Pair, pack
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+else:
+    pa = lazily("pyarrow")
 
 
 def session() -> Any:

@@ -7,13 +7,13 @@ exactly (`sites.arrow.carrier`): two values are the same if they are identical.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
 import sqlalchemy as sa
 from sqlalchemy import Select, Text, cast, func, select
 
 from sites import arrow, where
+from sites.extras import lazily
 from sites.ranges import Range
 from sites.table import Table
 from sites.types import NativeType
@@ -21,6 +21,12 @@ from sites.values import printed
 from snapshots.keys import Keys, as_rows
 from snapshots.snapshot import key_types
 from snapshots.window import Member, changed_keys
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+else:
+    pa = lazily("pyarrow")
+
 
 #: One of so many parts of a window, divided by a hash of the key.
 Part = tuple[int, int]

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-import pyarrow as pa
-import pyarrow.compute as pc
 import sqlalchemy as sa
 from sqlalchemy import Select, Text, cast, select
 from sqlalchemy.dialects.postgresql import ARRAY
 
+from sites.extras import lazily
 from sites.types import NativeType
 from snapshots.side import FEW, Side
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+else:
+    pa, pc = lazily("pyarrow"), lazily("pyarrow.compute")
+
 
 #: Keys in one statement.
 CHUNK = 250_000
@@ -21,7 +27,7 @@ CHUNK = 250_000
 ALWAYS_FEW = 10_000
 
 #: A table with the columns `k1`, `k2`, ...
-Keys: TypeAlias = pa.Table
+Keys: TypeAlias = "pa.Table"
 
 
 def none(names: Sequence[str]) -> Keys:

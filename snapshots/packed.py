@@ -10,9 +10,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
 
-import pyarrow as pa
-import pyarrow.compute as pc
+from sites.extras import lazily
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+else:
+    pa, pc = lazily("pyarrow"), lazily("pyarrow.compute")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +37,7 @@ class Pair:
 
 
 #: One column of the common table: for keys or not, of a type, and the n-th of these.
-_Slot = tuple[bool, pa.DataType, int]
+_Slot: TypeAlias = "tuple[bool, pa.DataType, int]"
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_attempt
 
 import deferred
 from deferred.queues import queue
-from sites import identity, names
+from sites import extras, identity, names
 from sites.activity import Progress
 from sites.errors import SnaptideError
 from sites.site import Site, each_by_itself
@@ -70,8 +70,10 @@ def refresh(
         SiteUnreachable, SiteChanged, SiteRestored, SiteReplaced, MasterChanged: one
             of the two sides.
         PastRetention, CannotTell, PushRunning: they do not agree on what was pushed.
+        MissingExtra: `snaptide[spark]` is not installed.
     """
     started = time.monotonic()
+    extras.require("spark")
     with site.connect() as connection, each_by_itself(connection):
         identity.confirm(connection, site.name)
         group, named = _group_of(connection, what)

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
 from sqlalchemy import Connection, Select, func, select
 
 from sites import arrow, transport
+from sites.extras import lazily
 from sites.site import Site
 from sites.transport import literal_text
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+else:
+    pa = lazily("pyarrow")
+
 
 #: More rows than this are worth a connection of their own that reads no text.
 FEW = 50_000

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import pyarrow as pa
 import sqlalchemy as sa
 from sqlalchemy import Connection, TableClause, func, select, update
 
 from sites import arrow, ddl, transport
 from sites.ddl import NewColumn
+from sites.extras import lazily
 from sites.staged import Staged, selected
 from sites.table import Table
 from sites.triggers import numbered
@@ -20,6 +20,12 @@ from sites.values import from_text
 from snapshots import stage
 from snapshots.stage import Stage
 from snapshots.window import Member
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+else:
+    pa = lazily("pyarrow")
+
 
 #: Work tables of this size are worth an index and statistics.
 _LARGE = 1000

