@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from threading import RLock
-from typing import Any
+from typing import Any, Self
 from urllib.parse import quote, urlencode
 
 import psycopg
@@ -69,6 +69,8 @@ _OPENED = "snaptide.opened"
 class Directory(Mapping[str, "Site"]):
     """All sites by name, as `snaptide.toml` or a program gives them.
 
+    At the end of a `with` block it closes its idle connections.
+
     Parameters:
         urls: name -> connection URL (`postgresql://user:password@host/database`).
     """
@@ -96,6 +98,12 @@ class Directory(Mapping[str, "Site"]):
 
     def __repr__(self) -> str:
         return f"Directory({', '.join(self._sites)})"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def close(self) -> None:
         """Close the idle connections of all sites."""
