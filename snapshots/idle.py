@@ -1,8 +1,8 @@
-"""A refresh that finds nothing to do, which is what most of them find.
+"""Recognizes refreshes that have nothing to do, as most of them have.
 
-It is found out in few statements, each of them for the whole group. Such a refresh
-moves no position, so neither side has to remember that they met: nothing would be
-lost with it. The group shows the master as it is now all the same.
+Few statements find this out, each of them for the whole group. Such a refresh moves no
+position, so neither side has to remember the contact: nothing depends on it. Even so,
+the group shows the master as it is now.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from snapshots.snapshot import Snapshot
 from snapshots.task import Task
 from snapshots.window import FAST
 
-#: A master hears of a snapshot at least so often, whether anything changes or not.
+#: A master hears of a snapshot at least this often, whether anything changes or not.
 SILENCE = timedelta(days=1)
 
 
@@ -40,15 +40,15 @@ def moment(
     them: Identity,
     known: Collection[str],
 ) -> str | None:
-    """The master's position, if a turn may end here: nothing differs, none need move.
+    """The master's position, if a turn may end here because nothing differs.
 
-    Where it says None, the turn looks closer, and says what is wrong if anything is.
+    If it is None, the turn looks closer, and says what is wrong if anything is.
 
     Parameters:
         master: in the transaction whose moment the group will show.
         site: its moment begins after the master's.
-        them: the master, as it was found to be just now.
-        known: snapshots that the master kept its log for all the time.
+        them: the identity of the master, as it was just read.
+        known: snapshots that were registered at the master all the time.
     """
     whose = task.group.master_id, task.group.incarnation
     if not _is_settled(task, known) or (them.site_id, them.incarnation) != whose:
@@ -69,9 +69,9 @@ def moment(
 
 
 def note(site: Connection, task: Task) -> None:
-    """Note that the group was looked after; commits.
+    """Note that the group was refreshed; commits.
 
-    Nothing is decided by it, so no disk is waited for.
+    Nothing depends on the note, so the commit does not wait for the disk.
 
     Parameters:
         site: outside a transaction.
@@ -84,7 +84,7 @@ def note(site: Connection, task: Task) -> None:
 
 
 def _is_settled(task: Task, known: Collection[str]) -> bool:
-    """Whether the group has a moment, and nothing is wrong with it or else asked."""
+    """Whether the group is loaded and without error, and may be refreshed fast."""
     return (
         task.group.position is not None
         and task.group.last_error is None
@@ -96,8 +96,8 @@ def _is_settled(task: Task, known: Collection[str]) -> bool:
 def _if_nothing_came(master: Connection, task: Task, logs: list[str]) -> str | None:
     """The master's position, if its logs hold nothing new.
 
-    None also if they would let anything go if they knew how far this site is,
-    or where DDL of a group has changed the tables.
+    None also if rows could be purged from them once this site's position is known,
+    if the master has not heard of the site for long, or if DDL changed the tables.
     """
     since = str(task.group.position)
     old, now = cast(literal(since), PgSnapshot()), func.pg_current_snapshot()
@@ -148,7 +148,7 @@ def _files(master: Connection, member: Snapshot, seen: Glance) -> dict[int, int]
 
 
 def _is_untouched(member: Snapshot, seen: Glance, files: rewrites.Files) -> bool:
-    """Whether rows changed, came and went by statements alone."""
+    """Whether only statements, and no DDL, have changed, added or removed rows."""
     return (
         files.keys() == set(member.master_parts or ())
         and rewrites.why_rewritten(member, seen.columns, files) is None
@@ -165,7 +165,7 @@ def _wants_a_look(member: Snapshot) -> sa.ColumnElement[bool]:
 
 
 def _is_answered(master: Connection, site: Connection, task: Task) -> bool:
-    """Whether the queues are as far as the marker: purge asks them."""
+    """Whether the queues are noted as covered up to the marker, as purge needs."""
     keys = [m.key for m in task.members if m.updatable]
     if not keys:
         return True

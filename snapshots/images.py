@@ -1,6 +1,6 @@
 """Rows at both sides of a refresh, as they are compared.
 
-Columns go by position (`c1`, `c2`, ...) and in the form that Arrow carries
+Columns are named by position (`c1`, `c2`, ...) and have the form that Arrow carries
 exactly (`sites.arrow.carrier`): two values are the same if they are identical.
 """
 
@@ -28,7 +28,7 @@ else:
     pa = lazily("pyarrow")
 
 
-#: One of so many parts of a window, divided by a hash of the key.
+#: A part of a window, by number, and how many there are; a hash of the key divides it.
 Part = tuple[int, int]
 WHOLE: Part = (0, 1)
 
@@ -58,7 +58,7 @@ def at_master(member: Member, part: Range) -> Select[Any]:
 
 
 def rows_of(member: Member, part: Range) -> Select[Any]:
-    """The same rows as they are, for transport that looks at no value."""
+    """The same rows as they are, for transport that does not look at values."""
     table = _source(member.master, part)
     query = select(*(table.c[name] for name in member.carried))
     return part.restrict(query.where(where.clause(member.snapshot.condition)), table)
@@ -83,7 +83,7 @@ def of_keys(member: Member, wanted: Keys) -> Select[Any]:
 
 
 def present_of_keys(member: Member, wanted: Keys) -> Select[Any]:
-    """Images of the rows that the snapshot holds now, of these keys."""
+    """Images of the rows with these keys that the snapshot holds now."""
     kinds = key_types(member.base, member.snapshot)
     return _present(member, as_rows(wanted, kinds))
 
@@ -91,7 +91,7 @@ def present_of_keys(member: Member, wanted: Keys) -> Select[Any]:
 def at_site(
     member: Member, keys: Sequence[Select[Any]], part: Part = WHOLE
 ) -> Select[Any]:
-    """Images of the rows that the snapshot holds now, of the keys in these queries."""
+    """Images of the rows that the snapshot holds now for the keys of these queries."""
     wanted = select(*sa.union_all(*keys).subquery().c).distinct().subquery("wanted")
     return _present(member, wanted).where(_in_part(member, wanted, part))
 
@@ -122,7 +122,7 @@ def _present(member: Member, keys: sa.FromClause) -> Select[Any]:
 
 
 def _joined(member: Member, keys: sa.FromClause) -> Select[Any]:
-    # The condition names columns without their table, so that has to be alone.
+    # The condition names columns without their table, so the table has to be alone.
     table = member.master.sql()
     condition = where.clause(member.snapshot.condition)
     rows = select(table).where(condition).subquery("kept")

@@ -23,7 +23,7 @@ else:
 #: Keys in one statement.
 CHUNK = 250_000
 
-#: So many are no question of how wide their rows are.
+#: This many keys are never too many, however wide their rows are.
 ALWAYS_FEW = 10_000
 
 #: A table with the columns `k1`, `k2`, ...
@@ -44,7 +44,7 @@ def read(
     """Keys that a query finds; None if there are too many.
 
     Parameters:
-        most: how many may be; asked only if they are more than a few.
+        most: says how many are allowed; asked only if there are more than a few.
     """
     found = query.subquery()
     columns: list[Any] = [cast(found.c[name], Text).label(name) for name in names]
@@ -60,7 +60,7 @@ def read(
 
 
 def together(first: Keys, second: Keys) -> Keys:
-    """The keys of both, those of the same spelling once."""
+    """The keys of both, without duplicates that are spelled the same."""
     if not (first.num_rows and second.num_rows):
         return first if first.num_rows else second
     both = pa.concat_tables([first, second])
@@ -68,7 +68,7 @@ def together(first: Keys, second: Keys) -> Keys:
 
 
 def chunks(keys: Keys) -> Iterator[Keys]:
-    """Keys in parts, of so many as one statement takes."""
+    """Keys in parts that one statement can take."""
     for first in range(0, keys.num_rows, CHUNK):
         yield keys.slice(first, CHUNK)
 
@@ -91,16 +91,16 @@ def as_rows(keys: Keys, kinds: Sequence[NativeType]) -> sa.FromClause:
 
 
 def _is_plain(kind: NativeType) -> bool:
-    """Whether `unnest` takes an array of these apart into these.
+    """Whether `unnest` of an array of this type returns values of this type.
 
-    It takes arrays of arrays apart to the last, and composites into their columns;
-    they, as all that is not PostgreSQL's own, have a dot in their names.
+    It unpacks nested arrays completely, and composites into their columns;
+    composites, like all types that are not PostgreSQL's own, have a dot in their name.
     """
     return not kind.name.endswith("[]") and "." not in kind.name
 
 
 def _array(texts: pa.ChunkedArray) -> str:
-    """Texts as the database writes an array."""
+    """Texts as PostgreSQL writes an array."""
     for special in ("\\", '"'):
         texts = pc.replace_substring(texts, special, "\\" + special)
     quoted = pc.binary_join_element_wise('"', texts, '"', "")

@@ -1,6 +1,6 @@
 """Comparing more rows than one process should hold: executors read and stage them.
 
-All of them see the moment that the transactions here have exported.
+All executors see the moment that the transactions of this process have exported.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from snapshots.side import Side, Sides
 from snapshots.stage import Stage
 from snapshots.window import FAST, Member, Window
 
-#: Keys for one task.
+#: How many keys one task compares.
 PART = 100_000
 
 #: Each part of a window reads the whole window's log.
@@ -32,7 +32,7 @@ MOST_PARTS = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prepared:
-    """What has to stand at the site before its own moment begins."""
+    """The keys that have to stand at the site before its own moment begins."""
 
     member: Member
     #: the changed keys of the master, where executors can see them; None for all
@@ -74,7 +74,7 @@ def compare(sides: Sides, seen: Window, ready: Prepared, mine: Keys) -> Compared
 
 
 def _complete(sides: Sides, member: Member) -> Compared:
-    """Compare the rows of those buckets alone in which there is a difference."""
+    """Compare all rows, or only those of the buckets that differ."""
     differing: tuple[int, ...] | None = None
     if not buckets.mostly_differ(sides, member):
         found = buckets.differing(sides, member)

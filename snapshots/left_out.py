@@ -1,4 +1,4 @@
-"""What a snapshot has not of its master table: each with the reason, and what to do."""
+"""Lists parts of a master table that a snapshot lacks, with reasons and remedies."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LATER = (
 
 
 def of_table(connection: Connection, table: Table) -> Iterator[str]:
-    """Constraints and triggers that act at the master alone."""
+    """Constraints and triggers that act only at the master."""
     rows = connection.execute(text(load("left_to_master")), {"oid": table.oid})
     for kind, name, its in rows:
         if kind == "trigger":
@@ -53,11 +53,11 @@ def of_keys(
 
 
 def references(connection: Connection, made: Snapshot, table: Table) -> Iterator[str]:
-    """Foreign keys that the site does not have, as its snapshots stand now.
+    """Foreign keys that the site lacks, given the snapshots it has now.
 
     Parameters:
         connection: to the site, where the snapshot is created.
-        table: the master's.
+        table: the master table.
     """
     there = snapshot.members(connection, made.refresh_group)
     group = {one.master: one for one in there} | {made.master: made}

@@ -1,4 +1,4 @@
-"""Which snapshots a site has."""
+"""Lists and describes the snapshots of a site."""
 
 from __future__ import annotations
 

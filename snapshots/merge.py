@@ -1,8 +1,8 @@
 """Write the differences of a group to its snapshots, in one local transaction.
 
 READ COMMITTED, with a lock timeout below the deadlock timeout: in a deadlock the
-merge gives way, not the user. What users hold, want or changed is left alone
-(`snapshots.held_back`).
+merge gives way, not the user. Rows that users hold, want or have changed are left
+alone (`snapshots.held_back`).
 """
 
 from __future__ import annotations
@@ -44,22 +44,22 @@ from snapshots.refresh_group import RefreshGroup
 from snapshots.window import Member, Window
 from snapshots.work import Work
 
-#: Far below deadlock_timeout (1 s by default). A user who waits for the merge is
-#: looked after when that time is over for him, not for the merge: all but these
-#: milliseconds of his wait the merge must not wait for him. Rows that it gives
-#: up so are held back.
+#: Far below deadlock_timeout (1 s by default). PostgreSQL looks for a deadlock when a
+#: user's session has waited that long for the merge: it finds one only if the merge
+#: waits for that session within the same few milliseconds. Rows that the merge gives
+#: up in this way are held back.
 LOCK_TIMEOUT = "20ms"
 
-#: What sorts and joins of many differences need to stay in memory.
+#: Sorts and joins of many differences need this much to stay in memory.
 WORK_MEMORY = 32 * 2**20
 
-#: A merge whose program is stopped keeps no row from users for longer.
+#: If the program is stopped during a merge, its locks block users no longer than this.
 IDLE_TIMEOUT = "30s"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """How a refresh treats what it meets."""
+    """Which rows a refresh leaves alone, and how many it may delete."""
 
     keep_pending: bool = True
     allow_mass_delete: bool = False
@@ -70,18 +70,18 @@ class Rules:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Merged:
-    """What a merge did to one snapshot."""
+    """The result of a merge for one snapshot."""
 
     inserted: int = 0
     updated: int = 0
     deleted: int = 0
     held_back: int = 0
-    #: what the site said of rows that it refused, and of how many of those held back
+    #: why the site refused rows, and how many of those held back for each reason
     refused: Mapping[str, int] = field(default_factory=dict)
 
 
 def prepare(connection: Connection, group: RefreshGroup) -> None:
-    """Begin a merge: settings, origin, and the group where the window began.
+    """Begin a merge: apply settings and origin, and lock the group at its position.
 
     Raises:
         PositionMoved: another refresh of the group came in between.
@@ -109,7 +109,7 @@ def merge(
     window: Window,
     rules: Rules,
 ) -> dict[str, Merged]:
-    """Write the differences that nobody forbids; the caller has called `prepare`.
+    """Write the differences that are not held back; the caller has called `prepare`.
 
     Writes base tables and extra keys; commits nothing.
 
@@ -117,8 +117,8 @@ def merge(
         group: the work tables of all loaded snapshots of the group, filled.
 
     Raises:
-        MassDelete: more rows would go than the rules allow.
-        CannotMerge: something refuses the rows whatever is held back.
+        MassDelete: more rows would be deleted than the rules allow.
+        CannotMerge: the site refuses the rows, whatever is held back.
     """
     connection.execute(text("SET CONSTRAINTS ALL DEFERRED"))
     unique_values.check_at_once(connection, [w.staged.table for w in group])
@@ -126,7 +126,7 @@ def merge(
         _refuse_mass_delete(connection, changes, window, rules)
     ordered = writing.in_order(group)
     if not _write_at_once(connection, ordered, window, rules):
-        # What a table of the site's own refuses is to be found row by row.
+        # Check keys to and from the site's own tables at once, to find refused rows.
         references.check_outside(connection, [w.staged.table.oid for w in group])
         _write_locked(connection, ordered, window, rules)
     merged = {w.member.snapshot.key: _count(connection, w) for w in group}
@@ -139,12 +139,12 @@ def merge(
 def _write_at_once(
     connection: Connection, group: Sequence[Work], window: Window, rules: Rules
 ) -> bool:
-    """Write without locking the rows before, where nobody else is at work.
+    """Write without locking the rows before, if no other session is writing.
 
-    To lock a row costs as much as to write it. Users who come meanwhile are found
-    when all rows are ours: by what is pending then, as they would be after locking. For
-    that is asked by a new statement, and what is written is locked. Only children that
-    a foreign key's action would reach are not among the rows that are written.
+    Locking a row costs as much as writing it. Changes that users make meanwhile are
+    found once all rows are written, and so locked: a new statement then asks for
+    pending rows, as it would after locking. Only children that a foreign key's action
+    would reach are not among the rows that are written.
     """
     tables = [w.staged.table.oid for w in group]
     if locks.others_write(connection, tables):
@@ -176,7 +176,7 @@ def _write_locked(
 def _hold_pending(
     connection: Connection, group: Sequence[Work], window: Window, rules: Rules
 ) -> int:
-    """Hold back what users changed, if they are to keep it; says how many."""
+    """Hold back rows that users changed, if the rules say so; return how many."""
     if not rules.keep_pending:
         return 0
     return sum(held_back.hold_pending(connection, w, window) for w in group)
@@ -204,13 +204,13 @@ def settle(
     methods: Mapping[str, str],
     merged: Mapping[str, Merged],
 ) -> None:
-    """Note the moment that the group shows now, and what of the queues it covers.
+    """Note the moment that the group shows now, and how far it covers the queues.
 
-    What the site refused is left as the group's last error: nobody but people can
-    settle it.
+    Rows that the site refused become the group's last error: only people can
+    settle that.
 
     Raises:
-        PositionMoved: the master was repaired meanwhile; what is pending was
+        PositionMoved: the master was repaired meanwhile; pending rows were
             judged by a marker that is gone.
     """
     if not agreement.holds(connection, group.master, window.master.incarnation):
@@ -246,12 +246,12 @@ def _refuse_mass_delete(
     deletes = work.counts(connection, changes).get("D", 0)
     if rules.allow_mass_delete or deletes <= few:
         return
-    # What users have added, and the master does not know yet, stays.
+    # Rows that users have added, and the master does not know yet, stay.
     if _hold_pending(connection, [changes], window, rules):
         deletes = work.counts(connection, changes).get("D", 0)
         if deletes <= few:
             return
-    # Counts no more rows than it takes to know.
+    # Count no more rows than the decision needs.
     enough = int(deletes / rules.mass_delete_share) + 1
     base = changes.staged.table.sql()
     some = select(literal(1)).select_from(base).limit(enough).subquery()
@@ -285,7 +285,7 @@ def _count(connection: Connection, changes: Work) -> Merged:
 
 
 def _keep_held(connection: Connection, changes: Work) -> None:
-    """Have the next refresh look again at what this one held back."""
+    """Have the next refresh look again at the rows that this one held back."""
     extra, names = changes.member.snapshot.extra(), changes.member.snapshot.key_names
     reason = func.coalesce("refused: " + changes.table.c.why, "held")
     rows = select(*changes.keys, reason).where(changes.table.c.held)

@@ -1,6 +1,6 @@
-"""What other rows put in the way of those that a merge writes.
+"""Conditions under which other rows stand in the way of rows that a merge writes.
 
-Unique values, rows that are referred to, and rows that refer to them.
+These other rows have a unique value, are referred to, or refer to a row.
 """
 
 from __future__ import annotations
@@ -56,13 +56,13 @@ def links_down(changes: Work, by_table: Mapping[QualifiedName, Work]) -> list[Li
 
 
 def unsettling(link: Link) -> set[str]:
-    """Kinds of change of a parent that can take away what children refer to."""
+    """Kinds of change of a parent that can take away values that children refer to."""
     fixed = set(link.key.parent_columns) <= set(link.parent.staged.identity)
     return {"D"} if fixed else {"D", "U"}
 
 
 def violations(link: Link) -> list[tuple[Work, ColumnElement[bool]]]:
-    """Written rows that violate a foreign key: children, or parents that went."""
+    """Written rows that violate a foreign key: children, or deleted parents."""
     child, parent, key = link.child, link.parent, link.key
     there, below = parent.staged.table.sql(), child.staged.table.sql()
     mine = [child.staged.new(name) for name in key.columns]
@@ -84,7 +84,7 @@ def violations(link: Link) -> list[tuple[Work, ColumnElement[bool]]]:
 
 
 def lacks_parent(link: Link) -> ColumnElement[bool]:
-    """The row refers to one that will not be there."""
+    """The row refers to a parent that will not be there."""
     changes, parent, key = link.child, link.parent, link.key
     mine = [changes.staged.new(name) for name in key.columns]
     present = parent.staged.table.sql().alias("present")
@@ -110,7 +110,7 @@ def lacks_parent(link: Link) -> ColumnElement[bool]:
 
 
 def has_locked_parent(link: Link) -> ColumnElement[bool]:
-    """The row begins to refer to one that is there, and that another has locked."""
+    """The row begins to refer to an existing parent that another session has locked."""
     changes, key = link.child, link.key
     parent = link.parent.staged.table.sql().alias("parent")
     row = changes.staged.table.sql().alias("row")
@@ -140,9 +140,9 @@ def has_locked_parent(link: Link) -> ColumnElement[bool]:
 
 
 def has_children(link: Link) -> ColumnElement[bool]:
-    """The row goes, or changes what others refer to, and one of them stays.
+    """The row is deleted, or changes values that children refer to, and one stays.
 
-    Unless another row takes the values: children refer to that one then. Where they
+    Unless another row takes the values: children refer to that one then. If they
     would follow the row instead, all of them must be detached while it is parked.
     """
     changes = link.parent
@@ -159,12 +159,12 @@ def has_children(link: Link) -> ColumnElement[bool]:
 
 
 def follows(link: Link) -> bool:
-    """Whether children change as soon as what they refer to is parked."""
+    """Whether children change as soon as the value they refer to is parked."""
     return link.key.on_update in ACTING and "U" in unsettling(link)
 
 
 def following(group: Sequence[Work]) -> list[Link]:
-    """The foreign keys of a group whose children follow what is parked."""
+    """The foreign keys of a group whose children follow a parked value."""
     by_table = {w.staged.table.qualified: w for w in group}
     links = (link for w in group for link in links_up(w, by_table))
     return [link for link in links if follows(link)]
@@ -173,7 +173,7 @@ def following(group: Sequence[Work]) -> list[Link]:
 def spot_of(link: Link) -> Column | None:
     """The column in which a child can refer to nothing for a moment, if there is one.
 
-    Best by NULL; else by a value that no parent has.
+    A column that takes NULL is best; else one with a value that no parent has.
     """
     child = link.child.staged
     columns = [
@@ -201,7 +201,7 @@ def refers(link: Link, child: FromClause, row: FromClause) -> ColumnElement[bool
 
 
 def gives_up(link: Link, row: FromClause, change: FromClause) -> ColumnElement[bool]:
-    """A change takes away from a row what children refer to."""
+    """A change takes away from a row the values that children refer to."""
     staged = link.parent.staged
     moved = or_(
         *(
@@ -214,7 +214,7 @@ def gives_up(link: Link, row: FromClause, change: FromClause) -> ColumnElement[b
 
 
 def is_taken(link: Link, row: FromClause) -> ColumnElement[bool]:
-    """Another row takes what children of a row refer to."""
+    """Another row takes the values that children of a row refer to."""
     staged = link.parent.staged
     taker = link.parent.table.alias("taker")
     return exists().where(
@@ -230,7 +230,7 @@ def _stays(
     """A child goes on referring to a row of the parent.
 
     Parameters:
-        attached: only one that cannot refer to nothing meanwhile.
+        attached: count only a child that cannot refer to nothing meanwhile.
     """
     child = link.child
     below = child.staged.table.sql().alias("below")

@@ -1,8 +1,8 @@
-"""Rows of several tables in one, so that one Spark job compares them all.
+"""Packs rows of several tables into one, so that one Spark job compares them all.
 
-A job costs a tenth of a second whatever it does. Columns of the tables share the
-columns of the common one, by type, and keys with keys alone; what a table has not
-is NULL in its rows. The first column, which is part of the key, tells whose a row is.
+A job costs a tenth of a second whatever it does. Columns of one type share a column of
+the common table, keys only with keys; columns that a table lacks are NULL in its rows.
+The first column, which is part of the key, says which table a row is from.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Pair:
         return int(self.master.num_rows + self.present.num_rows)
 
 
-#: One column of the common table: for keys or not, of a type, and the n-th of these.
+#: A column of the common table: for keys or not, its type, its number among these.
 _Slot: TypeAlias = "tuple[bool, pa.DataType, int]"
 
 
@@ -45,7 +45,7 @@ class Packed:
     """Several pairs as one."""
 
     pair: Pair
-    #: of each of the pairs, the common table's columns for its own, in their order
+    #: for each pair, the common table's columns for its own, in their order
     _places: list[dict[str, str]]
 
     def unpack(self, found: pa.Table) -> list[pa.Table]:

@@ -1,4 +1,4 @@
-"""Rows of one moment, copied by Spark's tasks side by side into another database."""
+"""Copies rows of one moment into another database, by Spark's tasks in parallel."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ def run(
     """Copy rows; each job commits by itself.
 
     Parameters:
-        jobs: together all rows, each row in one of them.
+        jobs: together they copy all rows, each row once.
         moment: exported by a transaction at the source that stays open meanwhile.
-        load_id: by which `end` knows the copy.
+        load_id: identifies the copy for `end`.
 
     Returns:
         How many rows were written.
@@ -37,7 +37,7 @@ def run(
     Raises:
         LoadFailed: a job failed; others may have written.
     """
-    # Imported late: most commands of the program need neither Spark nor its seconds.
+    # Imported late: most commands do not need Spark, which takes seconds.
     from snapshots.spark.load import copy_ranges
 
     return copy_ranges(

@@ -19,7 +19,7 @@ from snapshots.errors import CannotPropagate, UndeliveredCalls
 from snapshots.refresh_group import RefreshGroup
 from synchronous.refusal import notifying_triggers
 
-#: How often the queue is pushed empty before users are too quick for it.
+#: How often the queue is pushed before it counts as filled faster than it empties.
 ATTEMPTS = 5
 
 
@@ -32,7 +32,7 @@ class PropagationReport:
     snapshots: tuple[str, ...]
     #: transactions that were pushed first
     pushed: int = 0
-    #: triggers at the master that notify: one that fires makes a commit fail
+    #: triggers at the master that send NOTIFY; if one fires, the commit fails
     notifying: tuple[str, ...] = ()
 
 
@@ -40,17 +40,19 @@ def alter_propagation(site: Site, what: str, *, synchronous: bool) -> Propagatio
     """Let a refresh group's changes go to the master in the user's own transaction,
     or by push (Oracle: ALTER_SNAPSHOT_PROPAGATION).
 
-    To go synchronous, the master is tried first and the queue is pushed empty. From
-    then on a change outside a coordinated transaction is refused.
+    Before a group goes synchronous, a trial transaction is prepared at the master and
+    the queue is pushed empty. From then on, a change outside a coordinated transaction
+    is refused.
 
     Parameters:
         what: a snapshot, or its group.
 
     Raises:
-        UnknownSnapshot: there is neither.
+        UnknownSnapshot: there is no snapshot or group of that name.
         CannotPropagate: the master cannot prepare transactions, or is of another
             version.
-        UndeliveredCalls: users are quicker than the push; nothing was changed.
+        UndeliveredCalls: users add calls faster than the push delivers them;
+            nothing was changed.
     """
     group = _group(site, what)
     master = site.peer(group.master)
@@ -90,7 +92,7 @@ def _group(site: Site, what: str) -> RefreshGroup:
 
 
 def _refuse_other_schema(site: Site, master: Site) -> None:
-    """Each side reads what the other has written about a transaction."""
+    """Refuse a master with another schema: each side reads the other's records."""
     ours, theirs = _schema_of(site), _schema_of(master)
     if ours != theirs:
         raise CannotPropagate(
@@ -109,7 +111,7 @@ def _schema_of(site: Site) -> str:
 
 
 def _try(master: Site) -> list[str]:
-    """Prepare a transaction at a master, for once; says which triggers notify there."""
+    """Prepare a trial transaction at a master; return the triggers that notify."""
     with master.begin() as connection:
         identity.confirm(connection, master.name)
         setting = connection.scalar(sa.text("SHOW max_prepared_transactions"))
@@ -158,10 +160,10 @@ def _names(site: Site, group: RefreshGroup) -> tuple[str, ...]:
 
 
 def _switch(site: Site, group: RefreshGroup, *, synchronous: bool) -> int:
-    """Change how a group propagates, unless calls wait; says how many do.
+    """Change how a group propagates unless calls wait, and return how many do.
 
-    Writers are waited for, and wait, for a moment: what one of them captured under
-    the old rule is committed before the new one holds.
+    The switch waits for writers, and blocks them, for a moment: calls captured under
+    the old rule are committed before the new one holds.
     """
     for attempt in locks.patiently():
         with attempt, site.begin() as connection:

@@ -27,7 +27,7 @@ from snapshots.merge import Rules
 from snapshots.refresh_group import RefreshGroup
 from snapshots.reports import RefreshReport
 
-#: Turns before a refresh gives up, where another one keeps coming in between.
+#: Turns before a refresh gives up, if another one keeps coming in between.
 ATTEMPTS = 3
 
 
@@ -50,26 +50,28 @@ def refresh(
 
     Parameters:
         what: a refresh group, or snapshots of one group, as a list or separated
-            by commas (outside quotes). The others of the group come along: a group
-            has one moment.
+            by commas (outside quotes). The others of the group are refreshed too:
+            a group has one moment.
         method: one character for each snapshot named, `f` fast, `c` complete,
             `?` fast if possible; the last ones may be left out. A snapshot that
-            was never loaded is, whatever is asked for.
+            was never loaded is loaded, whatever the method.
         push_deferred_rpc: push the site's own changes first.
         refresh_after_errors: refresh although transactions of this site that
             touch the group stand in the master's error queue.
         keep_pending: leave rows alone that the site changed and the master has
             not answered. False shows the master's values meanwhile, as Oracle did.
-        allow_mass_delete: also if more than `mass_delete_share` of a snapshot goes.
-        progress: is told how far it is.
+        allow_mass_delete: refresh even if more than `mass_delete_share` of a
+            snapshot is deleted.
+        progress: is told how far the refresh is.
 
     Raises:
-        UnknownSnapshot, DifferentGroups, WrongMethod: that cannot be refreshed so.
-        RefreshRunning, ErrorsAtMaster, MassDelete: not now, or not without asking.
-        NoSnapshotLog, SnapshotLogTooYoung: `f` cannot be done.
+        UnknownSnapshot, DifferentGroups, WrongMethod: `what` or `method` is wrong.
+        RefreshRunning, ErrorsAtMaster, MassDelete: not now, or only with an option.
+        NoSnapshotLog, SnapshotLogTooYoung: a fast refresh (`f`) is not possible.
         SiteUnreachable, SiteChanged, SiteRestored, SiteReplaced, MasterChanged: one
-            of the two sides.
-        PastRetention, CannotTell, PushRunning: they do not agree on what was pushed.
+            of the two databases is away, or is not what it was.
+        PastRetention, CannotTell, PushRunning: the two databases do not agree on
+            what was pushed.
         MissingExtra: `snaptide[spark]` is not installed.
     """
     started = time.monotonic()
@@ -128,7 +130,7 @@ def _split(what: str | Sequence[str]) -> list[str]:
 def _group_of(
     connection: Connection, what: str | Sequence[str]
 ) -> tuple[RefreshGroup, list[str]]:
-    """The group that is meant, and what of it was named."""
+    """The group that `what` means, and the names that were given."""
     if isinstance(what, str) and (
         found := refresh_group.find(connection, what.strip())
     ):

@@ -88,7 +88,7 @@ def drop_if_empty(connection: Connection, name: str) -> None:
 
 
 def lock_at(connection: Connection, group: RefreshGroup) -> None:
-    """Lock a group's row for the merge, and see that nobody moved it since.
+    """Lock a group's row for the merge, and check that its position is unchanged.
 
     Raises:
         PositionMoved: another refresh of the group came in between.
@@ -108,7 +108,7 @@ def advance(
     *,
     error: str | None,
 ) -> None:
-    """Note the moment that the group shows now, whose it is, and what is wrong."""
+    """Note the moment that the group shows now, its incarnation, and any error."""
     connection.execute(
         update(_group)
         .where(_group.c.name == name)
@@ -122,7 +122,7 @@ def advance(
 
 
 def refreshed(name: str) -> Update:
-    """A statement that notes that the moment of a group is as good as now."""
+    """A statement that notes that the group was up to date just now."""
     return (
         update(_group)
         .where(_group.c.name == name)
@@ -138,7 +138,7 @@ def move(
     position: str | None,
     seen: Mapping[str, Mapping[str, object]],
 ) -> None:
-    """Have a group refreshed from another master, from a position of it on.
+    """Have a group refreshed from another master, starting at a position there.
 
     Parameters:
         seen: by snapshot, what is known of the new master's table (`rewrites`).
@@ -189,9 +189,9 @@ def note_error(connection: Connection, name: str, message: str) -> None:
 
 @contextmanager
 def exclusively(site: Site, name: str) -> Iterator[Connection]:
-    """Be the only refresh of a group while the block runs, whoever asks for another.
+    """Be the only refresh of a group while the block runs.
 
-    Gives the connection that holds the lock, for questions.
+    Yields the connection that holds the lock, for queries.
 
     Raises:
         RefreshRunning: another one runs.

@@ -1,4 +1,4 @@
-"""What the operator's verbs on snapshots give back."""
+"""Reports that the operator's verbs on snapshots return."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class CreateReport:
     identity: tuple[str, ...]
     condition: str | None
     updatable: bool
-    #: what the master table has and the snapshot has not, each with the reason
+    #: parts of the master table that the snapshot lacks, each with the reason
     left_out: tuple[str, ...]
 
 
@@ -48,7 +48,7 @@ class SnapshotDescription:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotReport:
-    """What a refresh did to one snapshot."""
+    """The result of a refresh for one snapshot."""
 
     name: str
     #: load, fast or complete
@@ -58,15 +58,15 @@ class SnapshotReport:
     deleted: int = 0
     #: rows that differ and were left alone; the next refresh looks again
     held_back: int = 0
-    #: those of them that a trigger or constraint at the site refuses, by its words
+    #: those of them that a trigger or constraint at the site refuses, by its message
     refused: Mapping[str, int] = field(default_factory=dict)
-    #: keys that were compared; None when it was all of them
+    #: keys that were compared; None if all were
     window_keys: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefreshReport:
-    """What a refresh did."""
+    """The result of a refresh."""
 
     site: str
     group: str

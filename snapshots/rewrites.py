@@ -1,9 +1,10 @@
-"""Whether values of a master table changed with no statement that a trigger sees.
+"""Detects changes of a master table's values that no trigger sees.
 
-DDL that writes a table anew (ALTER TYPE ... USING, SET EXPRESSION) gives it another
-file. A column that was dropped and added again, or has taken the name of another, has
-another number. Each refresh notes what it saw, in the moment of the rows; one that sees
-something else compares all rows. So does one after VACUUM FULL or CLUSTER, needlessly.
+DDL that rewrites a table (ALTER TYPE ... USING, SET EXPRESSION) gives it another file.
+A column that was dropped and added again, or has taken the name of another, has another
+number. Each refresh notes files and columns at the moment of its rows; if the next one
+finds others, it compares all rows. It also does, needlessly, after VACUUM FULL or
+CLUSTER.
 """
 
 from __future__ import annotations
@@ -15,18 +16,18 @@ from sites.table import Table
 from snapshots.errors import ColumnChanged
 from snapshots.snapshot import Snapshot
 
-#: Of a column: its number, type and collation, and how it is generated.
+#: For each column: its number, type and collation, and how it is generated.
 Columns = Mapping[str, str]
 #: The file of each table that holds rows, by oid; 0 if it may change unseen.
 Files = Mapping[int, int]
-#: What is kept of a master table, in the snapshot's row of the catalog.
+#: Facts about a master table, kept in the snapshot's row of the catalog.
 Seen = Mapping[str, list[Any] | None]
-#: Nothing: the next refresh compares all rows.
+#: Nothing is known: the next refresh compares all rows.
 UNKNOWN: Seen = dict.fromkeys(("master_parts", "master_files", "master_columns"))
 
 
 def seen(snapshot: Snapshot, columns: Columns, files: Files) -> Seen:
-    """What is to be kept of a master table of these columns and files."""
+    """The facts to keep about a master table with these columns and files."""
     return {
         "master_parts": [*sorted(files)],
         "master_files": [files[oid] for oid in sorted(files)],
@@ -35,7 +36,7 @@ def seen(snapshot: Snapshot, columns: Columns, files: Files) -> Seen:
 
 
 def why_rewritten(snapshot: Snapshot, columns: Columns, files: Files) -> str | None:
-    """What says that values may have changed since the last refresh, if anything."""
+    """Why values may have changed since the last refresh unseen; None if not."""
     before = _columns_before(snapshot)
     if before is None or snapshot.master_files is None:
         return "it is not known what the last refresh saw of it"
@@ -52,7 +53,7 @@ def why_rewritten(snapshot: Snapshot, columns: Columns, files: Files) -> str | N
 
 
 def displaced(snapshot: Snapshot, columns: Columns) -> list[str]:
-    """Columns of the snapshot whose names others of its base table have taken.
+    """Columns of the snapshot whose names other columns of its base table have taken.
 
     The base table was made with the snapshot's columns, in their order.
     """

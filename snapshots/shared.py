@@ -1,4 +1,4 @@
-"""Snapshots of tables that several masters have: what DDL of their group means."""
+"""Checks snapshots of replicated tables against DDL of the replication group."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ def refuse_other(
 ) -> None:
     """Make sure that a master table of another schema version still fits a snapshot.
 
-    Columns that were added do not concern it. In another group than before, a table may
-    have any shape, and its versions say nothing about those of the former group.
+    Added columns do not matter. In another group than before, a table may have any
+    shape, and its versions cannot be compared with those of the former group.
 
     Parameters:
         table, base: the master table, and the snapshot's own.
-        version: of the group's schema at the master.
+        version: the version of the group's schema at the master.
 
     Raises:
         MasterBehind: the version is older than what the snapshot has seen.

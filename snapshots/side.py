@@ -31,7 +31,7 @@ class Side:
     at: Connection
 
     def moment(self) -> str:
-        """The name by which others can see the moment of the transaction."""
+        """Export the transaction's moment for other sessions, and return its name."""
         return str(self.at.scalar(select(func.pg_export_snapshot())))
 
     def read(self, query: Select[Any], shape: pa.Schema, *, many: bool) -> pa.Table:
@@ -51,7 +51,7 @@ class Side:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sides:
-    """Both of them."""
+    """The master and the site."""
 
     master: Side
     site: Side

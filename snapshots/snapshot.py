@@ -46,7 +46,7 @@ class Snapshot:
     #: what else that refresh saw of the master table, see `snapshots.rewrites`
     master_files: tuple[int, ...] | None = None
     master_columns: tuple[str, ...] | None = None
-    #: of which group the master table was then, by id, and the version of its schema
+    #: the id of the master table's group at that time, and the version of its schema
     schema_group: uuid.UUID | None = None
     schema_version: int | None = None
 
@@ -95,7 +95,7 @@ def carried(snapshot: Snapshot, base: Table) -> tuple[str, ...]:
 def key_types(table: Table, snapshot: Snapshot) -> list[NativeType]:
     """The types in which keys are looked up, in the order of the identity columns.
 
-    Without lengths and domains: what a longer key would be cut to is another row's.
+    Without lengths and domains: a longer key would be cut, and find another row.
     """
     columns = map(table.column, snapshot.identity_columns)
     return [NativeType(unsized(c.recorded), c.equality) for c in columns]

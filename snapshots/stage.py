@@ -1,8 +1,8 @@
-"""Tables that one large refresh passes its rows through; unlogged, and ours alone.
+"""Unlogged tables through which one large refresh passes its rows.
 
-A crash of the server empties them, and Spark may run a task twice: what counts
-are the attempts that the writers' commit messages name, and only if all their
-rows are there.
+A crash of the server empties them, and Spark may run a task twice: only those
+attempts count that the writers' commit messages name, and only if all their rows
+are there.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Stage:
     rows: int
 
     def expect(self, rows: int) -> None:
-        """See that all rows are there.
+        """Check that all rows are there.
 
         Raises:
             StageLost: there are fewer or more than were written.
@@ -44,10 +44,10 @@ class Stage:
 
 
 def create(connection: Connection, member: Member) -> QualifiedName:
-    """Create the empty stage of a snapshot; one that was left over goes first.
+    """Create the empty stage of a snapshot, after dropping one that was left over.
 
-    What travels as text may be longer there than at home: the row of a master may fit
-    into a page, and its stage not.
+    Values that travel as text may be longer there than at home: a master's row may fit
+    into a page when its staged row does not.
     """
     name = _name("stage$_", member.snapshot)
     wide.drop(connection, name)
@@ -86,7 +86,7 @@ def rows_of(member: Member, stage: Stage) -> TableClause:
 
 
 def drop(connection: Connection, snapshot: Snapshot) -> None:
-    """Drop what a large refresh of a snapshot has made, if it has."""
+    """Drop the tables of a snapshot's large refresh, if there are any."""
     wide.drop(connection, _name("stage$_", snapshot))
     ddl.drop_table(connection, _name("keys$_", snapshot))
 

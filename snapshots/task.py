@@ -1,4 +1,4 @@
-"""What one refresh is about: a group, its snapshots as they are now, and the rules."""
+"""The input of one refresh: a group, its snapshots as they are now, and the rules."""
 
 from __future__ import annotations
 

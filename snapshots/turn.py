@@ -41,8 +41,9 @@ from snapshots.stage import Stage
 from snapshots.task import Task
 from snapshots.window import FAST, LOAD, Member, Window
 
-#: The parent lacks the unique constraint that the master's has got later, a column has
-#: another type, a constraint of the site's own has the name, or it owns the table not.
+#: PostgreSQL refuses the foreign key: the parent lacks a unique constraint that the
+#: master got later, a column has another type, a constraint of the site's own has the
+#: name, or our user does not own the table.
 _CANNOT_LINK = (
     pg.InvalidForeignKey,
     pg.DatatypeMismatch,
@@ -55,17 +56,17 @@ def run(task: Task, told: Progress | None) -> tuple[str, tuple[SnapshotReport, .
     """Read, compare and merge once; commits at the site, then at the master.
 
     Returns:
-        The position that the group shows now, and what became of its snapshots.
+        The position that the group shows now, and a report on each snapshot.
     """
     with task.site.connect() as site, task.master.connect() as master:
-        # Neither side was restored to before their last contact.
+        # Check that neither side was restored to before their last contact.
         name = task.group.master
         them = agreement.confirm_for_refresh(site, master, task.who, name)
         registered = enrolment.register_new(master, task)
         faults.point("refresh.after_register")
         _hold_moment(master, task)
         nothing_since = idle.moment(master, site, task, them, registered)
-        # Not rolled back: the server would be told to forget what it has planned.
+        # Not rolled back: a rollback would make the server forget prepared plans.
         site.commit()
         if nothing_since is not None:
             master.commit()
@@ -92,7 +93,7 @@ def run(task: Task, told: Progress | None) -> tuple[str, tuple[SnapshotReport, .
         here = _hold_own_moment(site, known)
         mine = [comparison.site_keys(sides.site, member) for member in known]
         _meet(task, seen)
-        # It is still the one that was read, and has not gone back since.
+        # The connection still answers: the master has not been restored since.
         master.scalar(select(1))
         loaded = _load(task, master, seen, told)
         faults.point("refresh.after_load")
@@ -115,7 +116,7 @@ def run(task: Task, told: Progress | None) -> tuple[str, tuple[SnapshotReport, .
 
 
 def _shows_all_answers(task: Task) -> bool:
-    """Whether users of the site see what became of all that they sent to the master."""
+    """Whether users of the site see the outcome of all changes sent to the master."""
     with task.site.begin() as connection:
         to = task.group.master
         queues = [one for one in list_queues(connection) if one.destination == to]
@@ -123,15 +124,15 @@ def _shows_all_answers(task: Task) -> bool:
 
 
 def _hold_moment(master: Connection, task: Task) -> None:
-    """Have the connection see one moment, with what it reads held from before it on.
+    """Begin one moment of the master, after locking all that is read in it.
 
-    A purge that empties a partition of a log, a TRUNCATE and DDL that writes a table
-    anew take rows away from older moments too: what was looked up as being there would
-    be read as empty.
+    A purge that empties a partition of a log, a TRUNCATE and DDL that rewrites a table
+    remove rows from older moments too: without the locks, a table that was found there
+    might be read as empty.
 
     Raises:
         UnknownTable: a master table is gone.
-        PositionMoved: a snapshot log is.
+        PositionMoved: a snapshot log is gone.
     """
     tables = [member.master for member in task.members]
     logs = [QualifiedName(SCHEMA, log) for log in find_logs(master, tables)]
@@ -142,8 +143,8 @@ def _hold_moment(master: Connection, task: Task) -> None:
 def _start_spark(master: Connection, task: Task) -> None:
     """Start Spark before the moment that is compared, if it is needed and cold.
 
-    It takes seconds, in which the master could clean up nothing behind a moment that
-    is held, and nobody could alter a table.
+    The start takes seconds. If the moment were held meanwhile, the master could not
+    clean up old rows, and no session could alter the tables.
     """
     if any(member.loaded for member in task.members) and not difference.is_warm():
         master.rollback()
@@ -152,11 +153,11 @@ def _start_spark(master: Connection, task: Task) -> None:
 
 
 def _hold_own_moment(site: Connection, members: Sequence[Member]) -> str:
-    """Have the connection see one moment of the site, and say which, in the same way.
+    """Begin one moment of the site in the same way, and return its position.
 
     Raises:
         UnknownTable: a base table is gone.
-        PositionMoved: one was, and is there again.
+        PositionMoved: a base table was gone, and is there again.
     """
     tables = [member.base.qualified for member in members]
     _hold(site, tables, gone="A base table of the group went meanwhile.")
@@ -170,19 +171,19 @@ def _hold(
     *,
     gone: str,
 ) -> None:
-    """Begin one moment of a database with the locks of what is read in it.
+    """Lock all that is read, and so begin one moment of a database.
 
     Parameters:
-        logs: of the tables, or none.
-        gone: what to say where a lock was refused, though the tables are there.
+        logs: the logs of the tables, if they are read.
+        gone: the message if a lock failed although the tables are there.
 
     Raises:
         UnknownTable: one of the tables is gone.
-        PositionMoved: a log is, or a table was.
+        PositionMoved: a log is gone, or a table was gone.
     """
     connection.execution_options(isolation_level="REPEATABLE READ")
     try:
-        # In the order in which DDL of a log takes them.
+        # In the order in which DDL of a log locks them.
         locks.against_ddl(connection, *sorted(tables), *sorted(logs))
     except pg.UndefinedTable as error:
         connection.rollback()
@@ -192,13 +193,13 @@ def _hold(
 
 
 def _meet(task: Task, seen: Window) -> None:
-    """Have both sides remember the window: a master that loses it will be known."""
+    """Have both sides remember the window, so that a restored master is recognized."""
     with task.site.connect() as site, task.master.connect() as master:
         peers.meet(site, master, task.who, seen.master)
 
 
 def _ready(sides: Sides, seen: Window, member: Member) -> Keys | large.Prepared:
-    """What has to be known of the window before the site's own moment begins."""
+    """The keys of the window, needed before the site's own moment begins."""
     found = comparison.small_window(sides.master, seen, member)
     if found is None:
         return large.prepare(sides.site.site, sides.master.at, seen, member)
@@ -241,7 +242,7 @@ def _load(
 
 
 def _sweep(task: Task, compared: Sequence[Compared]) -> None:
-    """Drop the stages; what a crash leaves goes with the next large refresh."""
+    """Drop the stages; the next large refresh drops those that a crash has left."""
     staged = [c for c in compared if isinstance(c.difference, Stage)]
     if not staged:
         return
@@ -253,12 +254,12 @@ def _sweep(task: Task, compared: Sequence[Compared]) -> None:
 
 
 def _link(task: Task, seen: Window) -> None:
-    """Add the foreign keys whose snapshots are both there now.
+    """Add the foreign keys whose two snapshots are there now.
 
-    Each in a transaction of its own: users write to the tables, and who cannot
-    be locked for a moment gets his key with a later refresh. Rows are checked in
-    another one, in which users go on writing. A key that the site cannot have does not
-    make the refresh fail, whose rows are there.
+    Each key is added in a transaction of its own: if the table cannot be locked within
+    500 ms, because users write to it, a later refresh adds the key. A second
+    transaction checks the rows, while users go on writing. A key that the site cannot
+    have does not fail the refresh, whose rows are written already.
     """
     for reference in base_table.missing_references(seen.members):
         with suppress(pg.LockNotAvailable, *_CANNOT_LINK):

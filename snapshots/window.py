@@ -1,8 +1,8 @@
-"""What a refresh has to look at: read at one moment of the master.
+"""Finds the keys that a refresh has to look at, at one moment of the master.
 
-In one snapshot of the master: its position, how far this site's queue has been
-answered (the marker), and what its logs hold since the group's position. Only
-then the site's own log: a change of the site that the marker does not cover is
+At that moment it reads the master's position, how far this site's queue has been
+answered (the marker), and the logs since the group's position. Only then does it
+read the site's own log: a change of the site that the marker does not cover is
 pending, whatever happens to it meanwhile (docs/explanation/held-back.md).
 """
 
@@ -55,12 +55,12 @@ class Member:
     method: str
     #: the tables that hold the master's rows now, by oid
     parts: Mapping[int, Leaf]
-    #: of the schema of the group that the master table is in; None if in none
+    #: the schema version of the master table's replication group; None without one
     schema_version: SchemaVersion | None = None
 
     @property
     def joined(self) -> tuple[QualifiedName, ...]:
-        """Tables that came since the last refresh, perhaps with rows in them."""
+        """Tables that were added since the last refresh, perhaps with rows in them."""
         before = self.snapshot.master_parts
         new = () if before is None else self.parts.keys() - set(before)
         return tuple(self.parts[oid].name for oid in sorted(new))
@@ -72,7 +72,7 @@ class Member:
 
     @property
     def states(self) -> dict[str, str]:
-        """Which columns the master table has, by name."""
+        """The state of each column of the master table, by name."""
         return {column.name: column.state for column in self.master.columns}
 
     @property
@@ -124,21 +124,21 @@ def read(
 
     Parameters:
         master: in a REPEATABLE READ transaction, whose moment the group will show.
-        site: for the description of the base tables alone.
+        site: used only to describe the base tables.
         methods: the character asked for, by name of snapshot; `?` for the others.
-        known: snapshots that the master kept its log for all the time.
+        known: snapshots that were registered at the master all the time.
 
     Raises:
         MasterChanged: the database is not the one that the position belongs to.
-        NoSnapshotLog, SnapshotLogTooYoung: fast was asked for and cannot be done.
-        ColumnGone, RowsHidden: a table is not what it was when it was created.
-        MasterBehind, ColumnChanged: DDL of the master table, likewise.
+        NoSnapshotLog, SnapshotLogTooYoung: a fast refresh is asked and not possible.
+        ColumnGone, RowsHidden: a table has changed since the snapshot was created.
+        MasterBehind, ColumnChanged: after DDL, the master table does not fit.
     """
     here = position.current(master)
     complete = all(methods.get(s.key) == "c" for s in snapshots)
     them = _confirm(master, group, complete=complete)
     if group.incarnation not in (None, them.incarnation):
-        # Restored and repaired: no position of before means anything.
+        # The master was restored and repaired: positions from before mean nothing.
         known = ()
     versions = group_schema.versions(master)
     members = [
@@ -166,7 +166,7 @@ def changed_keys(member: Member, since: str) -> Select[Any]:
     """Keys (k1, k2, ...) of rows that changed at the master since a position.
 
     All rows of a table that was attached since are among them: they may have been
-    there before, and nobody recorded them.
+    there before, and no trigger recorded them.
     """
     log = member.log()
     keys = [log.c[name] for name in member.snapshot.key_names]
@@ -188,7 +188,7 @@ def _keys_in(member: Member, part: QualifiedName) -> Select[Any]:
 
 
 def site_keys(snapshot: Snapshot) -> Select[Any]:
-    """Keys that the site's own log wants to be looked at again."""
+    """Keys that the refresh must look at again because of the site's own log."""
     view: FromClause = sa.table(
         snapshot.log_view, *map(sa.column, snapshot.key_names), schema=SCHEMA
     )

@@ -1,4 +1,4 @@
-"""The work table of a merge: what is to become of which row of a snapshot."""
+"""The work table of a merge: the change that each row of a snapshot needs."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Work:
 
     @property
     def keys(self) -> list[sa.ColumnElement[Any]]:
-        """What identifies the row, in the order of the snapshot's identity."""
+        """The values that identify the row, in the order of the snapshot's identity."""
         return [self.staged.new(name) for name in self.staged.identity]
 
     def is_exact(self, name: str) -> bool:
@@ -79,7 +79,7 @@ class Rows:
 
     @classmethod
     def numbered(cls, numbers: Sequence[int]) -> Rows:
-        """Rows of these numbers, in their order; none in between is meant."""
+        """Rows of these numbers, in order; no other row of the step is in between."""
         return cls(len(numbers), range(numbers[0], numbers[-1] + 1))
 
     @classmethod
@@ -91,11 +91,11 @@ class Rows:
 
 
 class Outcome(NamedTuple):
-    """What became of some rows of a work table."""
+    """The outcome for some rows of a work table."""
 
     kind: str
     held: bool
-    #: what the site said when it refused them
+    #: the site's message, if it refused them
     why: str | None
     rows: int
 
@@ -134,7 +134,7 @@ def create(connection: Connection, member: Member, number: int) -> Work:
         ),
     )
     staged = Staged(
-        # Where rows of other tables follow, the row is held back before it is parked.
+        # If rows of other tables follow a row, it is held back before it is parked.
         table=_not_followed(member.base),
         source=source,
         columns=member.carried,
@@ -150,7 +150,7 @@ def _not_followed(table: Table) -> Table:
 
 
 def take(connection: Connection, work: Work, difference: pa.Table | Stage) -> None:
-    """Fill a work table with a difference, wherever that is.
+    """Fill a work table with a difference, from this process or from its stage.
 
     Raises:
         StageLost: the stage does not hold what was written to it.
@@ -210,26 +210,26 @@ def hold(
     condition: sa.ColumnElement[bool],
     why: str | None = None,
 ) -> int:
-    """Hold back the free rows that fulfil a condition; says how many.
+    """Hold back the free rows that fulfil a condition; return how many.
 
     Parameters:
-        why: what the site said when it refused them; None if users have them.
+        why: the site's message, if it refused them; None if users have them.
     """
     statement = update(work.table).where(work.free, condition)
     return connection.execute(statement.values(held=True, why=why)).rowcount
 
 
 def outcome(connection: Connection, work: Work) -> list[Outcome]:
-    """What became of the rows."""
+    """The rows by outcome: their kind, and whether and why they are held back."""
     of = [work.table.c[name] for name in ("kind", "held", "why")]
     found = connection.execute(select(*of, func.count()).group_by(*of)).all()
     return [Outcome._make(row) for row in found]
 
 
 def _pair_equal_keys(connection: Connection, work: Work) -> None:
-    """Keys that print differently and are equal (1.0 and 1.00) are one row's.
+    """Make one update of a delete and an insert with equal keys (1.0 and 1.00).
 
-    Compared as printed they came as a delete and an insert.
+    Keys that print differently are compared as two rows, though they are one.
     """
     gone = work.table.alias("gone")
     same = [

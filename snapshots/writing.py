@@ -1,10 +1,9 @@
-"""Writing what is not held back, in an order that constraints allow.
+"""Writes the rows that are not held back, in an order that constraints allow.
 
-The order is that of `sites.write`. Other than an apply at a master, a merge has
-users beside it: a row that cannot be written because one of them holds a lock,
-or has just taken its key or value, or because a trigger or constraint of theirs
-refuses it, is found, held back, and the whole is written again without it and
-without what depends on it.
+The order is that of `sites.write`. Unlike an apply at a master, a merge has users
+beside it. A row cannot be written if a user holds a lock, or has just taken its key
+or value, or if a trigger or constraint of the users refuses it. The merge finds such
+a row, holds it back, and writes all again without it and the rows that depend on it.
 """
 
 from __future__ import annotations
@@ -33,16 +32,16 @@ from snapshots import detached, held_back, obstacles, work
 from snapshots.errors import CannotMerge
 from snapshots.work import Rows, Work
 
-#: While looking for a row that somebody holds: he had his time already.
+#: Used while searching for locked rows: the merge has waited its full time already.
 SHORT_TIMEOUT = "10ms"
 
 #: Rounds of holding back; each but the last finds at least one row.
 ROUNDS = 20
 
-#: A site that refuses so many rows of one statement refuses the refresh.
+#: If the site refuses this many rows of one statement, the refresh fails.
 MOST_REFUSED = 1000
 
-#: What a user beside the merge can cause.
+#: Errors that a user beside the merge can cause.
 _GIVE_WAY = (
     pg.LockNotAvailable,
     pg.UniqueViolation,
@@ -53,12 +52,12 @@ _GIVE_WAY = (
 
 _SWALLOWED = "a trigger or policy at the site swallows the row"
 
-#: Rows that cannot be written now, and why the site refuses those that it does.
+#: Rows that cannot be written now, each with the reason if the site refuses it.
 _Missing = dict[int, str | None]
 
 
 class RowsSwallowed(Exception):
-    """Fewer rows were written than there are, or more, and nobody said why."""
+    """A statement wrote fewer or more rows than there are, and raised no error."""
 
 
 class _InTheWay(Exception):
@@ -80,8 +79,8 @@ class _InTheWay(Exception):
 class _Step:
     """One statement of the write.
 
-    `run` executes it for a range of row numbers, which holds so many rows, and
-    returns those that another row was in the way of.
+    `run` executes it for a range of row numbers, with the count of its rows, and
+    returns the numbers of rows that another row blocks.
     """
 
     changes: Work
@@ -103,7 +102,7 @@ def write_free(connection: Connection, group: Sequence[Work]) -> None:
         group: parents first.
 
     Raises:
-        CannotMerge: something refuses the rows whatever is held back.
+        CannotMerge: the site refuses the rows, whatever is held back.
     """
     for _ in range(ROUNDS):
         _hold_back(connection, group)
@@ -126,7 +125,7 @@ def write_free(connection: Connection, group: Sequence[Work]) -> None:
 def write_all(connection: Connection, group: Sequence[Work]) -> bool:
     """Write all rows that are not held back, unless anything is in the way of one.
 
-    Where it says no, the caller rolls back to before.
+    If it returns False, the caller rolls back.
 
     Parameters:
         group: parents first.
@@ -154,7 +153,7 @@ def _hold_back(connection: Connection, group: Sequence[Work]) -> None:
 
 
 def _steps(connection: Connection, group: Sequence[Work]) -> Iterator[_Step]:
-    """What is to be written, as the rows that are held back stand now."""
+    """The statements of the write, given the rows that are held back now."""
     free = {w.staged.table.qualified: work.free_rows(connection, w) for w in group}
     busy = [w for w in group if free[w.staged.table.qualified]]
     following = {
@@ -197,8 +196,8 @@ def _park(
 ) -> list[int]:
     """Park those of some rows whose value any row takes.
 
-    Of a unique key that the site has added nothing may stand in for a value: rows that
-    meet then are held back, as where a user has the value.
+    A unique key that the site has added may have no value to park a row with: rows that
+    collide are then held back, as if a user had the value.
     """
     some = _free(rows)
     with suppress(NoFreeValue):
@@ -207,7 +206,7 @@ def _park(
 
 
 def _insert(changes: Work, connection: Connection, rows: Rows) -> list[int]:
-    """Insert, and say which rows were not: their key or value was there."""
+    """Insert rows, and return those whose key or value was there already."""
     statement = write.insert(changes.staged, _free(rows), "I", skip_existing=True)
     identity = [statement.table.c[n] for n in changes.staged.identity]
     done = statement.returning(*identity).cte("done")
@@ -231,7 +230,7 @@ def _update(changes: Work, connection: Connection, rows: Rows) -> list[int]:
 
 
 def _delete(changes: Work, connection: Connection, rows: Rows) -> list[int]:
-    """Delete rows, or see that they are gone: a cascade may have come before."""
+    """Delete rows, or check that they are gone: a cascade may have deleted them."""
     statement = write.delete(changes.staged, _free(rows), "D")
     if connection.execute(statement).rowcount < rows.count:
         base = changes.staged.table.sql()
@@ -250,7 +249,7 @@ def _free(rows: Rows) -> dict[str, object]:
 
 
 def _take(connection: Connection, step: _Step) -> None:
-    """Take one step, or find out which rows are in its way."""
+    """Take one step, or find the rows that it cannot write now."""
     try:
         _announce(connection, step.changes)
         with connection.begin_nested():
@@ -263,15 +262,15 @@ def _take(connection: Connection, step: _Step) -> None:
 
 
 def _announce(connection: Connection, changes: Work) -> None:
-    """Tell our triggers which table is written: what changes in others, cascades do."""
+    """Tell our triggers which table is written: changes of others come by cascades."""
     table = str(changes.staged.table.oid)
     connection.execute(select(func.set_config("snaptide.writing", table, True)))
 
 
 def _in_parts(connection: Connection, step: _Step, numbers: list[int]) -> _Missing:
-    """Find the rows by halving: what can be written is, for the time being.
+    """Find the rows by halving; the others are written for the time being.
 
-    Where none is found, who was in the way has gone meanwhile, and all is written.
+    If none is found, the obstacle has gone meanwhile, and all rows are written.
     """
     patience = connection.scalar(select(func.current_setting("lock_timeout")))
     trial = connection.begin_nested()
@@ -311,7 +310,7 @@ def _misfit(connection: Connection, step: _Step, numbers: list[int]) -> str | No
 
 
 def _reason(error: DBAPIError | RowsSwallowed) -> str | None:
-    """Why the site does not take rows; None when a user has them for the moment.
+    """Why the site does not take rows; None if a user holds them for the moment.
 
     Raises:
         sqlalchemy.exc.DBAPIError: the reason has nothing to do with the rows.
@@ -332,7 +331,7 @@ def _numbers(connection: Connection, step: _Step) -> list[int]:
 
 
 def _check_references(connection: Connection, group: Sequence[Work]) -> None:
-    """Check the foreign keys that were put off until all is written."""
+    """Check the foreign keys that were deferred until all rows are written."""
     try:
         with connection.begin_nested():
             connection.execute(text("SET CONSTRAINTS ALL IMMEDIATE"))

@@ -1,4 +1,4 @@
-"""Ledgers by which a Spark task that runs twice is told from one that ran once."""
+"""Tables that let a Spark task run twice and count once."""
 
 from __future__ import annotations
 

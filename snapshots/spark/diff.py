@@ -1,9 +1,9 @@
-"""The difference of two sets of rows: what would make the present ones the master's.
+"""Computes the changes that would make the present rows equal to the master's.
 
-Columns are positional, `c1` to `cn`: what users call theirs (dots, backticks,
-quotes) never reaches Spark. Values that Arrow cannot carry exactly come as
-text (`sites.arrow.carrier`), so what is compared are texts, integers, booleans
-and bytes, for which equal means identical.
+Columns are positional, `c1` to `cn`: users' names for them (dots, backticks,
+quotes) never reach Spark. Values that Arrow cannot carry exactly come as text
+(`sites.arrow.carrier`), so Spark compares only texts, integers, booleans and
+bytes, for which equal means identical.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-#: What a row of a difference asks for: insert, update, delete.
+#: The changes that a row of a difference can ask for: insert, update, delete.
 INSERT, UPDATE, DELETE = "I", "U", "D"
 
 _NAME = re.compile(r"c[1-9][0-9]*")
@@ -62,7 +62,7 @@ def small(
     key: Sequence[str],
     columns: Sequence[str],
 ) -> pa.Table:
-    """The same difference of two tables that this process holds.
+    """Compare two tables that this process holds, as `diff` does.
 
     One partition each, so Spark sorts and merges them without a shuffle and
     without a Python worker. Two empty tables start no job.
@@ -76,7 +76,7 @@ def small(
 def _frame(spark: SparkSession, table: pa.Table) -> DataFrame:
     """A table as a frame of one partition.
 
-    Spark reads no further than the first batch without rows that follows another.
+    Its batches are combined: Spark stops reading at an empty one that follows another.
     """
     return spark.createDataFrame(table.combine_chunks()).coalesce(1)
 

@@ -1,4 +1,4 @@
-"""What can go wrong with Spark, in the words of who set it up."""
+"""Errors of Spark, in terms that make sense to the operator: codes SNP-28x."""
 
 from __future__ import annotations
 

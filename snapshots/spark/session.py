@@ -66,13 +66,13 @@ _running: _Running | None = None
 
 
 def session(master: str = "local[*]", **settings: str) -> SparkSession:
-    """The one Spark session of this process, started by the first who asks.
+    """The one Spark session of this process, started by the first call.
 
     Parameters:
         master: `local[*]` for Spark in this process's own JVM, `spark://...` for
             a cluster, `sc://...` for Spark Connect, which needs no Java here.
             Executors of a cluster need Snaptide installed.
-        **settings: Spark's own, by their full names; they win over ours.
+        **settings: settings of Spark, by their full names; they override ours.
 
     Raises:
         JavaMissing: no Java runtime is on this machine.
@@ -164,8 +164,8 @@ def _launch(master: str, settings: dict[str, str]) -> SparkSession:
 def _end_forgotten_jvm() -> None:
     """End a JVM that PySpark was waiting for when it was interrupted.
 
-    PySpark takes away the file that such a JVM wants to announce itself in, and
-    keeps no hold of it; it would never end.
+    PySpark removes the file in which such a JVM wants to announce itself, and
+    keeps no handle of the JVM, which would never end.
     """
     if SparkContext._gateway is not None:
         return
@@ -177,7 +177,7 @@ def _end_forgotten_jvm() -> None:
 
 @cache
 def _folder() -> Path:
-    """Where Spark puts its files: one for all sessions, as a JVM keeps to its first."""
+    """Spark's folder: one for all sessions, because a JVM keeps its first one."""
     folder = Path(tempfile.mkdtemp(prefix="snaptide-spark-"))
     atexit.register(_clean_up, folder, os.getpid())
     return folder
@@ -190,7 +190,7 @@ def _clean_up(folder: Path, process: int) -> None:
 
 
 def _local_settings(master: str, folder: Path) -> dict[str, str]:
-    """What suits one machine and jobs of a fraction of a second (measured)."""
+    """Settings for one machine and jobs of a fraction of a second (measured)."""
     logging = folder / "log4j2.properties"
     logging.write_text(_LOGGING)
     quiet = {
@@ -212,7 +212,7 @@ def _local_settings(master: str, folder: Path) -> dict[str, str]:
         "spark.sql.catalogImplementation": "in-memory",
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
         "spark.local.dir": str(folder / "local"),
-        # Plans of past refreshes are kept for a UI that nobody sees.
+        # Spark keeps plans of past refreshes for its UI, which is off.
         "spark.sql.ui.retainedExecutions": "1",
         "spark.ui.retainedJobs": "1",
         "spark.ui.retainedStages": "1",
@@ -220,7 +220,7 @@ def _local_settings(master: str, folder: Path) -> dict[str, str]:
 
 
 def _memory() -> str:
-    """A quarter of the machine, between 1 and 4 GB: what does not fit is spilled."""
+    """A quarter of the machine, between 1 and 4 GB: Spark spills the rest to disk."""
     megabytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2**20
     return f"{min(max(megabytes // 4, 1024), 4096)}m"
 
@@ -264,7 +264,7 @@ def _is_remote(master: str) -> bool:
 
 
 def _is_alive(spark: SparkSession) -> bool:
-    """Whether the session still answers: someone may have stopped it, or its JVM."""
+    """Whether the session still answers: other code may have stopped it or its JVM."""
     if not isinstance(spark, SparkSession) or not hasattr(spark, "_jsparkSession"):
         return not spark.is_stopped  # type: ignore[attr-defined]
     context = spark.sparkContext
@@ -275,7 +275,7 @@ def _is_alive(spark: SparkSession) -> bool:
 
 
 def _forget_dead_jvm() -> None:
-    """Let PySpark start anew: it keeps the connection to a JVM that is gone."""
+    """Let PySpark start a new JVM: it keeps the connection to one that is gone."""
     gateway = SparkContext._gateway
     SparkSession._instantiatedSession = None
     SparkContext._active_spark_context = None

@@ -2,7 +2,7 @@
 
 No jar: the Python workers speak to the database themselves. All of them read
 the same moment, that of a snapshot which the driver's own connection exported.
-What they write goes to a stage table and carries the attempt that wrote it:
+Rows that they write go to a stage table and carry the attempt that wrote them:
 Spark may run a task twice, and a task that failed late has written as well.
 """
 
@@ -56,7 +56,7 @@ def read_ranges(
 
     Parameters:
         uri: as `Site.libpq_uri()` gives it.
-        queries: parts of what is read; each returns the columns of `schema`.
+        queries: each reads a part of the rows, and returns the columns of `schema`.
         schema: as `sites.arrow.schema()` makes it.
         snapshot: exported by a transaction that stays open until all is read.
     """
@@ -81,8 +81,8 @@ def write_stage(
         load_id: new for each call; names its rows in `snaptide.stage_attempt`.
 
     Returns:
-        The attempts whose rows count. Rows of others are of no meaning; rows
-        that are missing were lost with a crash of the server.
+        The attempts whose rows count. Rows of others do not count; rows that
+        are missing were lost with a crash of the server.
 
     Raises:
         StageFailed: a task or the record of the attempts failed.
@@ -104,7 +104,7 @@ def write_stage(
 
 
 def attempts(uri: str, load_id: uuid.UUID) -> list[Attempt]:
-    """What `snaptide.stage_attempt` says about a load."""
+    """The attempts of a load that `snaptide.stage_attempt` holds."""
     found = sa.select(stage_attempt.c.attempt, stage_attempt.c.rows).where(
         stage_attempt.c.load_id == load_id
     )
@@ -114,7 +114,7 @@ def attempts(uri: str, load_id: uuid.UUID) -> list[Attempt]:
 
 
 class SnaptideSource(DataSource):
-    """What Spark makes when it is asked for the format `snaptide`."""
+    """The data source that Spark uses for the format `snaptide`."""
 
     @classmethod
     def name(cls) -> str:
