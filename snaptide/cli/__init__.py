@@ -1,4 +1,4 @@
-"""The command line: one file a group of commands."""
+"""The command line, with one file per group of commands."""
 
 from snaptide.cli.commands import app
 

@@ -13,7 +13,7 @@ from snaptide.settings import Settings
 
 
 def complete_site(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Names of sites that begin so; none when there are no settings."""
+    """Complete the name of a site; finds none if the settings cannot be read."""
     config: Path | None = ctx.find_root().params.get("config")
     try:
         names = Settings.load(config).sites
@@ -23,7 +23,7 @@ def complete_site(ctx: typer.Context, incomplete: str) -> list[str]:
 
 
 def _note_json(ctx: typer.Context, value: bool) -> bool:
-    # Noted for errors too: they are told where no option can be seen any more.
+    # Note it for errors, too: the code that prints them does not see the options.
     program = ctx.find_root().obj
     if isinstance(program, Program):
         program.json = value

@@ -1,6 +1,6 @@
-"""All commands together, and the options that stand before them.
+"""Lists all commands, and defines the options that stand before them.
 
-What this module imports every run pays for, so it imports no more than Typer.
+Every run pays for the imports of this module, so it imports no more than Typer.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _EPILOG = (
 
 
 class Commands(LoadedLater):
-    """The root of all commands: errors that reach it are told, not traced."""
+    """The root of all commands: prints errors that reach it, without a traceback."""
 
     parts: ClassVar = {
         "site": Part("Databases that take part.", ["site"]),
@@ -90,7 +90,7 @@ class Commands(LoadedLater):
         """Run the command.
 
         Raises:
-            typer.Exit: with the number of the error that was told.
+            typer.Exit: after printing an error, with the exit code for it.
         """
         try:
             return super().invoke(ctx)

@@ -1,4 +1,4 @@
-"""Asks before something goes that nothing brings back."""
+"""Asks the user before a command deletes for good."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask; for scripts.
 
 
 def confirm(question: str, *, yes: bool) -> None:
-    """Go on where a person agrees, or said so before.
+    """Return if the user agrees, or agreed on the command line.
 
     Parameters:
-        question: what is about to go, with counts.
-        yes: it was said on the command line.
+        question: says what is about to be deleted, with counts.
+        yes: the user gave `--yes`.
 
     Raises:
-        BadArgument: there is nobody to ask.
-        typer.Exit: the answer was no; nothing is done.
+        BadArgument: there is no terminal to ask at.
+        typer.Exit: the user said no; nothing is done.
     """
     if yes:
         return

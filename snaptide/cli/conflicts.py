@@ -1,4 +1,4 @@
-"""`snaptide conflicts`: what rules decided, and what others would have."""
+"""`snaptide conflicts`: shows what rules decided, and what other rules would have."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Limit = Annotated[int, typer.Option(min=1, help="At most so many, the latest.")]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Purged:
-    """How many records were removed."""
+    """The report of a purge: how many records it removed."""
 
     site: str
     purged: int

@@ -1,4 +1,4 @@
-"""`snaptide destination`: what waits for each destination, and how much may."""
+"""`snaptide destination`: how much waits for each destination, and how much may."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ DestinationName = Annotated[
 
 COLUMNS = ["to", "transactions", "calls", "size", "oldest", "may wait", ""]
 _NO_LIMIT = "none"
-#: What the catalog can store.
+#: The largest number that the catalog can store.
 _MOST = 2**63 - 1
 _UNITS = {"B": 1, "kB": 2**10, "MB": 2**20, "GB": 2**30, "TB": 2**40}
 
@@ -73,7 +73,7 @@ def validate(
     destination: DestinationName,
     json: Json = False,
 ) -> None:
-    """Let pushes to an invalid destination go on, with all that waits.
+    """Let pushes to an invalid destination go on, with all queued transactions.
 
     Example: snaptide destination validate jfk hq
     """
@@ -83,7 +83,7 @@ def validate(
 
 
 def standing(one: Backlog) -> str:
-    """How a destination stands, in a few words."""
+    """The state of a destination in a few words."""
     if one.invalid_since is not None:
         return f"invalid: {one.invalid_reason}"
     return "paused" if one.disabled else one.last_error or ""

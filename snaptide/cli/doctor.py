@@ -1,4 +1,4 @@
-"""`snaptide doctor`: what is wrong, and what to do about it."""
+"""`snaptide doctor`: prints findings, and what to do about each."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def doctor(
     """
     program = Program.of(ctx)
     chosen = program.chosen(sites)
-    # Together: a site that is away takes its time to be so.
+    # Ask all sites at once: a site that is away takes long to time out.
     with ThreadPoolExecutor(max_workers=max(len(chosen), 1)) as pool:
         findings = [f for found in pool.map(diagnosis.examine, chosen) for f in found]
     show(program, findings, lambda: findings_table(findings, hints=fix_hints))
@@ -48,7 +48,7 @@ def doctor(
 def findings_table(
     findings: Sequence[Finding], *, hints: bool = True
 ) -> RenderableType:
-    """Findings, each with what to do below it."""
+    """Findings, each with its remedy below it."""
     if not findings:
         return Text("Nothing is wrong.", style="green")
     lines: list[RenderableType] = []
@@ -62,10 +62,10 @@ def findings_table(
 
 
 def end_with(findings: Sequence[Finding]) -> None:
-    """End with the number that findings ask for.
+    """End with the exit code for findings; return if there are none.
 
     Raises:
-        typer.Exit: there are some.
+        typer.Exit: there are findings.
     """
     if any(finding.subject == "SNP-002" for finding in findings):
         raise typer.Exit(ExitCode.UNREACHABLE)

@@ -24,7 +24,7 @@ from snaptide.cli.program import Program
 from snaptide.cli.waiting import trees
 from snaptide.errors import BadArgument
 
-#: Calls of a transaction that are shown at once.
+#: The number of calls of a transaction that `show` prints at once.
 PAGE = 100
 
 app = typer.Typer()
@@ -39,7 +39,7 @@ All = Annotated[bool, typer.Option("--all", help="All of them.")]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deleted:
-    """How many were given up."""
+    """The report of `delete`: how many transactions it deleted."""
 
     site: str
     deleted: int
@@ -76,7 +76,7 @@ def show_(
     limit: Annotated[int, typer.Option(min=1, help="At most so many calls.")] = PAGE,
     json: Json = False,
 ) -> None:
-    """Show a parked transaction: its rows side by side, and who waits for whom.
+    """Show a parked transaction: its rows side by side, and a tree of dependants.
 
     Example: snaptide errors show hq 7
     """
@@ -108,7 +108,7 @@ def retry(
     ] = False,
     json: Json = False,
 ) -> None:
-    """Apply parked transactions after all; ends with 3 if some cannot be.
+    """Try to apply parked transactions again; ends with 3 if some cannot be applied.
 
     Example: snaptide errors retry hq 7 --edit flights.dep_delay=12
     """
@@ -139,9 +139,9 @@ def delete(
     yes: Yes = False,
     json: Json = False,
 ) -> None:
-    """Give parked transactions up for good; asks first, and ends with 1 if you say no.
+    """Delete parked transactions for good; asks first, and ends with 1 if you say no.
 
-    Without a terminal to ask at it takes --yes.
+    Without a terminal to ask at, it needs --yes.
 
     Example: snaptide errors delete hq 7
     """
@@ -149,7 +149,7 @@ def delete(
     master = program.site(site)
     chosen = _chosen(numbers, everything or origin is not None)
     if not yes:
-        # Those that were counted go, and none that come while somebody thinks.
+        # Delete those that were counted, and none that arrive while the user thinks.
         chosen = _counted(master, chosen, origin)
     count = deferred.delete_errors(master, chosen, origin=origin)
     report = Deleted(site=site, deleted=count)
@@ -157,7 +157,7 @@ def delete(
 
 
 def _counted(master: Site, numbers: list[int] | None, origin: str | None) -> list[int]:
-    """The numbers of what would go, after somebody has agreed to it."""
+    """The numbers of the transactions to delete, after the user has agreed."""
     found = [
         error
         for error in deferred.list_errors(master, origin)
@@ -177,7 +177,7 @@ def _counted(master: Site, numbers: list[int] | None, origin: str | None) -> lis
 
 
 def _chosen(numbers: list[int] | None, everything: bool) -> list[int] | None:
-    """The numbers; None for all, which has to be said."""
+    """The numbers; None means all, which the user has to ask for."""
     if bool(numbers) == everything:
         raise BadArgument("Give the numbers of transactions, or --all, or --origin.")
     return numbers or None
@@ -245,7 +245,7 @@ def _value(side: Mapping[str, str | None] | None, name: str) -> str:
 
 
 def _settled(call: ErrorCall, name: str) -> bool:
-    """Whether the master still has the value that the site began with."""
+    """Whether the master still has the value that the site's change started from."""
     if call.old is None or call.current is None:
         return call.old is call.current
     return call.old.get(name) == call.current.get(name)

@@ -1,4 +1,4 @@
-"""Says what went wrong in a few lines, and ends with a number that scripts can use."""
+"""Prints an error in a few lines, and ends with an exit code that scripts can use."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from snaptide.errors import BadArgument, NoBroker
 
 
 class ExitCode(IntEnum):
-    """What the program ends with."""
+    """The exit codes of the program."""
 
     DONE = 0
-    #: A SnaptideError; nothing, or not all, was done.
+    #: An error; the command did nothing, or only a part.
     FAILED = 1
-    #: The command line is wrong; Typer finds most of it.
+    #: The command line is wrong; Typer finds most such mistakes.
     USAGE = 2
-    #: Done, and there is something to look at: parked errors, findings.
+    #: The command finished, but something needs attention: parked errors, findings.
     ATTENTION = 3
     #: A site or the broker does not answer.
     UNREACHABLE = 4
@@ -37,11 +37,11 @@ def end(error: Exception, run: object) -> NoReturn:
     """End a run that met an error.
 
     Parameters:
-        run: the `Program`, if the command line came so far.
+        run: the `Program`, if the command line was read so far.
 
     Raises:
-        typer.Exit: with the number of the error, which was told.
-        Exception: the error itself: Typer tells of it, or it is looked into.
+        typer.Exit: after printing the error, with the exit code for it.
+        Exception: the error itself, if Typer prints it or the user asked to debug.
     """
     program = run if isinstance(run, Program) else Program()
     if program.debug or not _is_ours_to_tell(error):
@@ -71,7 +71,7 @@ def tell(error: SnaptideError, *, as_json: bool) -> None:
 
 
 def _is_ours_to_tell(error: Exception) -> bool:
-    # Typer tells its own (usage, --help, exit), and must get them to do so.
+    # Typer handles its own (usage, --help, exit), and must receive them to do so.
     return not type(error).__module__.startswith("typer") and not isinstance(
         error, (BrokenPipeError, EOFError)
     )

@@ -1,4 +1,4 @@
-"""`snaptide group`: tables that several masters have."""
+"""`snaptide group`: administers replication groups, their tables and masters."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ Force = Annotated[
 def create(
     ctx: typer.Context, site: SiteName, group: GroupName, json: Json = False
 ) -> None:
-    """Create a group; the site is its master definition site, and its first master.
+    """Create a group; the site is its master definition site and its first master.
 
     Example: snaptide group create hq flights
     """
@@ -72,10 +72,10 @@ def list_(ctx: typer.Context, site: SiteName, json: Json = False) -> None:
 def show_(
     ctx: typer.Context, site: SiteName, group: GroupName, json: Json = False
 ) -> None:
-    """Show a group and how its masters stand.
+    """Show a group and the state of its masters.
 
-    Ends with 3 if one has a problem, the group is quiet there, or rows may differ from
-    other masters' because of what was decided there.
+    Ends with 3 if a master has a problem, if the group is quiet there, or if its rows
+    may differ from those of other masters because of a decision there.
 
     Example: snaptide group show hq flights
     """
@@ -97,8 +97,8 @@ def add_table(
 ) -> None:
     """Add a table that all masters have; from now on its changes go to all of them.
 
-    Run it at the master definition site. Nothing is created or copied: the table and
-    its rows have to be there.
+    Run it at the master definition site. It creates and copies nothing: all masters
+    must already have the table and its rows.
 
     Example: snaptide group add-table hq flights airports
     """
@@ -163,8 +163,8 @@ def add_master(
 ) -> None:
     """Add a master that has the group's tables, with the same rows or empty.
 
-    Run it at the master definition site. While rows are copied the other masters work
-    on; if that is cut off, say it again, and it starts over.
+    Run it at the master definition site. The other masters go on working while it
+    copies rows; if the copy is interrupted, run it again, and it starts over.
 
     Example: snaptide group add-master hq flights lax
     """
@@ -214,11 +214,11 @@ def forget(
     master: MasterName,
     json: Json = False,
 ) -> None:
-    """Take out of a group a master that is gone for good.
+    """Take a master that is gone for good out of a group.
 
-    What it has not sent on is lost; should it come back, its pushes are refused.
-    What it brought to one of the others and not to another is not brought there:
-    compare their rows, and add the one that lacks some again with --copy.
+    Changes that it has not sent on are lost; if it comes back, its pushes are refused.
+    Changes that it sent to one master and not to another stay missing there: compare
+    the rows of the masters, and add one that lacks some again with --copy.
 
     Example: snaptide group forget hq flights lax
     """
@@ -242,7 +242,7 @@ def leave(
 ) -> None:
     """Have a site leave a group that has forgotten it; its tables stay as they are.
 
-    Run it at the site that was away. It says how many calls had not been sent.
+    Run it at the site that was away. It says how many calls that site had not sent.
 
     Example: snaptide group leave lax flights
     """
@@ -270,7 +270,7 @@ def drop(
 
 
 def listed(found: Sequence[Group]) -> Table:
-    """Groups, one a line."""
+    """A table of groups, one per line."""
     columns = ["group", "definition site", "masters", "tables", "status"]
     rows = [
         (one.name, one.definition_site, one.names, one.tables, one.status)
@@ -285,7 +285,7 @@ def _brought(one: Arrival) -> str:
 
 
 def _attention(one: MasterReport) -> str:
-    """What a person should know of a master: why it stands still, what may differ."""
+    """Say why a master has stopped, and which of its rows may differ."""
     if one.problem:
         return one.problem
     different = [

@@ -1,4 +1,4 @@
-"""`snaptide group error-mode`, `quiet` and `unquiet`."""
+"""`snaptide group error-mode`, `quiet` and `unquiet`: errors stop or pause a group."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ OnlyGroup = Annotated[
 
 
 class ErrorMode(StrEnum):
-    """What becomes of a transaction that a master cannot apply, in Ingres' words."""
+    """How a push treats a transaction that a master cannot apply, in Ingres' words."""
 
     SKIP_TRANSACTION = "skip-transaction"
     SKIP_ROW = "skip-row"
@@ -43,7 +43,7 @@ _ACTIONS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quiet:
-    """Whose pushes to a master are paused, or go on."""
+    """The masters whose pushes to one master were paused, or go on."""
 
     master: str
     quiet: bool
@@ -58,12 +58,12 @@ def error_mode(
     mode: Annotated[ErrorMode, typer.Argument(metavar="MODE", show_default=False)],
     json: Json = False,
 ) -> None:
-    """Choose what becomes of a transaction that a master cannot apply.
+    """Choose what a push does with a transaction that a master cannot apply.
 
     skip-transaction parks it, with those that depend on it, in the error queue there;
     skip-row parks its rows in conflict, and applies the others; quiet-group parks it,
-    and holds back all that comes for the group there; quiet-database pauses the pushes
-    to that master, quiet-server all pushes of the site that pushed.
+    and holds back all later changes of the group there; quiet-database pauses the
+    pushes to that master, quiet-server all pushes of the site that pushed.
 
     Example: snaptide group error-mode hq airline skip-row
     """
@@ -86,8 +86,8 @@ def quiet(
 ) -> None:
     """Pause all pushes of a group's masters to one of them.
 
-    With --only-group other groups go on: what comes for this one, from anywhere, waits
-    in the error queue there, with what depends on it.
+    With --only-group other groups go on: changes of this group, from any site, wait in
+    the error queue there, with the transactions that depend on them.
 
     Example: snaptide group quiet hq airline lax --only-group
     """
@@ -112,8 +112,8 @@ def unquiet(
 ) -> None:
     """Let the pushes to a master go on.
 
-    With --only-group what was held back for the group is applied, in its order; ends
-    with 3 if some of it cannot be.
+    With --only-group it applies the transactions that were held back for the group, in
+    order, and ends with 3 if some cannot be applied.
 
     Example: snaptide group unquiet hq airline lax --only-group
     """

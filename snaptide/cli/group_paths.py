@@ -1,4 +1,4 @@
-"""`snaptide group paths`: which master sends on to which."""
+"""`snaptide group paths`: shows, draws and chooses the paths of a group."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _MASTERS = "MASTER,MASTER,..."
 
 
 def _in_a_folder(file: File | None) -> File | None:
-    """Before the paths are others: what cannot be drawn is to change nothing."""
+    """Refuse a file in a missing folder before the command changes any path."""
     if file is not None and not file.parent.is_dir():
         raise typer.BadParameter(f"There is no folder {file.parent}.")
     return file
@@ -71,8 +71,8 @@ def paths(
 ) -> None:
     """Show the paths of a group, or choose others at its master definition site.
 
-    For each master, the tree that changes take which began there. Others can be chosen
-    while nothing of the group is on its way.
+    For each master, it shows the tree along which changes that began there go. You can
+    choose other paths while no change of the group is on its way.
 
     Example: snaptide group paths hq flights --chain hq,lax,bos --svg flights.svg
     """
@@ -121,7 +121,7 @@ def _shape(
 
 
 def _pair(edge: str, masters: Sequence[str]) -> tuple[str, str]:
-    """The masters that an edge joins; their names may have dashes too."""
+    """The two masters that an edge joins; their names may contain dashes, too."""
     parts = edge.split("-")
     pairs = [("-".join(parts[:n]), "-".join(parts[n:])) for n in range(1, len(parts))]
     known = [pair for pair in pairs if set(pair) <= set(masters)]

@@ -1,4 +1,4 @@
-"""`snaptide group suspend`, `resume` and `execute-ddl`."""
+"""`snaptide group suspend`, `resume` and `execute-ddl`: quiesces groups for DDL."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def suspend(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Refuse users a group's tables, and push until its masters are equal.
+    """Close a group's tables to users, and push until its masters are equal.
 
     Run it at the master definition site; ends with 3 if error queues are not empty.
 
@@ -68,8 +68,8 @@ def execute_ddl(
 ) -> None:
     """Run DDL at all masters of a group, or at none of them.
 
-    Columns that may be null or have a constant default can be added while users work;
-    for all else the group has to be suspended.
+    It can add columns that may be null or have a constant default while users work; for
+    any other DDL the group has to be suspended.
 
     Example: snaptide group execute-ddl hq airline "ALTER TABLE flights ADD gate text"
     """
@@ -82,7 +82,7 @@ def execute_ddl(
 
 
 def _login() -> str | None:
-    """Whose login it is; in a container a number may have no name."""
+    """The user's login; None in a container whose user id has no name."""
     try:
         return getpass.getuser()
     except (OSError, KeyError):

@@ -1,4 +1,4 @@
-"""`snaptide history`: the life of a row over all sites."""
+"""`snaptide history`: tells the life of a row over all sites."""
 
 from __future__ import annotations
 
@@ -48,7 +48,10 @@ def history(
 
 
 def _key(values: Sequence[str]) -> Sequence[str] | Mapping[str, str]:
-    """By column where each value names one; a key may hold `=` itself."""
+    """Read the key by column if each value has the form COLUMN=VALUE, else in order.
+
+    Values in order may contain `=` themselves.
+    """
     pairs = [value.partition("=") for value in values]
     by_name = {name: value for name, _, value in pairs}
     named = all(name.isidentifier() and equals for name, equals, _ in pairs)
@@ -115,7 +118,7 @@ def _values(event: Event) -> str:
 
 
 def _change(old: Image | None, new: Image | None) -> str:
-    """What differs; all of a row that came or went."""
+    """The columns that differ; the whole row if it was inserted or deleted."""
     if old is None or new is None:
         return _row(new if old is None else old)
     names = dict.fromkeys([*old, *new])

@@ -1,4 +1,4 @@
-"""`snaptide indoubt`: coordinated transactions that are not finished everywhere."""
+"""`snaptide indoubt`: lists and ends coordinated transactions that are in doubt."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Force = Annotated[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ended:
-    """What was done by hand."""
+    """The report of a transaction that was ended by hand."""
 
     site: str
     gid: str
@@ -33,7 +33,7 @@ class Ended:
 
 @app.command("list")
 def list_(ctx: typer.Context, site: SiteName, json: Json = False) -> None:
-    """List what is in doubt at a site; ends with 3 if anything is.
+    """List the in-doubt transactions of a site; ends with 3 if there are any.
 
     Example: snaptide indoubt list hq
     """
@@ -48,9 +48,9 @@ def list_(ctx: typer.Context, site: SiteName, json: Json = False) -> None:
 
 @app.command()
 def recover(ctx: typer.Context, site: SiteName, json: Json = False) -> None:
-    """Finish what its deciding site has decided; a worker does so every minute.
+    """Finish transactions as their deciding site decided, as workers do every minute.
 
-    Ends with 3 if something is left in doubt.
+    Ends with 3 if some are left in doubt.
 
     Example: snaptide indoubt recover hq
     """
@@ -69,7 +69,7 @@ def commit(
     force: Force = False,
     json: Json = False,
 ) -> None:
-    """Commit what is prepared at a master whose deciding site cannot be asked.
+    """Commit a transaction prepared here, when its deciding site cannot be asked.
 
     Example: snaptide indoubt commit hq snaptide:0b2f...:0
     """
@@ -86,7 +86,7 @@ def rollback(
     force: Force = False,
     json: Json = False,
 ) -> None:
-    """Roll back what is prepared at a master whose deciding site cannot be asked.
+    """Roll back a transaction prepared here, when its deciding site cannot be asked.
 
     Example: snaptide indoubt rollback hq snaptide:0b2f...:0
     """
@@ -99,7 +99,7 @@ def rollback(
 def forget(
     ctx: typer.Context, site: SiteName, gid: GlobalId, json: Json = False
 ) -> None:
-    """Forget a decision by hand, or one that a lost master cannot confirm any more.
+    """Forget a decision made by hand, or one that a lost master can never confirm.
 
     Example: snaptide indoubt forget hq snaptide:0b2f...:0
     """

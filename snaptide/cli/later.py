@@ -1,6 +1,6 @@
-"""Commands whose modules are imported when they run, not to be listed.
+"""Imports the module of a command when the command runs, not when it is listed.
 
-The help of the program, and what a shell completes, need names and one line each.
+The program's help and a shell's completion need only a name and one line of each.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ class Part:
 
 
 class Later(TyperCommand):
-    """Stands in a list for a command that is not imported yet."""
+    """A placeholder in lists for a command that is not imported yet."""
 
     def __init__(self, name: str, part: Part) -> None:
         super().__init__(name, help=part.help)
         self._part = part
 
     def load(self) -> Any:
-        """The command itself."""
+        """Import the command and return it."""
         main, *_ = [import_module(f".{m}", "snaptide.cli") for m in self._part.modules]
-        # Of one command alone Typer would make a program without a name for it.
+        # The callback makes Typer keep the name of a command that is alone.
         around = typer.Typer(callback=lambda: None)
         if group := getattr(main, "app", None):
             around.add_typer(
@@ -51,9 +51,9 @@ class Later(TyperCommand):
 
 
 class LoadedLater(TyperGroup):
-    """A group that knows its commands by name until one of them runs."""
+    """A group that imports a command when it runs; until then it knows its name."""
 
-    #: by name, in the order in which they are listed
+    #: by name, in the order of the list
     parts: ClassVar[Mapping[str, Part]]
 
     def __init__(self, **options: Any) -> None:
@@ -62,12 +62,12 @@ class LoadedLater(TyperGroup):
             self.add_command(Later(name, part))
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """The command that the first argument names, imported now."""
+        """Import the command that the first argument names, and return it."""
         name, command, rest = super().resolve_command(ctx, args)
         return name, command.load() if isinstance(command, Later) else command, rest
 
     def loaded(self) -> dict[str, Any]:
-        """All commands themselves, by name."""
+        """Import all commands, and return them by name."""
         return {
             name: command.load() if isinstance(command, Later) else command
             for name, command in self.commands.items()

@@ -1,4 +1,4 @@
-"""`snaptide log`: snapshot logs at masters."""
+"""`snaptide log`: administers snapshot logs at masters."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ TableName = Annotated[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dropped:
-    """What was dropped."""
+    """The report of a command that dropped something."""
 
     site: str
     dropped: str
@@ -59,7 +59,7 @@ def create(
 
 @app.command("list")
 def list_(ctx: typer.Context, site: SiteName, json: Json = False) -> None:
-    """List the snapshot logs of a master, and who needs them.
+    """List the snapshot logs of a master, and the snapshots that need them.
 
     Example: snaptide log list hq
     """
@@ -123,7 +123,7 @@ def unregister(
 ) -> None:
     """Forget a snapshot that is gone, so that the log need not wait for it.
 
-    One that is still there has to be refreshed completely afterwards.
+    A snapshot that still exists has to be refreshed completely afterwards.
 
     Example: snaptide log unregister hq jfk flights
     """

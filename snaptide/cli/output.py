@@ -1,4 +1,4 @@
-"""Prints reports: as tables for people, as JSON for programs."""
+"""Prints reports: as tables for people, or as JSON for programs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rich.text import Text
 
 from snaptide.cli.program import Program
 
-#: Columns of text when nobody's terminal says how many.
+#: The width in columns if the output is no terminal.
 WIDTH = 200
 
 
@@ -25,8 +25,8 @@ def show(program: Program, report: object, human: Callable[[], RenderableType]) 
     """Print a report.
 
     Parameters:
-        report: a dataclass, or a list or mapping of them; what `--json` prints.
-        human: makes what a person sees instead.
+        report: a dataclass, or a list or mapping of them; `--json` prints it.
+        human: makes the output for people.
     """
     if program.json:
         sys.stdout.write(json.dumps(plain(report), ensure_ascii=False, indent=2) + "\n")
@@ -35,7 +35,7 @@ def show(program: Program, report: object, human: Callable[[], RenderableType]) 
 
 
 def console() -> Console:
-    """Where people read; made anew, because tests exchange the output."""
+    """A console on the standard output; new each time, because tests replace it."""
     seen = sys.stdout.isatty()
     return Console(
         file=sys.stdout,
@@ -46,7 +46,7 @@ def console() -> Console:
 
 
 def plain(value: Any) -> Any:
-    """A value as JSON has it: datetimes ISO, UUIDs text, dataclasses objects."""
+    """Turn a value into JSON types: datetimes ISO, UUIDs text, dataclasses objects."""
     if value is None or isinstance(value, str | bool | int | float):
         return value.value if isinstance(value, Enum) else value
     if isinstance(value, Enum):
@@ -66,7 +66,7 @@ def plain(value: Any) -> Any:
 def table(
     columns: Sequence[str], rows: Iterable[Sequence[object]], title: str = ""
 ) -> Table:
-    """A table; numbers stand right."""
+    """A table, with columns of numbers aligned to the right."""
     cells = [list(row) for row in rows]
     made = Table(
         title=Text(title) if title else None,
@@ -83,10 +83,10 @@ def table(
 
 
 def facts(report: object, names: Sequence[str] = ()) -> Table:
-    """The fields of a dataclass, one a line.
+    """The fields of a dataclass, one per line.
 
     Parameters:
-        names: the fields to show; all when none is given.
+        names: the fields to show; all if none is given.
     """
     made = Table(box=None, show_header=False, pad_edge=False)
     made.add_column(style="dim")
@@ -100,7 +100,7 @@ def facts(report: object, names: Sequence[str] = ()) -> Table:
 
 
 def cell(value: object) -> str:
-    """A value as people read it; square brackets are no markup."""
+    """A value as people read it, with square brackets escaped from markup."""
     text = _text(value)
     return text.replace("[", r"\[")
 
@@ -124,7 +124,7 @@ def _text(value: object) -> str:
 
 
 def duration(seconds: float | None) -> str:
-    """Seconds as people say them: 0.4 s, 12 s, 5 min, 3 h, 2 d."""
+    """Write seconds in a readable unit: 0.4 s, 12 s, 5 min, 3 h, 2 d."""
     if seconds is None:
         return "-"
     for limit, size, unit in ((60, 1, "s"), (3600, 60, "min"), (86400, 3600, "h")):
@@ -134,7 +134,7 @@ def duration(seconds: float | None) -> str:
 
 
 def size(count: int) -> str:
-    """Bytes as people say them: 12 B, 3.4 kB, 5.6 MB."""
+    """Write bytes in a readable unit: 12 B, 3.4 kB, 5.6 MB."""
     value, units = float(count), ["B", "kB", "MB", "GB", "TB"]
     while value >= 1024 and len(units) > 1:
         value, units = value / 1024, units[1:]

@@ -1,4 +1,4 @@
-"""`snaptide procedure`: which procedures calls from other sites may run."""
+"""`snaptide procedure`: chooses the procedures that calls from other sites may run."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ ProcedureName = Annotated[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Procedures:
-    """What may run at a site."""
+    """The procedures and routines that calls may run at a site."""
 
-    #: of its database
+    #: procedures and functions of its database
     allowed: tuple[AllowedProcedure, ...]
-    #: Python routines that this machine knows; they run where it pushes to
+    #: Python routines that this machine knows, for pushes by this machine
     registered: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Revoked:
-    """What may no longer run."""
+    """The report of a procedure that calls may no longer run."""
 
     name: str
-    #: it could until now
+    #: whether calls could run it until now
     was_allowed: bool
 
 
@@ -57,7 +57,7 @@ def allow(
 def revoke(
     ctx: typer.Context, site: SiteName, name: ProcedureName, json: Json = False
 ) -> None:
-    """Let no call from another site run a procedure any more.
+    """Stop calls from other sites from running a procedure.
 
     Example: snaptide procedure revoke hq billing.close_month
     """
@@ -69,7 +69,7 @@ def revoke(
 
 @app.command("list")
 def list_(ctx: typer.Context, site: SiteName, json: Json = False) -> None:
-    """List what calls may run at a site: procedures there, routines of this machine.
+    """List what calls may run at a site: its procedures, and this machine's routines.
 
     Example: snaptide procedure list hq
     """

@@ -1,4 +1,4 @@
-"""What the options before the command say, and what follows from them."""
+"""Holds the options before the command, and the settings and sites they lead to."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from snaptide.settings import Settings
 
 @dataclass(kw_only=True)
 class Program:
-    """One run of the command line; settings are read when a command needs them."""
+    """One run of the command line; reads the settings when a command needs them."""
 
     config: Path | None = None
     debug: bool = False
-    #: set by the command's own option
+    #: set by the command's option `--json`
     json: bool = False
 
     @staticmethod
@@ -29,12 +29,12 @@ class Program:
 
     @cached_property
     def settings(self) -> Settings:
-        """The settings; read once."""
+        """The settings, which are read once."""
         return Settings.load(self.config)
 
     @cached_property
     def directory(self) -> Directory:
-        """The sites; the settings are those of this process from now on."""
+        """The sites; the first use installs the settings in this process."""
         return self.settings.install()
 
     def close(self) -> None:
@@ -51,5 +51,5 @@ class Program:
         return self.directory[name]
 
     def chosen(self, names: list[str] | None) -> list[Site]:
-        """The sites of those names; all when none is given."""
+        """The sites of these names; all sites if no name is given."""
         return [self.site(name) for name in names or self.directory]

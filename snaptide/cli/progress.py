@@ -1,4 +1,4 @@
-"""A progress bar on the error output, for people only."""
+"""Shows progress bars on the error output, if it is a terminal."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from snaptide.cli.program import Program
 
 
 class Bar:
-    """Shows one piece of work as `sites.activity.Progress` tells it."""
+    """The progress bar of one piece of work; called as `sites.activity.Progress` is."""
 
     def __init__(self, bars: Bars, title: str) -> None:
         self._bars = bars
@@ -34,13 +34,13 @@ class Bar:
         self._bars.update(self._task, completed=done, total=total, unit=shown)
 
 
-#: Gives, for the time of some work, what is told how far it has come.
+#: Opens a context for the work on one subject; the work reports its progress to it.
 Shown = Callable[[str], AbstractContextManager[activity.Progress]]
 
 
 @contextmanager
 def working(program: Program, site: Site, kind: str) -> Iterator[Shown]:
-    """Show long work here, and in `snaptide status`, each subject by itself."""
+    """Show long work here and in `snaptide status`, with a bar for each subject."""
     with _bars(program) as bar:
         yield lambda subject: activity.report(
             site, kind, subject, also=bar(f"{kind} {site.name} {subject}")
@@ -56,7 +56,7 @@ def bar(program: Program, title: str) -> Iterator[Bar | None]:
 
 @contextmanager
 def _bars(program: Program) -> Iterator[Callable[[str], Bar | None]]:
-    """Make bars by their titles; None when nobody would see them."""
+    """Make bars by their titles; None if the output is JSON or no terminal."""
     if program.json or not sys.stderr.isatty():
         yield lambda title: None
         return

@@ -1,4 +1,4 @@
-"""`snaptide purge`: what every snapshot and destination has seen goes."""
+"""`snaptide purge`: removes what all snapshots and destinations have seen."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`snaptide push`: carry a site's own changes to its master."""
+"""`snaptide push`: sends a site's queue to its destinations."""
 
 from __future__ import annotations
 
@@ -117,9 +117,9 @@ def push(
 
 
 def _given(ctx: typer.Context) -> dict[str, Any]:
-    """What was said of a push's options; the rest is as snaptide.toml has it.
+    """The push options that the user gave; snaptide.toml decides the others.
 
-    Command line, settings and `Options` call each of them the same.
+    Command line, settings and `Options` have the same names for them.
     """
     said = {one.name: ctx.params[one.name] for one in fields(Options)}
     return {name: value for name, value in said.items() if value not in (None, ())}

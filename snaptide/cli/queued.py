@@ -10,7 +10,7 @@ from snaptide.cli.program import Program
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Queued:
-    """A task that a worker will run; `snaptide status` shows how it goes."""
+    """A task that a worker will run; `snaptide status` shows its progress."""
 
     task: str
     site: str
@@ -21,15 +21,15 @@ class Queued:
 def hand_over(
     program: Program, task: str, site: str, subject: str | None, **options: object
 ) -> None:
-    """Put a task into its site's queue, and print which.
+    """Put a task into its site's queue, and print its id.
 
     Parameters:
-        task: push, purge or refresh.
+        task: push or refresh.
 
     Raises:
         UnknownSite, NoBroker.
     """
-    # Imported late: Celery takes longer to load than most commands take to run.
+    # Import it late: Celery takes longer to load than most commands take to run.
     from snaptide import application
 
     name = {"push": application.PUSH, "refresh": application.REFRESH}[task]

@@ -1,4 +1,4 @@
-"""`snaptide refresh`: bring the master's changes in."""
+"""`snaptide refresh`: brings the changes of a master to the snapshots of a group."""
 
 from __future__ import annotations
 
@@ -59,8 +59,7 @@ def refresh(
 ) -> None:
     """Refresh a group to one moment of its master.
 
-    Ends with 3 when the push before it had to park transactions, or the site refuses
-    rows.
+    Ends with 3 if the push before it parked transactions, or if the site refuses rows.
 
     Example: snaptide refresh jfk flights --method cf
     """

@@ -1,4 +1,4 @@
-"""`snaptide rules`: how conflicts are found and settled at a master."""
+"""`snaptide rules`: sets the rules that find and settle conflicts at a master."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def add(
 ) -> None:
     """Settle update conflicts of a column group by a method.
 
-    Methods are tried in their order until one decides.
+    The master tries the methods in their order until one decides.
 
     Example: snaptide rules add hq flights delays latest_timestamp -p column=changed_at
     """

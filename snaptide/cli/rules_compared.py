@@ -1,4 +1,4 @@
-"""`snaptide rules`, the commands about what is compared to find conflicts."""
+"""`snaptide rules compare` and `send`: choose the old values that find conflicts."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def compare(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Say which old values are compared to find conflicts.
+    """Choose which old values are compared to find conflicts.
 
     Example: snaptide rules compare hq flights note --off
     """
@@ -52,7 +52,7 @@ def send(
     off: Annotated[bool, typer.Option("--off", help="Do not send them.")] = False,
     json: Json = False,
 ) -> None:
-    """Say which old values sites send; what is not sent is not compared.
+    """Choose which old values sites send; others cannot be compared.
 
     Example: snaptide rules send hq flights photo --off
     """

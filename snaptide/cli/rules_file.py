@@ -1,4 +1,4 @@
-"""`snaptide rules`, the commands about a file of rules under version control."""
+"""`snaptide rules export`, `diff` and `apply`: keep rules in a file."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ RulesFile = Annotated[
 
 @app.command()
 def export(ctx: typer.Context, site: SiteName, json: Json = False) -> None:
-    """Print all rules of a master as a file, to be kept under version control.
+    """Print all rules of a master as a file that you can keep under version control.
 
     Example: snaptide rules export hq > rules.toml
     """
@@ -66,10 +66,10 @@ def apply(
 
 
 def read_rules(file: Path) -> dict[str, Any]:
-    """The document in a file of rules.
+    """Read the document in a file of rules.
 
     Raises:
-        BadRulebook: it cannot be read, or is no TOML.
+        BadRulebook: the file cannot be read, or is not TOML.
     """
     try:
         return tomllib.loads(file.read_text("utf-8"))

@@ -1,4 +1,4 @@
-"""Column groups and rules as a table on the screen."""
+"""Prints column groups and rules as a table, and warns of bad stamps."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from snaptide.cli.program import Program
 
 @contextmanager
 def changed(ctx: typer.Context, site: str) -> Iterator[Site]:
-    """A master whose rules are changed, and shown afterwards."""
+    """Give the block a master to change, then show its rules and new warnings."""
     program = Program.of(ctx)
     master = program.site(site)
     before = rules.list_rules(master)
@@ -32,7 +32,7 @@ def changed(ctx: typer.Context, site: str) -> Iterator[Site]:
 def _warn(
     master: Site, before: list[rules.TableRules], since: list[rules.TableRules]
 ) -> None:
-    """Say what is wrong with the stamps that new rules decide by."""
+    """Print problems with the stamp columns that new rules decide by."""
     known = [(one.table, rule) for one in before for rule in one.rules]
     console = Console(stderr=True, soft_wrap=True, highlight=False)
     for finding in stamps.check(master, since):

@@ -1,4 +1,4 @@
-"""`snaptide schedule`: what runs by itself."""
+"""`snaptide schedule`: administers the schedules of a site."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ app = typer.Typer()
 
 
 class Kind(StrEnum):
-    """What can run by itself."""
+    """The kinds of work that a schedule can run."""
 
     PUSH = "push"
     REFRESH = "refresh"
@@ -49,7 +49,7 @@ def set_(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Run something by itself, or change when it runs; beat needs no restart.
+    """Schedule a push, refresh or purge, or change when it runs, with no restart.
 
     Example: snaptide schedule set jfk refresh airport --every "0 6 * * *"
     """
@@ -66,7 +66,7 @@ def set_(
 
 @app.command("list")
 def list_(ctx: typer.Context, site: SiteName, json: Json = False) -> None:
-    """List what runs by itself at a site.
+    """List the schedules of a site.
 
     Example: snaptide schedule list jfk
     """
@@ -82,7 +82,7 @@ def remove(
     subject: Subject = schedules.EVERYTHING,
     json: Json = False,
 ) -> None:
-    """Stop running something by itself.
+    """Remove a schedule.
 
     Example: snaptide schedule remove jfk push hq
     """

@@ -1,4 +1,4 @@
-"""`snaptide worker` and `snaptide beat`: what does things by itself."""
+"""`snaptide worker` and `snaptide beat`: run the services that work unattended."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Pool(StrEnum):
 
 
 class LogLevel(StrEnum):
-    """How much a process says."""
+    """How much a process logs."""
 
     DEBUG = "debug"
     INFO = "info"
@@ -48,7 +48,7 @@ def worker(
 
     Example: snaptide worker --site jfk --pool threads
     """
-    # Imported late: Celery takes longer to load than most commands take to run.
+    # Import it late: Celery takes longer to load than most commands take to run.
     from snaptide.application import celery_app
     from snaptide.worker import run_worker
 
@@ -67,7 +67,7 @@ def worker(
 def beat(ctx: typer.Context, log_level: Level = None) -> None:
     """Ask for what schedules say, and for a push after every commit.
 
-    Several may run: each due schedule is taken by one of them.
+    Several beats may run: only one of them takes each due schedule.
 
     Example: snaptide beat
     """

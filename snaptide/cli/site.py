@@ -1,4 +1,4 @@
-"""`snaptide site`: databases that take part."""
+"""`snaptide site`: initialises, lists, checks and repairs sites."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ class SchemaReport:
     site: str
     before: str | None
     now: str | None
-    #: statements that give roles their rights, printed or run
+    #: statements that grant roles their rights, printed or run
     grants: tuple[str, ...] = ()
 
 
 class Grants(StrEnum):
-    """What becomes of the statements that give roles their rights."""
+    """Whether to print or run the statements that grant roles their rights."""
 
     PRINT = "print"
     RUN = "run"
@@ -44,7 +44,7 @@ class Grants(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListedSite:
-    """A site as the settings have it; no password."""
+    """A site of the settings, without its password."""
 
     name: str
     address: str
@@ -109,10 +109,10 @@ def check(
     ] = False,
     json: Json = False,
 ) -> None:
-    """Check that sites answer, have the right schema, and are who they were.
+    """Check that sites answer, have the right schema, and are the databases they were.
 
-    The sites and masters that they met are asked too: one that was rolled back does
-    not remember what the others do. Ends with 3 if there is anything to look at.
+    It asks all other sites, too: a site that was restored does not remember what the
+    others do. Ends with 3 if there are findings.
 
     Example: snaptide site check hq
 
@@ -184,7 +184,7 @@ def _grant(site: Site, wanted: Grants | None) -> tuple[str, ...]:
 
 
 def _initialised(reports: list[SchemaReport]) -> RenderableType:
-    """What was done, and below it the grants, one a line, as psql takes them."""
+    """The revisions, and below them the grants, one per line, for psql."""
     lines = [f"{one};" for report in reports for one in report.grants]
     return Group(_schemas(reports), *map(Text, lines))
 

@@ -1,4 +1,4 @@
-"""`snaptide snapshot`: copies of part of a master table."""
+"""`snaptide snapshot`: administers the snapshots of a site."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def show_(ctx: typer.Context, site: SiteName, name: Name, json: Json = False) ->
 
 
 class Propagation(StrEnum):
-    """How changes of a site travel to the master."""
+    """How changes of a site reach the master."""
 
     SYNCHRONOUS = "synchronous"
     ASYNCHRONOUS = "asynchronous"
@@ -128,7 +128,7 @@ def alter(
     ],
     json: Json = False,
 ) -> None:
-    """Change how a snapshot, with its whole refresh group, propagates.
+    """Change how a snapshot and its whole refresh group propagate changes.
 
     Example: snaptide snapshot alter jfk flights --propagation synchronous
     """
@@ -155,8 +155,9 @@ def switch_master(
 ) -> None:
     """Refresh a group from another master of its replication group from now on.
 
-    The former master may be away. What waits goes to the new one, and what was sent
-    is not applied twice. Ends with 3 where the former master still has to be told.
+    The former master may be away. Queued changes go to the new one, and changes that
+    were sent before are not applied twice. Ends with 3 if the former master does not
+    know of the switch yet.
 
     Example: snaptide snapshot switch-master jfk airport --to lax
     """

@@ -1,4 +1,4 @@
-"""`snaptide status`: all sites on one screen."""
+"""`snaptide status`: shows all sites on one screen."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ def status(
 ) -> None:
     """Show queues, refreshes, lag, errors, schedules and running work of sites.
 
-    Ends with 3 when something stands still that ought to run (a refresh or push that
-    failed, a paused or invalid destination, parked errors, a schedule that is overdue,
-    beat that is away) or masters of a group may have other rows since a decision there,
-    and with 4 when a site is away. Doctor finds the same.
+    Ends with 3 if work has stopped that should run (a failed refresh or push, a paused
+    or invalid destination, parked errors, an overdue schedule, no beat), or if rows may
+    differ between the masters of a group because of a decision there; ends with 4 if a
+    site is away. Doctor finds the same.
 
     Example: snaptide status --watch
     """
@@ -62,7 +62,7 @@ def status(
 
 
 def screen(found: list[SiteStatus]) -> RenderableType:
-    """What a person sees: sites, then what they hold, then what runs."""
+    """The screen: sites, queues, groups, schedules, running work, then findings."""
     parts: list[RenderableType] = [_sites(found)]
     parts += [Text(f"{one.site}: {one.error}") for one in found if one.error]
     for made in (_queues(found), _groups(found), _schedules(found), _running(found)):

@@ -1,4 +1,4 @@
-"""Writing a document as TOML: Python reads it only."""
+"""Writes a document as TOML, which Python's library can only read."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 
 def written(document: Mapping[str, Any], path: tuple[str, ...] = ()) -> str:
-    """A document of tables, lists of tables and values, as TOML."""
+    """Write a document of tables, lists of tables and values as TOML."""
     values, below = [], []
     for name, value in document.items():
         if _is_table(value) and not path[1:]:
@@ -45,7 +45,7 @@ def _value(value: Any) -> str:
         pairs = (
             f"{_key(name)} = {_value(item)}"
             for name, item in value.items()
-            # TOML knows no null: what has none is left out.
+            # TOML has no null: leave such items out.
             if item is not None
         )
         return "{" + ", ".join(pairs) + "}"
@@ -57,7 +57,7 @@ def _value(value: Any) -> str:
 
 
 def _text(value: str) -> str:
-    """As JSON, but for the one control character that JSON leaves as it is."""
+    """Quote as JSON does, and escape DEL, which JSON leaves as it is."""
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 

@@ -1,4 +1,4 @@
-"""Naming users' triggers that may do their work twice."""
+"""Warns of users' triggers that may write rows twice."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _WHY = (
 
 
 def with_triggers(shown: RenderableType, names: Collection[str]) -> RenderableType:
-    """What is shown, and below it the triggers that are to be looked at, if any."""
+    """Add a warning about these triggers, if any, below the output."""
     if not names:
         return shown
     return Group(shown, Text(_WHY.format(", ".join(names))))

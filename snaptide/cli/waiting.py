@@ -1,4 +1,4 @@
-"""Who waits for whom in the error queue, drawn as a tree."""
+"""Draws as trees which parked transactions wait for which others."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from deferred.parked.waiting import Edge
 
 
 def trees(number: int, edges: Sequence[Edge]) -> Iterator[Tree]:
-    """What has to be settled first at the top, what waits for it below.
+    """Draw transactions to settle first at the top, with their dependants below.
 
-    One that waits for several stands below each of them, and what waits for it
-    below the first.
+    A transaction that waits for several others stands below each of them, and its own
+    dependants below it only once.
 
     Parameters:
-        number: the transaction that is looked at, marked as such.
+        number: the transaction that the user looks at; it is marked.
     """
     below: dict[int, list[int]] = {}
     for edge in edges:
@@ -29,7 +29,7 @@ def trees(number: int, edges: Sequence[Edge]) -> Iterator[Tree]:
 def _drawn(
     tree: Tree, top: int, number: int, below: dict[int, list[int]], drawn: set[int]
 ) -> Tree:
-    """Add what waits for a transaction, however deep, without recursion."""
+    """Add the dependants of a transaction, to any depth, without recursion."""
     open_ = [(tree, top)]
     while open_:
         parent, one = open_.pop()
