@@ -1,1 +1,1 @@
-"""Batches: what is cut from queues, compiled and shipped, and how far it came."""
+"""Batches: cut from queues, compiled, shipped, and counted by the marker."""

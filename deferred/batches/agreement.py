@@ -1,9 +1,9 @@
-"""Bringing a site's queue and its destination together after one was restored.
+"""Making a site's queue and its destination agree after one of them was restored.
 
-The destination is right about what it has applied: its marker, its ledger and the
-rows that were applied are of one database, and go back together. So the site asks
-it, transaction by transaction. What was answered is delivered; all else that the
-site still has is pushed again, in order, in new batches behind the marker
+The destination knows what it has applied: its marker, its ledger and the applied rows
+are in one database, and are restored together. So the site asks it, transaction by
+transaction. Answered transactions count as delivered; all others that the site still
+has are pushed again, in order, in new batches after the marker
 (docs/explanation/identity.md).
 """
 
@@ -41,7 +41,7 @@ from sites.site import each_by_itself
 def confirm(
     origin: Connection, target: Connection, me: Identity, name: str
 ) -> Identity:
-    """Make sure that a destination is the one that this site knows, or agree with it.
+    """Make sure that a destination is the one this site knows, and agree with it.
 
     The caller is the only pusher. Both connections must be outside a transaction.
 
@@ -64,15 +64,15 @@ def confirm(
 def confirm_for_refresh(
     origin: Connection, target: Connection, me: Identity, name: str
 ) -> Identity:
-    """As `confirm`, for who is no pusher: becomes one if there is something to agree.
+    """As `confirm`, for callers that do not push; take the pusher's lock if needed.
 
     Raises:
-        PushRunning: and the two have to agree first, which the push has not done.
+        PushRunning: the two still have to agree, and a push holds the lock.
         As `confirm` does.
     """
     with each_by_itself(target):
         them = identity.confirm(target, name)
-    # A push that runs agrees before all else: soon there is nothing left to do.
+    # A running push agrees first of all, so soon there may be nothing left to do.
     for attempt in waiting_for_pushes():
         with attempt:
             if not is_agreed(origin, them):
@@ -90,18 +90,18 @@ def confirm_for_refresh(
 
 
 def is_agreed(origin: Connection, them: Identity) -> bool:
-    """Whether this site's batches are those of the destination as it is now."""
+    """Whether this site's batches belong to the destination's current incarnation."""
     with each_by_itself(origin):
         return _incarnations(origin, them.name) <= {them.incarnation}
 
 
 def holds(connection: Connection, name: str, incarnation: uuid.UUID) -> bool:
-    """Whether nothing was agreed meanwhile with a destination that is another now."""
+    """Whether no other incarnation of a destination has been agreed with meanwhile."""
     return _incarnations(connection, name) <= {None, incarnation}
 
 
 def _incarnations(connection: Connection, name: str) -> set[uuid.UUID | None]:
-    """The incarnation that batches to a destination are of; none without any."""
+    """The incarnation of the batches to a destination; empty if it is unknown here."""
     return set(connection.scalars(_INCARNATION, {"its_name": name}))
 
 
@@ -119,15 +119,15 @@ def agree(
     name: str,
     incarnation: uuid.UUID,
 ) -> None:
-    """Take over from a destination what it has answered; reopen all else, in order.
+    """Mark answered transactions as delivered; reopen all others, in order.
 
     Writes delivery, destination, covered marks and extra keys; commits.
 
-    The destination watches for what others bring to a restored origin again, which has
-    sent it on before.
+    A restored origin had sent on transactions that others will bring to it again. The
+    destination watches for those.
 
     Raises:
-        CannotTell, PastRetention: and nothing is written.
+        CannotTell, PastRetention: they cannot agree; nothing is written.
     """
     _watch_restored(origin, target, origin_id, name)
     with target.begin(), origin.begin():
@@ -187,7 +187,7 @@ def check(
 
 
 def accept_gap(connection: Connection, name: str) -> None:
-    """Go on without what neither this site nor a restored destination has any more."""
+    """Go on without the changes that neither site nor destination has any more."""
     connection.execute(
         update(destination)
         .where(destination.c.name == name)
@@ -220,7 +220,7 @@ def _refuse_gap(origin: Connection, row: Row[Any], at: Marker, floor: int) -> No
 def _take_ledger(
     origin: Connection, target: Connection, origin_id: uuid.UUID, at: Marker
 ) -> sa.TableClause:
-    """Copy into a table of this transaction what the destination has answered."""
+    """Copy the answered transactions of the destination into a temporary table."""
     known = sa.Table(
         "snaptide_answered",
         sa.MetaData(),
@@ -245,12 +245,12 @@ def _settle(
     floor: int,
     known: sa.TableClause,
 ) -> None:
-    """Give each delivery the answer that the destination has, or none."""
+    """Mark each delivery as the destination has answered it, or as not answered."""
     mine = delivery.c.destination == row.name
     answered = _answered(row, at, floor, known)
     left = sa.union_all(*call_numbers(origin, row.name)).subquery()
     kept = delivery.c.xid.in_(select(left.c.xid))
-    # Whose calls are gone has nothing left to push.
+    # A transaction whose calls were purged has nothing left to push.
     origin.execute(sa.delete(delivery).where(mine, sa.not_(answered), sa.not_(kept)))
     origin.execute(
         update(delivery)
@@ -275,7 +275,7 @@ def _settle(
 def _answered(
     row: Row[Any], at: Marker, floor: int, known: sa.TableClause
 ) -> ColumnElement[bool]:
-    """Whether the destination has answered: by its ledger, before it by number."""
+    """Whether the destination has answered: by its ledger, or if older by number."""
     older = and_(
         delivery.c.batch < floor,
         delivery.c.batch <= row.batch_no,
@@ -295,7 +295,7 @@ def _same(known: sa.TableClause) -> ColumnElement[bool]:
 
 
 def _move_back(origin: Connection, queues: list[Queue], at: Marker) -> None:
-    """Let no refresh take for covered what lies behind the marker now."""
+    """Move covered marks back, so that no refresh trusts places after the marker."""
     place = tuple_(sa.literal(at.batch_no), sa.literal(at.order_no))
     covered = tuple_(queue_catalog.c.covered_batch, queue_catalog.c.covered_order)
     for queue in queues:
@@ -307,9 +307,9 @@ def _move_back(origin: Connection, queues: list[Queue], at: Marker) -> None:
         extra = queue.extra
         if extra is None:
             continue
-        # Numbered by a master that may be another now.
+        # These numbers come from a master that may be another database now.
         origin.execute(update(extra).values(master_xid=None))
-        # Folded from calls whose images are gone: nothing is on its way for them.
+        # These keys come from calls whose images are gone; no push brings them.
         origin.execute(
             update(extra)
             .where(tuple_(extra.c.batch_no, extra.c.order_no) > place)

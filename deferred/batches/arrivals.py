@@ -1,8 +1,8 @@
-"""Counting what comes to a master of a group: by where it began, and who brought it.
+"""Counting the transactions that come to a master of a group, by source and sender.
 
-Counted in the transaction that moves the marker, so that the numbers are those of
-what was answered. In a group whose paths are right each master gets every change of
-every other one once, from one neighbour, and none of its own.
+They are counted in the transaction that moves the marker, so the numbers are those of
+answered transactions. If a group's paths are right, each master gets every change of
+every other master once, from one neighbour, and none of its own.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Arrived = Mapping[tuple[str, str], int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arrival:
-    """Changes of one master that another one has brought."""
+    """Transactions that began at one master and came from another one."""
 
     source: str
     sender: str
@@ -61,10 +61,10 @@ def count(connection: Connection, sender: str, arrived: Arrived) -> None:
 
 
 def of_part(line: Line, sender: str, after: int, end: int) -> Arrived:
-    """What is in a part of a batch.
+    """Count the transactions in a part of a batch.
 
     Parameters:
-        after, end: the transactions beyond the first order number, up to the second.
+        after, end: the transactions after the first order number, up to the second.
     """
     found: Counter[tuple[str, str]] = Counter()
     for group in set(line.groups.values()):
@@ -95,7 +95,7 @@ def of_part(line: Line, sender: str, after: int, end: int) -> Arrived:
 
 
 def arrivals(connection: Connection, group: str) -> list[Arrival]:
-    """What has come to this master of a group, by where it began."""
+    """The counts of a group's transactions here, by source and sender."""
     rows = connection.execute(
         select(*(arrival.c[name] for name in Arrival.__slots__))
         .where(arrival.c.replication_group == group)
@@ -105,5 +105,5 @@ def arrivals(connection: Connection, group: str) -> list[Arrival]:
 
 
 def forget(connection: Connection, group: str) -> None:
-    """Forget what has come of a group, which this site leaves."""
+    """Delete the counts of a group that this site leaves."""
     connection.execute(sa.delete(arrival).where(arrival.c.replication_group == group))

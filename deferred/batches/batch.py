@@ -1,4 +1,4 @@
-"""Batches: pieces of a queue that never change once they are cut."""
+"""Batches: pieces of a queue that never change after they are cut."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Batch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waiting:
-    """A transaction of a batch, in its place."""
+    """A queued transaction of a batch."""
 
     #: its id where it was made
     xid: str
@@ -45,18 +45,18 @@ class Waiting:
     origin_user: str
     #: when it was made
     start_time: datetime
-    #: calls of procedures are queued at its site, perhaps some of its own
+    #: its site has queued procedure calls, perhaps some of this transaction
     may_call: bool = False
     #: procedures that it calls, in order
     procedures: tuple[ProcedureCall, ...] = ()
     #: where it was made; None is the site of this queue
     origin: str | None = None
-    #: by replication group, the master at which it began; here, where none is named
+    #: by replication group, the master at which it began; this site if none is named
     sources: Mapping[str, str] | None = None
 
     @property
     def units(self) -> tuple[int, ...]:
-        """The numbers under which its changes stand in work tables, step by step."""
+        """The unit numbers of its changes in work tables, step by step."""
         return (*(call.call_no for call in self.procedures), self.order_no)
 
 
@@ -66,15 +66,14 @@ def waiting(
     """Transactions of a batch, in order.
 
     Parameters:
-        after, end: only those with an order number beyond the first of these, up to
-            the second.
+        after, end: the transactions after the first order number, up to the second.
     """
     rows = connection.execute(_WAITING, placed(batch, after, end))
     return [Waiting(**row._mapping) for row in rows]
 
 
 def purged(batch: Batch) -> PositionMismatch:
-    """The error for a batch that the destination asks for and that is gone."""
+    """The error for a batch that the destination needs and that was purged."""
     return PositionMismatch(
         f"{batch.destination} asks for batch {batch.number} again: it is purged.",
         destination=batch.destination,
@@ -83,7 +82,7 @@ def purged(batch: Batch) -> PositionMismatch:
 
 
 def within(batch: Batch, after: int, end: int) -> ColumnElement[bool]:
-    """The deliveries of a part of a batch."""
+    """The condition that selects the deliveries of a part of a batch."""
     return part(batch.destination, batch.number, after, end)
 
 
@@ -93,7 +92,7 @@ def part(
     after: int | ColumnElement[int],
     end: int | ColumnElement[int],
 ) -> ColumnElement[bool]:
-    """The same of the batch of a number, where numbers may be told to the session."""
+    """The same for a batch number; numbers may be expressions, as session settings."""
     return sa.and_(
         delivery.c.destination == destination,
         delivery.c.batch == number,
@@ -102,7 +101,7 @@ def part(
     )
 
 
-#: The same of a batch, or part, that comes with the statement: see `placed`.
+#: The same with parameters, which are given with the statement: see `placed`.
 PART = part(
     sa.bindparam("its_destination", type_=sa.Text),
     *(
@@ -113,7 +112,7 @@ PART = part(
 
 
 def placed(batch: Batch, after: int, end: int) -> dict[str, object]:
-    """A part of a batch, as statements about `PART` take it."""
+    """The parameters that `PART` takes for a part of a batch."""
     return {
         "its_destination": batch.destination,
         "its_number": batch.number,
@@ -143,9 +142,9 @@ _WAITING = planned_once(
 
 
 def note_delivered(connection: Connection, name: str, marker: Marker) -> int:
-    """Mark what the destination has answered; a hint, the marker is the truth.
+    """Mark deliveries that the destination has answered; the marker is the truth.
 
-    Of the batch that it stands in: those before were marked before the next was cut.
+    Only in the marker's batch: earlier batches were marked before the next was cut.
     """
     place = {"its_destination": name, "its_number": marker.batch_no, "its_start": -1}
     return connection.execute(

@@ -1,4 +1,4 @@
-"""The transactions that batches have brought to a destination, by its ledger."""
+"""The transactions that have come to a destination in batches, by its ledger."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ EACH = (
     .render_derived()
 )
 
-#: When it was made, by the clock of then: equal or not, nothing else.
+#: When it was made, by the clock of its origin: compare it only for equality.
 MADE_AT = func.coalesce(EACH.c.made_at, EACH.c.started)
-#: The transactions of all batches that were noted here, and which of them have come.
+#: The transactions of all batches in the ledger, and a condition: it has been answered.
 NOTED = push_batch.join(
     push_marker, push_marker.c.origin_id == push_batch.c.origin_id
 ).join(EACH, sa.true())
@@ -44,10 +44,10 @@ HAS_COME = sa.or_(
 
 
 def take_over(model: Connection, new: Connection) -> None:
-    """Have a new master know what came to another one whose rows it has.
+    """Tell a new master which transactions came to the master whose rows it copied.
 
-    Which of it changed those rows nobody has noted: all of it may be there already, and
-    so it is nothing that has certainly not come.
+    The ledger does not say which of them changed those rows. Any of them may be in the
+    copy already, so the new master counts none as certainly not come.
     """
     origin = func.coalesce(EACH.c.origin, push_marker.c.origin)
     came = (

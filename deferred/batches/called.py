@@ -1,4 +1,4 @@
-"""A procedure that a transaction calls, with its arguments, as catalogs hold it."""
+"""A transaction's call of a procedure, with its arguments, as catalogs store it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
-#: More arguments no call has: one SELECT makes them, and reads them at the destination.
+#: The most arguments of a call: one SELECT makes them, and one reads them at the
+#: destination.
 MOST = 1000
 
 
@@ -17,7 +18,7 @@ MOST = 1000
 class Argument:
     """One argument, as the database at the origin printed it."""
 
-    #: by its full name; None where the origin did not say (a bare NULL)
+    #: by its full name; None if the origin did not give one (a bare NULL)
     type: str | None
     value: str | None
 
@@ -30,12 +31,12 @@ class ProcedureCall:
     #: of a registered routine, or of a procedure of the destination's database
     name: str
     arguments: tuple[Argument, ...]
-    #: what was queued in place of arguments, as JSON; such a call cannot run
+    #: the queued JSON, if it is not a list of arguments; such a call cannot run
     malformed: str | None = None
 
 
 def read(row: sa.Row[Any]) -> ProcedureCall:
-    """A call as a row with call_no, name and arguments holds it."""
+    """Make a call from a catalog row with call_no, name and arguments."""
     readable = _readable(row.arguments)
     return ProcedureCall(
         call_no=row.call_no,
@@ -46,19 +47,19 @@ def read(row: sa.Row[Any]) -> ProcedureCall:
 
 
 def stored(arguments: Sequence[Argument]) -> list[dict[str, str | None]]:
-    """Arguments as a catalog holds them."""
+    """Arguments in the form that a catalog stores."""
     return [{"type": one.type, "value": one.value} for one in arguments]
 
 
 def stored_again(call: ProcedureCall) -> Any:
-    """What the catalog held for the arguments of a call that was read."""
+    """The arguments of a call that was read, as the catalog stored them."""
     return (
         stored(call.arguments) if call.malformed is None else json.loads(call.malformed)
     )
 
 
 def _readable(arguments: object) -> bool:
-    """Whether these are arguments: others can write to the catalog of an origin."""
+    """Whether these are arguments; users can write anything to an origin's catalog."""
     return (
         isinstance(arguments, list)
         and len(arguments) <= MOST

@@ -1,10 +1,9 @@
 """Cutting a queue into batches.
 
-A window holds what one database snapshot shows and the one before it did not;
-its transactions get their order once, and batches are cut from it in that
-order. A new window is opened only when the old one is used up, so a
-transaction that commits late is in a later window, never behind
-(docs/explanation/positions.md).
+A window holds the transactions that one database snapshot shows and the one before it
+did not; they get their order once, and batches are cut from the window in that order. A
+new window is opened only when the old one is used up, so a transaction that commits
+late falls into a later window, and is never missed (docs/explanation/positions.md).
 """
 
 from __future__ import annotations
@@ -35,19 +34,19 @@ from sites import position
 from sites.prepared import Prepared, planned_once
 from sites.types import PgSnapshot
 
-#: A batch is closed when it has this many calls; one transaction always fits.
+#: A batch is closed at this many calls; a single larger transaction still fits.
 BATCH_CALLS = 50_000
 
 
 def next_batch(
     connection: Connection, name: str, marker: Marker, calls: int = BATCH_CALLS
 ) -> Batch | None:
-    """The batch to push, given where the destination stands; None when all is pushed.
+    """The batch to push, given the destination's marker; None if all is pushed.
 
     Writes delivery and destination; call it in a REPEATABLE READ transaction.
 
     Parameters:
-        calls: where a new one is closed.
+        calls: how many close a new batch.
 
     Raises:
         NoSuchDestination: nothing here is queued for it.
@@ -69,16 +68,16 @@ def next_batch(
     return batch or _open_window(connection, row, calls)
 
 
-#: Where a destination stands, and in the same round trip: whether a pusher died before
-#: it marked what it had delivered; whether the window is used up; the position of this
-#: transaction. Plans are for many rows from here on: nobody has analysed what was just
-#: written. Taken for a few, each transaction of a window would be looked up by itself,
-#: or the whole queue be read for one.
+#: The destination's row, and in the same round trip: whether a pusher died before it
+#: marked deliveries as done; whether the window has transactions left; the position of
+#: this transaction. From here on PostgreSQL plans for many rows: new rows are not
+#: analysed yet, and with plans for a few rows it would look up each transaction of a
+#: window by itself, or read the whole queue for one.
 _NAME = sa.bindparam("its_name", type_=sa.Text)
 _HEAD = planned_once(
     select(
         destination,
-        # By the last that is there: its queue, or a purge, may have taken others.
+        # By the last delivery that exists: dropped queues and purges remove others.
         select(delivery.c.delivered_at.is_(None))
         .where(
             delivery.c.destination == _NAME,
@@ -124,7 +123,7 @@ def _done(row: Row[Any], marker: Marker) -> bool:
 
 def _cut(connection: Connection, row: Row[Any], most: int) -> Batch | None:
     """Cut a batch from the transactions of the window that are in none yet."""
-    # Each has a call at least: no more of them can be in a batch.
+    # Each has at least one call, so a batch holds at most this many transactions.
     next_ones = (
         select(delivery.c.xid, delivery.c.order_no, delivery.c.calls)
         .where(delivery.c.destination == row.name, delivery.c.batch.is_(None))
@@ -148,15 +147,15 @@ def _cut(connection: Connection, row: Row[Any], most: int) -> Batch | None:
 def _calls_before(
     calls: ColumnElement[int], order_no: ColumnElement[int]
 ) -> ColumnElement[int]:
-    """How many calls the transactions before one have."""
+    """The number of calls of the transactions before this one."""
     return func.sum(calls).over(order_by=order_no) - calls
 
 
 def _begun(connection: Connection, row: Row[Any], **values: Any) -> Batch:
-    """Go on to the next batch, whose transactions have its number already.
+    """Make the next batch current; its transactions already have its number.
 
     Parameters:
-        values: of other columns of the destination.
+        values: new values of other columns of the destination.
     """
     number, id_ = row.batch_no + 1, uuid.uuid4()
     last = (
@@ -183,7 +182,7 @@ def _begun(connection: Connection, row: Row[Any], **values: Any) -> Batch:
 
 
 def _open_window(connection: Connection, row: Row[Any], most: int) -> Batch | None:
-    """Take what committed since the last window, and cut the first batch of it."""
+    """Take the transactions since the last window, and cut the first batch of them."""
     seen = {"window_end": cast(literal(row.now), PgSnapshot())}
     statement = _first_cut(tuple(list_queues(connection, row.name)), row.name)
     places = {"seen": row.window_end, "number": row.batch_no + 1, "most": most}
@@ -197,18 +196,18 @@ def _open_window(connection: Connection, row: Row[Any], most: int) -> Batch | No
 
 
 def _anything_since(connection: Connection, row: Row[Any]) -> bool:
-    """Whether transactions were queued, though none for this destination.
+    """Whether transactions were queued since the last window.
 
-    They are for others, or their queue was dropped; they wait for nothing here.
+    None is for this destination: they go to others, or their queue was dropped.
     """
     tran = deferred_transaction.c.xid
-    # Counted: to look for one the planner would read all that there are.
+    # count(), because for EXISTS the planner would read all transactions.
     new = select(func.count()).where(position.since(tran, row.window_end))
     return bool(connection.scalar(new))
 
 
 def deliveries(connection: Connection, name: str) -> sa.Insert:
-    """Let transactions that are in no window yet be delivered to a destination."""
+    """Insert deliveries to a destination for transactions that are in no window yet."""
     known = sa.exists().where(
         delivery.c.destination == name, delivery.c.xid == deferred_transaction.c.xid
     )
@@ -217,9 +216,10 @@ def deliveries(connection: Connection, name: str) -> sa.Insert:
 
 @lru_cache(maxsize=64)
 def _first_cut(queues: tuple[Queue, ...], name: str) -> Prepared:
-    """The transactions of a new window; those of its first batch have their number.
+    """Insert the transactions of a new window, and number those of its first batch.
 
-    Takes `seen`, the position of the window before, `number` and `most`.
+    Takes `seen`, the position of the window before; `number`, the batch's; and `most`,
+    its calls.
     """
     since = sa.bindparam("seen", position.START, sa.Text)
     new = _rows(call_numbers_of(queues, name), name, since).subquery()
@@ -241,8 +241,8 @@ def _rows(
     """Transactions with calls to a destination, as its deliveries.
 
     Parameters:
-        recent: where those calls are queued.
-        since: a position; only what committed since then.
+        recent: selects of xid and call_no from the queues of those calls.
+        since: a position; only transactions that committed after it.
     """
     tran = deferred_transaction
     new: list[ColumnElement[bool]] = []
@@ -263,7 +263,7 @@ def _rows(
 
 
 def by_transaction(queued: Sequence[sa.Select[Any]]) -> sa.Subquery:
-    """What is queued of each transaction: its last call number, and how many.
+    """For each queued transaction, the last number and the count of its calls.
 
     Parameters:
         queued: select xid and call_no.

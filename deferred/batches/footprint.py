@@ -1,12 +1,12 @@
-"""Footprints: what transactions hold, refer to and start from, as hashes.
+"""Footprints: hashes of the rows that transactions hold, refer to and start from.
 
-A later transaction may depend on a parked one when it shares a row, a unique value
-or a foreign key with it, and surely does when it starts from a row that the parked
-one would have made, refers to a key or unique value that it would have made, or
-deletes a row that it refers to. A key is known by who meant to make it: whether the
-master has a row of that key by now, from another site, does not matter. Footprints of
-parked transactions are stored; that of one about to be applied is compared with
-them in one statement, however many calls it has.
+A later transaction may depend on a parked one if it shares a row, a unique value or a
+foreign key with it. It surely does if it starts from a row that the parked one would
+have made, refers to a key or unique value that it would have made, or deletes a row
+that it refers to. Keys are compared only with keys of the same origin: whether the
+master now has a row of that key from another site does not matter. Footprints of parked
+transactions are stored; the footprint of one about to be applied is compared with them
+in one statement, however many calls it has.
 """
 
 from __future__ import annotations
@@ -40,28 +40,28 @@ REFERS = "refers"
 #: The row as a parked call would have left it, and each key and unique value that the
 #: call would have given it.
 MADE = "made"
-#: The row as a call found it at its origin, and the rows to which it lets its row
-#: refer; compared with what is MADE.
+#: The row as a call found it at its origin, and the parents that it gives its row;
+#: compared with MADE entries.
 STARTS = "starts"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Relation:
-    """The parked transactions that one may depend on."""
+    """The parked transactions that a transaction may depend on."""
 
     error_ids: tuple[int, ...]
-    #: it does, whatever rows the master has now
+    #: it surely does, whatever rows the master has now
     certain: bool
-    #: it starts from, or refers to, rows that were given up, dropped or named anew
+    #: it starts from, or refers to, rows that were given up, dropped or given new keys
     lost: bool = False
 
     def besides(self, error_ids: Sequence[int]) -> Relation:
-        """The same, and perhaps to these too."""
+        """The same relation, with further parked transactions it may depend on."""
         both = {*self.error_ids, *error_ids}
         return replace(self, error_ids=tuple(sorted(both)))
 
 
-#: Bytes kept of a hash: enough that two entries never meet by chance.
+#: Bytes kept of a hash: enough that two entries never collide by chance.
 HASH = 16
 
 STORED = ["error_id", "origin_id", "how", "entry"]
@@ -93,7 +93,7 @@ def write(
         for entry in found:
             values = select(
                 literal(error_id), literal(origin_id), entry.c.how, entry.c.hash
-            ).order_by(entry.c.hash)  # an index takes millions sooner in its order
+            ).order_by(entry.c.hash)  # the index takes millions faster in its order
             connection.execute(sa.insert(error_footprint).from_select(STORED, values))
 
 
@@ -152,7 +152,7 @@ Part = tuple[ColumnElement[str], ColumnElement[Any]]
 def entries(
     staged: Staged, rows: Mapping[str, Any], parts: Sequence[Part]
 ) -> sa.Subquery:
-    """Parts of calls, hashed: tran, how, hash, and whether the row is to be gone."""
+    """Parts of calls, hashed: tran, how, hash, and whether the call removes the row."""
     target = staged.table.sql()
     held = sa.values(sa.column("how", Text), sa.column("entry", Text), name="held")
     part = held.data(parts).lateral()
@@ -175,39 +175,39 @@ def entries(
 
 
 def _parts(staged: Staged) -> list[Part]:
-    """What a transaction is compared with, when it is about to be applied."""
+    """The parts of a transaction about to be applied that meet stored footprints."""
     starts = [*_asked(staged), whole(staged, STARTS)]
     return [*_held(staged), *_referred(staged), *starts]
 
 
 def _held(staged: Staged) -> Iterator[Part]:
-    """The row and the unique values of each image; NULL where there is nothing."""
+    """The row and the unique values of each image; NULL if there is no value."""
     for named, columns in own_keys(staged):
         for entry in _keys(staged, named, columns):
             yield literal(HOLDS), entry
 
 
 def _made(staged: Staged) -> Iterator[Part]:
-    """The keys and unique values that a call gives its row; NULL where it does not."""
+    """The keys and unique values that a call gives its row; NULL if it gives none."""
     for named, columns in own_keys(staged):
         yield literal(MADE), given(staged, named, columns)
 
 
 def _referred(staged: Staged) -> Iterator[Part]:
-    """The parents of each image; NULL where there is none."""
+    """The parents of each image; NULL if there is none."""
     for named, columns in _parent_keys(staged):
         for entry in _keys(staged, named, columns):
             yield literal(REFERS), entry
 
 
 def _asked(staged: Staged) -> Iterator[Part]:
-    """The parents that a call gives its row; NULL where it does not."""
+    """The parents that a call gives its row; NULL if it gives none."""
     for named, columns in _parent_keys(staged):
         yield literal(STARTS), given(staged, named, columns)
 
 
 def own_keys(staged: Staged) -> Iterator[tuple[str, list[str]]]:
-    """What tells rows of the table apart, by name, as far as it is carried."""
+    """The carried columns that identify rows of the table, each set with a name."""
     table = staged.table
     for columns in dict.fromkeys(
         [staged.identity, *(u.columns for u in table.uniques)]
@@ -217,7 +217,7 @@ def own_keys(staged: Staged) -> Iterator[tuple[str, list[str]]]:
 
 
 def _parent_keys(staged: Staged) -> Iterator[tuple[str, list[str]]]:
-    """What rows of the table refer to, named as the parent's own, with its columns."""
+    """The foreign keys of the table, each named as the parent names its own key."""
     for key in staged.table.foreign_keys:
         if set(key.columns) <= set(staged.columns):
             pairs = sorted(zip(key.parent_columns, key.columns, strict=True))
@@ -226,7 +226,7 @@ def _parent_keys(staged: Staged) -> Iterator[tuple[str, list[str]]]:
 
 
 def given(staged: Staged, named: str, columns: Sequence[str]) -> ColumnElement[Any]:
-    """The key that a call gives its row; NULL where it had it, or is to be gone."""
+    """The key that a call gives its row; NULL if the row had it, or is removed."""
     old, new = ([side(n) for n in columns] for side in (staged.old, staged.new))
     missing = [value.is_(None) for value in new]
     kept = and_(sa.not_(staged.kind("I", "R")), _same(staged, columns, old, new))
@@ -238,7 +238,7 @@ def given(staged: Staged, named: str, columns: Sequence[str]) -> ColumnElement[A
 def _keys(
     staged: Staged, named: str, columns: Sequence[str]
 ) -> Iterator[ColumnElement[Any]]:
-    """One key in each image of a call; NULL without a value, or the same as before."""
+    """One key in each image and in the master's row; NULL if absent or seen before."""
     target = staged.table.sql()
     before: list[list[ColumnElement[Any]]] = []
     for side in (staged.old, staged.new, lambda name: target.c[name]):
@@ -265,7 +265,7 @@ def _same(
 
 
 def whole(staged: Staged, how: str) -> tuple[ColumnElement[str], ColumnElement[Any]]:
-    """All values of an image; NULL where the call has none."""
+    """All values of an image; NULL if the call has no such image."""
     if how == MADE:
         present, side = sa.not_(staged.kind("D")), staged.new
     else:
@@ -278,7 +278,7 @@ def whole(staged: Staged, how: str) -> tuple[ColumnElement[str], ColumnElement[A
 def _alike(
     staged: Staged, columns: Sequence[str], values: Sequence[ColumnElement[Any]]
 ) -> list[ColumnElement[Any]]:
-    """Values so that equal ones read alike, also of a key and of what refers to it."""
+    """Values such that equal ones have one text, in a key and in references to it."""
     return [
         _plain(staged.table.column(name).recorded, value)
         for name, value in zip(columns, values, strict=True)
@@ -295,5 +295,5 @@ def _plain(type_: str, value: ColumnElement[Any]) -> ColumnElement[Any]:
 
 
 def _text(named: str, values: Sequence[ColumnElement[Any]]) -> ColumnElement[Any]:
-    """A row as text, which quotes what it has to."""
+    """The values as the text of a row, with PostgreSQL's own quoting."""
     return cast(func.row(literal(named), *values), Text)

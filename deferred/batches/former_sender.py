@@ -1,6 +1,6 @@
-"""Masters that a group has forgotten: what they still push is refused.
+"""Refusing pushes from masters that a group has forgotten.
 
-One that was given up as dead does not know of it when it is back.
+A master that was given up as dead does not know this when it comes back.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from deferred.errors import NoMasterAnyMore
 
 
 def forbid(connection: Connection, group: str, sender: str) -> None:
-    """Take no more changes of a group from one that was its master."""
+    """Take no more changes of a group from a site that was its master."""
     new = insert(former_sender).values(replication_group=group, sender=sender)
     connection.execute(new.on_conflict_do_nothing())
 
 
 def admit(connection: Connection, group: str, senders: Iterable[str]) -> None:
-    """Take changes of a group from these masters, whatever was before."""
+    """Take changes of a group from these masters, even if they were forbidden."""
     connection.execute(
         sa.delete(former_sender).where(
             former_sender.c.replication_group == group,
@@ -32,7 +32,7 @@ def admit(connection: Connection, group: str, senders: Iterable[str]) -> None:
 
 
 def forget(connection: Connection, group: str) -> None:
-    """Forget which masters a group has forgotten, when this site leaves it."""
+    """Delete the record of a group's former masters, when this site leaves it."""
     mine = former_sender.c.replication_group == group
     connection.execute(sa.delete(former_sender).where(mine))
 
@@ -40,7 +40,7 @@ def forget(connection: Connection, group: str) -> None:
 def forgotten_by(
     connection: Connection, groups: Iterable[str], sender: str
 ) -> str | None:
-    """One of these groups that has forgotten a master of its; None where none has."""
+    """One of these groups that has forgotten the sender; None if there is none."""
     return connection.scalar(
         select(former_sender.c.replication_group).where(
             former_sender.c.sender == sender,
@@ -50,7 +50,7 @@ def forgotten_by(
 
 
 def refuse(connection: Connection, groups: Iterable[str], sender: str) -> None:
-    """Make sure that a site is no former master of what it is about to push.
+    """Make sure that a site is not a former master of the groups that it will push.
 
     Parameters:
         groups: those that it pushes as one of their masters.

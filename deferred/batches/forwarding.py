@@ -1,8 +1,8 @@
-"""Transactions that go on: from the master that a push has brought them to, to others.
+"""Transactions that a master sends on to other masters after a push has brought them.
 
-The queue of a group's table records there what is applied, as it records what users
-write. The transaction stays that of the site where it was made, and the paths of the
-group say for the master at which it began where it goes next.
+The queue of a group's table at that master records applied changes, as it records the
+writes of users. The transaction keeps the site where it was made as its origin. For the
+master at which it began, the paths of the group say where it goes next.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ def sources(transaction: Waiting, sender: str, groups: Iterable[str]) -> dict[st
 
     Parameters:
         sender: the site whose queue it is in.
-        groups: those that the sender pushes as one of their masters. Of one that it
-            is no master of, the transaction begins at the destination.
+        groups: those that the sender pushes as one of their masters. In any other
+            group the transaction begins at the destination.
     """
     known = dict(transaction.sources or {})
     return dict.fromkeys(groups, sender) | {
@@ -36,19 +36,20 @@ def sources(transaction: Waiting, sender: str, groups: Iterable[str]) -> dict[st
     }
 
 
-#: Beside the groups: which masters have set aside these rows of a transaction.
+#: A key beside the groups: the masters that have set aside these rows of a transaction.
 _PART = ""
 
 
 def part(sources: Mapping[str, str] | None) -> str:
-    """Which part of a transaction this is; '' is all of it that was not set aside."""
+    """Which part of a transaction this is; '' is the part that was not set aside."""
     return (sources or {}).get(_PART, "")
 
 
 def set_aside(sources: Mapping[str, str], at: str) -> dict[str, str]:
-    """What goes with rows of a transaction whose others have been applied.
+    """The sources for rows that are parked while the rest of them is applied.
 
-    Retried, they go on by themselves, and are no second coming of the others.
+    After a retry, these rows go on by themselves; the mark keeps other masters from
+    taking them for a second arrival of the rest.
 
     Parameters:
         at: the master where they are parked.
@@ -58,7 +59,7 @@ def set_aside(sources: Mapping[str, str], at: str) -> dict[str, str]:
 
 
 def began_at_a_master(sources: ColumnElement[Any]) -> ColumnElement[bool]:
-    """Whether a transaction is of a group, by what is kept as its sources."""
+    """Whether a transaction began at a master of a group, by its stored sources."""
     groups = sources.op("-")(cast(_PART, Text))
     return func.coalesce(groups != cast({}, JSONB), false())
 
@@ -71,11 +72,11 @@ def facts(
     made_at: datetime | None,
     began_at: Mapping[str, str] | None,
 ) -> Mapping[str, object]:
-    """What the queues of a destination keep of a transaction that goes on.
+    """The facts that a destination's queues store about a transaction that goes on.
 
     Parameters:
         origin: the site where it was made.
-        transaction: its id there; who made it, and when, is from there too.
+        transaction: its id there; `user` and `made_at` are from there too.
         began_at: by group, the master at which it began.
     """
     return {
@@ -88,17 +89,17 @@ def facts(
 
 
 def ways(target: Connection) -> Sequence[Row[Any]]:
-    """The tables whose changes a destination sends on, and of which masters."""
+    """The tables whose changes a destination sends on, and the source masters."""
     return target.execute(_GOES_ON).all()
 
 
 def tables(
     there: Sequence[Row[Any]], queues: Sequence[Queue], sender: str
 ) -> frozenset[QualifiedName]:
-    """The tables whose changes a destination sends on when this site brings them.
+    """The tables for which a destination sends on the changes that this site brings.
 
-    Each transaction that touches one is applied by itself, in a transaction of its
-    own: the next destination is to get it as it was made.
+    A transaction that touches one of them is applied in a transaction of its own, so
+    that the next destination gets it as it was made.
 
     Parameters:
         there: the `ways` of the destination.
@@ -127,7 +128,7 @@ _GOES_ON = planned_once(
 
 
 def _brought(queue: Queue, group: str, sender: str) -> set[str]:
-    """The masters whose changes come through a queue, as its destination sees them."""
+    """The masters whose changes come through a queue, as the destination names them."""
     if queue.replication_group != group:
         return {""}  # they begin there
     return {source or sender for source in queue.sources}

@@ -1,10 +1,10 @@
 """Groups: consecutive transactions of a batch that are applied as one change.
 
 HVAR's rules: a transaction joins the group unless the calls of both, as they were
-made, would exceed a limit; then the group is dispatched and the next one begins. When
-the queue is empty the group is dispatched too: nobody waits for more. A transaction
-that exceeds a limit by itself is a group of its own. Those that touch tables that are
-to be applied one by one are shipped together, and not compiled.
+made, would exceed a limit; then the group is dispatched and the next one begins. At the
+end of the batch the group is dispatched too, without waiting for more. A transaction
+that exceeds a limit by itself is a group of its own. Transactions of tables that are
+to be applied one by one are shipped together, but not compiled.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from sites.prepared import planned_once
 
 
 class Member(NamedTuple):
-    """A transaction, as far as grouping looks at it; there are many of them."""
+    """The facts of a transaction that grouping needs; a tuple, as there are many."""
 
     order_no: int
     calls: int
-    #: of its images; 0 where nobody needs to know
+    #: bytes of its images; 0 if no limit can be exceeded
     size: int = 0
 
 
@@ -45,7 +45,7 @@ class Group:
     #: order number of the transaction before the first one
     after: int
     members: tuple[Member, ...]
-    #: they cannot be compiled; no others are applied beside them
+    #: they cannot be compiled, and no stream may apply others at the same time
     one_by_one: bool = False
 
     @property
@@ -89,10 +89,10 @@ def plan(
 
 
 def _reaching(before: Sequence[int], first: int, limit: int) -> int:
-    """The member up to which those from the first one on keep to a limit.
+    """The member at which those from `first` on would exceed a limit.
 
     Parameters:
-        before: for each member, what those before it amount to.
+        before: for each member, the sum over those before it.
     """
     return bisect_right(before, before[first] + limit) - 1
 
@@ -101,8 +101,8 @@ def split(group: Group, refused: Collection[int]) -> list[Group]:
     """Divide a group that failed.
 
     Parameters:
-        refused: the transactions it failed for, as far as known: each of them is then
-            alone; otherwise the group is halved.
+        refused: the transactions that made it fail, as far as known: each of them
+            becomes a group of its own; if none is known, the group is halved.
     """
     if len(group) < 2:
         return [group]
@@ -126,10 +126,10 @@ def members(
     queues: Sequence[Queue],
     limit: int,
 ) -> list[Member]:
-    """The transactions of a batch beyond an order number, in order.
+    """The transactions of a batch after an order number, in order.
 
     Parameters:
-        limit: bytes; sizes are looked up only where the queues hold more.
+        limit: bytes; sizes are looked up only if the queues hold more.
     """
     orders, calls = connection.execute(_MEMBERS, placed(batch, after, batch.end)).one()
     several = orders is not None and len(orders) > 1
@@ -175,12 +175,12 @@ def _divided(after: int, runs: Iterable[Sequence[Member]]) -> list[Group]:
     return groups
 
 
-#: No table of PostgreSQL's takes more.
+#: No table of PostgreSQL can be larger.
 _MOST_BYTES = 2**62
 
 
 def _exceeds(connection: Connection, queues: Sequence[Queue], limit: int) -> bool:
-    """Whether the queues together take more than so many bytes on disk."""
+    """Whether the queues together take more bytes on disk than the limit."""
     if not limit or not queues:
         return False
     sizes = (func.pg_table_size(_stored(queue)) for queue in queues)

@@ -1,8 +1,8 @@
 """The ledger of a destination: which transactions each batch of an origin held.
 
-With the marker it says what was applied, also to an origin that was restored and
-does not know it any more. A row is written before the batch's first transaction
-is applied; what stands behind the marker was not.
+With the marker it says which transactions were applied, also to an origin that was
+restored and no longer knows. A row is written before the batch's first transaction is
+applied; transactions after the marker were not applied.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ from deferred.catalog import (
 from sites.position import STRETCH
 from sites.prepared import planned_once
 
-#: How long a destination can tell a restored origin what it has applied. Longer
-#: than backups are kept that anyone restores.
+#: How long a destination can tell a restored origin what it has applied: longer than
+#: the age of any backup that an operator would restore.
 RETENTION = timedelta(days=30)
 
 
 def note(
     origin: Connection, target: Connection, origin_id: uuid.UUID, batch: Batch
 ) -> None:
-    """Note at the destination what a batch holds, before it is applied."""
+    """Record at the destination the transactions of a batch, before it is applied."""
     row = origin.execute(_listed(), placed(batch, -1, batch.end)).one()
     columns = push_batch.c
     values: dict[str, Any] = {"id": batch.id} | {
@@ -57,7 +57,7 @@ def note(
     statement = insert(push_batch).values(
         origin_id=origin_id, number=batch.number, **values
     )
-    # One of that number and another id was shipped, but nothing of it applied.
+    # A batch of that number with another id was shipped, but nothing of it applied.
     target.execute(
         planned_once(
             statement.on_conflict_do_update(
@@ -71,9 +71,9 @@ def note(
 
 @cache
 def _listed() -> Select[Any]:
-    """What a batch holds, as lists in the order of its transactions.
+    """The transactions of a batch, as one list for each fact, in their order.
 
-    As text, which both ends print and read alike: there may be many of them.
+    Lists travel as text, because there may be many entries; both ends read it alike.
     """
     made = deferred_transaction.c
     always = {
@@ -99,13 +99,13 @@ def _listed() -> Select[Any]:
 
 
 def original(xid: ColumnElement[Any]) -> ColumnElement[int]:
-    """The id that a transaction was given first, whatever repairs have made of it."""
+    """The first id of a transaction, before repairs changed it."""
     number = cast(cast(xid, Text), sa.BigInteger)
     return func.mod(number, literal(STRETCH, sa.BigInteger))
 
 
 def reaches_back_to(target: Connection, origin_id: uuid.UUID, at: Marker) -> int:
-    """The oldest batch from which on the ledger is complete, up to the marker."""
+    """The first batch from which the ledger is complete, up to the marker."""
     oldest = select(func.min(push_batch.c.number)).where(
         push_batch.c.origin_id == origin_id, push_batch.c.number <= at.batch_no
     )
@@ -115,7 +115,8 @@ def reaches_back_to(target: Connection, origin_id: uuid.UUID, at: Marker) -> int
 def answered(origin_id: uuid.UUID, at: Marker) -> Select[tuple[object, ...]]:
     """Transactions that the destination has answered: batch, order number, start.
 
-    All of them: neither clocks nor numbers of another life can tell which matter.
+    All of them, because neither clocks nor the numbers of another incarnation can tell
+    which ones matter.
     """
     each = (
         func.unnest(push_batch.c.orders, push_batch.c.started)
@@ -145,7 +146,7 @@ def _in_order(value: ColumnElement[Any]) -> ColumnElement[Any]:
 
 
 def purge(connection: Connection, retention: timedelta = RETENTION) -> int:
-    """Forget old batches at a destination; the marker's own stays."""
+    """Delete old batches at a destination; the marker's own batch stays."""
     at = push_marker.alias()
     current = sa.exists().where(
         at.c.origin_id == push_batch.c.origin_id, at.c.batch_no <= push_batch.c.number
@@ -159,7 +160,7 @@ def purge(connection: Connection, retention: timedelta = RETENTION) -> int:
 
 
 def _note_forgotten(gone: ColumnElement[bool]) -> sa.Insert:
-    """Note, of each origin, the last transaction of which nothing is known any more."""
+    """Note, for each origin, the last transaction that is deleted from the ledger."""
     number = func.unnest(push_batch.c.transactions, push_batch.c.origins).table_valued(
         sa.column("transaction", sa.BigInteger), sa.column("origin", Text)
     )

@@ -1,9 +1,9 @@
-"""Rows that a site has made and the master does not have, while the site shows them.
+"""Rows that a site has made and still shows, but that the master does not have.
 
 A rule dropped them or gave them another key, or the transaction that made them stood in
-the error queue and was given up. What the site sends next may still refer to them, and
-must not meet rows that another site made under their keys. So what they were is kept
-among the footprints, until a refresh has shown the site what became of them.
+the error queue and was given up. Later transactions of the site may still refer to
+them, and must not meet rows that another site made under their keys. So their
+footprints are kept until a refresh has shown the site the rows of the master.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from masters.log import registration
 from sites.staged import Staged, selected
 from sites.types import Xid8
 
-#: Of what no parked transaction holds any more, instead of its number: the transaction
-#: here that gave it up, as a negative number.
+#: Replaces the error transaction's number in the footprints of lost rows: the id of the
+#: master's transaction that gave them up, as a negative number.
 _LOST = -cast(cast(func.pg_current_xact_id(), Text), sa.BigInteger)
 
 
@@ -33,14 +33,14 @@ def write(
     rows: Mapping[str, Any],
     moved: Set[str] | None,
 ) -> None:
-    """Store what rows would have made that a rule drops, or names otherwise.
+    """Store the footprints of rows that a rule drops, or gives another key.
 
-    Until a refresh has shown the site what became of them (`forget`). Writes
+    They are kept until a refresh has shown the site the result (`forget`). Writes
     error_footprint.
 
     Parameters:
         rows: equalities that select them in their work table, as the site made them.
-        moved: the columns that get other values; None where the rows are dropped.
+        moved: the columns that get other values; None if the rows are dropped.
     """
     parts: list[footprint.Part] = [
         (literal(footprint.MADE), footprint.given(staged, named, columns))
@@ -55,11 +55,12 @@ def write(
 
 
 def keep(connection: Connection, error_ids: Sequence[int]) -> None:
-    """Keep what parked transactions would have made that are given up.
+    """Keep the footprints of parked transactions that are given up.
 
-    Until a refresh has shown the site that. Of those that made no row nothing is kept:
-    what comes later meets the rows that it means. Nor of those of a group's masters,
-    where no refresh shows anything. Writes error_footprint.
+    They are kept until a refresh has shown the site the result. Nothing is kept of
+    transactions that made no row, because later changes find the rows they mean; nor
+    of transactions of a group's masters, which no refresh shows anything. Writes
+    error_footprint.
     """
     made = sa.exists().where(
         error_call.c.error_id == error_transaction.c.id,
@@ -81,9 +82,10 @@ def keep(connection: Connection, error_ids: Sequence[int]) -> None:
 
 
 def forget(connection: Connection, origin_id: uuid.UUID) -> None:
-    """Forget what is lost of a site, as far as its refreshes have seen it.
+    """Delete the footprints of a site's lost rows that its refreshes have seen.
 
-    Call it when nothing waits at the site that was made before. Writes error_footprint.
+    Call it when no transaction made before them waits at the site. Writes
+    error_footprint.
     """
     mine = error_footprint.c
     xid = cast(cast(-mine.error_id, Text), Xid8())
@@ -95,6 +97,6 @@ def forget(connection: Connection, origin_id: uuid.UUID) -> None:
 
 
 def held(origin_id: ColumnElement[Any]) -> ColumnElement[bool]:
-    """Whether anything of an origin is parked, or lost."""
+    """Whether an origin has parked transactions or lost rows."""
     tables = (error_transaction, error_footprint)
     return or_(*(sa.exists().where(one.c.origin_id == origin_id) for one in tables))

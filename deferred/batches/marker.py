@@ -1,8 +1,8 @@
-"""The marker: how far a destination has come with an origin's queue.
+"""The marker: how far a destination has answered an origin's queue.
 
 It is the truth (docs/explanation/exactly-once.md). Every apply locks it first and
-moves it in the same transaction, so that two pushers, or one that comes back from
-the dead, cannot apply anything twice.
+moves it in the same transaction, so that two pushers, or one that was believed dead,
+cannot apply anything twice.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ class Marker:
     batch_id: uuid.UUID | None = None
     #: order number of the transaction, within the batch
     order_no: int = 0
-    #: what the origin brings may have come by another way (`second_way`)
-    #: and how often there came to be more to be watched for; 0 if there is nothing
+    #: how often the watch list (`second_way`) has grown: transactions on it may have
+    #: come by another way; 0 if it is empty
     watched: int = field(default=0, compare=False)
 
 
-#: Far below deadlock_timeout (1 s by default), so that in a deadlock it is us who give
-#: way; so do we behind a row that a user holds, and let go of those we hold.
+#: Far below deadlock_timeout (1 s by default), so that in a deadlock the push gives way
+#: and not the user; it also gives way, and releases its rows, if a user holds a row.
 LOCK_TIMEOUT = "100ms"
 
-#: A pusher that is stopped, or whose machine is gone, keeps no row from users for
-#: longer: its session is ended, and the next push goes on.
+#: A pusher that is stopped, or whose machine is gone, keeps rows locked no longer than
+#: this: PostgreSQL ends its session, and the next push goes on.
 IDLE_TIMEOUT = "30s"
 
 
@@ -47,10 +47,10 @@ def read(connection: Connection, origin_id: uuid.UUID) -> Marker:
 
 
 def lock(connection: Connection, origin_id: uuid.UUID, origin: str) -> Marker:
-    """Lock the marker of an origin, before anything else is touched.
+    """Lock the marker of an origin, before the push touches anything else.
 
-    From then on this transaction waits for no lock longer than `LOCK_TIMEOUT`, and
-    for its own program no longer than `IDLE_TIMEOUT`.
+    From then on this transaction waits at most `LOCK_TIMEOUT` for a lock, and may be
+    idle for at most `IDLE_TIMEOUT`.
     """
     found = _read(connection, origin_id, lock=True)
     if found is None:
@@ -60,8 +60,8 @@ def lock(connection: Connection, origin_id: uuid.UUID, origin: str) -> Marker:
 
 
 def make(connection: Connection, origin_id: uuid.UUID, origin: str) -> None:
-    """Let an origin have a marker, at its start, if it has none."""
-    # What is watched for is counted once nobody is adding to it (`keep_new_out`).
+    """Insert a marker for an origin, at the start, if it has none."""
+    # Wait for sessions that add to the watch list (`keep_new_out`), then count it.
     connection.execute(select(func.pg_advisory_xact_lock_shared(*_first())))
     connection.execute(
         insert(push_marker)
@@ -75,25 +75,25 @@ def make(connection: Connection, origin_id: uuid.UUID, origin: str) -> None:
 
 
 def keep_new_out(connection: Connection) -> None:
-    """Wait for those who `make` a marker, and let no more come until the commit.
+    """Wait for sessions that `make` a marker, and block new ones until the commit.
 
-    To be called before any marker is locked.
+    Call it before any marker is locked.
     """
     connection.execute(select(func.pg_advisory_xact_lock(*_first())))
 
 
 def share(connection: Connection, origin_id: uuid.UUID, watched: int) -> bool:
-    """Keep others from `lock` until this transaction ends; `advance` is possible.
+    """Keep others from `lock` until this transaction ends; `advance` stays possible.
 
-    For one of several that are at work ahead of their turn, before it touches
-    anything else. Time limits are as with `lock`.
+    A stream that works ahead of its turn calls it before it touches anything else. The
+    time limits are those of `lock`.
 
     Parameters:
-        watched: as it stood when the batch was looked at.
+        watched: the marker's value when the batch was looked at.
 
     Returns:
-        False where somebody waits in `claim`, to whom the marker should be left, or
-        there came to be more to be watched for.
+        False if another session waits in `claim` and should get the marker, or if the
+        watch list has grown.
     """
     mine = {"its_id": origin_id, **_limits()}
     if not connection.scalar(_TAKE_TURN, {"its_name": str(origin_id)}):
@@ -105,22 +105,22 @@ def share(connection: Connection, origin_id: uuid.UUID, watched: int) -> bool:
 
 
 def claim(connection: Connection, origin_id: uuid.UUID) -> None:
-    """Have those who `share` the marker let go of it soon, before it is locked.
+    """Make the streams that `share` the marker release it soon, before it is locked.
 
-    Without that there is always one who shares it, until a push is over.
+    Without this, at least one stream shares it at any time until the push is over.
     """
     connection.execute(select(func.pg_advisory_xact_lock(*_turn(str(origin_id)))))
 
 
 def move(connection: Connection, origin_id: uuid.UUID, to: Marker) -> None:
-    """Move the marker, which the caller has locked."""
+    """Move the marker; the caller has locked it."""
     connection.execute(_MOVE, {"its_id": origin_id, **_named("to", to)})
 
 
 def advance(
     connection: Connection, origin_id: uuid.UUID, at: Marker, to: Marker
 ) -> bool:
-    """Move the marker, if it still stands where it should; whether it did."""
+    """Move the marker if it still stands at `at`; return whether it did."""
     places = {**_named("at", at), **_named("to", to)}
     return connection.execute(_ADVANCE, {"its_id": origin_id, **places}).rowcount == 1
 
@@ -142,12 +142,12 @@ def _limits() -> dict[str, str]:
 _LIMIT = planned_once(select(*_LIMITS))
 
 
-#: What says where a marker stands.
+#: The columns that say where a marker stands.
 _PLACE = ("batch_no", "batch_id", "order_no")
 
 
 def _named(prefix: str, place: Marker) -> dict[str, object]:
-    """A place, as statements are given it."""
+    """A place, as parameters of a statement."""
     return {f"{prefix}_{name}": getattr(place, name) for name in _PLACE}
 
 
@@ -197,8 +197,8 @@ _ADVANCE = _MOVE.where(
 _WANTED = select(*(push_marker.c[name] for name in Marker.__slots__)).where(_of(_ID))
 _READ = planned_once(_WANTED)
 _LOCKED = _WANTED.with_for_update().subquery()
-#: The limits are set when the row is locked, not before: another pusher may take his
-#: time.
+#: The limits are set after the row is locked, because another pusher may hold it for a
+#: long time.
 _LOCK = planned_once(select(*_LOCKED.c, *_LIMITS))
 _SHARED = _WANTED.with_for_update(read=True, key_share=True).subquery()
 _SHARE = planned_once(select(_SHARED.c.watched, *_LIMITS))

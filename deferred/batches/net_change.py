@@ -1,19 +1,19 @@
-"""The net change of a transaction: one change a row, whatever the steps were.
+"""The net change of a transaction: one change for each row, whatever the steps were.
 
 Call numbers do not order the steps of a row inside a transaction: nested
 triggers are captured first, and a statement is a set. The images do: each
 step's old image is another's new image. Counted as multisets, with "no row" as
 an image too, the start is the old image left over when the new images are
-taken away, and the end the new image left over when the old ones are. Where
-none is left over, the row ended as it began; whether as absent or as one of its
-images, the numbers suggest, and the master's row is allowed to be either.
+taken away, and the end the new image left over when the old ones are. If none is left
+over, the row ended as it began, either absent or as one of its images; the call numbers
+suggest which, and the master's row is allowed to be either.
 
 Hence, for one key: insert and delete leave nothing (but the key must be absent
 at the master, or be the inserted row), insert and update an insert, updates one
 update, update and delete a delete with the first old image, delete and insert a
 replacement.
 One well-known manual calls update and delete "no operation"; that would leave
-the row behind.
+the row at the master.
 """
 
 from __future__ import annotations
@@ -40,10 +40,9 @@ from deferred.queues.queue import Queue, changes_key
 from sites import memory
 from sites.staged import MOVE
 
-#: Kinds of net change; 'M' an update that changes the key, 'N' nothing, with the row
-#: that came and went; 'X' invalid.
-#: Of several transactions also 'A', the key was and is absent, and 'S', the row is
-#: as it was.
+#: Kinds of net change: 'M' is an update that changes the key; 'N' is nothing, with the
+#: row that was inserted and deleted; 'X' is invalid. For several transactions also 'A',
+#: the key was and is absent, and 'S', the row is as it was.
 KINDS = ("I", "U", MOVE, "D", "R", "N", "X", *succession.KINDS)
 
 
@@ -51,8 +50,8 @@ def columns_of(queue: Queue) -> list[str]:
     """The columns of a net change, in the order of `net_changes`.
 
     unit selects the changes that are applied together; tran is the order number of
-    the first transaction that changed the row, and of an invalid change the one that
-    does not follow; several says that there were more.
+    the first transaction that changed the row, or for an invalid change of the one
+    that does not follow; several says that there were more.
     """
     images = [f"{side}{n}" for side in ("o", "n") for n in _numbers(queue)]
     return ["unit", "tran", "several", "call_no", "kind", *images]
@@ -70,8 +69,8 @@ def net_changes(
 
     Parameters:
         transactions: has `xid` and `order_no`; with `after` too, its rows are steps
-            (`procedure_call.steps`), each a unit of its own; with `calls`, how many
-            calls it has at most.
+            (`procedure_call.steps`), each a unit of its own; with `calls`, the most
+            calls that a transaction can have.
         group: the unit of all of them together; without it each transaction is a
             unit by itself, named by its order number.
         after: only calls with a higher number than this one.
@@ -109,21 +108,21 @@ def _number(value: int | ColumnElement[int]) -> ColumnElement[int]:
     return sa.literal(value, sa.BigInteger) if isinstance(value, int) else value
 
 
-#: To be selected: has the rest of the transaction join as if calls were many. Nobody
-#: has analysed rows that were just written. Taken for a few, each step of one fold
-#: would be compared with each other.
+#: Select it to make PostgreSQL join as for many calls in the rest of the transaction.
+#: New rows are not analysed yet; with plans for a few rows, a fold would compare each
+#: step with every other one.
 EXPECTING_MANY = (func.set_config("enable_nestloop", "off", True), memory.enough())
 
 
 def key_names(queue: Queue) -> list[str]:
-    """What the identity of a call's row is called: k1, k2, ..."""
+    """The names of the columns that identify a call's row: k1, k2, ..."""
     return [f"k{n}" for n in range(1, len(queue.identity_columns) + 1)]
 
 
 def _calls(queue: Queue, transactions: sa.FromClause, after: int | None) -> CTE:
-    """The calls of the transactions, read anew wherever they are asked for.
+    """The calls of the transactions, read again at each use.
 
-    Found by the index on xid, however long the queue is.
+    They are found by the index on xid, however long the queue is.
     """
     call = queue.sql()
     kind = func.upper(cast(call.c.kind, Text))
@@ -150,10 +149,10 @@ def _calls(queue: Queue, transactions: sa.FromClause, after: int | None) -> CTE:
 def _in_step(
     queue: Queue, call: sa.TableClause, transactions: sa.FromClause
 ) -> list[ColumnElement[bool]]:
-    """Whether a call lies in a step, where transactions are given by their steps.
+    """The conditions that a call lies in a step; none if there are no steps.
 
-    What a procedure changed at the site is left to it where the destination runs it;
-    a change of which nothing is known is sent.
+    A change that a procedure made at the site is not sent if the destination runs that
+    procedure; a change whose maker is not known is sent.
     """
     if "after" not in transactions.c:
         return []
@@ -189,11 +188,11 @@ def _as_made(queue: Queue, calls: sa.FromClause) -> Select[Any]:
 
 
 def _repeated(calls: CTE, by: list[str], but: CTE) -> CTE:
-    """Calls about rows that took more than one step, but for some.
+    """Calls on rows that took more than one step, except those of `but`.
 
-    Rows are told apart by sorting, as their types see it, and joined by number alone:
-    keys of some types cannot be hashed, and each would be held against each. First it
-    is asked whether there is such a row, which as a rule there is not; and never in
+    Rows are distinguished by sorting, as their types compare, and joined by call number
+    only: keys of some types cannot be hashed, and each would be compared with each. The
+    query first asks whether there is such a row, since usually there is none; it skips
     transactions of one call.
     """
     keys = [calls.c[name] for name in by]
@@ -208,7 +207,7 @@ def _repeated(calls: CTE, by: list[str], but: CTE) -> CTE:
 
 
 def _counted(queue: Queue, calls: CTE, among: CTE) -> CTE:
-    """Some of the calls, with how many there are of the row in the transaction."""
+    """Some of the calls, with how many their transaction has on the same row."""
     keys = [calls.c[name] for name in key_names(queue)]
     within: dict[str, Any] = {"partition_by": [*keys, calls.c.tran]}
     return (
@@ -230,7 +229,7 @@ def _folded(queue: Queue, calls: CTE) -> Subquery:
     """Rows that took more than one step, each reduced to its start and end."""
     rows, ends = _rows(queue, calls), _ends(queue, calls)
     start, end = calls.alias("start_call"), calls.alias("end_call")
-    # What came and went is shown by its insert.
+    # A row that was inserted and deleted is shown by its insert.
     end_no = func.coalesce(
         ends.c.end_no, case((ends.c.left_over.is_(None), rows.c.first_insert))
     )
@@ -261,7 +260,7 @@ def _folded(queue: Queue, calls: CTE) -> Subquery:
 
 
 def _rows(queue: Queue, calls: CTE) -> Subquery:
-    """One row a key and transaction that took several steps."""
+    """One line for each key and transaction that took several steps."""
     keys = [calls.c[name] for name in ("first_no", "tran", *key_names(queue))]
     return (
         select(
@@ -278,7 +277,7 @@ def _rows(queue: Queue, calls: CTE) -> Subquery:
 
 
 def _ends(queue: Queue, calls: CTE) -> Subquery:
-    """Start and end of each such row: the images that are left over."""
+    """The start and end of each such row: the images that are left over."""
     old = succession.image(calls, [f"o{n}" for n in _numbers(queue)], "I")
     new = succession.image(calls, [f"n{n}" for n in _numbers(queue)], "D")
     row = calls.c.first_no

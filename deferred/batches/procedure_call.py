@@ -1,8 +1,8 @@
 """Calls of procedures in a site's queue, between the row changes of their transactions.
 
-They are numbered as the row changes are, so a transaction that has some falls into
-steps: what changed before the first call, the call, what changed between it and the
-next one, and so on.
+They are numbered together with the row changes, so a transaction with procedure calls
+consists of steps: the row changes before the first call, the call, the row changes
+between it and the next one, and so on.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from sites.prepared import planned_once
 
 def orders(connection: Connection, batch: Batch) -> set[int]:
     """The transactions of a batch that call procedures, by order number."""
-    # Asked first, and as a rule all: none has to be looked up for each transaction.
+    # The EXISTS runs first: usually there are no calls, and the lookups are skipped.
     any_at_all = select(procedure_call.c.xid).correlate(None).exists()
     wanted = _of(batch, -1, batch.end, delivery.c.order_no)
     return set(connection.scalars(wanted.where(any_at_all)))
@@ -43,7 +43,7 @@ def by_transaction(
     """The calls of procedures in a part of a batch: order number -> calls, in order.
 
     Parameters:
-        after, end: the transactions beyond the first order number, up to the second.
+        after, end: the transactions after the first order number, up to the second.
     """
     found: defaultdict[int, tuple[ProcedureCall, ...]] = defaultdict(tuple)
     for row in connection.execute(_CALLED, placed(batch, after, end)):
@@ -70,13 +70,13 @@ def steps(
     end: int,
     among: Callable[[ColumnElement[Any]], ColumnElement[bool]],
 ) -> Subquery:
-    """The steps of transactions: xid, and the call numbers that lie in each.
+    """The steps of transactions: xid, and the range of call numbers of each step.
 
-    Those beyond `after`, up to `order_no`: the number of the procedure's call that
-    ends the step, and at last the transaction's own place in the order.
+    A step holds the calls after `after`, up to `order_no`: the number of the procedure
+    call that ends it, or for the last step the transaction's own order number.
 
     Parameters:
-        among: given a transaction's id, whether it is one of those.
+        among: given a transaction's id, the condition that it is wanted.
     """
     ends = sa.union_all(
         _of(
@@ -118,9 +118,9 @@ def _goes_to(called: FromClause, destination: str) -> ColumnElement[bool]:
 def _of_maker(
     call: TableClause, what: Callable[[FromClause], ColumnElement[Any]]
 ) -> ColumnElement[Any]:
-    """Something about the last procedure before a change that ran here.
+    """An expression over the last procedure call that ran here before a change.
 
-    It made the change, where that is queued in small letters.
+    That procedure made the change if the change's kind is queued in lower case.
     """
     made_by = procedure_call.alias("made_by")
     return (

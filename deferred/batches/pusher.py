@@ -1,4 +1,4 @@
-"""One pusher for each site and destination, whoever starts another."""
+"""At most one pusher for each site and destination."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_r
 from deferred.errors import PushRunning
 from sites.site import each_by_itself
 
-#: How long somebody waits who needs to be the pusher, while another one is.
+#: How long a caller that has to be the pusher waits for another one to end.
 PATIENCE_SECONDS = 60
 
 
 @contextmanager
 def only_pusher(connection: Connection, name: str) -> Iterator[bool]:
-    """Hold the pusher's lock of a destination, in the origin's own database.
+    """Try to take the pusher's lock of a destination, in the origin's own database.
 
-    Commits what the connection has begun.
+    Yields whether the lock was free. Commits the connection's open transaction first.
     """
     key = (func.hashtext("snaptide.push"), func.hashtext(name))
     connection.commit()
@@ -35,10 +35,10 @@ def only_pusher(connection: Connection, name: str) -> Iterator[bool]:
 
 
 def waiting_for_pushes() -> Retrying:
-    """Try again while somebody else pushes, for a while.
+    """Retry while another session pushes, for up to `PATIENCE_SECONDS`.
 
     Raises:
-        PushRunning: he still does.
+        PushRunning: the other session still pushes.
     """
     return Retrying(
         retry=retry_if_exception_type(PushRunning),

@@ -1,4 +1,4 @@
-"""The transactions of some queues, by the numbers that their database gave them."""
+"""The transactions that wait in given queues, and their numbers in the database."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from sites.position import STRETCH
 
 
 class Numbers(NamedTuple):
-    """The numbers that transactions were given: from the first up to before the end."""
+    """A range of transaction numbers: from the first one up to before the end."""
 
     first: int
     end: int
 
 
 def numbers(connection: Connection, queues: Sequence[Queue]) -> Numbers | None:
-    """The numbers of the transactions that these queues have calls of.
+    """The numbers of the transactions whose calls are in these queues.
 
-    All that there are, where a repair has moved some: a number may come again.
+    All possible numbers if a repair has moved some: a number may then come again.
     """
     xid = deferred_transaction.c.xid
     number = original(xid)
@@ -53,5 +53,5 @@ def went_elsewhere(
 
 
 def transactions(queues: Sequence[Queue]) -> sa.CompoundSelect[Any]:
-    """The ids of the transactions that queues have calls of."""
+    """The ids of the transactions whose calls are in these queues."""
     return sa.union(*(select(one.sql().c.xid) for one in queues))

@@ -1,7 +1,7 @@
-"""Sending what is queued of some snapshots to another destination than before.
+"""Sending the queued changes of some snapshots to another destination.
 
-What the new one has, or gets from the old one, counts as delivered; all else goes to
-it, in its order. The queues stay as they are.
+Transactions that the new destination has, or gets from the old one, count as delivered;
+all others go to it, in their order. The queues stay as they are.
 """
 
 from __future__ import annotations
@@ -33,25 +33,26 @@ from deferred.queues.queue import Queue, call_numbers, undelivered_procedures
 from sites import transport, triggers
 from sites.identity import Identity
 
-#: The batch of what reached a destination by another way: before all of its own.
+#: The batch number of transactions that reached a destination by another way; it is
+#: below the numbers of its own batches.
 BY_ANOTHER_WAY = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Redirected:
-    """What became of the transactions that were queued."""
+    """The counts of queued transactions after a redirect."""
 
-    #: how many go there
+    #: how many will be pushed to the new destination
     transactions: int
-    #: how many are there, or on their way
+    #: how many are there already, or on their way
     settled: int
 
 
 def refuse_procedures(connection: Connection, name: str) -> None:
-    """Make sure that no call of a procedure waits for a destination.
+    """Make sure that no procedure call waits for a destination.
 
     Raises:
-        CallsQueued: some do. They were made for that database.
+        CallsQueued: some do, and they were made for that database.
     """
     waiting = undelivered_procedures(connection, name)
     if waiting:
@@ -79,12 +80,12 @@ def known_there(
     taken: sa.Select[Any],
     queues: Sequence[Queue],
 ) -> ColumnElement[bool]:
-    """Whether all of a transaction's calls are among what a destination remembers.
+    """Whether a destination remembers all of a transaction's calls.
 
-    Writes a table of this transaction.
+    Creates a temporary table in this transaction.
 
     Parameters:
-        taken: at the destination: `second_way.taken`.
+        taken: a query for the destination: `second_way.taken`.
     """
     table = sa.Table(
         "snaptide_taken",
@@ -126,14 +127,15 @@ def redirect(
     at: Marker,
     settled: ColumnElement[bool],
 ) -> Redirected:
-    """Have queues that go to one destination go to another one.
+    """Send queues of one destination to another one.
 
-    In a REPEATABLE READ transaction behind `lock_writers`, by the only pusher of both.
-    Writes routes, deliveries, destinations, schedules, queues, extra keys, triggers.
+    Call it in a REPEATABLE READ transaction after `lock_writers`, as the only pusher of
+    both. Writes routes, deliveries, destinations, schedules, queues, extra keys,
+    triggers.
 
     Parameters:
         at: the marker at the new destination.
-        settled: of a transaction: it is there, or is on its way there.
+        settled: the condition that a transaction is there, or on its way there.
 
     Raises:
         BothDestinations: a transaction has gone to the new one for other snapshots,
@@ -172,9 +174,10 @@ def _refuse_split(
     at: Marker,
     settled: ColumnElement[bool],
 ) -> None:
-    """Make sure that all of what is settled is there, not these queues' part alone.
+    """Make sure that settled transactions have no other calls for the new destination.
 
-    A transaction is delivered as a whole: the rest would not be sent, or all of it.
+    A transaction is delivered as a whole, so the push would send all of it again, or
+    leave out the rest.
     """
     made = deferred_transaction.c
     rest = sa.union_all(*call_numbers(connection, to)).subquery()
@@ -203,7 +206,7 @@ def _refuse_split(
 
 
 def _undo_windows(connection: Connection, queues: Sequence[Queue], to: str) -> None:
-    """Have what is in a window, and no batch yet, get its place with all its calls."""
+    """Remove transactions in no batch from the window, to count their calls again."""
     connection.execute(
         sa.delete(delivery).where(
             delivery.c.destination == to,
@@ -246,7 +249,7 @@ def _left(
     to: str,
     settled: ColumnElement[bool],
 ) -> int:
-    """How many transactions are to go to the new destination."""
+    """How many transactions will be pushed to the new destination."""
     made = deferred_transaction.c
     there = and_(delivery.c.destination == to, delivery.c.xid == made.xid)
     left = and_(made.xid.in_(transactions(queues)), sa.not_(settled))
@@ -265,7 +268,7 @@ def _left(
 
 
 def _forget_places(connection: Connection, one: Queue) -> None:
-    """Extra keys tell of batches and transactions of the former destination."""
+    """Clear the former destination's batches and transactions from extra keys."""
     extra = one.extra
     assert extra is not None
     connection.execute(
@@ -274,7 +277,7 @@ def _forget_places(connection: Connection, one: Queue) -> None:
 
 
 def _know(connection: Connection, to: Identity, at: Marker) -> None:
-    """Go on behind the new destination's marker, with one window over all there is."""
+    """Go on after the new destination's marker, with one window over all calls."""
     known = select(destination.c.name).where(destination.c.name == to.name)
     if connection.scalar(known) is None:
         define.know_destination(connection, to.name)
@@ -297,7 +300,7 @@ def _know(connection: Connection, to: Identity, at: Marker) -> None:
 
 
 def _schedule(connection: Connection, before: str, to: str) -> None:
-    """Have the new destination pushed to as often as the former one."""
+    """Give the new destination the push schedule of the former one."""
     of = schedule.c
     same = select(literal("push"), literal(to), of.interval, of.options, of.disabled)
     connection.execute(
@@ -311,7 +314,7 @@ def _schedule(connection: Connection, before: str, to: str) -> None:
 
 
 def forget_destination(connection: Connection, name: str) -> None:
-    """Forget a destination, with its schedule, if nothing goes to it any more."""
+    """Delete a destination, with its schedule, if no queue goes to it any more."""
     note_forgotten(connection, {name})
     if connection.scalar(select(queue.goes_to(literal(name)))):
         return

@@ -1,9 +1,9 @@
-"""The queue of a site whose database is another now than when it was written.
+"""New transaction ids for the queue of a site that was restored into a new cluster.
 
 After a dump and a restore into a new cluster, transaction ids begin anew: those in
-the queue mean nothing, and users are given them a second time. A repair moves them
-out of the way, to where no cluster ever comes, and opens one window over all that
-is in none yet (docs/explanation/identity.md).
+the queue mean nothing, and PostgreSQL assigns them to users a second time. A repair
+moves them to numbers that no cluster ever reaches, and opens one window over all
+transactions that are in none yet (docs/explanation/identity.md).
 """
 
 from __future__ import annotations
@@ -40,9 +40,10 @@ from sites.types import PgSnapshot, Xid8
 
 
 def lock(connection: Connection) -> None:
-    """Let writers finish, and wait: none may commit under an id that is moved away.
+    """Wait for writers to finish, and block new ones.
 
-    To be called before anything else in a REPEATABLE READ transaction.
+    None may commit under an id that is moved away. Call it before anything else in a
+    REPEATABLE READ transaction.
     """
     connection.execute(sa.text("SET LOCAL lock_timeout = '2s'"))
     connection.execute(
@@ -51,7 +52,7 @@ def lock(connection: Connection) -> None:
 
 
 def restamp(connection: Connection, generation: int) -> int:
-    """Give all that is queued ids that can never come again; says how many.
+    """Give all queued transactions ids that can never come again; return how many.
 
     Writes the queues, extra keys, deferred_transaction, delivery, destination, route.
     Needs `lock`, so that it sees all writers.
@@ -68,7 +69,7 @@ def restamp(connection: Connection, generation: int) -> int:
     for queue in queues:
         _move(connection, queue.sql(), shift)
         if queue.extra is not None:
-            # Seen by everybody, whatever is numbered from now on.
+            # Every later position shows id 3, the first that PostgreSQL assigns.
             connection.execute(update(queue.extra).values(xid=position.xid8(3)))
     _move_routes(connection, shift)
     for name in connection.scalars(select(destination.c.name)).all():
@@ -85,7 +86,7 @@ def restamp(connection: Connection, generation: int) -> int:
 
 
 def _move_routes(connection: Connection, shift: int) -> None:
-    """Have ways begin where they began: what was sent before is not sent now."""
+    """Move the start of routes too, so that earlier transactions are not sent now."""
     begin = cast(route.c.since, Text)
     for since in connection.scalars(select(begin).distinct()).all():
         if int(since.split(":")[1]) < STRETCH:
@@ -98,9 +99,9 @@ def _move_routes(connection: Connection, shift: int) -> None:
 
 
 def _part(connection: Connection, queues: list[Queue], shift: int) -> None:
-    """Part transactions that were given the id of an older one.
+    """Give other ids to transactions that got the id of an older one.
 
-    Their calls came later than the older one's place in the order.
+    Their calls have higher numbers than the older transaction's place in the order.
     """
     for calls in (procedure_call, *(queue.sql() for queue in queues)):
         older = sa.exists().where(

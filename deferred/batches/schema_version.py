@@ -1,4 +1,4 @@
-"""Both ends of a push have to have one shape of a group's tables."""
+"""Check that both ends of a push have the same shape of a group's tables."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from sites.prepared import planned_once
 def refuse_other(
     origin: Connection, target: Connection, queues: Sequence[Queue], sender: str
 ) -> None:
-    """Send nothing to a master whose tables have another shape, or from such a one.
+    """Refuse a push if a group's tables have different shapes at its two ends.
 
-    Of a table that is in a group at one side alone nothing is known.
+    A table that is in a group at one end only is not compared.
 
     Raises:
-        OtherSchemaVersion: says which of the two is behind.
+        OtherSchemaVersion: the message says which of the two is behind.
         ColumnRenamed: a column there has another name than the group knows.
     """
     shared = [queue for queue in queues if queue.replication_group is not None]
@@ -45,8 +45,8 @@ def refuse_other(
     _refuse_renamed(target, shared)
 
 
-#: Columns of tables in groups that do not have the names any more by which they are
-#: known. To a column that has taken such a name, values would come that are not its.
+#: Columns of tables in groups that no longer have the names by which the queue knows
+#: them. Another column may have taken such a name, and would get the wrong values.
 _RENAMED = planned_once(
     text(
         """

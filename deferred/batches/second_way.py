@@ -1,13 +1,13 @@
-"""Transactions that may come to a master by two ways, and are taken once.
+"""Taking transactions once that may come to a master by two ways.
 
-A site that is switched to another master brings there what its former master may have
-sent on already, or will when it is back; and a master that was restored gets again, and
-sends on, what it had sent on before. Each master of the group remembers which of these
-transactions have come, whoever brought them: the first is taken, the second is left out
-(docs/explanation/switching.md).
+A site that is switched to another master brings transactions there that its former
+master may have sent on already, or sends on when it is back. And a restored master gets
+transactions again that it had sent on before, and sends them on again. Each master of
+the group remembers which of these have come, from any sender: it takes the first
+arrival and leaves out the second (docs/explanation/switching.md).
 
 They are known by the numbers that they got where they were made, never by a clock.
-Masters hear of it from who pushes to them, before they get the first transaction.
+Each pusher tells its destination what to watch for, before the first transaction.
 """
 
 from __future__ import annotations
@@ -43,20 +43,20 @@ from sites.site import each_by_itself
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SecondWay:
-    """A site of whose transactions some may come by two ways."""
+    """A range of a site's transactions that may come by two ways."""
 
     replication_group: str
     origin: str
     #: their numbers where they were made: from the first up to before the end
     first_no: int
     end_no: int
-    #: all that it sent to its former master was of this group
+    #: all transactions that it sent to its former master were of this group
     alone: bool
-    #: and all that it sent of this group went there
+    #: all its transactions of this group went to that master
     whole: bool
 
     def is_in(self, known: Mapping[tuple[str, str], SecondWay]) -> bool:
-        """Whether it is known, with all its transactions."""
+        """Whether a known entry already includes it, with all its transactions."""
         other = known.get((self.replication_group, self.origin))
         return (
             other is not None
@@ -68,7 +68,7 @@ class SecondWay:
 
 
 def list_ways(connection: Connection) -> list[SecondWay]:
-    """What this site watches for."""
+    """The transactions that this site watches for."""
     return [SecondWay(**row._mapping) for row in connection.execute(_WAYS)]
 
 
@@ -80,7 +80,7 @@ _WAYS = planned_once(
 
 
 def note(connection: Connection, way: SecondWay) -> None:
-    """Remember a second way, or that it is about more transactions than before."""
+    """Store a second way, or widen the one that is stored."""
     values = {name: getattr(way, name) for name in SecondWay.__slots__}
     new = insert(second_way).values(values)
     then = second_way.c
@@ -98,9 +98,9 @@ def note(connection: Connection, way: SecondWay) -> None:
 
 
 def pass_on(origin: Connection, target: Connection) -> None:
-    """Have a destination watch for what this site watches for; commits there.
+    """Make a destination watch for all that this site watches for; commits there.
 
-    To be called before each batch.
+    Call it before each batch.
     """
     with each_by_itself(origin):
         ways = list_ways(origin)
@@ -109,9 +109,10 @@ def pass_on(origin: Connection, target: Connection) -> None:
 
 
 def watch(connection: Connection, ways: Sequence[SecondWay]) -> None:
-    """Have a master watch for these; commits.
+    """Make a master watch for these transactions; commits.
 
-    It looks up what has come already, and nobody may bring anything meanwhile.
+    It looks up which of them have come already; meanwhile all markers are locked, so
+    that no push can bring any.
     """
     with connection.begin():
         here = {
@@ -143,7 +144,7 @@ def is_in(
     """Whether a batch has transactions that its destination watches for.
 
     Parameters:
-        at: the marker as it stands there.
+        at: the destination's marker.
     """
     if not at.watched:
         return False
@@ -163,10 +164,10 @@ def is_in(
 
 
 def taken(way: SecondWay) -> sa.Select[tuple[int, datetime, str]]:
-    """What has come to a master that watches for it, certainly.
+    """The watched transactions that have certainly come to a master.
 
-    Their numbers, when they were made, and the table of which changes have come; ''
-    are all of the group's.
+    Their numbers, when they were made, and the table whose changes have come; '' means
+    all tables of the group.
     """
     row = taken_transaction.c
     return select(row.transaction, row.made_at, row.target).where(
@@ -180,9 +181,10 @@ def taken(way: SecondWay) -> sa.Select[tuple[int, datetime, str]]:
 def of_restored(
     target: Connection, sender_id: uuid.UUID, sender: str, batch_no: int
 ) -> list[SecondWay]:
-    """What a sender that was restored may send on again, as a destination knows it.
+    """The transactions that a restored sender may send on again, by a destination.
 
-    Its own changes of then are lost. What others brought to it they bring again.
+    The sender's own changes after the restore point are lost. Transactions that others
+    had brought to it, they bring again.
 
     Parameters:
         batch_no: the last batch that the sender remembers.
@@ -217,7 +219,7 @@ def of_restored(
 
 
 def forget(connection: Connection, group: str) -> None:
-    """Watch no longer for what comes of a group, which this site leaves."""
+    """Stop watching for transactions of a group that this site leaves."""
     for table in (second_way, taken_transaction):
         mine = table.c.replication_group == group
         connection.execute(sa.delete(table).where(mine))
@@ -233,10 +235,10 @@ def _senders(connection: Connection) -> list[uuid.UUID]:
 def _already_here(way: SecondWay) -> sa.Insert:
     """Remember the transactions that batches have brought here until now.
 
-    A batch does not say what a transaction changed: it is certain where all that its
-    sender brings is of one group, and the origin's changes of the group go one way. A
-    sender of which not even that is known brings the same again where all that it
-    brings began at it.
+    A batch does not say what a transaction changed. Its arrival is certain if all that
+    its sender brings is of one group, and the origin's changes of the group go one way.
+    The row also names a sender that only sends on, and brings one group from one source
+    only: a repeat from that sender is then certain.
     """
     brought = arrival.c.sender == push_marker.c.origin
     one_group, one_source = (
@@ -275,10 +277,10 @@ def _already_here(way: SecondWay) -> sa.Insert:
 
 
 def _set_known_from(way: SecondWay) -> sa.Update:
-    """Note from which transaction on it is known here what batches have brought.
+    """Note the first transaction from which arrivals in batches are known here.
 
-    Not of what was in batches that are forgotten, nor of any as long as some are kept
-    from before their transactions were noted.
+    It lies after all transactions of purged batches. None is known while a kept batch
+    is so old that its transactions were not noted.
     """
     unknown = select(push_batch.c.number).where(push_batch.c.transactions.is_(None))
     forgotten = (

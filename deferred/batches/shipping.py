@@ -1,4 +1,4 @@
-"""Shipping: net changes go from the origin's queues into work tables."""
+"""Shipping: copy net changes from the origin's queues into the destination's tables."""
 
 from __future__ import annotations
 
@@ -42,34 +42,34 @@ from sites.errors import ValueDoesNotFit
 from sites.prepared import planned_once
 from sites.staged import Staged
 
-#: The planner takes a fresh table for a small one; with more rows it is told.
+#: The planner takes a new table for a small one; one with more rows is analysed.
 ANALYZED = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """What a batch travels through: two connections and the work tables between."""
+    """All that is needed to ship a batch: two connections, queues and work tables."""
 
     origin: Connection
     target: Connection
     batch: Batch
     queues: Sequence[Queue]
-    #: of each queue, in the same order
+    #: the work table of each queue, in the same order
     staged: Sequence[Staged]
-    #: what of each is compared, and so sent
+    #: which columns of each are compared, and so sent
     comparisons: Sequence[Comparison]
-    #: tables from which the destination sends on to other masters what this site brings
+    #: tables for which the destination sends on the changes that this site brings
     going_on: frozenset[QualifiedName] = frozenset()
     #: the destination sends changes of some tables on, those of its users' triggers too
     sends_on: bool = False
-    #: transactions of the batch may have come by another way: each is by itself
+    #: transactions of the batch may have come by another way: apply each by itself
     watched: bool = False
-    #: as it stood at the marker when that was found out
+    #: the marker's `watched` value when that was found out
     watched_for: int = 0
 
     @property
     def error_actions(self) -> dict[QualifiedName, ErrorAction]:
-        """By table, what becomes of transactions that cannot be applied."""
+        """By table, what the push does with transactions that cannot be applied."""
         return {
             queue.target: ErrorAction(queue.error_action)
             for queue in self.queues
@@ -78,7 +78,7 @@ class Line:
 
     @property
     def sources(self) -> dict[str, str]:
-        """By replication group, a master whose changes come through here; '' is us."""
+        """By replication group, a master whose changes go this way; '' is this site."""
         return {
             queue.replication_group: queue.sources[0]
             for queue in self.queues
@@ -87,7 +87,7 @@ class Line:
 
     @property
     def groups(self) -> dict[QualifiedName, str]:
-        """By table, the replication groups that this site is a master of."""
+        """By table, the replication group that this site is a master of."""
         return {
             queue.target: queue.replication_group
             for queue in self.queues
@@ -103,7 +103,7 @@ def lay(origin: Connection, target: Connection, batch: Batch, sender: str) -> Li
 
     Raises:
         UnknownTable, UnknownColumn: a master table, or a column of it, is gone.
-        OtherSchemaVersion: DDL of a replication group has arrived at one side alone.
+        OtherSchemaVersion: DDL of a replication group has arrived at one side only.
         TargetColumnsMoved: columns of a master table have exchanged names.
     """
     queues = list_queues(origin, batch.destination)
@@ -146,14 +146,14 @@ def ship(
     """Fill the work tables with the net changes of a part of the batch.
 
     Parameters:
-        after, end: the transactions beyond the first order number, up to the second.
+        after, end: the transactions after the first order number, up to the second.
         together: as one change, with `end` for its unit; else each by itself.
-        bulk: from so many rows on a table's changes go by COPY.
-        calls: how many they have at most.
-        transactions: how many they are.
+        bulk: a table's changes go by COPY if they are at least this many rows.
+        calls: the most calls that the transactions can have.
+        transactions: how many transactions there are.
         only: the order numbers among them that are wanted; all when not given.
         in_steps: some call procedures, so that each step is a unit.
-        told: from time to time, how many changes have gone.
+        told: called from time to time with how many changes have been sent.
     """
     work.clear(line.target, line.staged)
     _tell_session(line, after, end, only or ())
@@ -173,14 +173,14 @@ def ship(
 def ship_what_fits(
     line: Line, transaction: Waiting, after: int, *, codec: str
 ) -> ValueDoesNotFit | None:
-    """Fill the work tables with one transaction that has values which do not fit.
+    """Fill the work tables with one transaction, some of whose values may not fit.
 
     Parameters:
         after: the order number before it.
         codec: of the destination's encoding.
 
     Returns:
-        Why it cannot be applied.
+        Why it cannot be applied; None if all of it fits.
     """
     number = transaction.order_no
     work.clear(line.target, line.staged)
@@ -206,7 +206,7 @@ class _Part:
 
 
 def _queries(line: Line, part: _Part, *, single: bool) -> Iterator[tuple[Staged, str]]:
-    """For each work table, what is to be in it."""
+    """For each work table, the query that fills it."""
     only, together = part.only, part.together
     listed = only is not None
     lines = zip(line.queues, line.staged, line.comparisons, strict=True)
@@ -256,13 +256,13 @@ def _told(name: str) -> ColumnElement[Any]:
     return cast(func.current_setting(f"snaptide.{name}"), type_)
 
 
-#: The part of a batch that is shipped, as its session was told: so the text of a query
-#: stays the same, which takes longer to write than to run for a few changes.
+#: The part of a batch to ship, read from session settings: so the text of a query stays
+#: the same; for a few changes, building it takes longer than running it.
 _BATCH, _AFTER, _END, _ONLY = map(_told, ("batch", "after", "end", "only"))
 
 
 def _tell_session(line: Line, after: int, end: int, only: Sequence[int]) -> None:
-    """Until the end of the transaction, which `ship` ends."""
+    """Set the part of the batch in the session until `ship` ends the transaction."""
     listed = f"{{{','.join(map(str, only))}}}"
     values = {"batch": line.batch.number, "after": after, "end": end, "only": listed}
     line.origin.execute(_TELL, {f"its_{name}": str(v) for name, v in values.items()})
@@ -277,7 +277,7 @@ def _query(
     *,
     single: bool = False,
 ) -> str:
-    """What is sent of a queue: net changes of transactions, or of steps of them."""
+    """The query for a queue's net changes, of transactions or of their steps."""
     unit = _END if together else None
     changes = net_change.net_changes(queue, transactions, unit, single=single)
     text = transport.literal_text(unsent.without(changes, staged, comparison))
@@ -286,10 +286,10 @@ def _query(
 
 
 def _wanted(queue: Queue, *, listed: bool) -> Subquery:
-    """The transactions of the part whose calls a queue sends there.
+    """The transactions of the part whose calls a queue sends to the destination.
 
     Parameters:
-        listed: only some of them, as the session was told.
+        listed: only those that the session setting lists.
     """
     part = batches.part(queue.destination, _BATCH, _AFTER, _END)
     among = [delivery.c.order_no == func.any(_ONLY)] if listed else []
@@ -303,7 +303,7 @@ def _wanted(queue: Queue, *, listed: bool) -> Subquery:
 def _single(batch: Batch, number: int) -> Select[Any]:
     """One transaction, by its order number.
 
-    Its calls are found without a join, which would take longer than to read them.
+    Its calls are found without a join, which would take longer than reading them.
     """
     its = select(delivery.c.xid).where(within(batch, number - 1, number))
     return select(
@@ -317,7 +317,7 @@ def _tell(told: Callable[[int], None], before: int, rows: int) -> None:
 
 
 def _looked_at(staged: Staged) -> list[str]:
-    """The columns by which rows are found; of all others nothing need be known."""
+    """The columns by which rows are found; others need no statistics."""
     numbers = [staged.columns.index(name) + 1 for name in staged.identity]
     keys = [f"{side}{n}" for side in ("o", "n") for n in numbers]
     return ["unit", "several", "kind", *keys]

@@ -1,6 +1,6 @@
-"""The net change of transactions that follow one another (HVAR's compile rules).
+"""The net change of consecutive transactions (HVAR's compile rules).
 
-Each has its own net change of a row; taken in order, one must start where the one
+Each has its own net change of a row; taken in order, each must start where the one
 before it ended, or the row went through an invalid state. The result starts with the
 first and ends with the last:
 
@@ -8,7 +8,7 @@ first and ends with the last:
 |---|---|
 | insert, update | one insert, with the last values |
 | insert, delete | nothing ('A'): but the key must be absent at the master |
-| update, update | one update; 'S' where the last values are the first: only compared |
+| update, update | one update; 'S' if the row ends as it began: only compared |
 | update, delete | a delete with the first old image |
 | delete, insert | both, the delete first ('R') |
 | any other pair | invalid ('X') |
@@ -34,7 +34,7 @@ from sqlalchemy import (
 
 from sites.types import NativeType
 
-#: Kinds that only several transactions together have.
+#: Kinds that exist only for several transactions together.
 KINDS = ("A", "S")
 
 
@@ -44,8 +44,9 @@ def folded(nets: CTE, *, keys: Sequence[str], columns: int, partial: bool) -> Su
     Parameters:
         nets: tran, call_no, kind, the keys, o1, ... and n1, ... of each.
         keys: the names of the columns that identify a row.
-        columns: how many are carried.
-        partial: the master has columns that are not carried, which a delete loses.
+        columns: how many columns are carried.
+        partial: the master has columns that are not carried; a delete loses their
+            values.
     """
     found = _joined(nets, keys, columns, partial=partial)
     single, kind = sa.not_(found.c.several), found.c.kind
@@ -64,7 +65,7 @@ def folded(nets: CTE, *, keys: Sequence[str], columns: int, partial: bool) -> Su
 
 
 def _joined(nets: CTE, keys: Sequence[str], columns: int, *, partial: bool) -> Subquery:
-    """The kind of each row's change, beside its first image and its last two."""
+    """The kind of each row's change, with the images that its result may need."""
     ends = _ends(_chain(nets, keys, columns), keys)
     first, last = nets.alias("first_net"), nets.alias("last_net")
     kind, wrong = _kind(ends, first, last, columns, partial=partial)
@@ -90,13 +91,13 @@ def _joined(nets: CTE, keys: Sequence[str], columns: int, *, partial: bool) -> S
 def image(
     source: sa.FromClause, names: Sequence[str], *absent: str
 ) -> ColumnElement[Any]:
-    """A row as one text that tells any two apart; NULL for kinds without that image."""
+    """An image as one text, different for different rows; NULL for the absent kinds."""
     row = cast(func.row(*(source.c[name] for name in names)), Text)
     return case((source.c.kind.not_in(absent), row))
 
 
 def _chain(nets: CTE, keys: Sequence[str], columns: int) -> Subquery:
-    """Each net change among those of its row in order, and what was before."""
+    """Each net change, with the end of the one before it of the same row."""
     row = [nets.c[name] for name in keys]
     in_order: dict[str, Any] = {"partition_by": row, "order_by": nets.c.tran}
     return select(
@@ -113,7 +114,7 @@ def _chain(nets: CTE, keys: Sequence[str], columns: int) -> Subquery:
 
 
 def _values(source: sa.FromClause, side: str, columns: int) -> ColumnElement[Any]:
-    """One image as a record: cheaper to compare than text, and as exact."""
+    """One image as a record, which is cheaper to compare than text, and as exact."""
     values = (source.c[f"{side}{n}"] for n in range(1, columns + 1))
     return cast(func.row(*values), NativeType("record"))
 
@@ -124,12 +125,12 @@ def _absent(kind: ColumnElement[Any]) -> ColumnElement[bool]:
 
 
 def _gone(kind: ColumnElement[Any]) -> ColumnElement[bool]:
-    """Whether there is no row behind a change."""
+    """Whether there is no row after a change."""
     return kind.in_(("D", "N"))
 
 
 def _ends(chain: Subquery, keys: Sequence[str]) -> Subquery:
-    """One line a row: its first and last change, and whether one follows another."""
+    """One line for each row: its first and last change, and where the chain breaks."""
     row = [chain.c[name] for name in keys]
     first, last = chain.c.is_first, chain.c.is_last
     absent, was_gone = _absent(chain.c.kind), _gone(chain.c.kind_before)

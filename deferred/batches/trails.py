@@ -1,12 +1,12 @@
-"""Rows whose key a transaction changes, followed through all their keys.
+"""Following rows whose key a transaction changes, through all their keys.
 
-A row that keeps its key is told by it. One whose key changes is followed from image to
-image: what a call left is what the row's next call found. Where two rows had the same
-values one after the other, the numbers of the calls decide.
+A row that keeps its key is known by it. A row whose key changes is followed from image
+to image: the new image of a call is the old image of the row's next call. If two rows
+had the same values one after the other, the numbers of the calls decide.
 
 Hence a change of key from a to b and one from b to c are one from a to c, a delete
-behind a change of key is the delete of the first key, and an insert before one is the
-insert of the last key. What is inserted at a key that was left is another row.
+after a change of key is the delete of the first key, and an insert before one is the
+insert of the last key. An insert at a key that was left makes another row.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ from sites.staged import MOVE
 
 
 def calls_on(queue: Queue, calls: CTE) -> CTE:
-    """The numbers of calls about keys that their transaction changes, old and new.
+    """The numbers of calls whose keys, old or new, are part of a change of key.
 
-    As a rule there are none, and that is all that is asked.
+    Usually there are none, and the query asks nothing else.
     """
     moves = calls.c.kind == MOVE
     among = select(calls.c.tran).where(moves).distinct().cte("moving")
@@ -54,14 +54,14 @@ def calls_on(queue: Queue, calls: CTE) -> CTE:
 
 
 def followed(queue: Queue, calls: CTE, among: CTE) -> Select[Any]:
-    """The net changes of the rows that some of the calls are about.
+    """The net changes of the rows that the given calls change.
 
     Parameters:
         calls: tran, call_no, kind, the keys, o1, ... and n1, ... of each.
         among: the numbers of those calls.
 
     Returns:
-        The same columns, without calls that amount to nothing.
+        The same columns, without rows that end as they began.
     """
     same = calls.c.call_no == among.c.call_no
     mine = select(calls).join(among, same).where(_any(among)).cte("trailing")
@@ -75,7 +75,7 @@ def followed(queue: Queue, calls: CTE, among: CTE) -> Select[Any]:
             end.c.call_no,
             _kind(queue, ends, start, end).label("kind"),
             *(start.c[f"o{n}"] for n in numbers),
-            # What came and went is shown by its insert.
+            # A row that was inserted and deleted is shown by its insert.
             *(
                 case((came_and_went, start.c[f"n{n}"]), else_=end.c[f"n{n}"]).label(
                     f"n{n}"
@@ -96,7 +96,7 @@ def followed(queue: Queue, calls: CTE, among: CTE) -> Select[Any]:
 
 
 def _any(among: CTE) -> ColumnElement[bool]:
-    """Asked once, and nothing else is looked at where there is nothing."""
+    """Whether there are any: asked once, so that the rest can be skipped if not."""
     return select(sa.literal(1)).select_from(among).correlate(None).exists()
 
 
@@ -105,10 +105,11 @@ def _keys(queue: Queue, side: str) -> list[str]:
 
 
 def _next(queue: Queue, mine: CTE) -> CTE:
-    """Which call goes on where another one ended: call_no and next_no.
+    """Which call starts from the image that another one left: call_no and next_no.
 
-    Of each image the first that leaves belongs to the first that came; or to a row
-    that was there before, if more leave than come, or as many and one leaves first.
+    For each image, the first call that starts from it follows the first call that ends
+    with it. But it belongs to a row that was there before, if more calls start from the
+    image than end with it, or as many and the first of all takes its row from its key.
     """
     leaves = mine.c.kind.in_(("D", MOVE))
     sides = sa.union_all(
@@ -145,7 +146,7 @@ def _next(queue: Queue, mine: CTE) -> CTE:
 def _side(
     queue: Queue, mine: CTE, side: str, leaves: ColumnElement[bool]
 ) -> Select[Any]:
-    """One image of each call, and whether the row leaves its key with it."""
+    """One image of each call, and whether the call takes the row from its key."""
     names = [f"{side}{n}" for n in range(1, len(queue.columns) + 1)]
     return select(
         mine.c.tran,
@@ -157,7 +158,7 @@ def _side(
 
 
 def _ends(mine: CTE, follow: CTE) -> Subquery:
-    """One line a row: its first and last call, and whether its key was changed."""
+    """One line for each row: its first and last call, and whether its key changed."""
     came_from = select(follow.c.next_no).where(follow.c.next_no == mine.c.call_no)
     trail = (
         select(mine.c.call_no.label("first_no"), mine.c.call_no, mine.c.kind)
@@ -187,7 +188,7 @@ def _ends(mine: CTE, follow: CTE) -> Subquery:
 def _kind(
     queue: Queue, ends: Subquery, start: FromClause, end: FromClause
 ) -> ColumnElement[Any]:
-    """What a row's calls amount to; invalid where they leave two rows at one key."""
+    """The kind of a row's net change; invalid if two rows begin or end at one key."""
     names = [f"{side}{n}" for side in "on" for n in range(1, len(queue.columns) + 1)]
     half = len(queue.columns)
     old, new = image(start, names[:half], "I"), image(end, names[half:], "D")

@@ -1,9 +1,9 @@
-"""Transactions with values that the destination cannot hold.
+"""Shipping transactions with values that the destination cannot hold.
 
 They cannot be shipped like others: a number is beyond the column's type, an enum has no
-such label, or the encoding no such character. What fits goes into the work tables, with
-NULL for what does not; that stands beside them, as JSON in plain letters, until the
-transaction is parked with it.
+such label, or the encoding lacks a character. The values that fit go into the work
+tables, with NULL in place of the others. Those are kept in tables of their own, as JSON
+in ASCII, until the transaction is parked with them.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ LEFT JOIN pg_temp.snaptide_misfit m
 
 
 def begin(target: Connection) -> None:
-    """Have room for what does not fit, and nothing in it."""
+    """Create the tables for values that do not fit, or empty them."""
     for statement in (*_CREATE, *_EMPTY):
         target.execute(sa.text(statement))
 
@@ -84,7 +84,7 @@ def begin(target: Connection) -> None:
 def stage(
     origin: Connection, query: str, target: Connection, staged: Staged, codec: str
 ) -> None:
-    """Put the changes of a query into a work table, and what does not fit beside it.
+    """Fill a work table from a query, and store apart the values that do not fit.
 
     Parameters:
         codec: of the destination's encoding.
@@ -115,7 +115,7 @@ def stage(
 
 
 def reason(target: Connection, staged: Sequence[Staged]) -> ValueDoesNotFit | None:
-    """Why the staged transaction cannot be applied; None where all of it fits.
+    """Why the staged transaction cannot be applied; None if all of it fits.
 
     Parameters:
         staged: the work tables with its changes.
@@ -143,7 +143,7 @@ def reason(target: Connection, staged: Sequence[Staged]) -> ValueDoesNotFit | No
 
 
 def complete(target: Connection, error_id: int) -> None:
-    """Put into the images of a parked transaction what its work tables did not hold."""
+    """Complete a parked transaction's images with the values that did not fit."""
     parts = {side: _WITH_THEM.format(f"{side}_values") for side in ("old", "new")}
     target.execute(sa.text(_COMPLETE.format(**parts)), {"error_id": error_id})
 
@@ -151,7 +151,7 @@ def complete(target: Connection, error_id: int) -> None:
 def _readable(
     rows: Iterator[Sequence[str | None]], columns: Sequence[str], codec: str
 ) -> Iterator[list[object]]:
-    """Rows as the destination can read them: what its encoding lacks, apart."""
+    """Rows that the destination can read; values beyond its encoding stand apart."""
     fixed = len(work.FIXED)
     for row in rows:
         images = dict(zip(columns[fixed:], row[fixed:], strict=True))
@@ -174,7 +174,7 @@ def _where_valid(
 def _refused(
     staged: Staged, joined: sa.Join, record: sa.FromClause, images: Sequence[str]
 ) -> sa.Select[Any]:
-    """What the types of columns do not take."""
+    """The values that the types of columns refuse."""
     sides = _sides(staged, images)
     named = [sa.column(n, Text) for n in ("side", "name", "value", "type")]
     each = (
@@ -207,7 +207,7 @@ def _refused(
 
 
 def _lost(staged: Staged, images: Sequence[str]) -> sa.Select[Any]:
-    """What the encoding of the database does not have."""
+    """The values with characters that the encoding of the database lacks."""
     named = [sa.column(n, Text) for n in ("image", "side", "name")]
     sides = _sides(staged, images)
     known = sa.values(*named, name="known").data(
@@ -228,7 +228,7 @@ def _lost(staged: Staged, images: Sequence[str]) -> sa.Select[Any]:
 
 
 def _sides(staged: Staged, images: Sequence[str]) -> dict[str, tuple[str, str]]:
-    """Of each image's column, what it is called in the error queue."""
+    """For each column of an image, its side and name in the error queue."""
     names = [*staged.columns, *staged.columns]
     return {
         image: ("old_values" if image.startswith("o") else "new_values", name)

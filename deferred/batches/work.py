@@ -1,7 +1,7 @@
 """Work tables: the changes of transactions, at the destination, ready to be applied.
 
-Temporary tables of the destination's session, so that two pushers never see
-each other's rows. One a queue, typed as the master's table, but for lengths.
+Temporary tables of the destination's session, so that two pushers never see each
+other's rows. Each queue has one, with the master table's types but without lengths.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ from sites.table import Table
 #: Where a session remembers its work tables, by name.
 _KEPT = "snaptide.work_tables"
 
-#: How the names of work tables begin that no session has for itself, and the first half
-#: of the advisory lock under which they are used: see `synchronous.staging`.
+#: The prefix of the names of work tables that sessions share, and the first half of the
+#: advisory lock under which they are used: see `synchronous.staging`.
 SHARED = "work$"
 USE_LOCK = 0x53594E55
 
-#: A work table of so many bytes is rather emptied than cut off, which takes longer and
-#: has the statements about it planned anew.
+#: A work table of up to so many bytes is emptied with DELETE, because TRUNCATE takes
+#: longer and makes PostgreSQL plan the statements about it again.
 SMALL = 64 * 1024
 
-#: What each change has besides its images: see `net_change.columns_of`.
+#: The columns of each change besides its images: see `net_change.columns_of`.
 FIXED: Mapping[str, type[sa.types.TypeEngine[Any]]] = {
     "unit": sa.BigInteger,
     "tran": sa.BigInteger,
@@ -56,12 +56,12 @@ def stage(
 ) -> Staged:
     """An empty work table for changes of one master table.
 
-    A pooled session keeps it, with the statements that were built for it: to make them
-    anew takes longer than to apply a small transaction.
+    A pooled session keeps it, with the statements that were built for it: building them
+    again takes longer than applying a small transaction.
 
     Parameters:
         number: tells the work tables of one session apart.
-        columns: what is carried, by the master's names.
+        columns: the carried columns, by the master's names.
 
     Raises:
         UnknownTable, UnknownColumn: the master table, or one of its columns, is gone.
@@ -79,7 +79,7 @@ def stage(
     if before is not None and before.is_there(connection, wanted):
         before.empty(connection)
         return before.staged
-    # Of an earlier push over the same session.
+    # An earlier push over the same session may have left one.
     wide.drop(connection, QualifiedName(wide.TEMPORARY, name))
     create(connection, name, table, columns, schema=wide.TEMPORARY)
     if not wide.overflows(table, columns):
@@ -89,15 +89,15 @@ def stage(
 
 @dataclass(slots=True)
 class _Kept:
-    """A work table that a session still has, unless its transaction was undone."""
+    """A work table that a session still has, unless its transaction was rolled back."""
 
     oid: int | None
     staged: Staged
-    #: on disk, when it was looked at
+    #: bytes on disk, at the last look
     size: int | None = 0
 
     def is_there(self, connection: Connection, wanted: Staged) -> bool:
-        """Whether it is, and made for the same."""
+        """Whether it still exists, and was made for the same table and columns."""
         mine, its = self.staged, (wanted.table, wanted.columns, wanted.identity)
         if (mine.table, mine.columns, mine.identity) != its:
             return False
@@ -106,9 +106,9 @@ class _Kept:
         return bool(now.oid == self.oid)
 
     def empty(self, connection: Connection) -> None:
-        """Let nothing be in it."""
+        """Delete all rows, with TRUNCATE if it is large."""
         if (self.size or 0) > SMALL:
-            # Nobody vacuums it, and what was deleted from it would be read for ever.
+            # Autovacuum skips temporary tables: every scan would read the dead rows.
             name = self.staged.source.name
             connection.execute(sa.text(f"TRUNCATE {wide.TEMPORARY}.{name}"))
         else:
@@ -116,7 +116,7 @@ class _Kept:
 
 
 def _state(connection: Connection, name: str) -> sa.Row[Any]:
-    """The number of a work table and its size in bytes, NULLs where there is none."""
+    """The oid of a work table and its size in bytes; NULLs if there is none."""
     full = f"{wide.TEMPORARY}.{name}"
     return connection.execute(_STATE, {"work_table": full}).one()
 
@@ -150,7 +150,7 @@ def create(
 def source(
     name: str, table: Table, columns: Sequence[str], schema: str | None = None
 ) -> sa.TableClause:
-    """A work table that exists, for use in statements."""
+    """An existing work table, for use in statements."""
     made = [*_fixed(), *_images(table, columns)]
     return sa.table(name, *(sa.column(c.name, c.type) for c in made), schema=schema)
 
@@ -210,11 +210,12 @@ def of_two_tables(
 ) -> set[int]:
     """The transactions of a unit that change a row through two of its work tables.
 
-    A site can have two snapshots of one master table. Where these tell its rows apart
-    by other columns, nobody knows: then it is all transactions with changes of it.
+    A site can have two snapshots of one master table. If these identify its rows by
+    different columns, the rows cannot be compared: then the result is all transactions
+    with changes of that table.
 
     Parameters:
-        staged: those in which the unit has changes.
+        staged: the work tables in which the unit has changes.
     """
     found = set[int]()
     for one, other in combinations(staged, 2):
@@ -245,14 +246,14 @@ def _images(table: Table, columns: Sequence[str]) -> list[sa.Column[Any]]:
 
 
 def sweep(master: Site) -> int:
-    """Drop the shared work tables that no transaction uses; the next makes its own.
+    """Drop the shared work tables that no transaction uses; they are made when needed.
 
     Returns:
         How many were dropped.
     """
     with master.begin() as connection:
         seen = sa.inspect(connection)
-        # Those of wide rows are views.
+        # Work tables of wide rows are views.
         found = seen.get_table_names(SCHEMA) + seen.get_view_names(SCHEMA)
     return sum(_drop(master, name) for name in found if name.startswith(SHARED))
 
@@ -266,5 +267,5 @@ def _drop(master: Site, name: str) -> bool:
                 return False
             wide.drop(connection, QualifiedName(SCHEMA, name))
     except (psycopg.Error, DBAPIError):
-        return False  # a reader, such as a dump, or another's: a later sweep's
+        return False  # a reader, such as a dump, locks it, or it is not ours: try later
     return True
