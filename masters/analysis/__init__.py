@@ -1,1 +1,1 @@
-"""What the rules of a master come to: kept records, other rules tried, convergence."""
+"""Examining the rules of a master: records, replay by other rules, convergence."""

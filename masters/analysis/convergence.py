@@ -1,8 +1,8 @@
-"""Which methods keep all masters equal: the table of Oracle's manuals as a check.
+"""Checking which methods keep all masters equal, by the table of Oracle's manuals.
 
-Snapshots take what their master decided, at the next refresh, so that one master
-with any number of snapshots always converges. Several masters decide each for
-itself, and may decide differently.
+Snapshots take over the decisions of their master at the next refresh, so that one
+master with any number of snapshots always converges. Several masters each decide for
+themselves, and may decide differently.
 """
 
 from __future__ import annotations
@@ -19,11 +19,12 @@ if TYPE_CHECKING:
     from masters.rules.table_rules import TableRules
     from sites import QualifiedName
 
-#: Always converge, latest timestamp if clocks never go back and equal stamps have
-#: a backup.
+#: Methods that always converge; latest timestamp only if clocks never go back and
+#: another rule decides equal stamps.
 _ALWAYS = {"additive", "latest_timestamp"}
 
-#: For one master or two; for more only under a condition that no rule can see.
+#: Methods for one master or two, with the condition under which more converge; no rule
+#: can check it.
 _TWO_MASTERS = {
     "minimum": "unless every change lowers the column",
     "maximum": "unless every change raises the column",
@@ -31,11 +32,11 @@ _TWO_MASTERS = {
     "priority_group": "unless every change raises the priority",
 }
 
-#: Their outcome for two equal values is Oracle's unless `tie` says otherwise.
+#: Methods that, as in Oracle, leave equal values undecided unless `tie` is given.
 _WITH_TIE = {"minimum", "maximum", "earliest_timestamp", "latest_timestamp"}
 
-#: They compare values that travel with the row, so that all masters rank two rows
-#: alike, and behind a latest timestamp only order what has equal stamps.
+#: Methods that may follow a latest timestamp and then order only rows of equal stamps.
+#: They compare values that travel with the row, so all masters rank two rows alike.
 _BACKUPS = {*_WITH_TIE, "priority_group", "site_priority"}
 
 _WHY = {
@@ -65,7 +66,7 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Topology:
-    """Where a table is: how many masters, how many updatable snapshots of them."""
+    """How many masters a table has, and how many updatable snapshots."""
 
     masters: int = 1
     snapshots: int = 0
@@ -87,13 +88,13 @@ def diverges(
     snapshots: int,
     parameters: Mapping[str, object] | None = None,
 ) -> str | None:
-    """The reason why databases may stay different for ever, None when they cannot.
+    """Why databases may stay different for ever by a method; None if they cannot.
 
     Parameters:
         method: a name in `masters.resolution.METHODS`.
         masters: how many masters the table has.
         snapshots: how many updatable snapshots it has, at all masters together.
-        parameters: those of the rule, which decide for some methods.
+        parameters: the parameters of the rule; for some methods they matter.
     """
     if masters <= 1:
         return None
@@ -123,8 +124,8 @@ def check(
     """Say which tables may diverge, and why; with one master none does.
 
     Parameters:
-        tables: their rules, as `masters.rules.list_rules` gives them.
-        topology: of each table; one that is not named has one master.
+        tables: rules by table, as `masters.rules.list_rules` gives them.
+        topology: of each table; a table that is not named has one master.
     """
     return [
         Finding(table=table.table, rule=rule, severity=severity, reason=reason)
@@ -137,7 +138,10 @@ def check(
 
 
 def _servers_unknown(parameters: Mapping[str, object]) -> str | None:
-    """Informix numbers its servers and stores with each row which one wrote it."""
+    """Why masters disagree on equal seconds; None if server numbers decide them.
+
+    Informix numbers its servers and stores with each row which server wrote it.
+    """
     missing = [
         name for name in ("servers", "server_column") if not parameters.get(name)
     ]
@@ -182,7 +186,7 @@ def _orders_equal_stamps(rule: Rule, before: Sequence[Rule]) -> bool:
 
 
 def _note(rule: Rule, where: Topology, *, last: bool) -> str | None:
-    """The condition under which a rule converges, None when there is none."""
+    """The condition under which a rule converges; None if it has none."""
     tie = rule.parameters.get("tie") or "undecided"
     if rule.kind is Kind.UPDATE and rule.method == "latest_timestamp":
         if last and tie == "undecided":

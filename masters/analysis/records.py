@@ -1,4 +1,4 @@
-"""Looking at the record of resolutions: list, show, statistics, purge."""
+"""The record of resolutions for operators: list, show, statistics, purge."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sites import Site, identity, names
 
 Image = Mapping[str, str | None]
 
-#: How long records stay when nobody says otherwise, in days.
+#: How long records stay by default, in days.
 RECORD_DAYS = 90
 
 
@@ -33,7 +33,7 @@ class Resolved:
     origin_transaction: str
     #: when the transaction was made at its origin
     changed_at: datetime | None
-    #: when the master deleted the row, where a rule asked
+    #: when the master deleted the row, if a rule asked
     deleted_at: datetime | None
     kind: str
     #: column group or constraint; empty for delete conflicts
@@ -45,12 +45,12 @@ class Resolved:
     rules_version: int | None
     decision: str
     reason: str | None
-    #: the number that append sequence was given
+    #: the number drawn for append sequence
     number: int | None
     old_values: Image | None
     new_values: Image | None
     current_values: Image | None
-    #: None where nothing of the call was written
+    #: None if nothing of the call was written
     result_values: Image | None
 
 
@@ -78,8 +78,8 @@ def list_resolutions(
     """The last conflicts that rules settled at a master, the latest first.
 
     Parameters:
-        table, origin, method: only those.
-        limit: at most so many.
+        table, origin, method: only conflicts of these.
+        limit: at most this many.
     """
     wanted = select(resolution_record).order_by(resolution_record.c.id.desc())
     with site.begin() as connection:
@@ -94,7 +94,7 @@ def show_resolution(site: Site, number: int) -> tuple[Resolved, Mapping[str, obj
     """One settled conflict, and all rules of the version that settled it.
 
     Raises:
-        NoSuchRecord: it was purged, or never was.
+        NoSuchRecord: it was purged, or never existed.
     """
     with site.begin() as connection:
         identity.read(connection)
@@ -150,10 +150,10 @@ def resolution_statistics(
 
 
 def purge_resolutions(site: Site, older_than: timedelta) -> int:
-    """Remove records of resolutions; how many (Oracle: PURGE_STATISTICS).
+    """Remove records of resolutions; return how many (Oracle: PURGE_STATISTICS).
 
     Parameters:
-        older_than: what is younger stays.
+        older_than: younger records stay.
     """
     with site.begin() as connection:
         identity.read(connection)
@@ -166,7 +166,7 @@ def purge_resolutions(site: Site, older_than: timedelta) -> int:
 
 
 def resolved(row: sa.Row[*tuple[object, ...]]) -> Resolved:
-    """A row of resolution_record."""
+    """The conflict of a row of resolution_record."""
     values = {one.name: getattr(row, one.name) for one in fields(Resolved)}
     values["columns"] = tuple(values["columns"]) if values["columns"] else None
     return Resolved(**values)

@@ -1,8 +1,8 @@
-"""What other rules would have done with the conflicts of the record.
+"""Settling the conflicts of the record by other rules, to see what would differ.
 
-Nothing is written: the recorded images become values again, by the types that the
-table has now, and go through the same `resolve` as in an apply. What an answer would
-have met afterwards (a value that is taken too) is not known.
+Nothing is written. The recorded images become values again, by the types that the table
+has now, and go through the same `resolve` as in an apply. A replay cannot know whether
+an answer would have caused another conflict (its value might be taken too).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from sites.table import Table, describe
 from sites.types import NativeType
 from sites.values import texts
 
-#: Records that are held at a time.
+#: How many records are read at a time.
 PAGE = 1000
 
 _SIDES = ("old", "new", "current")
@@ -43,18 +43,18 @@ class Replayed:
     row_key: Mapping[str, str | None]
     kind: str
     reference: str
-    #: method and decision then, and under the other rules
+    #: method and decision as recorded, and by the other rules
     method: str
     decision: str
     would_method: str
     would_decision: str
-    #: the disputed columns then, and under the other rules; None: nothing written
+    #: the columns in conflict as recorded, and by the other rules; None: none written
     result: Mapping[str, str | None] | None
     would_result: Mapping[str, str | None] | None
 
     @property
     def differs(self) -> bool:
-        """Whether the row would have become another."""
+        """Whether the other rules would have given the row other values."""
         return self.result != self.would_result
 
 
@@ -64,12 +64,12 @@ def replay(
     """Settle the recorded conflicts of a master by other rules. Writes nothing.
 
     Parameters:
-        book: the other rules, as `masters.rulebook` describes them.
+        book: the other rules, as `masters.rules.rulebook` describes them.
         since: only records after this number.
-        limit: at most so many.
+        limit: at most this many.
 
     Returns:
-        In the order of the record, read as they are asked for.
+        The conflicts in the order of the record; pages are read as the caller iterates.
 
     Raises:
         BadRulebook, UnknownTable, RuleError.
@@ -108,7 +108,7 @@ def _described(
     name: QualifiedName,
     rules: Mapping[QualifiedName, TableRules],
 ) -> _Table | None:
-    """None where the table is gone."""
+    """The table as it is now; None if it is gone."""
     try:
         table = describe(connection, name)
     except UnknownTable:
@@ -246,7 +246,7 @@ def _result(
         if isinstance(source, Explicit):
             computed[name] = source.value
         else:
-            # As the database printed it: a program may spell a moment otherwise.
+            # As the database printed it: Python may print a timestamp differently.
             side = one.new_values if source is Take.NEW else one.current_values
             result[name] = (side or {}).get(name)
     return result | texts(connection, computed)

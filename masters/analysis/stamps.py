@@ -1,8 +1,7 @@
-"""Whether the stamps by which rules decide say when a row was changed, and by whom.
+"""Checking that the stamps by which rules decide tell when a row was changed.
 
-A stamp is as good as what sets it: where nothing does at a site, its changes look old
-for ever; where a trigger at the master sets it anew as a change arrives, that one looks
-younger than it is.
+If nothing sets the stamp at a site, changes from there always look old. If a trigger at
+the master sets it anew when a change arrives, that change looks younger than it is.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from sites.names import identifier
 from sites.sql import load
 from sites.transport import raw
 
-#: They take the value of a column for the time of a change.
+#: Methods that take the value of a column as the time of a change.
 _BY_STAMP = {"latest_timestamp", "earliest_timestamp", "informix_timestamp"}
 
 _ANEW = (
@@ -36,10 +35,10 @@ _UNSET = (
 
 
 def check(site: Site, tables: Iterable[TableRules]) -> list[Finding]:
-    """What is wrong with the stamps of a master's rules; its sites are asked too.
+    """Find faults in the stamps of a master's rules, at the master and at its sites.
 
     Parameters:
-        tables: their rules, as `masters.rules.list_rules` gives them.
+        tables: rules by table, as `masters.rules.list_rules` gives them.
     """
     return [
         Finding(table=one.table, rule=rule, severity=severity, reason=reason)
@@ -88,7 +87,7 @@ def _snapshots(
 
 
 def _is_stamped(site: Site, peer: str, snapshot: QualifiedName, column: str) -> bool:
-    """Whether a trigger at a site may set a column; true where nobody can tell."""
+    """Whether a trigger at a site may set a column; True if that is not known."""
     base = QualifiedName(snapshot.schema, names.derived("snap$_", snapshot))
     try:
         with site.peer(peer).begin() as connection:

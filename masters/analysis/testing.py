@@ -1,4 +1,4 @@
-"""Does a resolution method keep several masters equal? A check for your own routine.
+"""Testing whether a resolution method, for example your own, keeps masters equal.
 
 Needs Hypothesis (``pip install hypothesis``), which looks for a history in which the
 masters end with different rows, and shows the shortest that it finds::
@@ -13,20 +13,20 @@ masters end with different rows, and shows the shortest that it finds::
             change=testing.any_values(price=st.integers(0, 50)),
         )
 
-Three sites, each a master of one row, change it and hear of each other's changes in
-every order that a network allows: of one sender in the order of its commits. A
-change whose old values are the current row is applied; any other is a conflict of
-one column group, the whole row, and put to the methods. Four properties are tried,
-the simplest first, so that a failure says what is missing:
+Three sites are masters of one row. They change it and receive each other's changes in
+every order that a network allows: changes of one sender in the order of its commits. A
+change whose old values equal the current row is applied; any other is a conflict of
+one column group, the whole row, and goes to the methods. Four properties are tried,
+the simplest first, so that a failure names the property that is missing:
 
-- idempotent: all make the same change; what is equal stays equal;
-- commutative: two make a change at once, and each hears of the other's;
-- associative: three do, and hear of the others' in different orders;
+- idempotent: all sites make the same change, and their rows stay equal;
+- commutative: two sites make a change at once, and each receives the other's;
+- associative: three sites do, and receive the others' in different orders;
 - convergent: any number of changes, made and delivered in any order.
 
 A conflict that stays undecided waits for a person; such a history proves nothing,
-unless its rows end equal. Nothing is delivered twice: a push is exactly once. Rows
-that are inserted or deleted, and uniqueness conflicts, are not tried.
+unless its rows end equal. No change is delivered twice, because a push is exactly once.
+Inserts, deletes and uniqueness conflicts are not tried.
 """
 
 from __future__ import annotations
@@ -51,20 +51,20 @@ if TYPE_CHECKING:
     from hypothesis import settings
     from hypothesis.strategies import DataObject, SearchStrategy
 
-#: A method that is built, or a custom routine.
+#: A built method, or a custom routine.
 Decide = Callable[[Conflict], Resolution]
 #: Draws a value from a strategy.
 Draw = Callable[..., Any]
-#: Draws the row that a site makes of the row it has.
+#: Draws the row into which a site changes its row.
 Change = Callable[[Draw, Row, str], Row]
 
 #: The three sites.
 SITES = ("hq", "jfk", "ewr")
 
-#: How many changes and deliveries a history has before the rest is delivered.
+#: The most changes and deliveries of a history before all other changes are delivered.
 STEPS = 10
 
-#: More messages than this mean that the masters answer each other for ever.
+#: With more steps than this, masters are taken to answer each other for ever.
 _ENDLESS = 500
 
 
@@ -82,11 +82,11 @@ def check(
     """Look for a history that leaves the masters different.
 
     Parameters:
-        methods: asked in this order until one decides, as rules are in sequence.
+        methods: asked in this order until one decides, like rules in sequence.
         start: strategy for the row that all sites begin with.
-        change: draws what a site makes of its row; see `any_values`. A function of
-            yours keeps what the application keeps: a stamp that never goes back, the
-            name of the site that wrote last.
+        change: draws the row into which a site changes its row; see `any_values`. A
+            function of yours must keep the promises of the application: a stamp that
+            never goes back, the name of the site that wrote last.
         sites: two or three names.
         settings: Hypothesis's, for example `settings(max_examples=1000)`.
 
@@ -103,7 +103,7 @@ def check(
 
 
 def any_values(**columns: SearchStrategy[Any]) -> Change:
-    """A change that sets columns to any value of a strategy, the others stay."""
+    """A change that sets columns to any value of a strategy; other columns stay."""
 
     def change(draw: Draw, row: Row, site: str) -> Row:
         return {**row, **{name: draw(values) for name, values in columns.items()}}
@@ -148,7 +148,7 @@ def associative(
     sites: Sequence[str],
     data: DataObject,
 ) -> int:
-    """All sites make a change at once, and end equal whatever they hear first."""
+    """All sites make a change at once, and end equal whichever change comes first."""
     masters = _Masters(methods, data.draw(start), sites)
     for site in sites:
         masters.change(site, change(data.draw, masters.rows[site], site))
@@ -162,7 +162,7 @@ def convergent(
     sites: Sequence[str],
     data: DataObject,
 ) -> int:
-    """Sites make changes while others are on their way, and end equal."""
+    """Sites make changes while others are being delivered, and end equal."""
     masters = _Masters(methods, data.draw(start), sites)
     for _ in range(data.draw(_integers(2, STEPS))):
         step = data.draw(_sampled([*sites, *masters.waiting()]))
@@ -173,14 +173,14 @@ def convergent(
     return _deliver_and_compare(masters, data, "convergent")
 
 
-#: The properties in the order in which they are tried, and the share of examples that
-#: each needs to be tried well: there are few ways to make one change each.
+#: The properties in the order in which they are tried, with the share of examples that
+#: each needs: the fewer changes are made, the fewer ways there are to make them.
 PLAYS = {idempotent: 0.1, commutative: 0.3, associative: 0.5, convergent: 1.0}
 
 
 @dataclass(slots=True)
 class _Masters:
-    """The row of each site, and the changes that are on their way between them."""
+    """The row of each site, and the changes not yet delivered between them."""
 
     methods: Sequence[Decide]
     start: Row
@@ -226,7 +226,7 @@ class _Masters:
         self.rows[master] = row
 
     def _set_and_send(self, site: str, new: Row) -> None:
-        """Make a row the site's own; everyone else hears of it."""
+        """Set the row of a site, and send the change to all others."""
         if len(self.story) > _ENDLESS:
             raise Diverged(self.told("The masters answer each other for ever."))
         for other in self.sites:
@@ -262,7 +262,7 @@ class _Masters:
 
 
 def _deliver_and_compare(masters: _Masters, data: DataObject, play: str) -> int:
-    """Deliver what is on its way; how many conflicts were decided.
+    """Deliver all remaining changes; return how many conflicts were decided.
 
     Raises:
         Diverged: the rows differ, and no conflict waits for a person.
@@ -287,7 +287,7 @@ def _fickle(method: Decide, conflict: Conflict, answer: Resolution) -> str | Non
 def _search(
     play: Callable[[DataObject], int], settings: settings | None, share: float
 ) -> int:
-    """Let Hypothesis look for a history that fails; how many conflicts it decided."""
+    """Let Hypothesis look for a history that fails; count the decided conflicts."""
     hypothesis, strategies = _hypothesis()
     decided = 0
 

@@ -1,4 +1,4 @@
-"""Where the tables of a master are, for the check of convergence."""
+"""Checking the rules of a master, with the topology that its catalog knows."""
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ from sites import QualifiedName, Site
 def check_site(
     site: Site, masters: int | Mapping[QualifiedName, int] = 1
 ) -> list[Finding]:
-    """Which tables may stay different for ever by the rules of a master, and why.
+    """Find tables that may stay different for ever by the rules of a master, and why.
 
-    And whose rules decide by stamps that nothing sets, or that a trigger sets anew.
+    Also finds rules that decide by stamps that nothing sets, or that a trigger sets
+    anew.
 
     Parameters:
-        masters: how many masters all tables have, or each; one that is not named has
-            one. The catalog knows the snapshots.
+        masters: how many masters all tables have, or each table has; a table that is
+            not named has one. The catalog knows the snapshots.
     """
     snapshot = registered_snapshot.c
     with site.begin() as connection:

@@ -1,4 +1,4 @@
-"""The resolution methods by name: one contract (`method.py`).
+"""The resolution methods by name; all keep one contract (`method.py`).
 
 To add a method, write its class, list it here and in the convergence table.
 """
@@ -62,13 +62,13 @@ METHODS: Mapping[str, type[Method]] = {
 def build(
     name: str, kind: Kind, parameters: Mapping[str, object], columns: Sequence[str]
 ) -> Method:
-    """Build the method that a rule names, checked against what it shall decide.
+    """Build the method that a rule names, and check it against its columns.
 
     Parameters:
         name: a name in `METHODS`.
         kind: the kind of conflict that the rule is for.
-        parameters: what the rule gives to the method.
-        columns: those of the column group or the constraint, or of the whole row.
+        parameters: the parameters of the rule.
+        columns: the columns of the column group, the constraint or the whole row.
 
     Raises:
         RuleError: the method does not exist or does not settle that kind, or its

@@ -1,4 +1,4 @@
-"""Additive."""
+"""The method additive: the master adds the site's difference to its own value."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Additive:
 
 
 def _total(old: object, new: object, current: object) -> Number | None:
-    """current + (new - old) in the type of the column, None when there is none."""
+    """current + (new - old) in the type of the column; None if that is no number."""
     match old, new, current:
         case (bool(), _, _) | (_, bool(), _) | (_, _, bool()):
             return None

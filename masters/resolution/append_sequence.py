@@ -1,4 +1,4 @@
-"""Append sequence."""
+"""The method append sequence: a number makes a text unique."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from masters.resolution.takes import Takes
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppendSequence:
-    """Oracle, APPEND SEQUENCE: the text gets a number of the master behind it.
+    """Oracle, APPEND SEQUENCE: a number of the master is appended to the text.
 
     The text is cut so that both fit the column; a number that alone is too long,
     NULL, and a column that is no text decide nothing. The number comes with the
-    conflict (`Conflict.number`), drawn by who applies, so that a method has no
-    memory of its own and the record shows what it was given.
+    conflict (`Conflict.number`): the apply draws it, so that the method keeps no
+    state and the record shows the number.
 
     Parameters:
         column: a text column of the constraint.
-        length: how many characters the column holds, without limit when not given.
+        length: how many characters the column holds; without limit if not given.
     """
 
     name: ClassVar[str] = "append_sequence"

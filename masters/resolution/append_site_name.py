@@ -1,4 +1,4 @@
-"""Append site name."""
+"""The method append site name: the origin's name makes a text unique."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from masters.resolution.takes import Takes
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppendSiteName:
-    """Oracle, APPEND SITE NAME: the text gets the origin's name behind it.
+    """Oracle, APPEND SITE NAME: the name of the origin is appended to the text.
 
-    Of the name what stands before its first period: X from houston.world becomes
-    Xhouston. What does not fit the column, NULL, and a column that is no text
-    decide nothing. The site itself keeps X until it is refreshed.
+    Only the part before the first period of the name is used: X from houston.world
+    becomes Xhouston. A text that does not fit the column, NULL, and a column that is no
+    text decide nothing. The site itself keeps X until it is refreshed.
 
     Parameters:
         column: a text column of the constraint.
-        length: how many characters the column holds, without limit when not given.
+        length: how many characters the column holds; without limit if not given.
     """
 
     name: ClassVar[str] = "append_site_name"

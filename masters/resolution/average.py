@@ -1,4 +1,4 @@
-"""Average."""
+"""The method average: the mean of the site's and the master's value."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Average:
 
 
 def _mean(new: object, current: object) -> Number | None:
-    """The average in the type of the column, None when there is none."""
+    """The average in the type of the column; None if that is no number."""
     match new, current:
         case (bool(), _) | (_, bool()):
             return None

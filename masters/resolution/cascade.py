@@ -1,4 +1,4 @@
-"""Cascade."""
+"""The method cascade: foreign keys of the master may act on further rows."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from masters.resolution.plain import Plain
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cascade(Plain):
-    """Snaptide: a change may take along what the foreign keys of the master reach.
+    """Snaptide: a change may take along rows that foreign keys of the master reach.
 
-    For the conflict of a delete, or a change of a key or unique value, whose row
-    others refer to, which its site did not know or a rule has kept: they are deleted
-    with it, or lose their reference, as ON DELETE or ON UPDATE of their foreign key
-    says, and the record names them. Where the row itself has changed or is gone, it
-    decides nothing.
+    For the conflict of a delete, or of a change of a key or unique value, if the row is
+    referred to by rows that the site did not know or that a rule has kept. These rows
+    are deleted too, or lose their reference, as ON DELETE or ON UPDATE of their foreign
+    key says, and the record names them. If the row itself has changed or is gone, the
+    method decides nothing.
     """
 
     name: ClassVar[str] = "cascade"

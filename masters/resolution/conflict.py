@@ -1,7 +1,7 @@
-"""What a resolution method is given and what it answers: plain values.
+"""The input and the answer of a resolution method: plain values.
 
-A conflict is not an exception. It is found at the master, handed to the rules
-of its column group or constraint, and ends as a decision or in the error queue.
+A conflict is not an exception. The master finds it and hands it to the rules of its
+column group or constraint; it ends with a decision or in the error queue.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from enum import Enum, StrEnum
 
 #: One row: column names and Python values, as psycopg gives them. Infinite
 #: dates and timestamps are `date.min`, `date.max`, `datetime.min`, `datetime.max`.
-#: A routine gets whole rows; where none is asked, only what the methods read.
+#: Custom routines get whole rows; other methods only the columns that the rules read.
 Row = Mapping[str, object]
 
 
@@ -24,7 +24,7 @@ class Kind(StrEnum):
     UPDATE = "update"
     #: the new values break a unique constraint of the master
     UNIQUENESS = "uniqueness"
-    #: the row is gone, or the row to delete has changed, or a change takes others along
+    #: the row is gone, the row to delete has changed, or a change takes others along
     DELETE = "delete"
 
 
@@ -33,15 +33,15 @@ class Decision(Enum):
 
     #: the next rule in sequence is asked
     UNDECIDED = 0
-    #: the site's values are applied, with what the method changed in them
+    #: the site's values are applied, with the method's changes to them
     SITE_WINS = 1
-    #: the same, and the change is now the master's: everyone receives the row
+    #: the same, and the change is now the master's: all sites receive the row
     SITE_WINS_ORIGIN_CHANGED = 2
-    #: the master's values stay; of a delete conflict everyone receives its row again
+    #: the master's values stay; in a delete conflict all sites receive its row again
     MASTER_WINS = 3
     #: no rule may decide: the whole transaction waits in the error queue
     REJECT = 4
-    #: the call is dropped for the whole row
+    #: the call is dropped: nothing of it is written in this row
     IGNORE = 5
 
     @property
@@ -50,7 +50,7 @@ class Decision(Enum):
         return self in (Decision.SITE_WINS, Decision.SITE_WINS_ORIGIN_CHANGED)
 
 
-#: What a conflict is about: its kind, and column group or constraint.
+#: The subject of a conflict: its kind, and its column group or constraint.
 Subject = tuple[Kind, str | None]
 
 
@@ -64,11 +64,11 @@ class Conflict:
     kind: Kind
     #: schema and name of the master table
     table: tuple[str, str]
-    #: of an update conflict; None is the shadow group, which has no rules
+    #: in an update conflict; None is the shadow group, which has no rules
     column_group: str | None = None
-    #: name of the violated constraint, of a uniqueness conflict
+    #: name of the violated constraint, in a uniqueness conflict
     constraint: str | None = None
-    #: the columns to decide: of the group, of the constraint, or all of a row
+    #: the columns to decide: those of the group or the constraint, or all of a row
     columns: tuple[str, ...]
     #: the site's row before its change, None for an insert
     old: Row | None
@@ -80,24 +80,24 @@ class Conflict:
     origin: str
     #: name of the master that decides
     master: str
-    #: when the change was made at the site, where the method asks for it
+    #: when the change was made at the site, if the method asks for it
     changed_at: datetime | None = None
-    #: when the master deleted the row that is gone, where the method asks for it
+    #: when the master deleted the row that is gone, if the method asks for it
     deleted_at: datetime | None = None
-    #: the newest moment that the transaction wrote, where a rule judges it as a whole
+    #: the newest timestamp that the transaction wrote, if a rule judges it as a whole
     newest: object = None
-    #: the rows that refer to its row, which the transaction does not name and a foreign
-    #: key of the master would take along; as text
+    #: rows that refer to this row: the transaction does not name them, and a foreign
+    #: key of the master would take them along; as text
     takes_along: tuple[str, ...] = ()
-    #: of an update that takes rows along, or gives another key to a row that may not be
-    #: the same any more, the columns that it changes: of the others nothing is decided
+    #: the columns that an update changes, if it takes rows along, or gives another key
+    #: to what may be another row by now: only these columns are decided
     changes: tuple[str, ...] = ()
-    #: a number that this master has given to no other conflict, for append sequence
+    #: a number that this master has drawn for no other conflict, for append sequence
     number: int | None = None
 
     @property
     def subject(self) -> Subject:
-        """What rules for it are about; a delete conflict is about the table."""
+        """The subject that rules for it have; a delete conflict concerns the table."""
         return self.kind, self.column_group or self.constraint
 
 
@@ -108,7 +108,7 @@ class Resolution:
     decision: Decision
     #: values that replace the site's, for single columns of the conflict
     values: Row = field(default_factory=dict)
-    #: why, in words; always said when undecided
+    #: why, in words; always given when undecided
     reason: str = ""
 
 
@@ -118,9 +118,9 @@ def undecided(reason: str) -> Resolution:
 
 
 def rubbish(answer: object, conflict: Conflict) -> str | None:
-    """Say what is wrong with an answer that a routine gave, None when nothing is.
+    """Say what is wrong with a routine's answer; None if nothing is.
 
-    Values are taken only where the site wins, and only for the conflict's columns.
+    Values are allowed only if the site wins, and only for the conflict's columns.
     """
     if not isinstance(answer, Resolution):
         return f"returned {type(answer).__name__}, not a Resolution"

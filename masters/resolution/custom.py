@@ -1,4 +1,4 @@
-"""Custom routines."""
+"""The method custom: a routine of the operator decides."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ SECONDS = 5.0
 class Custom:
     """Oracle, USER FUNCTION, with the decisions of Virtuoso's custom resolvers.
 
-    The routine gets a conflict of its own to read and returns a Resolution. One
-    that raises, or returns anything else, leaves the conflict undecided with the
-    reason: it never stops the queue. So does one that has not answered in time;
-    see `sites.time_limit` for what a limit can do.
+    The routine gets a copy of the conflict and returns a Resolution. If it raises,
+    returns anything else or does not answer in time, the conflict stays undecided with
+    the reason: a routine never stops the queue. See `sites.time_limit` for what a time
+    limit can do.
 
     Parameters:
         routine: the name under which the routine is registered.
-        seconds: how long it may take, 5 when not given.
+        seconds: how long it may take; 5 if not given.
     """
 
     name: ClassVar[str] = "custom"
@@ -75,7 +75,7 @@ class Custom:
         )
 
     def reads(self) -> None:
-        """A routine may look at anything."""
+        """None: a routine may look at any column."""
 
     def takes(self) -> Mapping[str, Takes]:
         return {}
@@ -88,7 +88,7 @@ class Custom:
             reason = rubbish(answer, conflict)
         except time_limit.TooSlow as slow:
             return undecided(f"routine {self.routine} {slow}")
-        except Exception as error:  # whatever the user's code raises, it is no answer
+        except Exception as error:  # the user's code may raise anything
             raised = "".join(traceback.format_exception_only(error)).strip()
             return undecided(f"routine {self.routine} raised {raised}")
         if reason is not None:
@@ -99,7 +99,7 @@ class Custom:
 
 
 def _copy(conflict: Conflict) -> Conflict:
-    """The same conflict, whose rows the routine can neither change nor keep."""
+    """A copy of the conflict, so that the routine cannot change the original rows."""
     return replace(
         conflict,
         old=_frozen(conflict.old),

@@ -1,4 +1,4 @@
-"""The side whose column holds the higher or the lower value wins: four methods."""
+"""Four methods by which the side with the higher or the lower value wins."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from masters.resolution.takes import Takes
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Extreme:
-    """What the four have in common: their order, and which end of it wins."""
+    """The common base of the four: an order, and which end of it wins."""
 
     name: ClassVar[str]
     kinds: ClassVar[frozenset[Kind]] = frozenset({Kind.UPDATE})
@@ -90,7 +90,7 @@ class LatestTimestamp(_Extreme):
     """Oracle, LATEST TIMESTAMP: the side whose stamp is newer wins the group.
 
     Equal stamps, or NULL on either side, decide nothing: give a backup such as
-    site priority. The stamp is kept by the application or a trigger of the user.
+    site priority. The application or a trigger of the user sets the stamp.
 
     Parameters:
         column: a date or timestamp column of the group.
@@ -107,7 +107,7 @@ class EarliestTimestamp(_Extreme):
     """Oracle, EARLIEST TIMESTAMP: the side whose stamp is older wins the group.
 
     Equal stamps, or NULL on either side, decide nothing: give a backup such as
-    site priority. The stamp is kept by the application or a trigger of the user.
+    site priority. The application or a trigger of the user sets the stamp.
 
     Parameters:
         column: a date or timestamp column of the group.

@@ -1,4 +1,4 @@
-"""Informix: always apply."""
+"""Informix's conflict rule always: the site's row is always applied."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from masters.resolution.plain import Plain
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InformixAlways(Plain):
-    """Informix, --conflict=always: the master's row becomes what the site has.
+    """Informix, --conflict=always: the master's row becomes equal to the site's.
 
-    An insert overwrites the row that is there, an update inserts the row that is
-    gone, a delete removes it or finds it gone already. Of update conflicts the same
-    as overwrite. Give it to the primary key; Informix has no rule for another
+    An insert overwrites the row that is there, an update inserts the row that is gone,
+    a delete removes the row or finds it gone already. Update conflicts are decided as
+    by overwrite. Give the rule to the primary key; Informix has none for another
     constraint.
     """
 
     name: ClassVar[str] = "informix_always"
     kinds: ClassVar[frozenset[Kind]] = frozenset(Kind)
-    #: of which one stays, and so does what refers to it
+    #: one version stays, and rows that refer to it stay, too
     versions_of_one_row: ClassVar[bool] = True
 
     def __call__(self, conflict: Conflict) -> Resolution:

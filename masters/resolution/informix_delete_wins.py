@@ -1,4 +1,4 @@
-"""Informix: delete wins."""
+"""Informix's conflict rule delete wins: a delete beats any update."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ class InformixDeleteWins:
 
     A delete is applied however new the master's row is. An update of a row that is
     gone is undecided and never inserted (Informix writes it to a file for the
-    operator). Two updates, and an insert of a row that is there, as by
+    operator). Two updates, and an insert of a row that is there, are decided as by
     informix_timestamp.
 
     Parameters:
         column: a date or timestamp column of the group or row, Informix's cdrtime.
         servers: optional, names of sites and their numbers; the lower one wins.
         server_column: optional, the column that holds the name of the site that
-            last changed the row, Informix's cdrserver; the master when not given.
-        scope: row when not given, or transaction.
+            last changed the row, Informix's cdrserver; the master if not given.
+        scope: row if not given, or transaction.
     """
 
     name: ClassVar[str] = "informix_delete_wins"
     kinds: ClassVar[frozenset[Kind]] = frozenset(Kind)
-    #: of which one stays, and so does what refers to it
+    #: one version stays, and rows that refer to it stay, too
     versions_of_one_row: ClassVar[bool] = True
-    #: whose column need not be one of the constraint
+    #: the deciding column need not belong to the constraint
     compares_rows: ClassVar[bool] = True
 
     timestamp: InformixTimestamp

@@ -1,4 +1,4 @@
-"""Informix: ignore."""
+"""Informix's conflict rule ignore: calls that cannot be applied are dropped."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from masters.resolution.takes import Takes
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InformixIgnore:
-    """Informix, --conflict=ignore: what can be executed is, the rest is dropped.
+    """Informix, --conflict=ignore: a call is applied if it can be, and else dropped.
 
-    The row is there: an update or delete is applied whatever the master changed, an
-    insert is dropped. The row is gone: an update or delete is dropped. Give it to
-    the primary key; Informix has no rule for another constraint.
+    If the row is there, an update or delete is applied whatever the master changed, and
+    an insert is dropped. If the row is gone, an update or delete is dropped. Give the
+    rule to the primary key; Informix has none for another constraint.
 
     Parameters:
-        scope: row when not given; by transaction, what would be dropped rejects the
-            whole transaction, which waits in the error queue.
+        scope: row if not given. With transaction, a call that would be dropped
+            rejects the whole transaction, which waits in the error queue.
     """
 
     name: ClassVar[str] = "informix_ignore"
     kinds: ClassVar[frozenset[Kind]] = frozenset(Kind)
-    #: of which one stays, and so does what refers to it
+    #: one version stays, and rows that refer to it stay, too
     versions_of_one_row: ClassVar[bool] = True
 
     scope: Scope

@@ -1,4 +1,4 @@
-"""Informix: timestamp."""
+"""Informix's conflict rule timestamp: the newer side wins."""
 
 from __future__ import annotations
 
@@ -19,35 +19,35 @@ from masters.resolution.takes import Takes
 class InformixTimestamp:
     """Informix, --conflict=timestamp: the newer side wins, by whole seconds.
 
-    Of equal seconds the lower server number wins; without numbers they are
-    undecided. A delete is as old as its transaction, at the site (`changed_at`) and at
-    the master (`deleted_at`). A row that is gone is inserted by an update, unless
-    it was deleted later; as a rule for deletes it also drops an insert that was made
-    before the master deleted that key. Of a master table without snapshot log, and
-    of deletes purged long ago, nobody knows: the row is inserted then.
-    NULL is undecided. Give it to the primary key; Informix has no rule for
-    another constraint.
+    For equal seconds the lower server number wins; without numbers they are undecided.
+    The time of a delete is that of its transaction, at the site (`changed_at`) and at
+    the master (`deleted_at`). An update inserts a row that is gone, unless that was
+    deleted later; as a rule for delete conflicts, the method also drops an insert that
+    was made before the master deleted that key. The time of a delete is not known if
+    the master table has no snapshot log, or the delete was purged long ago: the row is
+    inserted then. NULL is undecided. Give the rule to the primary key; Informix has
+    none for another constraint.
 
-    By row scope a loser is dropped and the other rows are applied. By transaction
-    scope, Informix's default, the newest moment of the transaction is compared for
+    With row scope a loser is dropped and the other rows are applied. With transaction
+    scope, Informix's default, the newest timestamp of the transaction is compared for
     each row, and one loser rejects all: the transaction waits in the error queue.
 
     Parameters:
-        column: a timestamptz column of the group or row, Informix's cdrtime. (Without
-            a time zone, deletes decide nothing: they have one.)
+        column: a timestamptz column of the group or row, Informix's cdrtime. (By a
+            column without time zone, deletes decide nothing: their times have one.)
         servers: optional, names of sites and their numbers; the lower one wins.
         server_column: optional, the column that holds the name of the site that
-            last changed the row, Informix's cdrserver; the master when not given.
-        scope: row when not given, or transaction.
+            last changed the row, Informix's cdrserver; the master if not given.
+        scope: row if not given, or transaction.
     """
 
     name: ClassVar[str] = "informix_timestamp"
     kinds: ClassVar[frozenset[Kind]] = frozenset(Kind)
-    #: of which one stays, and so does what refers to it
+    #: one version stays, and rows that refer to it stay, too
     versions_of_one_row: ClassVar[bool] = True
-    #: whose column need not be one of the constraint
+    #: the deciding column need not belong to the constraint
     compares_rows: ClassVar[bool] = True
-    #: by `Conflict.deleted_at`, also inserts that came too late
+    #: `Conflict.deleted_at` decides, also about inserts that come too late
     asks_when_deleted: ClassVar[bool] = True
 
     column: str
@@ -95,7 +95,7 @@ class InformixTimestamp:
         return self.newer_wins(conflict, self._new(conflict), conflict.deleted_at)
 
     def newer_wins(self, conflict: Conflict, new: object, held: object) -> Resolution:
-        """Compare the moments of the two sides; a loser is dropped."""
+        """Compare the times of the two sides; a loser is dropped."""
         if new is None or held is None:
             side = "site" if new is None else "master"
             return undecided(f"the moment of the {side}'s change is not known")
@@ -136,14 +136,14 @@ class InformixTimestamp:
         return value_of(conflict.current, self.column)
 
     def _decided(self, conflict: Conflict, site_wins: bool, reason: str) -> Resolution:
-        """A loser leaves a column group, drops a row, or rejects a transaction."""
+        """The answer; a site that lost loses the group, the row or the transaction."""
         if site_wins:
             return Resolution(decision=Decision.SITE_WINS, reason=reason)
         return lost(conflict, self.scope, reason)
 
 
 def _second(value: object) -> tuple[Any, ...]:
-    """A moment without the fractions of a second, which Informix does not keep."""
+    """The rank of a timestamp without fractions of a second: Informix keeps none."""
     place = moment(value)
     if isinstance(value, datetime) and len(place) == 2:
         return place[0], place[1].replace(microsecond=0)

@@ -1,4 +1,4 @@
-"""The contract that every resolution method keeps, and what methods share."""
+"""The contract of resolution methods, and helpers that several of them use."""
 
 from __future__ import annotations
 
@@ -40,16 +40,16 @@ class Method(Protocol):
         """
 
     def reads(self) -> frozenset[str] | None:
-        """The columns whose values it looks at; None for any."""
+        """The columns whose values the method looks at; None for any."""
 
     def takes(self) -> Mapping[str, Takes]:
-        """What columns have to hold for it to decide anything; others may hold any."""
+        """The types that columns need for the method to decide; others may have any."""
 
     def __call__(self, conflict: Conflict) -> Resolution:
         """Decide, or say why not.
 
-        The rows hold at least the columns that it reads; a row that is not there
-        is None, whatever it reads.
+        The rows hold at least the columns that `reads` names; a row that does not
+        exist is None.
         """
 
 
@@ -60,7 +60,7 @@ def check_names(
     required: Sequence[str] = (),
     optional: Sequence[str] = (),
 ) -> None:
-    """Refuse parameters that a method does not have, and miss those it needs.
+    """Refuse unknown parameters of a method, and a lack of required ones.
 
     Raises:
         MissingParameter: one of `required` was not given.
@@ -105,7 +105,7 @@ def value_of(row: Row | None, column: str) -> object:
 
 
 def null_side(conflict: Conflict, column: str, *sides: str) -> str | None:
-    """The reason why a deciding column decides nothing: it has no value."""
+    """Why a deciding column decides nothing: it is NULL; None if it has values."""
     for side in sides:
         if value_of(getattr(conflict, side), column) is None:
             return f"{column} is NULL in the {side} row"
@@ -113,7 +113,7 @@ def null_side(conflict: Conflict, column: str, *sides: str) -> str | None:
 
 
 class Tie(StrEnum):
-    """Who wins when the deciding values are equal: there the systems differ."""
+    """The side that wins when the deciding values are equal: here systems differ."""
 
     #: Oracle: the next rule in sequence is asked
     UNDECIDED = "undecided"
@@ -123,7 +123,7 @@ class Tie(StrEnum):
 
 
 def tie_of(method: str, parameters: Mapping[str, object]) -> Tie:
-    """The parameter `tie`, Oracle's rule when it is not given.
+    """The parameter `tie`; Oracle's rule if it is not given.
 
     Raises:
         InvalidParameter: there is no such outcome.
@@ -145,7 +145,7 @@ def tie_of(method: str, parameters: Mapping[str, object]) -> Tie:
 def higher_wins(
     new: Any, current: Any, reason: str, tie: Tie = Tie.UNDECIDED
 ) -> Resolution:
-    """The greater of two ranks wins, of equal ranks the one that the tie names."""
+    """Let the side of the greater rank win, or the one that the tie names."""
     if new > current:
         return Resolution(decision=Decision.SITE_WINS, reason=reason)
     if new < current:

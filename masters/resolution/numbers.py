@@ -1,4 +1,4 @@
-"""Numbers in rules and columns: what several methods ask of them."""
+"""Numbers in rules and columns: checks that several methods share."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ def single_column(method: str, columns: Sequence[str]) -> str:
 
 
 def numbered(method: str, parameter: str, value: object) -> dict[str, Number]:
-    """A copy of a parameter that gives names their numbers.
+    """A copy of a parameter that maps names to numbers.
 
     Raises:
-        InvalidParameter: it is no mapping, is empty, or has anything but text as
-            names and comparable numbers.
+        InvalidParameter: it is no mapping, is empty, or maps anything but text to
+            comparable numbers.
     """
     if not isinstance(value, Mapping) or not value:
         raise InvalidParameter(
@@ -57,7 +57,7 @@ def numbered(method: str, parameter: str, value: object) -> dict[str, Number]:
 
 
 def _is_number(value: object) -> bool:
-    """A number that compares with every other: no bool, no NaN."""
+    """Whether a value is a number that compares with every other: no bool, no NaN."""
     if isinstance(value, bool) or not isinstance(value, Number):
         return False
     return not math.isnan(value)

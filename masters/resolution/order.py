@@ -1,4 +1,4 @@
-"""Which of two column values is the greater: the order that methods decide by."""
+"""Comparing two column values: the order by which methods decide."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from uuid import UUID
 from masters.resolution.conflict import Conflict, Resolution, undecided
 from masters.resolution.method import Tie, higher_wins, null_side, value_of
 
-#: Gives a value its place; raises TypeError for what has none.
+#: Gives the rank of a value; raises TypeError if it has none.
 Rank = Callable[[object], tuple[Any, ...]]
 
-#: Only in these years can a moment stand for infinity.
+#: Only a date or timestamp in these years can stand for infinity.
 _ENDS = (date.min.year, date.max.year)
 
 _SCALARS = (int, float, Decimal, str, bytes, time, timedelta, UUID)
@@ -31,8 +31,8 @@ def decide(
 ) -> Resolution:
     """Let the new or the current row win by the value of one column.
 
-    NULL on either side, and values that do not compare, decide nothing; equal
-    values as `tie` says.
+    NULL on either side, and values that do not compare, decide nothing. For equal
+    values `tie` decides.
     """
     if reason := null_side(conflict, column, "new", "current"):
         return undecided(reason)
@@ -64,10 +64,10 @@ def magnitude(value: object) -> tuple[Any, ...]:
 
 
 def moment(value: object) -> tuple[Any, ...]:
-    """A rank: -infinity, then real moments, then infinity, with a zone or without.
+    """A rank: -infinity, then dates and timestamps, then infinity.
 
-    Moments with a zone are compared in UTC: Python compares two of one zone by
-    the clock on the wall, which is wrong in the hour that daylight saving repeats.
+    Timestamps with a zone are compared in UTC: Python compares two of one zone by
+    their local time, which is wrong in the hour that daylight saving repeats.
 
     Raises:
         TypeError: the value is no date or timestamp.

@@ -13,7 +13,7 @@ from masters.resolution.takes import Takes
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plain:
-    """What methods have in common that take no parameters and look at no column."""
+    """The common base of methods that take no parameters and look at no column."""
 
     name: ClassVar[str]
 
@@ -68,9 +68,9 @@ class Discard(Plain):
 class Ignore(Plain):
     """Virtuoso, the default of its delete conflicts: the call is dropped.
 
-    A row that was to be deleted stays as the master has it, one that was to be
-    updated stays deleted, and nobody is told. A snapshot becomes equal again at its
-    next refresh, which reads the rows that it pushed; another master never does.
+    A row to delete stays as the master has it, a row to update stays deleted, and
+    nothing is sent to other sites. A snapshot becomes equal again at its next refresh,
+    which reads the rows that it pushed; another master never does.
     """
 
     name: ClassVar[str] = "ignore"
@@ -84,10 +84,10 @@ class Ignore(Plain):
 class Restore(Plain):
     """Virtuoso, publisher wins as its manual means it for deletes: the row comes back.
 
-    A row that the site deleted while the master changed it stays, and the master
-    sends it to everyone, the origin included. A row deleted on both sides is left
-    alone. An update of a row that the master no longer has is undecided, for there
-    is nothing to give back: put ignore behind it in the sequence, or another rule.
+    A row that the site deleted while the master changed it stays, and the master sends
+    it to all snapshots, also to the origin. A row deleted on both sides is left alone.
+    An update of a row that the master no longer has is undecided, because there is no
+    row to give back: put ignore or another rule behind it in the sequence.
     """
 
     name: ClassVar[str] = "restore"

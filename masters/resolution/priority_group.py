@@ -1,4 +1,4 @@
-"""Priority group."""
+"""The method priority group: the value of higher priority wins."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class PriorityGroup:
 
 
 def _text(value: object) -> str | None:
-    """A value as the parameter names it, None for what it cannot name."""
+    """A value as the parameter spells it; None if it cannot spell such a value."""
     match value:
         case bool():
             return str(value).lower()

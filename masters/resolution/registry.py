@@ -1,8 +1,7 @@
 """Functions that the operator of this machine installed, by name.
 
-By the entry point group of an installed package, or under a name that the
-configuration gives as `module:function`. A database or a message holds the name at
-most.
+An installed package declares them in an entry point group, or the configuration names
+them as `module:function`. Databases and messages hold only their names.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ class Registry(Generic[_Function]):
 
     Parameters:
         group: the entry point group of packages that declare some.
-        kind: what messages call one of them.
+        kind: the noun for one of them in error messages.
     """
 
     def __init__(self, group: str, kind: str) -> None:
@@ -33,15 +32,15 @@ class Registry(Generic[_Function]):
         self._registered: dict[str, _Function] = {}
 
     def register(self, name: str, function: _Function | str) -> None:
-        """Make a function known; it goes before an entry point of that name.
+        """Register a function; it takes precedence over an entry point of that name.
 
         Parameters:
-            name: what it is called from now on.
-            function: it, or `module:function` from the configuration.
+            name: its name from now on.
+            function: the function, or `module:function` from the configuration.
 
         Raises:
-            UnusableRoutine: it cannot be imported or called, or the name stands for
-                another one already.
+            UnusableRoutine: it cannot be imported or called, or the name is taken by
+                another function.
         """
         checked: _Function = usable(name, function)
         if self._registered.setdefault(name, checked) is not checked:
@@ -51,11 +50,11 @@ class Registry(Generic[_Function]):
             )
 
     def forget(self, name: str) -> None:
-        """Undo `register`; nothing happens where the name is not known."""
+        """Undo `register`; do nothing if the name is not known."""
         self._registered.pop(name, None)
 
     def find(self, name: str) -> _Function | None:
-        """The function of that name; None where this machine knows none.
+        """The function of that name; None if this machine has none.
 
         Raises:
             UnusableRoutine: the package that declares it cannot be imported.
@@ -66,13 +65,13 @@ class Registry(Generic[_Function]):
         return None if entry is None else usable(name, entry.value)
 
     def names(self) -> list[str]:
-        """The names of all of them, sorted."""
+        """The names of all functions, sorted."""
         return sorted({*self._registered, *installed(self.group)})
 
 
 @cache
 def installed(group: str) -> dict[str, EntryPoint]:
-    """What installed packages declare in an entry point group, by name."""
+    """The entry points that installed packages declare in a group, by name."""
     return {entry.name: entry for entry in entry_points(group=group)}
 
 
@@ -93,7 +92,7 @@ def usable(name: str, function: object) -> Any:
 
 @cache
 def _import(name: str, reference: str) -> object:
-    """What `module:function` stands for; whatever the module raises is its fault."""
+    """Import `module:function`; any error of the module makes the routine unusable."""
     if ":" not in reference:
         raise UnusableRoutine(
             f"Routine {name!r}: {reference!r} is not module:function.", routine=name

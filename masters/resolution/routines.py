@@ -14,15 +14,15 @@ REGISTRY = Registry[Routine]("snaptide.resolution", "routine")
 
 
 def register(name: str, routine: Routine | str) -> None:
-    """Make a routine known under a name; it goes before an entry point of that name.
+    """Register a routine; it takes precedence over an entry point of that name.
 
     Parameters:
-        name: what rules call it.
+        name: the name that rules use.
         routine: the function, or `module:function` from the configuration.
 
     Raises:
-        UnusableRoutine: it cannot be imported or called, or the name stands for
-            another routine already.
+        UnusableRoutine: it cannot be imported or called, or the name is taken by
+            another routine.
     """
     REGISTRY.register(name, routine)
 

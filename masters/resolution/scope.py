@@ -1,4 +1,4 @@
-"""How far a lost conflict reaches: Informix's --scope."""
+"""The scope of a lost conflict, row or transaction: Informix's --scope."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from masters.resolution.conflict import Conflict, Decision, Kind, Resolution
 
 
 class Scope(StrEnum):
-    """What a site loses with a row."""
+    """How much of a transaction is lost with one row."""
 
     #: the row, or the column group, alone
     ROW = "row"
@@ -19,7 +19,7 @@ class Scope(StrEnum):
 
 
 def scope_of(method: str, parameters: Mapping[str, object]) -> Scope:
-    """The parameter `scope`, row when it is not given.
+    """The parameter `scope`; row if it is not given.
 
     Raises:
         InvalidParameter: there is no such scope.

@@ -1,4 +1,4 @@
-"""Site priority."""
+"""The method site priority: the row of the site with the higher number wins."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from masters.resolution.takes import Takes
 class SitePriority:
     """Oracle, SITE PRIORITY: the row of the site that has the higher number wins.
 
-    The column, kept by a trigger of the user, holds the name of the site that last
-    updated the row: those of the two rows are compared. Without a column the site
-    that pushes is compared with the master itself: what stands there counts as the
-    master's, also where a site of a higher number has made it. The same number, a
-    site without one, or NULL on either side decides nothing.
+    The column, set by a trigger of the user, holds the name of the site that last
+    updated the row, and the method compares the sites of the two rows. Without a column
+    it compares the site that pushes with the master itself: the current row counts as
+    the master's, even if a site of a higher number wrote it. The same number, a site
+    without one, or NULL on either side decides nothing.
 
     Parameters:
         priorities: names of sites and their priority; the higher number wins.

@@ -1,4 +1,4 @@
-"""Making a value unique by what is written behind it: shared by two methods."""
+"""Making a text unique by a suffix: shared by two methods."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from masters.resolution.method import check_names, deciding_column, value_of
 def checked(
     method: str, parameters: Mapping[str, object], columns: Sequence[str]
 ) -> dict[str, Any]:
-    """The column to change and its length in characters, None when it has no limit.
+    """The column to change and its length in characters; None if it has no limit.
 
     Raises:
         RuleError: the column is not one of the constraint's, or the length is no
@@ -33,7 +33,7 @@ def checked(
 
 
 def base(conflict: Conflict, column: str, length: int | None) -> str | None:
-    """The site's text, None when it has none; without the padding of character(n)."""
+    """The site's text without the padding of character(n); None if it has none."""
     value = value_of(conflict.new, column)
     if not isinstance(value, str):
         return None
@@ -41,7 +41,7 @@ def base(conflict: Conflict, column: str, length: int | None) -> str | None:
 
 
 def renamed(column: str, value: str) -> Resolution:
-    """The site's row, with a value of its own in the column."""
+    """The answer that writes the site's row, with this value in the column."""
     return Resolution(
         decision=Decision.SITE_WINS,
         values={column: value},

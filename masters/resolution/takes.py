@@ -1,7 +1,7 @@
-"""Which types of columns a method can use: declared by it, and checked for each rule.
+"""The types of columns that a method can use: it declares them, each rule is checked.
 
-A method that reads values of another type would decide nothing, and every conflict
-would be parked in spite of its rule.
+A method that read values of another type would decide nothing, and every conflict would
+be parked in spite of its rule.
 """
 
 from __future__ import annotations
@@ -22,19 +22,23 @@ _SIZE = re.compile(r"\([^)]*\)")
 
 
 class Takes(StrEnum):
-    """What the values of a column have to be; the words that people are told."""
+    """A family of types for a column; the values are the words in error messages."""
 
     NUMBER = "a number"
     MOMENT = "a date or timestamp"
     TEXT = "a text"
-    #: also an enumeration, and what else the driver reads as text
+    #: also an enumeration, and other types that the driver reads as text
     LABEL = "a text or an enumeration"
-    #: of more labels, one by one
+    #: types whose values a rule can list one by one
     NAMED = "a text, number, date, uuid, boolean or enumeration"
     ORDERED = "a number, text, time, bytes or uuid"
 
     def holds(self, type_: str) -> bool:
-        """Whether a type is of this family, by its name without domains."""
+        """Whether a type belongs to this family.
+
+        Parameters:
+            type_: name of the type; of a domain, that of its base type.
+        """
         name = _SIZE.sub("", type_)
         if self is Takes.NUMBER:
             return name in _NUMBERS
@@ -51,5 +55,5 @@ class Takes(StrEnum):
 
 
 def _has_parts(name: str) -> bool:
-    """Documents, arrays, ranges: Python does not read them as one value in an order."""
+    """Whether values have parts (documents, arrays, ranges), and so no simple order."""
     return name in _DOCUMENTS or name.endswith(("[]", "range"))

@@ -1,4 +1,4 @@
-"""The classes of Virtuoso's generated resolvers, as rules of ours."""
+"""The classes of Virtuoso's generated resolvers, as Snaptide's rules."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from masters.errors import MethodDoesNotFit, MissingParameter, UnknownMethod
 from masters.resolution.conflict import Kind
 
-#: Of REPL_ADD_CR, type U. min and max let the subscriber win a tie.
+#: Classes of REPL_ADD_CR, type U. min and max let the subscriber win a tie.
 _UPDATE = {
     "min": "minimum",
     "max": "maximum",
@@ -30,11 +30,11 @@ def virtuoso(
 ) -> tuple[str, dict[str, object]]:
     """The method and parameters that decide like a class of Virtuoso's REPL_ADD_CR.
 
-    An ave or add decides a column group that holds its column alone.
+    An ave or add needs a column group that holds its column alone.
 
     Parameters:
         class_name: min, max, ave, add, pub_wins or sub_wins.
-        column: of the first four.
+        column: for the first four.
         kind: update for Virtuoso's type U, uniqueness (of the primary key) for I,
             delete for D, which is also asked for updates of a row that is gone.
 
