@@ -1,7 +1,7 @@
 """Alembic environment of a site's own schema, `snaptide`.
 
-Run by `snaptide.migrate`, which passes an open connection; nothing is read
-from a file. The user's tables are none of its business.
+`snaptide.migrate` runs it and passes an open connection; it reads no file
+and leaves the user's tables alone.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from sites import faults
 from sites.catalog import SCHEMA, metadata
 from sites.types import PgSnapshot, Xid8
 
-# Types of PostgreSQL that SQLAlchemy does not know when it reads a table back.
+# PostgreSQL types that SQLAlchemy needs to know when it reads a table back.
 ischema_names.update({"pg_snapshot": PgSnapshot, "xid8": Xid8})
 
 
 def only_ours(name: str | None, kind: str, parents: dict[str, str | None]) -> bool:
-    """Look at the tables that the catalogs declare, and at no other.
+    """Limit Alembic to the tables that the catalogs declare.
 
-    Logs and queues live in the same schema but belong to a snapshot log or a
-    snapshot, not to the chain.
+    Log and queue tables are in the same schema, but belong to a snapshot log or a
+    snapshot, not to the migrations.
     """
     if kind == "schema":
         return name == SCHEMA
@@ -31,7 +31,7 @@ def only_ours(name: str | None, kind: str, parents: dict[str, str | None]) -> bo
 
 
 def revised(**_: object) -> None:
-    """Between two revisions, tests may want the upgrade to die."""
+    """Let tests end the upgrade between two revisions."""
     faults.point("site_upgrade.after_revision")
 
 

@@ -1,4 +1,4 @@
-"""Who a site is, and what it is doing."""
+"""Creates the tables of a site's identity and of its running work."""
 
 from __future__ import annotations
 

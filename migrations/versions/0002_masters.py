@@ -1,4 +1,4 @@
-"""Snapshot logs, registered snapshots, rules."""
+"""Creates the tables of snapshot logs, registered snapshots, rules and resolutions."""
 
 from __future__ import annotations
 

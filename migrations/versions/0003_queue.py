@@ -1,4 +1,4 @@
-"""The queue of deferred transactions at an origin."""
+"""Creates the tables of a site's queue and its destinations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The order of transactions, and waking the pusher."""
+"""Adds the triggers that order transactions at commit and wake the pusher."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Markers and the error queue at a destination; schedules."""
+"""Creates the tables of markers, the error queue and schedules."""
 
 from __future__ import annotations
 

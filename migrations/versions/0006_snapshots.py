@@ -1,4 +1,4 @@
-"""Refresh groups and snapshots."""
+"""Creates the tables of refresh groups and snapshots."""
 
 from __future__ import annotations
 

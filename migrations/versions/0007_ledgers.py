@@ -1,4 +1,4 @@
-"""Ledgers of Spark tasks."""
+"""Creates the ledgers of Spark tasks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The dictionary views."""
+"""Creates the dictionary views."""
 
 from __future__ import annotations
 

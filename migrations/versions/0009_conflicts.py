@@ -1,4 +1,4 @@
-"""Versions of the rules, what is compared, and fuller records of resolutions."""
+"""Adds versions of rules, columns left out of comparisons, and fuller resolutions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Synchronous propagation: decisions, and how a group propagates."""
+"""Adds synchronous propagation: decisions, and how a group propagates."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def upgrade() -> None:
         ),
         execution_options={"no_parameters": True},
     )
-    # Of the queues that are there it learns at the end of the chain.
+    # The end of the upgrade replaces this function with one that reads all queues.
     replace_captured_calls(connection, [])
 
 

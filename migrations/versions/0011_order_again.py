@@ -1,4 +1,4 @@
-"""A transaction's place is drawn again when calls follow after it was drawn early."""
+"""Draws a transaction's order number again if calls follow after an early draw."""
 
 from __future__ import annotations
 

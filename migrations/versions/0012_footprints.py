@@ -1,7 +1,8 @@
-"""Parked calls without a check for each; footprints with the rows that they made.
+"""Drops the foreign key of parked calls, and stores more in footprints.
 
-The hashes of before cannot be told from the calls alone, so what is parked at that
-moment loses its footprint: what depends on it is judged by the master's rows.
+Footprints now include the rows that a transaction made. Those of parked transactions
+cannot be computed from their calls alone, so the upgrade and the downgrade drop them:
+a push then judges dependants by the master's rows.
 """
 
 from __future__ import annotations

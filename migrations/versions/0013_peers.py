@@ -1,4 +1,4 @@
-"""Incarnations, what two sites remember of each other, and the ledger of batches."""
+"""Adds incarnations, what sites remember of each other, and the ledger of batches."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def upgrade() -> None:
         sa.Column("incarnation", sa.Uuid(), nullable=True),
         schema="snaptide",
     )
-    # Transaction numbers come again after a restore; places in the order do not.
+    # A restored database reuses transaction numbers, but no batch and order numbers.
     op.drop_constraint(_BY_NUMBER, "error_transaction", schema="snaptide")
     op.create_unique_constraint(
         _BY_PLACE,

@@ -1,7 +1,7 @@
-"""Which tables held the rows of a master at the last refresh of a snapshot.
+"""Records which tables held a master's rows at the last refresh of a snapshot.
 
-Partitions come with rows by ATTACH and go with them by DETACH and DROP, and no
-trigger sees it.
+ATTACH adds a partition with its rows, DETACH and DROP remove one, and no trigger
+sees it.
 """
 
 from __future__ import annotations

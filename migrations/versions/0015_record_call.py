@@ -1,4 +1,4 @@
-"""Which call of a transaction a resolution was about."""
+"""Records which call of a transaction a resolution was about."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Budgets of queues, pauses after failures, and the view of what waits."""
+"""Adds budgets of destinations, pauses after failures, and views of the backlog."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who was told of conflicts that no rule settled."""
+"""Records which parked transactions hooks were told of, after how many tries."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def upgrade() -> None:
         ),
         schema="snaptide",
     )
-    # What is parked already is no news.
+    # Do not notify of transactions that are parked already.
     op.execute("UPDATE snaptide.error_transaction SET told_at = now()")
 
 

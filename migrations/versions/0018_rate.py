@@ -1,4 +1,4 @@
-"""How fast work goes that runs right now."""
+"""Records the rate of running work."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Old values that a site does not send."""
+"""Adds the columns whose old values a site does not send."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Users may prepare transactions of their own; coordinators alone are held back."""
+"""Lets users prepare transactions of their own: only coordinated ones are refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When rows were deleted, for rules that ask: a time in each log, and in the record."""
+"""Adds times of deletes to logs and resolutions, for rules that ask for them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def upgrade() -> None:
         schema="snaptide",
     )
     for log, keys in _logs():
-        # What is logged already has no time.
+        # Set the default later, so that rows logged before get no time.
         _run("ALTER TABLE {} ADD at timestamptz", _ours(log))
         _run("ALTER TABLE {} ALTER at SET DEFAULT now()", _ours(log))
         _run(
@@ -42,7 +42,7 @@ def downgrade() -> None:
 
 
 def _logs() -> list[tuple[str, int]]:
-    """The snapshot logs of this master, and of how many columns their keys are."""
+    """The snapshot logs of this master, with the number of columns of their keys."""
     found = op.get_bind().exec_driver_sql(
         "SELECT log_table, cardinality(identity_columns) FROM snaptide.snapshot_log"
     )

@@ -1,4 +1,4 @@
-"""What a snapshot never had: a method of its own, a mark that fast is not enough."""
+"""Drops two columns of snapshots that were never used."""
 
 from __future__ import annotations
 

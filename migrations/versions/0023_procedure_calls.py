@@ -1,4 +1,4 @@
-"""Calls of procedures: queued at sites, allowed and parked at destinations."""
+"""Adds calls of procedures, which sites queue, and destinations allow or park."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    # `site init` of the older version makes them show its queues.
+    # `site init` of the older version makes these views show its queues again.
     views.replace_defcall(op.get_bind(), [], procedures=False)
     views.replace_defload(op.get_bind(), [], procedures=False)
     _run("procedure_calls_down.sql")

@@ -1,4 +1,4 @@
-"""Leave room beside each delivery: it is noted as delivered in the same page."""
+"""Leaves room in each page of `delivery` to mark its rows as delivered."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Queues with several destinations: where calls go, and where they come from."""
+"""Lets queues have several destinations: adds their routes, and origins of calls."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Replication groups: their masters, tables and paths."""
+"""Creates the tables of replication groups, with their masters, tables and paths."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What becomes of transactions that a master cannot apply; masters that are joining."""
+"""Adds error actions, and a mark for masters that have not joined their group yet."""
 
 from __future__ import annotations
 

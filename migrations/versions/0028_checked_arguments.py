@@ -1,4 +1,4 @@
-"""Calls of procedures are queued only with arguments that destinations can read."""
+"""Refuses calls of procedures with arguments that destinations cannot read."""
 
 from __future__ import annotations
 

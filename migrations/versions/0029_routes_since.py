@@ -1,4 +1,4 @@
-"""Where the ways of changes to other masters begin."""
+"""Records the position from which a route sends changes to another master."""
 
 from __future__ import annotations
 

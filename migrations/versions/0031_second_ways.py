@@ -1,4 +1,7 @@
-"""What masters remember of sites that were switched to another master."""
+"""Adds the records of sites that were switched to another master.
+
+With them, a master takes a transaction only once that may reach it by two ways.
+"""
 
 from __future__ import annotations
 

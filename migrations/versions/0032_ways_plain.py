@@ -1,4 +1,4 @@
-"""What the ledger says of transactions, as it is: see 0030."""
+"""Stores the ledger's transaction numbers and times uncompressed, as in 0030."""
 
 from __future__ import annotations
 

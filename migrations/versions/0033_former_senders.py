@@ -1,4 +1,4 @@
-"""Masters that a group has forgotten, whose pushes are refused."""
+"""Adds the masters that a group has forgotten, whose pushes are refused."""
 
 from __future__ import annotations
 

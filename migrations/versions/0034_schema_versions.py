@@ -1,4 +1,4 @@
-"""The schema version of the tables of replication groups."""
+"""Adds schema versions of replication groups, their tables and their snapshots."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pushes wait for masters that join a group, whatever else has paused them."""
+"""Makes pushes to a master wait while it joins a group, apart from other pauses."""
 
 from __future__ import annotations
 

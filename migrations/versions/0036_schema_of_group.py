@@ -1,4 +1,4 @@
-"""Schema versions are those of one group: another one may begin lower."""
+"""Ties schema versions to a group's id, because another group may begin lower."""
 
 from __future__ import annotations
 

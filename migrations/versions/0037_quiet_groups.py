@@ -1,4 +1,4 @@
-"""Groups that are quiet at a master, while others go on."""
+"""Lets a group be quiet at a master while others go on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A transaction's place in the order is drawn with less work at each commit."""
+"""Draws a transaction's order number with less work at each commit."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _SQL = Path(__file__).parent.parent / "sql"
 _TABLE = "snaptide.deferred_transaction"
 _AGAIN, _LAST = "snaptide_order_again", "snaptide_order_last"
 
-#: How the call of a procedure has the place drawn again.
+#: The clause by which a procedure's call has the order number drawn again.
 _BEFORE = "DO UPDATE SET order_no = NULL\n"
 _SINCE = "DO UPDATE SET order_no = NULL, start_time = now()\n"
 

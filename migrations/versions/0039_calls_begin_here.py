@@ -1,4 +1,4 @@
-"""A procedure's call goes only where changes go that begin at this site."""
+"""Sends a procedure's call only to destinations of changes that begin at this site."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ down_revision = "0038"
 
 _SQL = Path(__file__).parent.parent / "sql"
 
-#: As revision 0038 left the function.
+#: The change that revision 0038 made to the function.
 _AGAIN = (
     "DO UPDATE SET order_no = NULL\n",
     "DO UPDATE SET order_no = NULL, start_time = now()\n",
 )
-#: Where only other masters' changes are sent on, what the call changes comes by itself.
+#: A route that only sends on other masters' changes takes no call: the rows that the
+#: call changes reach its destination anyway.
 _BEGIN_HERE = (
     "FROM snaptide.route r ORDER BY 1",
     "FROM snaptide.route r\n                   WHERE r.source = '' ORDER BY 1",

@@ -1,4 +1,4 @@
-"""When beat last looked at a site, and which runs no worker has done yet."""
+"""Records when beat last looked at a site, and which runs no worker has done yet."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Users prepare transactions of their own: such a one wakes no pusher."""
+"""Sends no notification in a transaction that its user is going to prepare.
+
+PostgreSQL refuses to prepare a transaction that has notified.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ down_revision = "0040"
 _SQL = Path(__file__).parent.parent / "sql"
 
 _ASKED = "NOT BETWEEN 0 AND 99 THEN"
-#: What the client sent, wherever in it that stands.
+#: Look for PREPARE TRANSACTION anywhere in the text that the client sent.
 _ASKED_TOO = (
     "NOT BETWEEN 0 AND 99\n"
     "       AND current_query() !~* '\\mprepare\\s+transaction\\M' THEN"

@@ -1,7 +1,7 @@
-"""A column whose changes are queued is known by its number: names can be changed.
+"""Identifies queued columns by their numbers, because users can rename columns.
 
-The base table of a snapshot was made with the snapshot's columns in their order. Of
-other tables the names are believed once; 0 stands for a column that is not there.
+The base table of a snapshot has the snapshot's columns in their order. For other
+tables, the upgrade looks the names up once; 0 stands for a column that is missing.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What a refresh saw of its master table besides rows.
+"""Records the files and columns of a master table that the last refresh saw.
 
-DDL that writes a table anew changes values, and no trigger sees it. Where nothing is
-known, the next refresh compares all rows.
+DDL that rewrites a table changes values, and no trigger sees it. If nothing is recorded
+yet, the next refresh compares all rows.
 """
 
 from __future__ import annotations

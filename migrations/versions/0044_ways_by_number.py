@@ -1,4 +1,7 @@
-"""What may come by two ways is known by its number where it was made, by no clock."""
+"""Identifies transactions that may come by two ways by their origin's numbers.
+
+Until now, masters watched for them by times.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,8 @@ from alembic import op
 revision = "0044"
 down_revision = "0043"
 
-#: No site gives a number beyond: what was watched for by times is watched for at all.
+#: Larger than any number of a site: if a master watched for a site's transactions by
+#: times, it now watches for all of them.
 _EVERY = 2**48
 
 
@@ -45,7 +49,7 @@ def upgrade() -> None:
 
 def downgrade() -> None:
     op.drop_column("taken_transaction", "sender", schema="snaptide")
-    # It knows of whole transactions alone.
+    # The older version only knows whole transactions, not single tables or parts.
     op.execute(
         "INSERT INTO snaptide.taken_transaction"
         " SELECT DISTINCT replication_group, origin, transaction, made_at,"
@@ -79,7 +83,7 @@ def downgrade() -> None:
 
 
 def _key(*more: str) -> None:
-    """Let a table's changes, and a part of them, have come by themselves."""
+    """Add columns to the key, so that one table's changes, or a part, can be noted."""
     table = "taken_transaction"
     op.drop_constraint(f"{table}_pkey", table, schema="snaptide")
     for name in more:

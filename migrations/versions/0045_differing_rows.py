@@ -1,4 +1,4 @@
-"""Rows that masters of a group may have different after a decision at one of them."""
+"""Adds the rows that may differ between masters after a decision at one of them."""
 
 from __future__ import annotations
 

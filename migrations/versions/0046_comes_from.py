@@ -1,4 +1,7 @@
-"""Triggers can ask where a change comes from; settings of strangers decide nothing."""
+"""Lets triggers ask where a change comes from, and ignores settings of outsiders.
+
+Only members of `snaptide_apply` can mark a transaction as coordinated.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ down_revision = "0045"
 
 _SQL = Path(__file__).parent.parent / "sql"
 
-#: As revision 0041 left the function.
+#: The change that revision 0041 made to the function.
 _USERS_PREPARE = (
     "NOT BETWEEN 0 AND 99 THEN",
     (
@@ -27,7 +30,7 @@ _MEMBERS = (
     ),
 )
 
-#: It tells what a transaction has captured, with values that a role may not read.
+#: The function shows captured calls, with values that the caller may not read.
 _CAPTURED = """
 DO $$
 BEGIN
@@ -54,7 +57,7 @@ def downgrade() -> None:
 
 
 def _order(*changes: tuple[str, str]) -> None:
-    """Define what draws a transaction's place in the order."""
+    """Define the function that draws a transaction's order number."""
     statement = (_SQL / "order_by_column.sql").read_text("utf-8")
     for before, since in changes:
         assert before in statement

@@ -1,4 +1,4 @@
-"""A comment may stand in the statement by which a user prepares a transaction."""
+"""Recognises PREPARE TRANSACTION with comments between its words."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ down_revision = "0046"
 _SQL = Path(__file__).parent.parent / "sql"
 
 _ASKED = "NOT BETWEEN 0 AND 99 THEN"
-#: What the client sent, wherever in it that stands: no function is told how its
-#: transaction ends. Who is taken for one that prepares wakes nobody, and the next does.
+#: Look for PREPARE TRANSACTION anywhere in the text that the client sent, because no
+#: function can see how its transaction ends. After a false match, this transaction
+#: wakes no pusher, but the next one does.
 _ASKED_TOO = "NOT BETWEEN 0 AND 99\n       AND current_query() !~* '{}' THEN"
 _WITHOUT_COMMENTS = r"\mprepare\s+transaction\M"
 _WITH_COMMENTS = r"\mprepare(\s|--[^\n\r]*|/\*.*\*/)+transaction\M"
 
-#: As revision 0046 left the function.
+#: The change that revision 0046 made to the function.
 _MEMBERS = (
     "IF FOUND AND coordinated = 'site' THEN",
     (
@@ -37,7 +38,7 @@ def downgrade() -> None:
 
 
 def _order(prepares: str) -> None:
-    """Define what draws a transaction's place in the order."""
+    """Define the function that draws a transaction's order number."""
     statement = (_SQL / "order_by_column.sql").read_text("utf-8")
     for before, since in ((_ASKED, _ASKED_TOO.format(prepares)), _MEMBERS):
         assert before in statement

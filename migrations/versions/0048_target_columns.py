@@ -1,6 +1,6 @@
-"""Which columns of the master table a queue's calls are made for: names can change.
+"""Records the numbers of the master's columns for a queue, because names can change.
 
-The next refresh notes them.
+The next refresh fills them in.
 """
 
 from __future__ import annotations
