@@ -34,7 +34,7 @@ from snaptide.errors import CannotRepair
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RepairReport:
-    """What a repair did."""
+    """The report of a repair."""
 
     site: str
     #: False if the check found nothing and the caller did not ask for a repair

@@ -204,7 +204,7 @@ _PUSH = Options()
 
 
 class PushSettings(BaseModel):
-    """`[push]`: how transactions are grouped, where a push is not told otherwise."""
+    """`[push]`: how a push works, where its own options do not say otherwise."""
 
     model_config = _strict
 
@@ -225,7 +225,8 @@ class PushSettings(BaseModel):
     #: error queue and goes on, `stop` leaves it queued at its site and ends the push.
     #: `skip_row` parks its rows in conflict and applies the others; `quiet_group`
     #: parks it, and makes its replication groups quiet at the destination;
-    #: `quiet_database` and `quiet_server` stop, and pause the destination, or all.
+    #: `quiet_database` and `quiet_server` stop the push, and pause the destination, or
+    #: all destinations.
     error_action: Literal[
         "queue", "stop", "skip_row", "quiet_group", "quiet_database", "quiet_server"
     ] = _PUSH.error_action.value

@@ -1,4 +1,4 @@
-"""`snaptide group error-mode`, `quiet` and `unquiet`: errors stop or pause a group."""
+"""`snaptide group error-mode`, `quiet` and `unquiet`: set how a group meets errors."""
 
 from __future__ import annotations
 
@@ -62,8 +62,8 @@ def error_mode(
 
     skip-transaction parks it, with those that depend on it, in the error queue there;
     skip-row parks its rows in conflict, and applies the others; quiet-group parks it,
-    and holds back all later changes of the group there; quiet-database pauses the
-    pushes to that master, quiet-server all pushes of the site that pushed.
+    and holds back all changes that arrive for the group there; quiet-database pauses
+    the pushes to that master, quiet-server all pushes of the site that pushed.
 
     Example: snaptide group error-mode hq airline skip-row
     """

@@ -69,7 +69,7 @@ def commit(
     force: Force = False,
     json: Json = False,
 ) -> None:
-    """Commit a transaction prepared here, when its deciding site cannot be asked.
+    """Commit a prepared transaction whose deciding site cannot be asked.
 
     Example: snaptide indoubt commit hq snaptide:0b2f...:0
     """
@@ -86,7 +86,7 @@ def rollback(
     force: Force = False,
     json: Json = False,
 ) -> None:
-    """Roll back a transaction prepared here, when its deciding site cannot be asked.
+    """Roll back a prepared transaction whose deciding site cannot be asked.
 
     Example: snaptide indoubt rollback hq snaptide:0b2f...:0
     """

@@ -57,7 +57,7 @@ def allow(
 def revoke(
     ctx: typer.Context, site: SiteName, name: ProcedureName, json: Json = False
 ) -> None:
-    """Stop calls from other sites from running a procedure.
+    """Do not let calls from other sites run a procedure any more.
 
     Example: snaptide procedure revoke hq billing.close_month
     """

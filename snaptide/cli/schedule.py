@@ -49,7 +49,7 @@ def set_(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Schedule a push, refresh or purge, or change when it runs, with no restart.
+    """Schedule a push, refresh or purge, or change when it runs, without a restart.
 
     Example: snaptide schedule set jfk refresh airport --every "0 6 * * *"
     """
