@@ -130,7 +130,7 @@ def _conf(settings: Settings) -> dict[str, Any]:
         "accept_content": ["json"],
         "task_acks_late": True,
         "task_reject_on_worker_lost": True,
-        # A failed task is not run again: the site's queue is still in its database.
+        # Acknowledge failed tasks, too: the site's queue is still in its database.
         "task_acks_on_failure_or_timeout": True,
         # Progress and outcome are recorded in the site's own tables.
         "task_ignore_result": True,

@@ -1,6 +1,6 @@
 """Reads from a site on an operator's behalf, and reports its errors as ours.
 
-A command that looks at many sites can so report one site's error and still show
+So a command that looks at many sites can report the error of one, and still show
 the others.
 """
 

@@ -1,4 +1,4 @@
-"""Creates a site's roles for pushing, refreshing, purging and looking, with rights.
+"""Creates the roles of a site, and grants each role the rights for its work.
 
 No role is a superuser or owns anything: the user who ran `site init` owns the
 schema `snaptide`, and creates logs and snapshots. Applications need no rights in

@@ -109,8 +109,8 @@ class BrokerSettings(BaseModel):
     model_config = _strict
 
     url: Annotated[SecretStr, AfterValidator(_of_redis)]
-    #: Seconds after which Redis gives a task whose worker died to another one. A task
-    #: that takes longer starts a second time, finds the first one running, and ends.
+    #: Seconds after which a task whose worker died goes to another one. A task that
+    #: takes longer starts a second time, finds the first one running, and ends.
     visibility_timeout: int = Field(default=300, ge=10)
 
 

@@ -74,7 +74,7 @@ def _identity(connection: Connection, site: str) -> Iterator[Finding]:
 
 
 def _role(connection: Connection, site: str) -> Iterator[Finding]:
-    # A user that only looks applies nothing, and needs no role.
+    # A user that only looks applies nothing, and does not need this role.
     if not connection.scalar(text(_MAY_MOVE_MARKERS)):
         return
     member = connection.scalar(
