@@ -1,1 +1,1 @@
-"""The error queue at masters: parked transactions, and what becomes of them."""
+"""The error queue at masters: parking transactions, showing and settling them."""

@@ -1,4 +1,4 @@
-"""One call of a transaction with its images, for those who look at it."""
+"""One call of a transaction with its images, to be shown or edited."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from sites.values import printed
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """A net change of one row, and the row that the master had."""
+    """A net change of one row, and the master's row."""
 
     call_no: int
     target: QualifiedName
@@ -86,7 +86,7 @@ def stage(
     """Rows of text for a work table.
 
     Parameters:
-        unit: of a call, by its number.
+        unit: gives the unit of a call, by its number.
     """
     return [
         [unit(call.call_no), unit(call.call_no), "f", call.call_no, call.kind]

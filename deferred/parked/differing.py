@@ -1,8 +1,8 @@
-"""Rows that masters of a group may have different, by what was decided at this one.
+"""Rows that may differ between masters of a group after a decision at this one.
 
-A parked transaction that is deleted, or retried with other values, may stand at other
-masters as it was made; what a restored master has lost, they have. Such rows are
-listed here until somebody has seen that they are equal (`groups.differences`).
+If a parked transaction is deleted, or retried with other values, other masters may have
+its rows as it made them; and they have the changes that a restored master has lost.
+Such rows are listed here until a comparison finds them equal (`groups.differences`).
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from deferred.catalog import differing_row, error_call
 from masters.catalog import group_schema
 from sites import QualifiedName
 
-#: From so many rows of one transaction on its tables are listed, not the rows.
+#: If a transaction has more rows than this, its tables are listed instead of the rows.
 MANY = 1000
 
-#: A call is of a table that is in a group.
+#: The condition that a call's table is in a group.
 _IN_A_GROUP = and_(
     group_schema.c.table_schema == error_call.c.target_schema,
     group_schema.c.table_name == error_call.c.target_table,
@@ -32,7 +32,7 @@ _IN_A_GROUP = and_(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Differing:
-    """A row that masters may have different, or all of a table."""
+    """A row that may differ between masters, or all rows of a table."""
 
     id: int
     group_id: uuid.UUID
@@ -49,7 +49,7 @@ def of_a_group(error_id: sa.ColumnElement[int]) -> sa.ColumnElement[bool]:
 
 
 def note_parked(connection: Connection, error_id: int, why: str) -> None:
-    """List the rows that a parked transaction is about, before it is removed."""
+    """List the rows that a parked transaction changes, before it is removed."""
     call = error_call.c
     mine = and_(call.error_id == error_id, _IN_A_GROUP)
     keys = sa.union(
@@ -71,7 +71,7 @@ def note_parked(connection: Connection, error_id: int, why: str) -> None:
 
 
 def note_all(connection: Connection, why: str) -> None:
-    """List all tables here that are in a group."""
+    """List all tables here that are in a group, each with all its rows."""
     at = group_schema.c
     _note(
         connection,
@@ -83,7 +83,7 @@ def note_all(connection: Connection, why: str) -> None:
 def listed(
     connection: Connection, group_id: uuid.UUID | None = None
 ) -> list[Differing]:
-    """What is listed here, of one group or of all."""
+    """The rows that are listed here, of one group or of all."""
     mine = sa.true() if group_id is None else differing_row.c.group_id == group_id
     rows = connection.execute(select(differing_row).where(mine).order_by("id"))
     return [
@@ -100,13 +100,13 @@ def listed(
 
 
 def drop(connection: Connection, ids: Collection[int]) -> None:
-    """Take rows off the list: they are equal, or of no group any more."""
+    """Remove rows from the list: they are equal, or no longer in a group."""
     gone = differing_row.c.id == func.any(literal(list(ids), sa.ARRAY(sa.BigInteger)))
     connection.execute(sa.delete(differing_row).where(gone))
 
 
 def forget(connection: Connection, group_id: uuid.UUID) -> None:
-    """Forget what is listed of a group, which this site leaves."""
+    """Remove the rows of a group that this site leaves."""
     mine = differing_row.c.group_id == group_id
     connection.execute(sa.delete(differing_row).where(mine))
 

@@ -1,4 +1,4 @@
-"""Edits: values to be written instead of those that a site sent."""
+"""Edits: values that replace those that a site sent, when a transaction is retried."""
 
 from __future__ import annotations
 
@@ -24,9 +24,8 @@ class Edit:
     """A value to be written instead of the one that the site sent.
 
     Parameters:
-        call: number of the call, or the table or procedure where only one call is
-            about it.
-        column: of the master table; of a procedure the number of an argument, from 1.
+        call: number of the call, or its table or procedure if no other call has it.
+        column: of the master table; for a procedure the number of an argument, from 1.
         value: as text that the column's type reads; None is NULL.
     """
 
@@ -57,7 +56,7 @@ class Edit:
 
 
 def edited(connection: Connection, error_id: int, edits: Sequence[Edit]) -> list[Call]:
-    """The calls of a parked transaction that edits change, as they are to be applied.
+    """The calls of a parked transaction that edits change, with the new values.
 
     Raises:
         BadEdit: an edit names no call or several, or a column that has no new value.
@@ -74,7 +73,7 @@ def edited(connection: Connection, error_id: int, edits: Sequence[Edit]) -> list
 def renames(
     connection: Connection, error_id: int, edits: Sequence[Edit], steps: Steps
 ) -> bool:
-    """Whether edits give rows other keys, or values that others refer to.
+    """Whether edits change the key of a row, or a value that other rows refer to.
 
     Parameters:
         steps: the parked transaction.
@@ -95,8 +94,8 @@ def procedures(
 ) -> tuple[list[ProcedureCall], list[Edit]]:
     """The procedures of a transaction with edited arguments, and the other edits.
 
-    An edit is about a procedure where it gives its number or name; its column is the
-    number of the argument, from 1.
+    An edit belongs to a procedure if it gives its number or name; its column is then
+    the number of the argument, from 1.
 
     Raises:
         BadEdit: the procedure is called several times, or has no such argument.
@@ -123,14 +122,14 @@ def _with_argument(one: ProcedureCall, edit: Edit) -> ProcedureCall:
     if not 0 <= place < len(arguments):
         raise BadEdit(f"Call {one.call_no} has no argument {edit.column!r}.", edit=edit)
     argument = arguments[place]
-    # What was a bare NULL has no type: as a text it is.
+    # A bare NULL has no type; a value in its place is text.
     type_ = argument.type or (None if edit.value is None else "text")
     arguments[place] = Argument(type=type_, value=edit.value)
     return replace(one, arguments=tuple(arguments))
 
 
 def _named(connection: Connection, error_id: int, edit: Edit) -> int:
-    """The number of the one call that an edit is about."""
+    """The number of the one call that an edit names."""
     mine = error_call.c.error_id == error_id
     if isinstance(edit.call, int):
         wanted = and_(mine, error_call.c.call_no == edit.call)
@@ -152,7 +151,7 @@ def _named(connection: Connection, error_id: int, edit: Edit) -> int:
 
 
 def _changed(one: Call, edit: Edit) -> Call:
-    """The call with a value of the editor's, starting from the row he looked at."""
+    """The call with the edited value, starting from the row that the editor saw."""
     if one.new is None or edit.column not in one.new:
         raise BadEdit(
             f"Call {one.call_no} has no new value of {edit.column!r}.", edit=edit
@@ -171,9 +170,9 @@ def _changed(one: Call, edit: Edit) -> Call:
 
 
 def _wanted(one: Call) -> Image:
-    """The new values of a call on the row that the editor looked at.
+    """The new values of a call, applied to the row that the editor saw.
 
-    What the site has not changed stays as it is there.
+    Columns that the site has not changed keep the values of that row.
     """
     new = one.new or {}
     if one.kind not in UPDATES or one.old is None or one.current is None:

@@ -54,7 +54,7 @@ class ErrorProcedure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErrorTransaction:
-    """A parked transaction as people look at it."""
+    """A parked transaction as operators see it."""
 
     id: int
     origin: str
@@ -69,13 +69,13 @@ class ErrorTransaction:
     waits_for: tuple[int, ...]
     #: how many calls it has; None in lists
     call_count: int | None = None
-    #: those that were asked for; empty in lists
+    #: the calls of the requested page; empty in lists
     calls: tuple[ErrorCall, ...] = ()
     #: procedures that it calls, between those; empty in lists
     procedures: tuple[ErrorProcedure, ...] = ()
-    #: after which call the next page begins; None when this is the last one
+    #: after which call the next page begins; None if this is the last one
     next_after: int | None = None
-    #: who waits for whom around it; empty in lists
+    #: the waits between it and other transactions; empty in lists
     edges: tuple[Edge, ...] = ()
 
 
@@ -95,11 +95,11 @@ def show_error(
     """One parked transaction with old, new and current image of each call.
 
     Parameters:
-        after: only calls of a higher number, as it takes to turn a page.
+        after: only calls with a higher number, for the next page.
         limit: at most so many calls; None is all of them.
 
     Raises:
-        NoSuchError: it was retried or deleted, or never was.
+        NoSuchError: it was retried or deleted, or never existed.
     """
     mine = error_call.c.error_id == error_id
     wanted = select(error_call).where(mine, error_call.c.call_no > after)
@@ -133,10 +133,10 @@ def delete_errors(
 ) -> int:
     """Give parked transactions up for good (Oracle: DELETE_ERROR).
 
-    The next refresh of the origin shows the master's rows instead. What waits for them
-    is then retried by its number alone: the rows that it refers to may be another
-    site's. Rows of a group that other masters may have as the transaction made them are
-    listed until they are equal.
+    The next refresh of the origin shows the master's rows instead. Transactions that
+    wait for a deleted one can then be retried only by their number, because the rows
+    that they refer to may be another site's. Rows of a group that other masters may
+    have as the transaction made them are listed until they are equal.
 
     Parameters:
         error_ids: which ones; None means all.
@@ -171,14 +171,15 @@ def remove(
     lost: str | None = None,
     keep: bool = False,
 ) -> int:
-    """Remove parked transactions with all that they have; nothing waits for them.
+    """Remove parked transactions with all their rows, and from the waits of others.
 
     Writes error_transaction, error_call, error_procedure and error_footprint.
 
     Parameters:
         which: a condition on `error_transaction`.
-        lost: why the rows that they made are not there, as `waiting.release` says it.
-        keep: what they made, for what the site sends before it learns that.
+        lost: why the rows that they made do not exist, as for `waiting.release`.
+        keep: keep the footprints of rows that they made, for transactions that the site
+            sends before it sees the result.
 
     Returns:
         How many there were.
@@ -200,7 +201,7 @@ def get(connection: Connection, error_id: int) -> Row[Any]:
     """The catalog row of a parked transaction.
 
     Raises:
-        NoSuchError: there is none of that number.
+        NoSuchError: no parked transaction has that number.
     """
     row = connection.execute(
         select(error_transaction).where(error_transaction.c.id == error_id)
@@ -234,7 +235,7 @@ def of_table(connection: Connection, table: QualifiedName) -> int:
 
 
 def with_procedures(connection: Connection, origin_id: uuid.UUID) -> tuple[int, ...]:
-    """The numbers of those that call procedures: nobody knows what they touch."""
+    """The parked transactions that call procedures, so that their rows are unknown."""
     wanted = (
         select(error_transaction.c.id)
         .where(error_transaction.c.origin_id == origin_id, _calls_procedures())
@@ -271,7 +272,7 @@ def parked(
 
 
 def _count(connection: Connection, error_id: int) -> int:
-    """How many calls a transaction has, of procedures too."""
+    """How many calls a transaction has, including procedure calls."""
     each = (
         select(func.count()).where(table.c.error_id == error_id).scalar_subquery()
         for table in (error_call, error_procedure)

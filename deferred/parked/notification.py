@@ -1,9 +1,9 @@
-"""Telling people of conflicts that no rule settled: a log event, and their own hooks.
+"""Reporting conflicts that no rule settled: log events, and hooks of the operator.
 
-A hook is a function that the operator installed. It is called where pushes run,
-after the transaction was parked and committed, at least once: what a crash left out
-is told by the next push. One that raises, or takes too long, is logged and asked
-again by the next pushes; it never stops one.
+A hook is a function that the operator installed. It is called in the process that
+pushes, after the transaction was parked and committed, at least once: the next push
+reports conflicts that a crash left out. A hook that raises, or takes too long, is
+logged and called again by the next pushes; it never stops a push.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from sites import QualifiedName, time_limit
 SECONDS = 5.0
 ALTOGETHER = 30.0
 
-#: Conflicts of one transaction that hooks are told of; the log says how many there are.
+#: The most conflicts of a transaction that hooks get; the log says how many there are.
 MOST = 100
 
-#: How often hooks are asked before a transaction counts as told.
+#: How often hooks are called before a transaction counts as reported.
 ATTEMPTS = 5
 
 Image = Mapping[str, str | None]
@@ -50,12 +50,12 @@ class UnresolvedConflict:
     origin_transaction: str
     origin_user: str
     parked_at: datetime
-    #: None, and no table and images, where it is not known which call it is
+    #: None, without table and images, if it is not known which call it is
     call_no: int | None
     table: str
     #: I insert, U update, D delete, R delete and insert
     kind: str
-    #: the conflicts of the row, and what each rule said
+    #: the conflicts of the row, and the answer of each rule
     reason: str
     old: Image | None
     new: Image | None
@@ -63,19 +63,19 @@ class UnresolvedConflict:
     current: Image | None
 
 
-#: What it returns does not matter.
+#: The return value is ignored.
 Hook = Callable[[UnresolvedConflict], object]
 
 REGISTRY = Registry[Hook]("snaptide.notification", "hook")
 
 
 def announce(connection: Connection, master: str, origin_id: uuid.UUID) -> None:
-    """Tell of conflicts of an origin that nobody was told of yet.
+    """Report the conflicts of an origin that were not reported yet.
 
-    Commits after each transaction told. Writes error_transaction.
+    Commits after each transaction. Writes error_transaction.
 
     Parameters:
-        connection: to the master, with nothing open.
+        connection: to the master, without an open transaction.
     """
     until = time.monotonic() + ALTOGETHER
     untold = _untold(connection, origin_id)
@@ -159,7 +159,7 @@ def _hooks() -> Iterator[tuple[str, Hook]]:
 def _tell(
     name: str, hook: Hook, conflicts: Sequence[UnresolvedConflict], *, until: float
 ) -> bool:
-    """Call a hook for each conflict; whether it took them all."""
+    """Call a hook for each conflict; return whether it took them all."""
     for one in conflicts:
         left = until - time.monotonic()
         if left <= 0:
@@ -174,7 +174,7 @@ def _tell(
 
 def _log(row: Row[Any], master: str, conflicts: Sequence[UnresolvedConflict]) -> None:
     if row.tellings:
-        return  # logged before; only a hook is asked again
+        return  # logged before; only a hook is called again
     for one in conflicts:
         log.warning(
             "Unresolved conflict at %s: error %s of %s, call %s %s: %s",

@@ -1,7 +1,7 @@
-"""Parking a transaction: from the work tables into the error queue, in the database.
+"""Parking a transaction: copy it from the work tables into the error queue.
 
-No call comes to this process, so a transaction of millions of calls is parked in
-the memory of a small one.
+PostgreSQL copies the calls inside the database, so parking a transaction of millions of
+calls takes this process no more memory than parking a small one.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from sites.values import unnested
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parked:
-    """A transaction to be parked: who made it, and why it could not be applied."""
+    """A transaction to be parked: its source, and why it could not be applied."""
 
     origin_id: uuid.UUID
     origin: str
@@ -60,16 +60,17 @@ def park(
     steps: Steps,
     conflicts: Mapping[int, str],
 ) -> int:
-    """Store a transaction with all its calls; for its origin it is delivered.
+    """Store a transaction with all its calls; its origin counts it as delivered.
 
     Writes error_transaction, error_call, error_procedure and error_footprint.
 
     Parameters:
         steps: its calls: row changes in work tables, and procedures.
-        conflicts: call number -> what no rule settled, or what a procedure raised.
+        conflicts: call number -> the conflict that no rule settled, or the error that a
+            procedure raised.
 
     Returns:
-        The number by which people name it.
+        Its number in the error queue, which operators use.
     """
     values = {name: getattr(facts, name) for name in facts.__slots__}
     values["waits_for"] = list(facts.waits_for)
@@ -103,7 +104,7 @@ def park(
 def _calls(
     staged: Staged, rows: Mapping[str, Any], error_id: int, conflicts: Mapping[int, str]
 ) -> sa.Select[*tuple[Any, ...]]:
-    """Calls of one table, in the order of the columns of `error_call`."""
+    """The calls of one table, with the columns in the order of `error_call`."""
     source, target = staged.source, staged.table.sql()
     reasons = unnested(
         "unresolved",
@@ -134,7 +135,7 @@ def _calls(
 
 
 def _images(staged: Staged, target: sa.TableClause) -> list[ColumnElement[Any]]:
-    """Old and new image, and the row that the master has; NULL where there is none."""
+    """The old and the new image, and the master's row; NULL for an absent one."""
     names = staged.columns
     old, new = (
         image.as_json(names, [side(name) for name in names])

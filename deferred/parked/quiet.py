@@ -1,8 +1,8 @@
-"""Quiet groups: what comes for their tables waits in the error queue (QuietCDDS).
+"""Quiet groups: changes of their tables wait in the error queue (QuietCDDS).
 
-One queue goes to a destination in one order, with one marker, so nothing of it can
-be held back where it was made. It is held back at the destination instead, with
-what depends on it; everything else goes on.
+One queue goes to a destination in one order, with one marker, so a site cannot hold
+back part of it. The destination holds those transactions back instead, with all that
+depend on them; all others go on.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from masters.catalog import group_schema
 from sites import QualifiedName
 from sites.prepared import planned_once
 
-#: Why a transaction of a quiet group is parked.
+#: The reason of a transaction that is parked because its group is quiet.
 REASON = "quiet"
 
 
@@ -42,16 +42,16 @@ class Quiet:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InTheWay:
-    """What a transaction has to be held against before it is applied."""
+    """What may keep a transaction of an origin from being applied."""
 
-    #: whether transactions of its origin are parked, or rows of some are lost
+    #: whether transactions of its origin are parked, or have lost rows
     parked: bool
     #: whether a group is quiet
     quiet: bool
 
 
 def in_the_way(connection: Connection, origin_id: uuid.UUID) -> InTheWay:
-    """Whether transactions of an origin are parked here, and any group is quiet."""
+    """Whether an origin has parked transactions here, and whether a group is quiet."""
     parked, quiet = connection.execute(_IN_THE_WAY, {"its_id": origin_id}).one()
     return InTheWay(parked=parked, quiet=quiet)
 
@@ -69,10 +69,10 @@ _IN_THE_WAY = planned_once(
 def begin(
     connection: Connection, groups: Iterable[uuid.UUID], why: str, by: str | None = None
 ) -> None:
-    """Make groups quiet here; one that is so already stays as it is.
+    """Make groups quiet here; a group that is quiet already stays as it is.
 
     Parameters:
-        by: who wants it; the user of the database by default.
+        by: the person or push that asks for it; the database user by default.
     """
     for group in groups:
         connection.execute(
@@ -87,7 +87,7 @@ def begin(
 
 
 def end(connection: Connection, group: uuid.UUID) -> bool:
-    """Let a group be quiet no more; waits for those who park a transaction of it.
+    """End the quiet of a group; waits for sessions that park a transaction of it.
 
     Returns:
         Whether it was quiet.
@@ -103,14 +103,14 @@ def listed(connection: Connection, group: uuid.UUID | None = None) -> list[Quiet
 
 
 def told(one: Quiet) -> str:
-    """What people are told of it."""
+    """The message about a quiet group, for operators."""
     return f"The group is quiet since {one.since:%F %T%z}: {one.why}"
 
 
 def of_tables(connection: Connection, tables: Collection[QualifiedName]) -> list[Quiet]:
     """The quiet groups that some tables are in; they stay quiet until the commit.
 
-    So what is parked for them is there when `end` goes on.
+    `end` waits for that commit, and so finds all transactions that were parked for it.
     """
     mine = quiet_group.c.group_id.in_(groups(connection, tables))
     kept = _ALL.where(mine).with_for_update(read=True, key_share=True)
@@ -142,16 +142,16 @@ def tables(connection: Connection) -> set[QualifiedName]:
 
 
 def others_parked(connection: Connection, origin_id: uuid.UUID) -> int:
-    """How many of an origin are parked for more than that a group is quiet."""
+    """How many of an origin are parked for another reason than a quiet group."""
     at = error_transaction.c
     counted = select(func.count()).where(at.origin_id == origin_id, at.reason != REASON)
     return connection.scalar(counted) or 0
 
 
 def waiting(connection: Connection) -> list[int]:
-    """The numbers of transactions that were parked so, and wait for no quiet group.
+    """The transactions parked for a quiet group whose groups are no longer quiet.
 
-    In the order in which they came.
+    Their numbers, in the order in which they came.
     """
     at, call = group_schema.c, error_call.c
     still = (

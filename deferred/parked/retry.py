@@ -1,4 +1,4 @@
-"""Applying parked transactions after all, as they are or as edited."""
+"""Retrying parked transactions, as they are or with edited values."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from sites.staged import Staged, selected
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryReport:
-    """What a retry did with one parked transaction."""
+    """The result of retrying one parked transaction."""
 
     error_id: int
     applied: bool
@@ -46,7 +46,7 @@ def retry(
 ) -> RetryReport:
     """Apply one parked transaction; the caller commits (Oracle: EXECUTE_ERROR).
 
-    Applied, it leaves the error queue with the caller's commit; otherwise the
+    If it is applied, it leaves the error queue with the caller's commit; otherwise the
     database is as it was. An edited call starts from the row that was current
     when it was parked, so only a change since then is a conflict.
 
@@ -56,7 +56,7 @@ def retry(
         RetryFailed: it still cannot be applied.
     """
     row = error_queue.get(connection, error_id)
-    # Before anything else, as push does: the two then never wait in a circle.
+    # Before anything else, as a push does, so that the two cannot deadlock.
     marker.claim(connection, row.origin_id)
     marker.lock(connection, row.origin_id, row.origin)
     row = error_queue.get(connection, error_id)
@@ -92,10 +92,10 @@ def retry_errors(
         error_ids: which ones; None means all.
         origin: only those of this site.
         edits: only with a single id.
-        with_dependants: also those that wait for the ones that are named.
+        with_dependants: also those that wait for the chosen ones.
 
-    What depends on a transaction that was given up, or applied with other keys, is
-    applied only where its number is given.
+    A transaction that depends on one that was given up, or applied with other keys, is
+    applied only if its number is given.
 
     Raises:
         NoSuchError, BadEdit, SiteUnreachable.
@@ -117,8 +117,8 @@ def retry_alone(
     """Retry one parked transaction, and commit it.
 
     Parameters:
-        named: somebody has asked for this very one. It is needed where what the
-            transaction depends on is lost: another site's rows may be in its place.
+        named: the operator gave this number. It is needed if the transaction depends on
+            lost rows, because another site's rows may be in their place.
 
     Raises:
         NoSuchError, BadEdit, SiteUnreachable.
@@ -182,7 +182,7 @@ def _chosen(
     *,
     with_dependants: bool,
 ) -> list[int]:
-    # As they were parked: one may wait for one of another site, by the same sender.
+    # In the order of parking: one may wait for another site's, from the same sender.
     errors = sorted(error_queue.list_errors(master, origin), key=lambda one: one.id)
     wanted = {e.id for e in errors} if error_ids is None else set(error_ids)
     with master.begin() as connection:
@@ -228,7 +228,7 @@ def _apply(connection: Connection, steps: Steps, error_id: int) -> Outcome:
 
 
 def _own_again(connection: Connection) -> None:
-    """What the caller changes after it is his own, and is queued as such."""
+    """Let the caller's later changes be queued as its own, not as the origin's."""
     connection.execute(select(*triggered.own()))
 
 

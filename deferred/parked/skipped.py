@@ -1,4 +1,4 @@
-"""Rows of a transaction that are left out, while the others are applied."""
+"""Leaving out some rows of a transaction, while its other rows are applied."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from deferred.procedures.steps import Steps
 from masters.apply import links
 from masters.apply.images import chosen
 
-#: Why a row is left out that is in no conflict itself.
+#: Why a row without a conflict of its own is left out.
 REASON = "refers to a row that is left out"
 
 
 def following(
     connection: Connection, steps: Steps, call_nos: Sequence[int]
 ) -> set[int]:
-    """What refers to rows of a transaction of one step that are to be left out."""
+    """The calls of a one-step transaction that refer to rows to be left out."""
     return links.following(connection, steps.changed, steps.number, call_nos)
 
 
 def divided(
     connection: Connection, steps: Steps, call_nos: Sequence[int]
 ) -> tuple[Steps, Steps]:
-    """Part a transaction of one step: without some rows, and those rows.
+    """Split a one-step transaction: the rest, and the rows of the given calls.
 
-    Writes the work tables: the rows get the negative number of the transaction.
+    Writes the work tables: those rows get the negative number of the transaction.
     """
     for staged in steps.units[0].staged:
         connection.execute(

@@ -1,4 +1,4 @@
-"""Parked calls back into work tables, as a push would have shipped them."""
+"""Putting parked calls back into work tables, as a push would have shipped them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from sites.values import from_text
 
 
 def units(error_id: int, procedures: Sequence[ProcedureCall]) -> list[int]:
-    """What numbers the steps of a parked transaction have in work tables, in order."""
+    """The unit numbers of a parked transaction's steps in work tables, in order."""
     return [*range(-len(procedures), 0), error_id]
 
 
@@ -35,12 +35,13 @@ def stage(
 
     Parameters:
         instead: edited calls, staged in place of those of the same number.
-        procedures: that it calls; they part its row changes.
+        procedures: the procedures that it calls; they divide its row changes into
+            steps.
 
     Raises:
         UnknownTable, UnknownColumn: the master table changed meanwhile.
-        ValueDoesNotFit: the encoding of the database lacks characters of it.
-        sqlalchemy.exc.DBAPIError: a column's type cannot read a value any more.
+        ValueDoesNotFit: the encoding of the database lacks characters of a value.
+        sqlalchemy.exc.DBAPIError: a column's type can no longer read a value.
     """
     _refuse_escaped(connection, error_id, [one.call_no for one in instead])
     unit = _unit(error_id, procedures)
@@ -64,7 +65,7 @@ def stage(
 
 
 def _refuse_escaped(connection: Connection, error_id: int, but: Sequence[int]) -> None:
-    """Refuse images that do not stand in the error queue as they are."""
+    """Refuse images that are stored escaped in the error queue."""
     if encodings.codec(connection) == encodings.EVERYTHING:
         return
     call = error_call.c
@@ -80,7 +81,7 @@ def _refuse_escaped(connection: Connection, error_id: int, but: Sequence[int]) -
 
 
 def _tables(connection: Connection, error_id: int) -> Sequence[Row[Any]]:
-    """The tables that calls are about, with the columns that each carries."""
+    """The tables that calls change, with the columns that each carries."""
     return connection.execute(
         select(
             error_call.c.target_schema,
@@ -106,14 +107,14 @@ def _belongs(one: Call, staged: Staged) -> bool:
 
 
 def _place(error_id: int, procedures: Sequence[ProcedureCall]) -> Callable[[int], int]:
-    """Which unit a call belongs to, by its number."""
+    """A function that gives the unit of a call, by the call's number."""
     numbers = [one.call_no for one in procedures]
     places = units(error_id, procedures)
     return lambda call_no: places[bisect_left(numbers, call_no)]
 
 
 def _unit(error_id: int, procedures: Sequence[ProcedureCall]) -> sa.ColumnElement[int]:
-    """The same, of rows of `error_call`."""
+    """The same as an expression over rows of `error_call`."""
     last = literal(error_id, sa.BigInteger)
     ends = [
         (error_call.c.call_no < one.call_no, literal(unit, sa.BigInteger))

@@ -1,4 +1,4 @@
-"""Letting a quiet group go on: what was held back is applied, in its order."""
+"""Ending the quiet of a group: apply the transactions held back for it, in order."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from sites import Site, identity
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unquieted:
-    """What became of the transactions that were held back for a group."""
+    """The outcome of the transactions that were held back for a group."""
 
     master: str
-    #: False where it was not quiet
+    #: False if the group was not quiet
     was_quiet: bool
     applied: int
-    #: those that stay parked, and why; also those that wait for them
+    #: transactions that stay parked, and why; also those that wait for them
     left: tuple[RetryReport, ...]
 
 
 def unquiet(master: Site, group: uuid.UUID) -> Unquieted:
-    """Let a group be quiet no more, and apply what was held back for it.
+    """End the quiet of a group, and apply the transactions held back for it.
 
     Each transaction is retried by itself, in the order in which they came, with those
-    that depend on it. What touches another quiet group stays for that one. Said again
-    after it was cut off, it goes on.
+    that depend on it. Transactions that touch another quiet group stay parked for that
+    one. If the command is interrupted, run it again: it goes on.
 
     Raises:
         SiteUnreachable.
@@ -42,7 +42,7 @@ def unquiet(master: Site, group: uuid.UUID) -> Unquieted:
         was_quiet = quiet.end(connection, group)
     applied = 0
     while True:
-        # What a push brings meanwhile depends on them, or is applied by itself.
+        # A transaction that a push brings meanwhile depends on these, or is applied.
         reports = _retried(master, _ready(master))
         done = sum(report.applied for report in reports)
         applied += done
@@ -59,7 +59,7 @@ def unquiet(master: Site, group: uuid.UUID) -> Unquieted:
 
 
 def _ready(master: Site) -> list[int]:
-    """What was held back, and what depends on it, near and far, in order."""
+    """The transactions held back, and all that depend on them, in order."""
     with master.begin() as connection:
         wanted = set(quiet.waiting(connection))
     if wanted:
@@ -70,7 +70,7 @@ def _ready(master: Site) -> list[int]:
 
 
 def _retried(master: Site, error_ids: list[int]) -> list[RetryReport]:
-    """Retry each by itself; what somebody else has settled meanwhile is left out."""
+    """Retry each by itself; skip those that another session has settled meanwhile."""
     reports = []
     for error_id in error_ids:
         with suppress(NoSuchError):
@@ -79,7 +79,7 @@ def _retried(master: Site, error_ids: list[int]) -> list[RetryReport]:
 
 
 def _note_failures(master: Site, left: tuple[RetryReport, ...]) -> None:
-    """Have the error queue say why one is parked now that no group is quiet."""
+    """Store in the error queue why each is still parked, now that no group is quiet."""
     parked = error_transaction.alias()
     at = error_transaction.c
     waits = sa.exists().where(parked.c.id == sa.any_(at.waits_for))

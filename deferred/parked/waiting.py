@@ -1,4 +1,4 @@
-"""Who waits for whom in the error queue."""
+"""Dependences between parked transactions: which one waits for which."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from sqlalchemy import BigInteger, Connection, Text, func, select
 from deferred.catalog import error_transaction
 from deferred.errors import PredecessorLost
 
-#: Why a transaction is parked that depends on another one.
+#: The reason of a transaction that is parked because it depends on another one.
 DEPENDANT = "dependant"
 
-#: Why a person has to decide about one that came later.
+#: Why an operator has to decide about a transaction that came later.
 LOST = (
     "Starts from, or refers to, a row that its site has and the master has not: it was"
     " given up, dropped by a rule, or got another key."
@@ -34,9 +34,9 @@ class Edge:
 def around(
     connection: Connection, origin_id: uuid.UUID, error_id: int
 ) -> tuple[Edge, ...]:
-    """What a parked transaction waits for, and what waits for it, near and far.
+    """What a parked transaction waits for, and what waits for it, directly or not.
 
-    What it would wait for and was settled meanwhile is not among them.
+    Transactions that were settled meanwhile are not among them.
     """
     of_origin = error_transaction.c.origin_id == origin_id
     on = func.unnest(error_transaction.c.waits_for).label("waited_for")
@@ -54,12 +54,12 @@ def around(
 def release(
     connection: Connection, gone: Sequence[int], lost: str | None = None
 ) -> None:
-    """Let nothing wait for transactions that have left the error queue.
+    """Remove transactions that have left the error queue from the waits of others.
 
     Writes error_transaction.
 
     Parameters:
-        lost: why the rows that they made are not there for those that wait: a person
+        lost: why the rows that they made do not exist for those that wait; an operator
             has to decide about these.
     """
     at, them = error_transaction.c, sa.literal(list(gone), sa.ARRAY(BigInteger))
@@ -83,7 +83,7 @@ def release(
 
 
 def has_lost(row: sa.Row[Any]) -> bool:
-    """Whether what a parked transaction depends on is lost: a person decides."""
+    """Whether a parked transaction depends on lost rows: an operator has to decide."""
     return (row.reason, row.error_code) == (DEPENDANT, PredecessorLost.code)
 
 
