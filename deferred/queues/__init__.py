@@ -1,1 +1,1 @@
-"""Queues at sites: what is captured, what waits, what a refresh has covered."""
+"""Queues at sites: captured calls, waiting calls, and calls that a refresh covers."""

@@ -1,6 +1,6 @@
-"""What a site still has to push: for those who ask for pushes, and for people.
+"""What a site still has to push: for workers that start pushes, and for operators.
 
-A hint. The truth about a transaction is the destination's marker.
+It is a hint: the truth about a transaction is the destination's marker.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from sites import Site, identity, position
 from sites.catalog import SCHEMA
 from sites.prepared import Prepared, planned_once
 
-#: A destination that fails is left alone by workers for at most so many seconds.
+#: Workers leave a destination that failed alone for at most so many seconds.
 LONGEST_PAUSE = 60
 
 
@@ -35,17 +35,17 @@ class Backlog:
     #: transactions that the destination has not answered, as far as known
     transactions: int
     calls: int
-    #: of those calls, as the database stores them
+    #: size of those calls, as the database stores them
     bytes: int
-    #: when the oldest of them was begun
+    #: when the oldest of the transactions was begun
     oldest: datetime | None
     #: the budget: more than that marks the destination invalid; None is no limit
     max_lag_age: timedelta | None
     max_lag_bytes: int | None
-    #: nothing is pushed until someone makes it valid again; None when it is
+    #: since then nothing is pushed, until it is made valid again; None if it is valid
     invalid_since: datetime | None
     invalid_reason: str | None
-    #: when a worker tries again after a failure; None when nothing failed
+    #: when a worker tries again after a failure; None if nothing failed
     retry_at: datetime | None
     last_push_at: datetime | None
     last_txn_count: int | None
@@ -57,13 +57,13 @@ _VIEW = sa.table("defbacklog", *map(sa.column, Backlog.__slots__), schema=SCHEMA
 
 
 def waiting_destinations(connection: Connection) -> dict[str, datetime | None]:
-    """Destinations that something waits for and that may be tried now.
+    """Destinations that have waiting transactions and may be tried now.
 
     Left out are those that are disabled, invalid, about to join a group, or have failed
     a moment ago.
 
     Returns:
-        When the last push to each of them was done; None before the first.
+        By destination, the time of the last push; None before the first.
     """
     open_ = _heads().add_columns(destination.c.last_push_at).where(_open())
     rows = connection.execute(planned_once(open_.order_by(destination.c.name))).all()
@@ -75,13 +75,13 @@ def waiting_destinations(connection: Connection) -> dict[str, datetime | None]:
 
 
 def resting(connection: Connection) -> set[str]:
-    """Destinations that have failed a moment ago, and are left alone for a while."""
+    """Destinations that failed a moment ago, and are left alone for a while."""
     names = select(destination.c.name).where(_rests())
     return set(connection.scalars(planned_once(names)))
 
 
 def backlogs(connection: Connection) -> list[Backlog]:
-    """What waits for each destination, by name. Reads all of the queue."""
+    """What waits for each destination, by name. Reads the whole queue."""
     used = select(_VIEW).where(goes_to(_VIEW.c.destination))
     rows = connection.execute(used.order_by("destination"))
     return [Backlog(**row._mapping) for row in rows]
@@ -104,10 +104,10 @@ def backlog_of(connection: Connection, name: str) -> Backlog:
 
 
 def calls_left(connection: Connection, name: str, queues: Sequence[Queue]) -> int:
-    """How many calls the next pushes will carry, counted from what is indexed.
+    """How many calls the next pushes will carry, counted by indexes.
 
     Parameters:
-        queues: all that go to this destination.
+        queues: all queues that go to this destination.
     """
     return int(_left(tuple(queues), name).run(connection).scalar_one())
 
@@ -130,7 +130,7 @@ def _left(queues: tuple[Queue, ...], name: str) -> Prepared:
 
 
 def list_destinations(site: Site) -> list[Backlog]:
-    """What waits for each destination of a site, and how it stands."""
+    """The backlog and the state of each destination of a site."""
     with site.begin() as connection:
         identity.read(connection)
         return backlogs(connection)
@@ -170,7 +170,8 @@ def _open() -> ColumnElement[bool]:
 def _rests() -> ColumnElement[bool]:
     """Whether a destination failed a moment ago.
 
-    Not where the pause would end later than any does: then a clock was set back.
+    A pause that ends later than the longest possible one is ignored: then a clock was
+    set back.
     """
     now, longest = func.clock_timestamp(), timedelta(seconds=LONGEST_PAUSE)
     return sa.and_(
@@ -189,7 +190,7 @@ def _anything_for(row: Row[Any]) -> sa.Select[tuple[bool]]:
 
 
 def _cut(name: str, batch_no: int | ColumnElement[int]) -> ColumnElement[bool]:
-    """Transactions of the window that are not delivered; the newest batch or none."""
+    """Undelivered transactions of the window, in the newest batch or in none yet."""
     return sa.and_(
         delivery.c.destination == name,
         delivery.c.delivered_at.is_(None),
@@ -198,5 +199,5 @@ def _cut(name: str, batch_no: int | ColumnElement[int]) -> ColumnElement[bool]:
 
 
 def _not_in_a_window(row: Row[Any]) -> ColumnElement[bool]:
-    """Transactions that the next window will hold, if they concern the destination."""
+    """Transactions for the next window; some may not go to this destination."""
     return position.since(deferred_transaction.c.xid, row.seen)

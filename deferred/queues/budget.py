@@ -1,10 +1,10 @@
-"""The budget of a queue: how old and how large it may become before someone looks.
+"""The budget of a queue: how old and how large it may become before pushes stop.
 
-A destination that is away costs rows of the queue and nothing else: users go on
-writing. Where what waits for it is older or larger than its budget, the
-destination is marked invalid at the next push: nothing is pushed to it any more,
-because changes that old may not be wanted any more, until someone has looked and
-makes it valid again (Virtuoso: REPL_MAX_DELTA, RS_VALID). No call is dropped.
+A destination that cannot be reached costs rows of the queue and nothing else: users go
+on writing. If the waiting calls are older or larger than its budget, the next push
+marks the destination invalid. Nothing more is pushed to it, because changes that old
+may no longer be wanted, until an operator has looked and makes it valid again
+(Virtuoso: REPL_MAX_DELTA, RS_VALID). No call is dropped.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ log = logging.getLogger(__name__)
 def set_budget(
     site: Site, name: str, *, age: timedelta | None = None, size: int | None = None
 ) -> Backlog:
-    """Say how far a destination may fall behind before it is marked invalid.
+    """Set how far a destination may fall behind before it is marked invalid.
 
     Writes the table `destination`.
 
     Parameters:
         name: the destination.
-        age: of the oldest transaction that waits; None is no limit.
-        size: of the calls that wait, in bytes; None is no limit.
+        age: of the oldest waiting transaction; None is no limit.
+        size: of the waiting calls, in bytes; None is no limit.
 
     Raises:
         NoSuchDestination: nothing here is queued for it.
@@ -46,7 +46,7 @@ def set_budget(
 
 
 def validate_destination(site: Site, name: str) -> Backlog:
-    """Let pushes to an invalid destination go on, with all that waits.
+    """Let pushes to an invalid destination go on, with all waiting calls.
 
     Its budget does not count until the queue is within it again.
 
@@ -86,7 +86,7 @@ def judge(connection: Connection, row: Row[Any]) -> None:
 
 
 def pause() -> dict[str, object]:
-    """What a failure writes: when to try again, after 1, 2, 4, ... seconds or less."""
+    """The values to write after a failure: try again in up to 1, 2, 4, ... seconds."""
     seconds = func.least(func.power(2, destination.c.failures), LONGEST_PAUSE)
     spread = 0.5 + func.random() / 2
     return {
@@ -96,12 +96,12 @@ def pause() -> dict[str, object]:
     }
 
 
-#: What a success writes: nothing is paused any more.
+#: The values to write after a success: the pause is over.
 GOES_ON: dict[str, object] = {"failures": 0, "retry_at": None}
 
 
 def _over(connection: Connection, waiting: Backlog) -> str | None:
-    """Which limit a queue is over, in words."""
+    """The limit that a queue exceeds, in words; None if it exceeds none."""
     now = connection.execute(select(func.now())).scalar_one()
     age = now - waiting.oldest if waiting.oldest else timedelta(0)
     if waiting.max_lag_age is not None and age > waiting.max_lag_age:

@@ -1,7 +1,7 @@
-"""What a transaction has captured so far, over all queues, for its coordinator.
+"""The calls that a transaction has captured in all queues, for its coordinator.
 
-One function in the database, made anew whenever a queue comes or goes: a
-coordinator that knew the queues by itself could miss the newest.
+One function in the database returns them. It is replaced whenever a queue comes or
+goes, because a coordinator with a list of its own could miss the newest queue.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ FUNCTION = "captured_calls"
 
 
 def replace_captured_calls(connection: Connection, queues: Sequence[Queue]) -> None:
-    """Make `captured_calls` look into exactly these queues."""
+    """Make `captured_calls` read exactly these queues."""
     parts = [_calls(queue) for queue in queues] or [_no_calls()]
     calls = sql.SQL(literal_text(sa.union_all(*parts)))  # type: ignore[arg-type]
     raw(connection).execute(
@@ -34,7 +34,7 @@ def replace_captured_calls(connection: Connection, queues: Sequence[Queue]) -> N
 
 
 def drop_captured_calls(connection: Connection) -> None:
-    """Make room for a function that gives other columns than before."""
+    """Drop the function, so that one with other columns can be created."""
     raw(connection).execute(
         sql.SQL("DROP FUNCTION IF EXISTS {}(bigint, integer)").format(
             sql.Identifier(SCHEMA, FUNCTION)

@@ -1,7 +1,7 @@
-"""The queue of a copy that becomes a site of its own.
+"""The queue of a copied database that becomes a site of its own.
 
-What was queued before the copy was made belongs to the original, which pushes it.
-The copy keeps what only it has.
+Transactions queued before the copy was made belong to the original, which pushes them.
+The copy keeps those that only it has.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from sites.catalog import SCHEMA
 
 
 def leave_to_original(connection: Connection, original: Connection) -> int:
-    """Drop transactions that the original has or had; says how many.
+    """Drop transactions that the original has or had; return how many.
 
-    The destinations were asked before what the original has delivered
-    (`deferred.agreement`). Writes the queues and all that describes them; the next
-    refresh has to be complete.
+    Before this, the site agrees with its destinations on the transactions that were
+    delivered (`deferred.batches.agreement`). Writes the queues and their catalogs; the
+    next refresh has to be complete.
     """
     theirs = _take(connection, original)
     shared = sa.exists().where(
@@ -67,7 +67,7 @@ def _take(connection: Connection, original: Connection) -> sa.TableClause:
 
 
 def _begin_anew(connection: Connection) -> None:
-    """No destination has a marker of this site yet."""
+    """Start all destinations from zero: none has a marker of this site yet."""
     connection.execute(update(queue_catalog).values(covered_batch=0, covered_order=0))
     connection.execute(
         update(destination).values(

@@ -21,7 +21,8 @@ from deferred.catalog import delivery
 from deferred.catalog import queue as queue_catalog
 from deferred.queues.queue import Queue, changes_key, delivery_of
 
-#: Somebody began before a row of the catalog of queues, `written`, was last written.
+#: A transaction is open that began before `written`, a row of the catalog of queues,
+#: was last written.
 _STILL_AT_WORK: ColumnElement[bool] = sa.literal_column(
     "age(written.xmin) <= age(pg_snapshot_xmin(pg_current_snapshot())::xid)", sa.Boolean
 )
@@ -30,7 +31,7 @@ _STILL_AT_WORK: ColumnElement[bool] = sa.literal_column(
 def uncovered_keys(queue: Queue) -> CompoundSelect[Any]:
     """Keys (k1, k2, ...) of calls whose answer no refresh has seen.
 
-    Follows the catalog, so that a view made of it stays true.
+    Reads the covered place from the catalog, so that a view made of it stays current.
     """
     mine = queue_catalog.alias("covered")
     covered = [
@@ -63,7 +64,7 @@ def cover(
 def covers(
     connection: Connection, snapshots: Sequence[str], batch_no: int, order_no: int
 ) -> bool:
-    """Whether the last refresh of these snapshots had seen the same marker."""
+    """Whether the last refresh of each of these snapshots saw the same marker."""
     at = tuple_(queue_catalog.c.covered_batch, queue_catalog.c.covered_order)
     other = select(queue_catalog.c.id).where(
         queue_catalog.c.snapshot.in_(snapshots), at != tuple_(batch_no, order_no)
@@ -72,9 +73,9 @@ def covers(
 
 
 def nothing_waits(connection: Connection, queues: Sequence[Queue]) -> bool:
-    """Whether refreshes show the answers to all that was changed before them.
+    """Whether refreshes show the answers to all changes that were made before them.
 
-    No call is without one, no key has to be read again, and no user is at work who
+    Every call is covered, no key has to be read again, and no transaction is open that
     began before the last refresh was written.
     """
     written = queue_catalog.alias("written")
@@ -93,7 +94,7 @@ def nothing_waits(connection: Connection, queues: Sequence[Queue]) -> bool:
 def beyond(
     batch_no: ColumnElement[Any] | int, order_no: ColumnElement[Any] | int
 ) -> ColumnElement[bool]:
-    """Whether a transaction, in a batch or in none yet, lies beyond a marker."""
+    """Whether a transaction, in a batch or in none yet, comes after a marker."""
     return or_(
         delivery.c.batch.is_(None),
         delivery.c.batch > batch_no,

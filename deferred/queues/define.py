@@ -1,4 +1,4 @@
-"""Creating, altering and dropping queues, and the destinations that they name."""
+"""Creating, altering and dropping queues, and the destinations that they go to."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ def create_queue(
 ) -> Queue:
     """Queue the changes of a snapshot's base table from now on.
 
-    Writes the queue table, its triggers, the catalog, and what shows calls.
+    Writes the queue table, its triggers, the catalog, and the views of calls.
 
     Parameters:
-        columns: of the base table, to be carried; generated ones are not.
+        columns: the base table's columns to carry, without generated ones.
         identity: the columns among them that identify a row.
         partial: the master has columns that are not carried.
-        refuse_new_keys: a change of key would lose what the master has in them.
+        refuse_new_keys: a change of key would lose the master's values in them.
         synchronous: refuse changes outside coordinated transactions.
     """
     table = names.derived("def$_", names.parse(snapshot))
@@ -97,7 +97,7 @@ def create_queue(
 
 
 def drop_queue(connection: Connection, snapshot: str, *, force: bool = False) -> None:
-    """Stop queueing a snapshot's changes, and forget its calls.
+    """Stop queueing a snapshot's changes, and delete its calls.
 
     Raises:
         QueueNotEmpty: calls are not delivered yet, and `force` is not set.
@@ -121,8 +121,8 @@ def drop_queue(connection: Connection, snapshot: str, *, force: bool = False) ->
 def set_synchronous(connection: Connection, queue: Queue, *, synchronous: bool) -> None:
     """Refuse changes outside coordinated transactions from now on, or take them again.
 
-    Call it behind `lock_writers`. Writes the catalog, the trigger's function, and
-    what shows calls.
+    Call it after `lock_writers`. Writes the catalog, the trigger's function, and the
+    views of calls.
 
     Raises:
         UnknownTable, UnknownColumn: the base table, or one of its columns, is gone.
@@ -138,15 +138,16 @@ def set_synchronous(connection: Connection, queue: Queue, *, synchronous: bool) 
 
 
 def lock_writers(connection: Connection, queues: Sequence[Queue]) -> None:
-    """Wait for those who write to the snapshots, and let no other begin."""
+    """Wait for sessions that write to the snapshots, and block new writers."""
     for queue in queues:
         locks.against_writers(connection, queue.base)
 
 
 def replace_functions(connection: Connection) -> None:
-    """Have all queues record as this version of the program does.
+    """Replace the trigger functions of all queues by those of this program version.
 
-    One whose base table has lost a column stays as it is: `snaptide doctor` finds it.
+    A queue whose base table has lost a column stays as it is: `snaptide doctor` finds
+    it.
     """
     for found in list_queues(connection):
         with suppress(UnknownTable, UnknownColumn):
@@ -160,8 +161,8 @@ def replace_functions(connection: Connection) -> None:
 def _numbered(connection: Connection, queue: Queue) -> Queue:
     """The queue with the numbers that its columns have in this database.
 
-    A dump that is loaded numbers tables anew, and columns where some were dropped. The
-    function still names the table by its old number: then the names are believed.
+    Loading a dump gives tables new numbers, and columns too if some were dropped. Then
+    the function still has the table's old number, and the columns are found by name.
 
     Raises:
         UnknownTable, UnknownColumn: the base table, or one of its columns, is gone.
@@ -180,7 +181,7 @@ def _numbered(connection: Connection, queue: Queue) -> Queue:
 
 
 def know_destination(connection: Connection, name: str) -> None:
-    """Have a destination's windows begin now, if it has none yet."""
+    """Insert a destination, with windows that begin now, if it is not known yet."""
     known = select(destination.c.name).where(destination.c.name == name)
     if connection.scalar(known) is None:
         connection.execute(
@@ -191,7 +192,7 @@ def know_destination(connection: Connection, name: str) -> None:
 
 
 def pause_destination(connection: Connection, name: str, *, paused: bool) -> None:
-    """Push nothing to a destination, or again."""
+    """Pause pushes to a destination, or let them go on."""
     mine = destination.c.name == name
     connection.execute(sa.update(destination).where(mine).values(disabled=paused))
 
@@ -200,7 +201,7 @@ def hold_back(connection: Connection, group: str, joining: Collection[str]) -> N
     """Push nothing to masters that join a group, until they have its rows.
 
     Parameters:
-        joining: exactly these do now.
+        joining: all masters that join it now.
     """
     at = destination.c
     held = at.joins.contains([group])
@@ -241,7 +242,7 @@ def create_table(
 
 
 def show_calls(connection: Connection) -> None:
-    """Let people and coordinators see the calls of exactly the present queues."""
+    """Make the views and `captured_calls` show calls of exactly the present queues."""
     queues = list_queues(connection)
     views.replace_defcall(connection, queues)
     views.replace_defload(connection, queues)
@@ -252,7 +253,7 @@ def show_calls(connection: Connection) -> None:
 def capture_of(
     connection: Connection, queue: Queue, *, synchronous: bool = False
 ) -> triggers.QueueCapture:
-    """What the triggers of a queue record.
+    """What the triggers of a queue have to record.
 
     Raises:
         UnknownTable, UnknownColumn: the table, or one of its columns, is gone.
@@ -276,9 +277,10 @@ def capture_of(
 
 
 def _image_type(column: Column) -> NativeType:
-    """Without a length: what a user makes larger later must be neither cut nor refused.
+    """The column's type without its length, and with its collation.
 
-    The collation comes along: it may say which keys are equal.
+    If a user makes the column longer later, the queue must neither cut nor refuse
+    values. The collation may decide which keys are equal.
     """
     collated = f" COLLATE {column.collation}" if column.collation else ""
     return NativeType(unsized(column.recorded) + collated)

@@ -1,4 +1,4 @@
-"""The tables that calls are about, as they are now."""
+"""Descriptions of the tables that calls change, as they are now."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from sites.table import Table, describe
 def described(
     connection: Connection, target: QualifiedName, columns: Sequence[str]
 ) -> Table:
-    """A base or master table, which must have the columns that are carried.
+    """Describe a base or master table, and check that it has the carried columns.
 
     Raises:
-        UnknownTable, UnknownColumn: it, or one of its columns, is gone.
+        UnknownTable, UnknownColumn: the table, or one of its columns, is gone.
     """
     table = describe(connection, target)
     _refuse_gone(table, [name for name in columns if name not in table.names])
@@ -28,10 +28,10 @@ def described(
 def captured_columns(
     connection: Connection, queue: Queue
 ) -> tuple[Table, dict[str, str]]:
-    """A table whose changes are queued, and what it calls each column by now.
+    """A table whose changes are queued, and the current name of each queued column.
 
     Raises:
-        UnknownTable, UnknownColumn: it, or one of its columns, is gone.
+        UnknownTable, UnknownColumn: the table, or one of its columns, is gone.
     """
     table = describe(connection, queue.base)
     called = {column.number: column.name for column in table.columns}

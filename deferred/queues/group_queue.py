@@ -1,8 +1,8 @@
 """The queue of a replication group's table at one of its masters.
 
-It records what users write there and what pushes bring there, as the queue of a
-snapshot records what users write to its base table, and keeps it until all the masters
-that it goes to have answered.
+It records the writes of users and of pushes there, as the queue of a snapshot records
+the writes of users to its base table, and keeps them until all the masters that they go
+to have answered.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ def arrange(
     routes: Routes,
     error_action: str,
 ) -> None:
-    """Send the changes of tables exactly these ways from now on.
+    """Send the changes of tables along exactly these routes from now on.
 
-    Writes the catalog, the queues with their triggers, and what shows calls. Waits for
-    those who write to a table, where it had no queue or is to have none.
+    Writes the catalog, the queues with their triggers, and the views of calls. Waits
+    for sessions that write to a table, if its queue is created or removed.
 
     Parameters:
         tables: each with the columns that are carried.
-        routes: none removes the queues, and forgets their calls.
-        error_action: what becomes of transactions that cannot be applied.
+        routes: if empty, removes the queues and deletes their calls.
+        error_action: what a push does with transactions that cannot be applied.
     """
     if not routes:
         remove(connection, *(table.qualified for table, _ in tables))
@@ -53,16 +53,16 @@ def arrange(
 
 
 def extend(connection: Connection, table: Table, columns: Sequence[str]) -> None:
-    """Queue columns too that a table got just now; `arrange` has to follow.
+    """Add a table's new columns to its queue; `arrange` has to follow.
 
-    Calls that wait get the columns' defaults, as the rows did: for them the columns are
-    what they were everywhere. Writes the queue and its catalog.
+    Waiting calls get the columns' defaults, as the rows did everywhere. Writes the
+    queue and its catalog.
 
     Parameters:
-        columns: all that are to be carried.
+        columns: all columns that are to be carried.
 
     Raises:
-        TooWide: the queue would have to be stored otherwise.
+        TooWide: the queue would have to be stored in another way.
     """
     number = _number(connection, table.qualified)
     if number is None:
@@ -119,7 +119,7 @@ def found(connection: Connection, table: QualifiedName) -> list[Queue]:
 
 
 def remove(connection: Connection, *tables: QualifiedName) -> None:
-    """Stop queueing the changes of a group's tables, and forget their calls."""
+    """Stop queueing the changes of a group's tables, and delete their calls."""
     numbers = {table: _number(connection, table) for table in tables}
     there = {table: number for table, number in numbers.items() if number is not None}
     if not there:
@@ -191,10 +191,10 @@ def _create(
 
 
 def _set_routes(connection: Connection, number: int, routes: Routes) -> None:
-    """Have new ways begin now, and those that are no more end.
+    """Start new routes now, and end the ones that are no longer listed.
 
-    What is kept in the queue has been sent before a way began: to a new master as
-    rows, to others by another way.
+    A new route does not send the calls that are already in the queue: a new master got
+    them as rows, and other masters got them by another route.
     """
     mine = route.c.queue_id == number
     ways = [(to, source) for to, sources in routes.items() for source in sources]
@@ -217,9 +217,10 @@ def _set_routes(connection: Connection, number: int, routes: Routes) -> None:
 
 
 def note_forgotten(connection: Connection, destinations: Collection[str]) -> None:
-    """What was delivered by ways that have ended cannot be pushed again.
+    """Note that delivered calls of ended routes cannot be pushed again.
 
-    A destination that is restored would miss it. What was not delivered is not to be.
+    A destination that is restored would miss them. Deliveries that are in no batch yet
+    are deleted, because they are not to be sent.
     """
     for name in sorted(destinations):
         left = sa.union_all(*queue.call_numbers(connection, name)).subquery()

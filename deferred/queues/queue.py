@@ -1,4 +1,4 @@
-"""The queue of an updatable snapshot: where its calls stand until they are covered.
+"""The queue of an updatable snapshot, which keeps its calls until they are covered.
 
 A call is written by a trigger in the user's own transaction. It is *delivered*
 when the destination has applied or parked its transaction, and *covered* when
@@ -45,25 +45,25 @@ class Queue:
     destination: str
     target_schema: str
     target_table: str
-    #: what the target calls them
+    #: by the target's names
     columns: tuple[str, ...]
-    #: the numbers that they have in the base table, whatever it calls them now
+    #: their numbers in the base table, whatever their names are now
     column_numbers: tuple[int, ...]
     identity_columns: tuple[str, ...]
     #: the target has columns that are not carried
     partial: bool
     #: its changes go to the master in the user's own transaction
     synchronous: bool = False
-    #: of a table at one of its masters; None for a snapshot
+    #: the group of a table at one of its masters; None for a snapshot
     replication_group: str | None = None
-    #: what becomes of a transaction that cannot be applied, see `options.ErrorAction`
+    #: what a push does with a transaction that fails, see `options.ErrorAction`
     error_action: str = "queue"
     #: the target and its columns by their numbers, as the last refresh saw them
     target_oid: int | None = None
     target_numbers: tuple[int, ...] | None = None
     #: the masters whose changes go to this destination; '' is this one
     sources: tuple[str, ...] = ("",)
-    #: of each of them, the position from which on they go there
+    #: for each of them, the position after which its changes go there
     since: tuple[str, ...] = (position.START,)
 
     @property
@@ -100,11 +100,11 @@ class Queue:
         """Whether the calls of a transaction go to this destination.
 
         In a group it depends on the master at which the transaction began, and on
-        whether its changes went there already then.
+        whether that master's route to the destination already existed then.
         """
         if self.replication_group is None:
             return sa.true()
-        # By a name of its own: who asks may look at transactions too.
+        # An alias, because the caller's query may read deferred_transaction too.
         made = deferred_transaction.alias("made_where").c
         began = made.sources[self.replication_group].astext
         ways = [
@@ -121,7 +121,7 @@ class Queue:
         return sa.exists().where(made.xid == xid, sa.or_(*ways))
 
     def keys(self, calls: sa.FromClause) -> list[ColumnElement[Any]]:
-        """The identity of a call's row, labelled k1, k2, ...; before it is changed."""
+        """The identity of a call's row before the change, labelled k1, k2, ..."""
         return [
             func.coalesce(calls.c[f"o{at}"], calls.c[f"n{at}"]).label(f"k{n}")
             for n, at in enumerate(self._positions, 1)
@@ -134,7 +134,7 @@ class Queue:
         ]
 
     def every_key(self, calls: sa.FromClause) -> list[sa.Select[Any]]:
-        """Select the keys that calls are about; of one that changes a key, both."""
+        """Select the keys of calls; both keys of a call that changes a key."""
         return [
             select(*self.keys(calls)).select_from(calls),
             select(*self.new_keys(calls)).select_from(calls).where(changes_key(calls)),
@@ -148,8 +148,8 @@ class Queue:
 def changes_key(calls: sa.FromClause) -> ColumnElement[bool]:
     """Whether a call changes the key of its row.
 
-    Where no images could be paired, and in queues that are older than this version,
-    there are a delete and an insert that moved.
+    If the trigger could not pair the images, and in queues older than this version, a
+    change of key is a delete and an insert, both marked as moved.
     """
     return and_(func.upper(cast(calls.c.kind, sa.Text)) == "U", calls.c.moved)
 
@@ -159,7 +159,7 @@ def extra_keys(table: str, identity: Sequence[str]) -> sa.TableClause:
 
     Parameters:
         table: its name, in our schema.
-        identity: the columns by which the snapshot's rows are known.
+        identity: the columns that identify the snapshot's rows.
     """
     return sa.table(
         table,
@@ -174,7 +174,7 @@ def extra_keys(table: str, identity: Sequence[str]) -> sa.TableClause:
 
 
 def group_view(table: QualifiedName) -> QualifiedName:
-    """The view of a group's table, below which no column that is carried goes away."""
+    """The view over a group's table that protects carried columns from DROP COLUMN."""
     return QualifiedName(SCHEMA, names.derived("group$_", table))
 
 
@@ -219,9 +219,9 @@ def undelivered_procedures(connection: Connection, destination: str) -> int:
 
 
 def goes_to(destination: ColumnElement[str]) -> ColumnElement[bool]:
-    """Whether anything of this site goes to a destination.
+    """Whether any queue or procedure call of this site goes to a destination.
 
-    What is known of one to which nothing goes stays: something may go there again.
+    The row of a destination that nothing goes to stays: something may go there again.
     """
     return sa.or_(
         sa.exists().where(route.c.destination == destination),
@@ -232,9 +232,9 @@ def goes_to(destination: ColumnElement[str]) -> ColumnElement[bool]:
 def call_numbers(
     connection: Connection, destination: str | None = None
 ) -> list[sa.Select[Any]]:
-    """Where calls are queued: xid and call_no of all to a destination, or to any.
+    """Selects of xid and call_no of all calls to a destination, or to any.
 
-    One statement for each queue, and one for procedures that are called.
+    One select for each queue, and one for procedure calls.
     """
     return call_numbers_of(list_queues(connection, destination), destination)
 
@@ -242,7 +242,7 @@ def call_numbers(
 def call_numbers_of(
     queues: Sequence[Queue], destination: str | None
 ) -> list[sa.Select[Any]]:
-    """The same, of queues that are known."""
+    """The same for given queues."""
     tables = [(queue, queue.sql()) for queue in queues]
     called = select(procedure_call.c.xid, procedure_call.c.call_no)
     if destination is not None:
@@ -256,7 +256,7 @@ def call_numbers_of(
 
 
 def delivery_of(queue: Queue, calls: sa.TableClause) -> ColumnElement[bool]:
-    """Joins a queue's calls with what is known of their transactions' delivery."""
+    """The condition that joins a queue's calls with their transactions' delivery."""
     return and_(
         delivery.c.destination == queue.destination, delivery.c.xid == calls.c.xid
     )

@@ -1,8 +1,8 @@
 """Which columns of the destination's table a queue's calls were made for.
 
-Calls name columns, and names can be changed there: what users of the site saw and
-changed are the columns that had these names at the last refresh. They are known by
-their numbers, as long as the table is the same. A queue of a group's table has none:
+Calls name columns, and the destination can rename them: users of the site saw and
+changed the columns that had these names at the last refresh. Their numbers identify
+them, as long as the table is the same. The queue of a group's table stores no numbers:
 its names are those of the group.
 """
 
@@ -20,13 +20,13 @@ from sites.table import Table, describe
 
 
 def note(connection: Connection, snapshot: str, target: Table) -> None:
-    """Have the calls of a snapshot, if it is updatable, be for the columns of now.
+    """Make the calls of an updatable snapshot apply to the current columns.
 
-    Those that wait were made for the columns of before: if names have changed hands,
-    all calls stay for these until none waits and nobody is making any.
+    Waiting calls were made for the columns of the last refresh: if columns have
+    exchanged names, all calls keep those until none waits and no session writes any.
 
     Parameters:
-        target: the master table as a refresh saw it, which is part of this transaction.
+        target: the master table as seen by the refresh that runs in this transaction.
     """
     queue = find_queue(connection, snapshot)
     if queue is None:
@@ -37,7 +37,7 @@ def note(connection: Connection, snapshot: str, target: Table) -> None:
 
 
 def settle(connection: Connection, queue: Queue, target: Table) -> None:
-    """Have the calls of a queue be for the columns of a table as it is now."""
+    """Make the calls of a queue apply to the columns of a table as it is now."""
     numbers = [target.column(name).number for name in queue.columns]
     if (queue.target_oid, queue.target_numbers) == (target.oid, tuple(numbers)):
         return
@@ -49,15 +49,15 @@ def settle(connection: Connection, queue: Queue, target: Table) -> None:
 
 
 def refuse_moved(queue: Queue, target: Table) -> None:
-    """Send nothing to columns that have taken the names of those that were meant.
+    """Refuse to send values to a column that took its name from the intended one.
 
-    One that is gone gives its name to the next: nothing else could be meant.
+    If the intended column is gone, the column that now has its name gets the values.
 
     Parameters:
         target: the destination's table as it is now.
 
     Raises:
-        TargetColumnsMoved: says what the column that was meant is called now.
+        TargetColumnsMoved: the message gives the intended column's current name.
     """
     for name, called in _moved(queue, target).items():
         raise TargetColumnsMoved(
@@ -70,7 +70,7 @@ def refuse_moved(queue: Queue, target: Table) -> None:
 
 
 def _moved(queue: Queue, target: Table) -> dict[str, str]:
-    """By name, what columns are called now whose names others have taken."""
+    """The current names of columns whose former names other columns have taken."""
     if queue.target_numbers is None or queue.target_oid != target.oid:
         return {}
     called = {column.number: column.name for column in target.columns}
@@ -82,7 +82,7 @@ def _moved(queue: Queue, target: Table) -> dict[str, str]:
 
 
 def _waits(connection: Connection, queue: Queue) -> bool:
-    """Whether a call has no answer that a refresh shows, or may be about to be made."""
+    """Whether a call is not covered yet, or a session may be writing one now."""
     waiting = sa.select(covered.uncovered_keys(queue).subquery())
     base = describe(connection, queue.base)
     return bool(connection.scalar(sa.select(waiting.exists()))) or locks.others_write(

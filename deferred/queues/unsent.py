@@ -1,8 +1,8 @@
-"""Old values that a master does not want to be sent (Oracle: SEND_OLD_VALUES).
+"""Leaving out old values that a master does not want (Oracle: SEND_OLD_VALUES).
 
-What is not sent is not compared. An update still has to say what it changed: an old
-value stays where the column was left alone, for it is the new one, and where it was
-set to NULL.
+Values that are not sent are not compared. An update still has to say which columns it
+changed: an old value stays if the column was left alone, since it equals the new one,
+and if the column was set to NULL.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from sites.staged import UPDATES, Staged
 def without(
     changes: Select[Any], staged: Staged, comparison: Comparison
 ) -> Select[Any]:
-    """Net changes without the old values that shall not be sent."""
+    """The net changes, with NULL for old values that are not to be sent."""
     if comparison.all_sent:
         return changes
     source = changes.subquery()

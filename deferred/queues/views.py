@@ -1,7 +1,7 @@
 """The dictionary view of deferred calls, over all queue tables.
 
-The other views (deftran, deftrandest, deferror, defschedule) stand on it and
-on the catalog; the chain of migrations makes them once.
+The other views (deftran, deftrandest, deferror, defschedule) use it and the
+catalog; the chain of migrations creates them once.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ def _image(
 
 
 def _called() -> Select[Any]:
-    """Calls of procedures, one row a destination."""
+    """Calls of procedures, one row for each destination."""
     return select(
         procedure_call.c.call_no.label("callno"),
         cast(procedure_call.c.xid, Text).label("deferred_tran_id"),
