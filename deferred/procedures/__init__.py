@@ -1,1 +1,1 @@
-"""Procedural calls: queued with row changes, performed in their order."""
+"""Procedure calls: queued with row changes, and performed in their order."""

@@ -28,23 +28,23 @@ class AllowedProcedure:
     name: str
     allowed_by: str
     allowed_at: datetime
-    #: False where it was dropped since
+    #: False if it was dropped since
     present: bool
 
 
 def allow_procedure(site: Site, name: str) -> AllowedProcedure:
     """Let calls from other sites run a procedure or function of a site's database.
 
-    Whatever its arguments, and with it all that share its name, later ones too. It
-    runs with the rights of the role that pushes, or of its owner where it is SECURITY
-    DEFINER.
+    This allows all procedures and functions of the name, with any arguments, including
+    later ones. They run with the rights of the role that pushes, or of their owner if
+    they are SECURITY DEFINER.
 
     Parameters:
         name: `procedure` or `schema.procedure`, as names of tables are written.
 
     Raises:
         UnknownProcedure: the database has none of that name.
-        BadName: that is no name.
+        BadName: it is not a valid name.
     """
     procedure = names.parse(name)
     with site.begin() as connection:
@@ -64,10 +64,10 @@ def allow_procedure(site: Site, name: str) -> AllowedProcedure:
 
 
 def revoke_procedure(site: Site, name: str) -> bool:
-    """Let no call from another site run a procedure any more; whether one could.
+    """Forbid calls from other sites to run a procedure; return whether it was allowed.
 
     Raises:
-        BadName: that is no name.
+        BadName: it is not a valid name.
     """
     procedure = names.parse(name)
     with site.begin() as connection:
@@ -92,7 +92,7 @@ def is_allowed(connection: Connection, procedure: QualifiedName) -> bool:
 
 
 def kinds(connection: Connection, procedure: QualifiedName) -> Sequence[str]:
-    """What has that name in the database: p a procedure, f a function, or both."""
+    """The kinds of routines with that name: p a procedure, f a function, or both."""
     named = {"schema": procedure.schema, "name": procedure.name}
     return connection.scalars(_KINDS, named).all()
 

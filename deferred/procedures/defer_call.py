@@ -32,27 +32,27 @@ def call(
 ) -> int:
     """Have a procedure run at other sites (Oracle: DBMS_DEFER.CALL).
 
-    The call is queued with the transaction's row changes, in its place among them,
-    and goes where they go: it commits with them, and a push applies all of it in
-    order, in one transaction at each destination.
+    The call is queued with the transaction's row changes, in its place among them.
+    It commits with them, and a push applies all of them in order, in one transaction
+    at each destination.
 
     Parameters:
         connection: to the site, in the transaction; the caller commits.
         name: of a routine that destinations have registered, or of a procedure or
             function that they allow.
-        args: values, or SQL expressions, which this database evaluates now; a type is
-            given by a cast (`sa.cast("2013-01-01", sa.Date)`).
-        destinations: masters that get what is changed here; all when not given.
-        here: run it at this site too, now. What it changes in snapshots is not sent
-            to these destinations, which change it themselves.
+        args: values, or SQL expressions, which this database evaluates now; give a type
+            with a cast (`sa.cast("2013-01-01", sa.Date)`).
+        destinations: masters that this site's queues go to; all when not given.
+        here: run it at this site too, now. Its changes of snapshots are not sent to
+            these destinations, because they run the procedure themselves.
 
     Returns:
-        The number of the call, among those of the site.
+        The number of the call, unique at the site.
 
     Raises:
         TypeError: `args` or `destinations` is a text or a mapping, not a list.
         NoDestination: there is none, one is unknown, or one is named twice.
-        UnknownProcedure: it is to run here, where there is nothing of that name.
+        UnknownProcedure: it is to run here, but this site has nothing of that name.
         sqlalchemy.exc.DBAPIError: an argument cannot be carried; the transaction is a
             coordinated one, or the call is made by a procedure that was called here.
     """
@@ -69,14 +69,14 @@ def call(
 
 
 def _refuse_single(**lists: object) -> None:
-    """A text would be taken for a list of its letters, a mapping for its keys."""
+    """Refuse a text or a mapping, which would be read as a list of letters or keys."""
     for name, given in lists.items():
         if isinstance(given, str | bytes | Mapping):
             raise TypeError(f"{name} takes a list, not {type(given).__name__}.")
 
 
 def _arguments(connection: Connection, args: Sequence[object]) -> tuple[Argument, ...]:
-    """Arguments with the types that the database gives them, in its own print."""
+    """The arguments as the database prints them, with the types that it gives them."""
     if not args:
         return ()
     row = connection.execute(

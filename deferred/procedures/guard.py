@@ -1,4 +1,4 @@
-"""Letting foreign code use a connection whose transaction is not its to end."""
+"""Letting users' code use a connection, but not end its transaction."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ _ANSWERING = (TransactionStatus.IDLE, TransactionStatus.INTRANS)
 
 @contextmanager
 def kept_open(connection: Connection) -> Iterator[None]:
-    """Refuse to end the transaction of a connection, for a while.
+    """Refuse to end the transaction of a connection while the block runs.
 
-    Where that is refused already, it stays so until the outermost block is left.
+    Blocks can be nested: the refusal lasts until the outermost block ends.
 
     Raises:
-        ProcedureEndsTransaction: in whoever tries.
+        ProcedureEndsTransaction: in the code that tries.
     """
     if _VERBS[0] in vars(connection):
         yield
         return
-    # Before SQLAlchemy takes note: the transaction goes on for those around it.
+    # Refuse before SQLAlchemy changes its state: the caller's transaction goes on.
     for verb in _VERBS:
         setattr(connection, verb, _refuse)
     event.listen(connection, "before_cursor_execute", _watch)
@@ -44,15 +44,15 @@ def kept_open(connection: Connection) -> Iterator[None]:
 
 @contextmanager
 def noticed(connection: Connection, setting: str, value: str) -> Iterator[None]:
-    """Notice that the transaction was ended after all, past `kept_open`.
+    """Detect that the block ended the transaction after all, bypassing `kept_open`.
 
-    Or taken back to a savepoint of those around it.
+    Also that it rolled back to a savepoint of its callers.
 
     Parameters:
-        setting, value: what the transaction has set, for itself alone.
+        setting, value: a setting that the caller has made for this transaction only.
 
     Raises:
-        ProcedureEndedTransaction: the setting is gone, and all that stood with it.
+        ProcedureEndedTransaction: the setting is gone, and with it the transaction.
     """
     try:
         yield
@@ -62,7 +62,7 @@ def noticed(connection: Connection, setting: str, value: str) -> Iterator[None]:
 
 
 def _is_gone(driver: psycopg.Connection[Any], setting: str, value: str) -> bool:
-    """Asked past SQLAlchemy, which does not know of what went past it."""
+    """Ask the driver, because SQLAlchemy does not see what bypassed it."""
     if driver.info.transaction_status not in _ANSWERING:
         return False  # a statement failed: nothing can be committed
     row = driver.execute("SELECT current_setting(%s, true)", [setting]).fetchone()

@@ -1,8 +1,9 @@
-"""Performing a call: the routine of that name, or the procedure of the database.
+"""Performing a call: run the routine of that name, or the database's procedure.
 
-The name comes from another site, and stands for nothing but what the operator of this
-one installed or allowed. Arguments are bound, names are quoted, and the types that the
-origin names are looked up in this database before they stand in a statement.
+The name comes from another site, and can run only routines and procedures that the
+operator of this site installed or allowed. Arguments are bound, names are quoted, and
+the types that the origin names are looked up in this database before they are put into
+a statement.
 """
 
 from __future__ import annotations
@@ -37,20 +38,20 @@ from sites.values import from_text, unsized
 
 _TYPE = sa.table("pg_type", sa.column("oid"), sa.column("typtype"), schema="pg_catalog")
 
-#: How a procedure finds names without a schema, and that it is at work: what it changes
-#: in a snapshot of the destination's own, the next refresh settles.
+#: The search path for names without a schema, and the mark that a procedure runs: if it
+#: changes a snapshot of the destination's own, the next refresh settles that.
 _MARK = ("snaptide.writing", "call")
 _AT_WORK = dict([("search_path", USERS_SEARCH_PATH), _MARK])
 _DONE = {"search_path": SETTINGS["search_path"], "snaptide.writing": ""}
 
 
 def at_destination(connection: Connection, call: ProcedureCall) -> None:
-    """Run what a call from another site names, if it may run here.
+    """Run the procedure of a call from another site, if it may run here.
 
     Raises:
         ProcedureNotAllowed: nothing of that name is registered or allowed here.
-        ProcedureFailed: it did not end well; the caller rolls back.
-        ProcedureEndedTransaction: there is nothing left to be rolled back.
+        ProcedureFailed: it failed; the caller rolls back.
+        ProcedureEndedTransaction: it ended the transaction; a rollback is too late.
         sqlalchemy.exc.DBAPIError: for reasons that pass by themselves.
     """
     if call.malformed is not None:
@@ -66,14 +67,14 @@ def at_destination(connection: Connection, call: ProcedureCall) -> None:
 
 
 def here(connection: Connection, call: ProcedureCall) -> None:
-    """Run at the site itself what a call names; destinations do too.
+    """Run the procedure of a call at the site itself; destinations run it too.
 
     Its changes are kept in the queues, but not sent. Call it in a savepoint.
 
     Raises:
         UnknownProcedure: there is nothing of that name.
         ProcedureEndedTransaction: part of the transaction is committed or undone.
-        Exception: whatever the procedure raises.
+        Exception: any error of the procedure.
     """
     run = _prepared(connection, call, anything=True)
     mark = ("snaptide.call", str(call.call_no))
@@ -86,10 +87,10 @@ def here(connection: Connection, call: ProcedureCall) -> None:
 def _prepared(
     connection: Connection, call: ProcedureCall, *, anything: bool
 ) -> Callable[[], None]:
-    """What runs a call: a routine goes before a procedure of the database.
+    """A function that runs a call: a routine, or else a procedure of the database.
 
     Parameters:
-        anything: also a procedure that is not on the list.
+        anything: also take a procedure that is not on the list of allowed ones.
     """
     routine = routines.REGISTRY.find(call.name)
     types = _types(connection, call.arguments)
@@ -146,7 +147,7 @@ def _statement(
 
 
 def _types(connection: Connection, arguments: Sequence[Argument]) -> list[str | None]:
-    """The types of arguments as this database prints them; None where there is none.
+    """The types of arguments as this database prints them; None for one without type.
 
     Raises:
         UnknownProcedure: this database has no such type.
@@ -168,10 +169,10 @@ def _types(connection: Connection, arguments: Sequence[Argument]) -> list[str | 
 
 
 def _known(type_: str | None) -> ColumnElement[str | None]:
-    """A type as this database prints it, if it has such values; else NULL.
+    """A type as this database prints it; NULL if it is unknown or a pseudo-type.
 
-    A pseudo-type has none; some of them fail like a server that is in trouble, and
-    that would be tried again for ever.
+    A pseudo-type has no values. Some of them fail with errors like those of a broken
+    server, and the push would retry for ever.
     """
     return (
         select(func.format_type(_TYPE.c.oid, sa.null()))
@@ -183,7 +184,7 @@ def _known(type_: str | None) -> ColumnElement[str | None]:
 def _values(
     connection: Connection, arguments: Sequence[Argument], types: Sequence[str | None]
 ) -> list[Any]:
-    """Arguments as Python has them, as rows of their types are loaded."""
+    """The arguments as Python values, loaded as columns of their types are."""
     if not arguments:
         return []
     wanted = [
@@ -198,7 +199,7 @@ def _values(
 
 @contextmanager
 def _reported(call: ProcedureCall) -> Iterator[None]:
-    """Let all that goes wrong in a procedure be told as one error."""
+    """Turn every failure of a procedure into an error that names the call."""
     try:
         yield
     except DBAPIError as error:

@@ -1,4 +1,4 @@
-"""Replicated procedures that are written in Python, by name."""
+"""The registry of replicated procedures that are written in Python."""
 
 from __future__ import annotations
 
@@ -7,26 +7,26 @@ from typing import Any, TypeVar
 
 from masters.resolution.registry import Registry
 
-#: Gets a connection in the transaction, and the arguments; its answer does not matter.
+#: Gets a connection in the transaction, and the arguments; its result is ignored.
 Procedure = Callable[..., Any]
 
 _Decorated = TypeVar("_Decorated", bound=Procedure)
 
-#: Also of decorated functions of modules that were imported.
+#: Also holds the decorated functions of imported modules.
 REGISTRY = Registry[Procedure]("snaptide.procedures", "procedure")
 
 
 def procedure(name: str) -> Callable[[_Decorated], _Decorated]:
     """Decorate a function that `deferred.call` can name, here and at destinations.
 
-    It gets a connection in the transaction that calls it, and the arguments. It
-    must not end that transaction, and should be quick: rows are locked meanwhile.
+    The function gets a connection in the transaction that calls it, and the arguments.
+    It must not end that transaction, and should be quick: rows are locked meanwhile.
 
     Parameters:
-        name: what calls name it, for example `billing.close_month`.
+        name: the name for calls, for example `billing.close_month`.
 
     Raises:
-        UnusableRoutine: it is no plain function, or the name is taken.
+        UnusableRoutine: it is not a plain function, or the name is taken.
     """
 
     def known(function: _Decorated) -> _Decorated:

@@ -1,8 +1,8 @@
 """A transaction in steps: row changes, a procedure, row changes, and so on.
 
-Most transactions have one step, their net change. The calls of procedures of one that
-has some divide its row changes; each step is folded, compared and written by itself,
-after the procedure before it has run.
+Most transactions have one step, their net change. Procedure calls divide the row
+changes of a transaction into steps; each step is folded, compared and written by
+itself, after the procedure before it has run.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from sites import misfits
 from sites.errors import NoFreeValue, RowCountMismatch, ValueDoesNotFit
 from sites.staged import Staged
 
-#: Why a transaction cannot be applied, besides conflicts and what the database says.
+#: Reasons why a transaction cannot be applied, besides conflicts and database errors.
 FAILURES = (
     RowCountMismatch,
     InvalidNetChange,
@@ -36,24 +36,24 @@ FAILURES = (
     ProcedureNotAllowed,
 )
 
-#: A transaction of more rows is not written row by row: that takes a second a thousand.
+#: A larger transaction is not written row by row, which takes a second per 1000 rows.
 MOST_ROWS = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Steps:
-    """What a transaction does at its destination, in order."""
+    """The row changes and procedure calls of a transaction, in order."""
 
     #: row changes, one unit more than there are calls
     units: Sequence[Unit]
-    #: each after the unit in the same place
+    #: each runs after the unit at the same index
     calls: Sequence[ProcedureCall] = ()
-    #: not all of it could be shipped
+    #: why not all of it could be shipped, if so
     unfit: ValueDoesNotFit | None = None
 
     @property
     def number(self) -> int:
-        """By what work tables name it."""
+        """Its number in work tables."""
         return self.units[-1].number
 
     @property
@@ -73,7 +73,7 @@ class Steps:
 
     @property
     def rows(self) -> dict[str, tuple[int, ...]]:
-        """What selects its row changes in the work tables."""
+        """The equalities that select its row changes in the work tables."""
         return {"unit": tuple(unit.number for unit in self.units)}
 
 
@@ -83,16 +83,16 @@ def changed_in(unit: Unit) -> list[bool]:
 
 
 def apply(connection: Connection, steps: Steps, *, resolving: bool = True) -> Outcome:
-    """Apply a transaction whole, or say what stands in its way.
+    """Apply a transaction whole, or write nothing and return its conflicts.
 
-    Nothing of it is kept where it is not applied. What is refused as sets is tried row
-    by row too: but for one that calls procedures, which do not run again, and one of
-    more rows than a user would wait for.
+    If the database refuses it as sets, it is tried row by row too. Exceptions are a
+    transaction that calls procedures, which do not run again, and one of more than
+    `MOST_ROWS` rows.
 
     Raises:
-        ValueDoesNotFit: some of its values cannot be held here.
-        ProcedureNotAllowed, ProcedureFailed: a procedure did not run, or not well.
-        and what `masters.apply.apply` raises.
+        ValueDoesNotFit: this database cannot hold some of its values.
+        ProcedureNotAllowed, ProcedureFailed: a procedure may not run, or failed.
+        and the errors of `masters.apply.apply`.
     """
     if steps.unfit is not None:
         raise steps.unfit
@@ -110,9 +110,9 @@ def apply(connection: Connection, steps: Steps, *, resolving: bool = True) -> Ou
 
 
 def refusal(connection: Connection, steps: Steps, error: DBAPIError) -> str:
-    """Why the database refused a transaction; with the value, if it was one.
+    """Why the database refused a transaction, with the value if one was the reason.
 
-    Call it when nothing of the transaction is kept.
+    Call it after the transaction was rolled back.
     """
     if sqlstate.of_a_value(error):
         for staged in steps.changed:
@@ -122,9 +122,9 @@ def refusal(connection: Connection, steps: Steps, error: DBAPIError) -> str:
 
 
 def _kept(connection: Connection, applied: Callable[[], Outcome]) -> Outcome:
-    """Keep what was applied if it was whole, and nothing else.
+    """Keep what was applied if it was applied whole; else roll back to a savepoint.
 
-    After other failures than those that are told there may be no savepoint any more.
+    After a failure that `_told` does not name, the savepoint may no longer exist.
     """
     savepoint = connection.begin_nested()
     try:
@@ -148,7 +148,7 @@ def _as_sets(connection: Connection, steps: Steps, *, resolving: bool) -> Outcom
     resolved, takes_away = 0, False
     for place, (unit, call) in enumerate(zip_longest(steps.units, steps.calls)):
         last = call is None
-        # The first says whose transaction it is, the last has constraints checked.
+        # The first unit sets the transaction's origin; the last checks constraints.
         if place == 0 or last or any(unit.counts):
             later = any(any(changed_in(one)) for one in steps.units[place + 1 :])
             outcome = masters_apply.apply(
@@ -167,7 +167,7 @@ def _as_sets(connection: Connection, steps: Steps, *, resolving: bool) -> Outcom
 
 
 def _of_sets(refused: DBAPIError | NoFreeValue) -> bool:
-    """Whether rows may meet it as sets that do not one after the other."""
+    """Whether rows that fail in this way as sets may succeed one after the other."""
     if isinstance(refused, NoFreeValue):
         return True
     return sqlstate.of(refused) in sqlstate.OF_CONSTRAINTS
@@ -181,7 +181,7 @@ def _few_rows(steps: Steps) -> bool:
 def _row_by_row(
     connection: Connection, steps: Steps, *, resolving: bool
 ) -> Outcome | None:
-    """Apply a transaction in the order of its calls; None where that fails too."""
+    """Apply a transaction in the order of its calls; None if that fails too."""
     [unit] = steps.units
     applied = partial(
         masters_apply.apply, connection, unit, resolving=resolving, row_by_row=True
