@@ -1,4 +1,4 @@
-"""A database that takes part: how to reach it, describe it, record and write it."""
+"""A database that takes part: reach it, describe it, record its changes, write it."""
 
 from sites.errors import SnaptideError
 from sites.names import QualifiedName

@@ -1,8 +1,8 @@
-"""What long work is doing right now, for people who wait; never for decisions.
+"""Reporting the progress of long work to people who wait; never for decisions.
 
-Written through a connection of its own, so that it shows while the work's own
-transaction is open, and kept to a few writes a second. Work that cannot say how
-far it is goes on all the same.
+Progress is written through a connection of its own, so that it shows while the
+transaction of the work is open, and at most twice a second. If it cannot be written,
+the work goes on all the same.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from sites.site import Site
 #: Seconds between two writes.
 PACE = 0.5
 
-#: The session is there, and its number is not another session's by now. Who may
-#: not see the other's session sees its number at least.
+#: The session still exists, and its pid is not that of a newer session. Without the
+#: right to see when another user's session began, the pid alone counts.
 _RUNNING = """
 EXISTS (
     SELECT FROM pg_stat_activity a
@@ -44,7 +44,7 @@ EXISTS (
 
 
 class Progress(Protocol):
-    """Is told how far the work is."""
+    """Receives the progress of the work."""
 
     def __call__(self, done: int, total: int | None, unit: str) -> None: ...
 
@@ -59,8 +59,8 @@ def report(
 
     Parameters:
         kind: push, refresh, purge, ...
-        subject: of what: a destination, a refresh group.
-        also: is told every step too, at once; a progress bar.
+        subject: its object: a destination, a refresh group.
+        also: receives every step, too, and at once; for a progress bar.
     """
     reporter = _Reporter(also)
     reporter.attempt(lambda: reporter.begin(site, kind, subject))
@@ -71,7 +71,7 @@ def report(
 
 
 class Speed:
-    """How fast work goes, from what it tells; begins anew with another unit."""
+    """Measures the speed of work from its progress; starts anew with another unit."""
 
     def __init__(self) -> None:
         self._began = time.monotonic()
@@ -79,7 +79,7 @@ class Speed:
         self._unit: str | None = None
 
     def per_second(self, done: int, unit: str) -> float | None:
-        """The mean since this unit was begun; None when nothing is done yet."""
+        """The mean since the start of this unit; None until something is done."""
         now = time.monotonic()
         if done < self._last or (self._unit is not None and unit != self._unit):
             self._began, self._first = now, done
@@ -108,7 +108,7 @@ class _Reporter:
             self.attempt(lambda: self._write(done, total, unit, rate))
 
     def attempt(self, step: Callable[[], None]) -> None:
-        """Do a step; when the site does not let us, stop reporting to it."""
+        """Do a step; if the site refuses it, stop reporting to it."""
         try:
             step()
         except (SQLAlchemyError, SnaptideError):
@@ -157,10 +157,10 @@ class _Reporter:
 
 
 def running() -> ColumnElement[bool]:
-    """Whether the session that wrote a row of `activity` is still there."""
+    """Whether the session that wrote a row of `activity` still exists."""
     return literal_column(_RUNNING, Boolean)
 
 
 def sweep(connection: Connection) -> None:
-    """Remove the rows of work that died; writes `activity`."""
+    """Remove the rows of work whose session has ended; writes `activity`."""
     connection.execute(planned_once(delete(activity).where(~running())))

@@ -1,6 +1,6 @@
-"""Values of the database that Python has no place for, as the nearest it has.
+"""Reading values that Python types cannot hold, as the nearest value that they can.
 
-Only rows in conflict become Python values; these still compare as they should.
+Only rows in conflict become Python values, and they still compare as they should.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from psycopg.types.datetime import IntervalLoader
 
 
 class _Clamped(Loader):
-    """What the driver reads, or else the end of Python's range that is nearest."""
+    """Loads a value with the driver, or as the nearest end of Python's range."""
 
     #: name of the type, and the ends of its Python type
     kind: ClassVar[str]
@@ -29,7 +29,7 @@ class _Clamped(Loader):
             psycopg.adapters.types[self.kind].oid, Format.TEXT
         )
         assert driver is not None
-        # Not inherited: the driver's own is of a compiled class.
+        # Called, not inherited: the driver's loader is of a compiled class.
         self._read: Callable[[Buffer], Any] = driver(oid, context).load
 
     def load(self, data: Buffer) -> Any:
@@ -55,7 +55,7 @@ class _Timestamptz(_Clamped):
 
 
 class _Time(_Clamped):
-    """The end of the day is 24:00:00."""
+    """Loads the time 24:00:00, too, as the last one of the day."""
 
     kind, ends = "time", (time.min, time.max)
 
@@ -70,17 +70,17 @@ class _Interval(_Clamped):
 
     def __init__(self, oid: int, context: AdaptContext | None = None) -> None:
         super().__init__(oid, context)
-        # The compiled one overflows without a word.
+        # The compiled loader overflows silently.
         self._read = IntervalLoader(oid, context).load
 
     def load(self, data: Buffer) -> Any:
         text = bytes(data)
-        if text.endswith(b"infinity"):  # psycopg reads it as no time at all
+        if text.endswith(b"infinity"):  # psycopg reads it as an interval of zero
             return self.ends[0] if text.startswith(b"-") else self.ends[1]
         return super().load(data)
 
 
 def install(connection: psycopg.Connection[Any]) -> None:
-    """Let a connection read what is infinite, very distant, or the end of a day."""
+    """Let a connection read infinite and very distant times, and the end of a day."""
     for loader in (_Date, _Timestamp, _Timestamptz, _Time, _Timetz, _Interval):
         connection.adapters.register_loader(loader.kind, loader)

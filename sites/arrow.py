@@ -1,9 +1,8 @@
 """Rows as Arrow tables, in and out of a database, for Spark.
 
-What goes from database to database travels by COPY (`sites.transport`); this
-is for rows that something in between must look at. Arrow carries few of
-PostgreSQL's types exactly, so all others travel as text and are cast back by
-the database (`carrier`).
+Rows that only pass from database to database travel by COPY (`sites.transport`); this
+module is for rows that Spark must look at. Arrow carries few of PostgreSQL's types
+exactly, so all others travel as text, and the database casts them back (`carrier`).
 """
 
 from __future__ import annotations
@@ -25,8 +24,8 @@ else:
     pa, text_of_rows = lazily("pyarrow"), lazily("pyarrow.csv")
     dbapi = lazily("adbc_driver_postgresql.dbapi")
 
-#: Types that come back from Arrow as they went in. Not floats and times: the
-#: database prints and reads them without loss, NaN and infinity included.
+#: Types that come back from Arrow unchanged. Floats and times are not among them: as
+#: text they travel without loss, NaN and infinity included.
 _NATIVE = {
     "smallint": "int16",
     "integer": "int32",
@@ -39,14 +38,15 @@ _NATIVE = {
 
 _SNAPSHOT = re.compile(r"[0-9A-F]{8}-[0-9A-F]{8}-[0-9]+")
 
-#: Of a piece of CSV.
+#: Rows in a piece of CSV.
 _PIECE_ROWS = 10_000
 
-#: Bytes of CSV that are looked at together; a row has to fit.
+#: Bytes of CSV that are parsed together; a row has to fit.
 _BLOCK = 2**30
 
-#: A stage is ours alone: whoever holds a lock on it will not let go soon. And who
-#: waits for a lock on what we read may wait for us, without a server that sees it.
+#: Only we use a stage: another session that locks it will not release it soon. And a
+#: session whose lock we wait for may in turn wait for us in a way that no server can
+#: detect as a deadlock.
 _LOCK_TIMEOUT = "10s"
 
 
@@ -81,12 +81,12 @@ def read(
 
     Parameters:
         uri: as `Site.libpq_uri()` gives it, with our settings.
-        sql: casts to text what must travel as text.
-        snapshot: what `pg_export_snapshot()` returned, to see the same moment.
+        sql: the query; it casts values to text that must travel as text.
+        snapshot: result of `pg_export_snapshot()`, to see the same moment.
 
     Raises:
-        ArrowTransportFailed: the database refused; the password is not in it.
-        ValueError: that is not the name of an exported snapshot.
+        ArrowTransportFailed: the database refused; its message has no password.
+        ValueError: `snapshot` is not the name of an exported snapshot.
     """
     with _reading(uri, snapshot) as cursor:
         cursor.execute(sql)
@@ -94,7 +94,7 @@ def read(
 
 
 def read_table(uri: str, sql: str, *, snapshot: str | None = None) -> pa.Table:
-    """Read a query whole; like `read`, and with its schema if there are no rows."""
+    """Read all rows of a query as `read` does; without rows, still with its schema."""
     with _reading(uri, snapshot) as cursor:
         cursor.execute(sql)
         return cursor.fetch_arrow_table()
@@ -108,14 +108,14 @@ def ingest(
 ) -> int:
     """Add rows to a table that exists, by column name, and commit.
 
-    If anything fails nothing is written: a failed load would else leave the
-    connection within COPY, and its lock with it.
+    If anything fails nothing is written, and the connection is closed: otherwise a
+    failed load would leave it within COPY, and its lock in place.
 
     Returns:
         How many rows were written.
 
     Raises:
-        ArrowTransportFailed: the database refused; the password is not in it.
+        ArrowTransportFailed: the database refused; its message has no password.
     """
     if isinstance(batches, Sequence):
         if not batches:
@@ -129,7 +129,7 @@ def ingest(
 
 
 def csv(table: pa.Table) -> Iterator[bytes]:
-    """Rows in pieces, as COPY reads CSV: NULL is empty, any other value is quoted."""
+    """Rows as pieces of CSV for COPY: NULL is empty, any other value is quoted."""
     options = text_of_rows.WriteOptions(include_header=False, quoting_style="all_valid")
     for batch in table.to_batches(max_chunksize=_PIECE_ROWS):
         columns = [_hex(c) if pa.types.is_binary(c.type) else c for c in batch.columns]
@@ -140,7 +140,7 @@ def csv(table: pa.Table) -> Iterator[bytes]:
 
 
 def from_csv(text: pa.Buffer, schema: pa.Schema) -> pa.Table:
-    """Rows that COPY has printed as CSV, all values but NULL in quotes.
+    """Read rows that COPY has printed as CSV, with all values but NULL in quotes.
 
     Parameters:
         schema: as `schema()` makes it, in the order of the columns.
@@ -151,7 +151,7 @@ def from_csv(text: pa.Buffer, schema: pa.Schema) -> pa.Table:
     found = text_of_rows.read_csv(
         pa.BufferReader(text),
         text_of_rows.ReadOptions(column_names=schema.names, block_size=_BLOCK),
-        # A table of one column may have lines with nothing in them, which are NULL.
+        # With one column, an empty line is a row with NULL.
         text_of_rows.ParseOptions(newlines_in_values=True, ignore_empty_lines=False),
         text_of_rows.ConvertOptions(
             column_types=printed,
@@ -202,9 +202,9 @@ def _reading(uri: str, snapshot: str | None) -> Iterator[dbapi.Cursor]:
 
 @contextmanager
 def _connected(uri: str) -> Iterator[dbapi.Connection]:
-    """A connection in a transaction that ends, with it, whatever happens."""
+    """Open a connection in a transaction; both end with the block."""
     try:
-        # Closing rolls back what was not committed.
+        # Closing rolls back uncommitted changes.
         with dbapi.connect(uri, autocommit=False) as connection:
             yield connection
     except dbapi.Error as error:
@@ -214,7 +214,7 @@ def _connected(uri: str) -> Iterator[dbapi.Connection]:
 
 
 def without_password(message: str, uri: str) -> str:
-    """A message of a driver without the password of the URI that it was about."""
+    """A driver's message without the password of the URI."""
     secret = urlsplit(uri).password
     for form in {secret, unquote(secret or "")} - {None, ""}:
         message = message.replace(str(form), "***")
@@ -222,5 +222,5 @@ def without_password(message: str, uri: str) -> str:
 
 
 def _plain(column_type: str) -> str:
-    """The type without its length: `character varying(10)` loses nothing either."""
+    """The type without its length, which Arrow does not need."""
     return re.sub(r"^character varying\(\d+\)$", "character varying", column_type)

@@ -1,4 +1,4 @@
-"""Tables of the schema `snaptide` that every site has, whatever its part."""
+"""Tables of the schema `snaptide` that this package uses at every site."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from sqlalchemy.dialects.postgresql import ARRAY
 
 SCHEMA = "snaptide"
 
-#: All tables of a site's own schema; `migrations/` is held against it by a test.
+#: All tables of the schema `snaptide`; a test compares `migrations/` with them.
 metadata = MetaData(
     schema=SCHEMA,
     naming_convention={
@@ -33,7 +33,7 @@ metadata = MetaData(
     },
 )
 
-#: Who this database is (docs/explanation/identity.md).
+#: The identity of this database (docs/explanation/identity.md).
 #: One row, written by `site init`.
 site_identity = Table(
     "site_identity",
@@ -43,9 +43,9 @@ site_identity = Table(
     Column("system_identifier", BigInteger, nullable=False),
     Column("timeline", Integer, nullable=False),
     Column("database_oid", BigInteger, nullable=False),
-    # Made anew by each repair: positions and batches of before mean nothing then.
+    # Each repair makes a new one: earlier positions and batches then mean nothing.
     Column("incarnation", Uuid, nullable=False, server_default=func.gen_random_uuid()),
-    # Counts repairs.
+    # Number of repairs.
     Column("generation", Integer, nullable=False, server_default=text("0")),
     Column("created_at", DateTime(timezone=True), server_default=func.now()),
     Column("one_row", Integer, nullable=False, unique=True, server_default=text("1")),
@@ -58,22 +58,22 @@ peer = Table(
     "peer",
     metadata,
     Column("site_id", Uuid, primary_key=True),
-    # What the other is to this one: its master, or a site that comes to it.
+    # Role of the other database: master of this one, or a site that connects to it.
     Column("role", Text, primary_key=True),
     Column("name", Text, nullable=False),
     Column("incarnation", Uuid, nullable=False),
-    # Incarnations that it has given up; who still has one is a copy.
+    # Earlier incarnations of the other one; a database that still has one is a copy.
     Column("former", ARRAY(Uuid), nullable=False, server_default=text("'{}'::uuid[]")),
     Column("contact_no", BigInteger, nullable=False, server_default=text("0")),
-    # The same at both sides after every contact.
+    # Equal at both sides after every contact.
     Column("token", Uuid),
-    # What a site is about to give its master; nothing moves until both have it.
+    # Token that a site is about to give its master; no data moves until both have it.
     Column("next_token", Uuid),
     Column("met_at", DateTime(timezone=True), server_default=func.now()),
     CheckConstraint("role IN ('master', 'site')", name="role"),
 )
 
-#: What long work is doing right now; for people who wait, never for decisions.
+#: Progress of long work; shown to people who wait, never used for decisions.
 activity = Table(
     "activity",
     metadata,
@@ -84,7 +84,7 @@ activity = Table(
     Column("done", BigInteger, nullable=False, server_default=text("0")),
     Column("total", BigInteger),
     Column("unit", Text, nullable=False, server_default=""),
-    # Units a second; NULL until one is done.
+    # Units per second; NULL until one is done.
     Column("rate", Double),
     Column("pid", Integer, nullable=False),
     Column("started_at", DateTime(timezone=True), server_default=func.now()),

@@ -1,4 +1,4 @@
-"""Python's garbage collector, held back while thousands of small values are made."""
+"""Pausing Python's garbage collector while thousands of small values are made."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from contextlib import contextmanager
 
 @contextmanager
 def paused() -> Iterator[None]:
-    """Let nobody look for cycles among values that have none.
+    """Pause the garbage collector during the block, whose values form no cycles.
 
-    Each time the collector would look at all that the program holds: a third of
-    what Python does in a push of 10,000 conflicts. Values go without it as soon as
-    nobody needs them; a custom routine's that refer to each other go with the next
-    look, after at most a chunk of rows. Where two threads pause, the first to come
-    lets it go on.
+    Each collection would look at all objects of the program: that takes a third of
+    Python's time in a push of 10,000 conflicts. Values without references are freed
+    without it; cycles that a custom routine makes are freed at the next collection,
+    after at most a chunk of rows. If two threads pause it, the one that came first ends
+    the pause for both.
     """
     if not gc.isenabled():
         yield

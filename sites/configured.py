@@ -1,9 +1,8 @@
-"""What this process was configured with, for code that nobody can hand it to.
+"""The configuration of this process, for code that gets it from no caller.
 
-A Celery task arrives with the name of a site and nothing else. The
-program reads its settings at the top of the stack and leaves here what the
-packages below need; a program that passes its own `Directory` around needs none
-of it.
+A Celery task arrives with the name of a site and nothing else. The program reads its
+settings at the top of the stack and stores here the part that the packages below need.
+A program that passes its own `Directory` around needs none of it.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ class NotConfigured(SnaptideError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Configuration:
-    """The sites, where Spark runs, and what pushes do by themselves."""
+    """The sites, the address of Spark, and defaults for pushes and purges."""
 
     directory: Directory
     #: `local[*]`, `spark://host:port` or `sc://host:port`
@@ -35,9 +34,9 @@ class Configuration:
     spark_conf: Mapping[str, str] = field(default_factory=dict)
     #: how long a purge keeps delivered calls
     retention: timedelta = timedelta(days=2)
-    #: how long a purge keeps deletes, where rules ask when a row was deleted
+    #: how long a purge keeps deletes, if rules ask when a row was deleted
     deletes_kept: timedelta = timedelta(days=30)
-    #: options of every push, where it is not told otherwise
+    #: default options of every push
     push: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -45,7 +44,7 @@ _current: Configuration | None = None
 
 
 def configure(configuration: Configuration) -> None:
-    """Leave the configuration for this process; a later call replaces it."""
+    """Set the configuration of this process; a later call replaces it."""
     global _current
     _current = configuration
 
@@ -54,7 +53,7 @@ def configured() -> Configuration:
     """The configuration of this process.
 
     Raises:
-        NotConfigured: nobody called `configure`.
+        NotConfigured: `configure` was not called.
     """
     if _current is None:
         raise NotConfigured
@@ -62,7 +61,7 @@ def configured() -> Configuration:
 
 
 def push_options() -> Mapping[str, Any]:
-    """What every push is told; nothing in a process that was not configured."""
+    """The default options of every push; none in a process without configuration."""
     return {} if _current is None else _current.push
 
 
@@ -70,7 +69,7 @@ def site(name: str) -> Site:
     """A configured site by its name.
 
     Raises:
-        NotConfigured: nobody called `configure`.
+        NotConfigured: `configure` was not called.
         UnknownSite: no site of that name is configured.
     """
     return configured().directory[name]

@@ -1,7 +1,7 @@
-"""Tables, constraints and views that a snapshot needs at its site.
+"""Creating the tables, constraints and views that a snapshot needs at its site.
 
-Types, collations, defaults and conditions are text that the master's catalog
-printed; all names are quoted here.
+Types, collations, defaults and conditions are text that the master's catalog printed;
+this module quotes all names.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class NewColumn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Index:
-    """A secondary index over plain columns; `special` ones cannot be built anew."""
+    """A secondary index; `special` ones cannot be built anew at a site."""
 
     name: str
     method: str
@@ -56,8 +56,9 @@ class Index:
 class DefaultNeeds:
     """What a default or generation expression depends on."""
 
+    #: number of the column
     number: int
-    #: a sequence, a user's function: something another database need not have
+    #: it needs a sequence or a user's function, which another database may not have
     foreign: bool
     inputs: tuple[str, ...]
 
@@ -69,7 +70,7 @@ def indexes(connection: Connection, table: Table) -> list[Index]:
 
 
 def default_needs(connection: Connection, table: Table) -> dict[int, DefaultNeeds]:
-    """What the defaults of a table depend on, by the number of their column."""
+    """The needs of a table's defaults, by the number of their column."""
     rows = connection.execute(
         text(load("default_needs")), {"oid": table.oid}
     ).mappings()
@@ -110,7 +111,7 @@ def create_table(
 def add_columns(
     connection: Connection, name: QualifiedName, columns: Sequence[NewColumn]
 ) -> None:
-    """Add columns to a table; only rows that are there get their defaults."""
+    """Add columns to a table, whose defaults only the existing rows get."""
     table = identifier(name)
     added = [sql.SQL("ADD {}").format(_column(one)) for one in columns]
     bare = [
@@ -141,7 +142,7 @@ def defaults(connection: Connection, table: Table) -> dict[str, str]:
 def create_temporary(
     connection: Connection, name: str, columns: Sequence[NewColumn]
 ) -> None:
-    """Create a table for this transaction alone."""
+    """Create a temporary table that is dropped at commit."""
     raw(connection).execute(
         sql.SQL("CREATE TEMP TABLE {} ({}) ON COMMIT DROP").format(
             sql.Identifier(name), _columns(columns)
@@ -150,7 +151,7 @@ def create_temporary(
 
 
 def index_temporary(connection: Connection, name: str, column: str) -> None:
-    """Build a unique index of a temporary table, which is cheaper once it is full."""
+    """Build a unique index of a temporary table; cheapest after the table is filled."""
     raw(connection).execute(
         sql.SQL("CREATE UNIQUE INDEX ON pg_temp.{} ({})").format(
             sql.Identifier(name), sql.Identifier(column)
@@ -169,7 +170,7 @@ def add_key(
     """Add a primary key or unique constraint.
 
     Parameters:
-        like: checked when this one is; without it, at once.
+        like: a constraint that is deferrable in the same way; by default not at all.
     """
     raw(connection).execute(
         sql.SQL("ALTER TABLE {} ADD {} ({}) {}").format(
@@ -182,7 +183,7 @@ def add_key(
 
 
 def _when(like: Unique | ForeignKey) -> str:
-    """When a deferrable constraint is checked, if nobody says more."""
+    """The clause by which a constraint is deferrable, with the same default."""
     return f"DEFERRABLE INITIALLY {'DEFERRED' if like.deferred else 'IMMEDIATE'}"
 
 
@@ -248,7 +249,7 @@ def create_checked_view(
     columns: Sequence[str],
     condition: str | None,
 ) -> None:
-    """Create the view that users write through: no row that fails the condition."""
+    """Create the view for users, who cannot write rows that fail the condition."""
     statement = sql.SQL("CREATE VIEW {} AS SELECT {} FROM {}").format(
         identifier(view), _names(columns), identifier(table)
     )
@@ -258,7 +259,7 @@ def create_checked_view(
 
 
 def create_view(connection: Connection, view: QualifiedName, query: str) -> None:
-    """Create a view over a query that SQLAlchemy rendered, or have it show this one."""
+    """Create or replace a view over a query that SQLAlchemy rendered."""
     raw(connection).execute(
         sql.SQL("CREATE OR REPLACE VIEW {} AS {}").format(
             identifier(view), sql.SQL(query)
@@ -275,13 +276,13 @@ def drop_table(connection: Connection, name: QualifiedName) -> None:
 
 @contextmanager
 def dropping(what: str) -> Iterator[None]:
-    """Say what depends on something that cannot be dropped for that reason.
+    """Name the objects that depend on something and keep the block from dropping it.
 
     Parameters:
-        what: what is to be dropped, in the user's words.
+        what: the object to drop, in the user's words.
 
     Raises:
-        StillNeeded: views, foreign keys or functions of others depend on it.
+        StillNeeded: views, foreign keys or functions of users depend on it.
     """
     try:
         yield
@@ -299,20 +300,20 @@ def drop_view(connection: Connection, name: QualifiedName) -> None:
 
 
 def lock(connection: Connection, name: QualifiedName) -> None:
-    """Have a table alone until the transaction is over."""
+    """Lock a table against all other sessions until the transaction ends."""
     raw(connection).execute(
         sql.SQL("LOCK TABLE {} IN ACCESS EXCLUSIVE MODE").format(identifier(name))
     )
 
 
 def truncate(connection: Connection, name: QualifiedName) -> None:
-    """Empty a table that nothing refers to."""
+    """Empty a table to which no foreign key refers."""
     raw(connection).execute(sql.SQL("TRUNCATE TABLE {}").format(identifier(name)))
 
 
 _ACTIONS = {
     "a": "NO ACTION",
-    # RESTRICT cannot be put off: rows of a cycle could not go in any order.
+    # RESTRICT cannot be deferred, so rows of a cycle could be deleted in no order.
     "r": "NO ACTION",
     "c": "CASCADE",
     "n": "SET NULL",

@@ -1,4 +1,4 @@
-"""What the types of a table are made of: two sites may call two things by one name."""
+"""Comparing the types of two sites, which may have different types of one name."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sqlalchemy import Connection, text
 from sites.sql import load
 from sites.table import Table
 
-#: Types of PostgreSQL's own whose values can be shown, and not be read again.
+#: Types of PostgreSQL's own that print values but cannot read them.
 UNREADABLE = (
     "gtsvector",
     "pg_brin_bloom_summary",
@@ -29,7 +29,7 @@ class TypeDefinition:
     name: str
     #: labels of an enum, attributes of a composite, base and checks of a domain, ...
     definition: str
-    #: of a collation, as the library below the server gives it
+    #: of a collation, the version of the operating system's or ICU's library
     version: str | None
 
 
@@ -50,9 +50,9 @@ def type_definitions(
 
 
 def differing(master: Definitions, site: Definitions) -> Iterator[str]:
-    """What is called the same at both sites and is not, in the user's words.
+    """Types of one name that differ between two sites, in the user's words.
 
-    Values would be refused that come from the other side, or mean another thing.
+    A site would refuse values that come from the other one, or read another meaning.
     """
     for name in sorted(master.keys() & site.keys()):
         there, here = master[name], site[name]
@@ -61,7 +61,7 @@ def differing(master: Definitions, site: Definitions) -> Iterator[str]:
 
 
 def other_versions(master: Definitions, site: Definitions) -> Iterator[str]:
-    """Collations that may order texts in another way at the master."""
+    """Collations that may sort texts in another order at the master."""
     for name in sorted(master.keys() & site.keys()):
         there, here = master[name].version, site[name].version
         if there != here:

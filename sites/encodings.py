@@ -1,4 +1,4 @@
-"""Which characters a database can hold: not each encoding has all of them."""
+"""Handling texts with characters that the encoding of a database does not have."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from sqlalchemy.dialects.postgresql import JSONB
 
 from sites.transport import raw
 
-#: Python's names where it does not know the database's.
+#: Python's names of encodings that have another name in PostgreSQL.
 _NAMES = {
-    "SQL_ASCII": "utf-8",  # takes any bytes for what they are
+    "SQL_ASCII": "utf-8",  # stores any bytes unchanged
     "UNICODE": "utf-8",
     "UHC": "cp949",
     "SJIS": "cp932",
@@ -29,12 +29,12 @@ _NAMES = {
     "EUC_CN": "gb2312",
 }
 
-#: What each of them has, and what has all.
+#: A codec whose characters every encoding has, and one that has all characters.
 LEAST, EVERYTHING = "ascii", "utf-8"
 
 
 def codec(connection: Connection) -> str:
-    """Python's codec for the encoding of a database; the least if it has none."""
+    """Python's codec for the encoding of a database; `LEAST` if Python has none."""
     name = raw(connection).info.parameter_status("server_encoding") or "UTF8"
     known = _NAMES.get(name, name.replace("WIN", "cp"))
     try:
@@ -44,7 +44,7 @@ def codec(connection: Connection) -> str:
 
 
 def holds(text: str, by: str) -> bool:
-    """Whether all characters of a text are in the encoding of a codec."""
+    """Whether a codec can encode all characters of a text."""
     if text.isascii():
         return True
     try:
@@ -55,21 +55,24 @@ def holds(text: str, by: str) -> bool:
 
 
 def escaped(connection: Connection, text: str) -> str:
-    r"""A text that a database can hold: other characters as \u0141 or so."""
+    r"""A text that a database can hold: other characters are written as \u0141."""
     return text.encode(by := codec(connection), "backslashreplace").decode(by)
 
 
-#: Instead of a text that the database cannot hold, an object with its JSON.
+#: The name in the JSON object that replaces a text which the database cannot hold.
 _ESCAPED = "escaped"
-#: As it stands in the text of such JSON, and in that of no value.
+#: How such an object begins in the text of JSON; no other value contains this.
 MARK = f'{{"{_ESCAPED}":'
 
 
 def stored(value: Any, by: str) -> Any:
-    """What a database can keep as JSON of lists, objects and texts; nothing is lost.
+    """JSON in which each text that the database cannot hold is an object instead.
+
+    `read` restores the texts without loss.
 
     Parameters:
-        by: the codec of its encoding.
+        value: lists, objects and texts.
+        by: the codec of the database's encoding.
     """
     if isinstance(value, str) and not holds(value, by):
         return {_ESCAPED: json.dumps(value)}
@@ -81,7 +84,7 @@ def stored(value: Any, by: str) -> Any:
 
 
 def read(value: Any) -> Any:
-    """What `stored` made of it, as it was."""
+    """The value from which `stored` made this JSON."""
     if isinstance(value, list):
         return [read(one) for one in value]
     if isinstance(value, dict):
@@ -92,22 +95,22 @@ def read(value: Any) -> Any:
 
 
 class AllText(TypeDecorator[Any]):
-    """JSON whose texts a database's encoding may lack characters of: see `stored`."""
+    """JSON with texts that the database may be unable to hold: see `stored`."""
 
     impl = JSON
     cache_ok = True
 
     def coerce_compared_value(self, op: Any, value: Any) -> Any:
-        """What it is compared with is what JSON is compared with."""
+        """Compare with the same types as plain JSON."""
         return self.impl_instance.coerce_compared_value(op, value)
 
     def process_result_value(self, value: Any, dialect: Dialect) -> Any:
-        """Read it as it was."""
+        """Restore the texts."""
         return read(value)
 
 
 class AllTextBinary(AllText):
-    """The same of JSONB."""
+    """The same for JSONB."""
 
     impl = JSONB
     cache_ok = True

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-#: Characters that a message has at most: what was asked for may be megabytes.
+#: The most characters of a message: names or values in it may have megabytes.
 LONGEST_MESSAGE = 8000
 
 
@@ -32,7 +32,7 @@ class SnaptideError(Exception):
 
 
 def in_one_line(error: SnaptideError) -> str:
-    """Code, what happened and what to do, for a log."""
+    """Code, message and hint of an error in one line, for a log."""
     said = f"{error.code} {' '.join(error.message.split())}"
     return f"{said} Hint: {error.hint}" if error.hint else said
 

@@ -1,9 +1,9 @@
 """Named points at which a test can make Snaptide die, fail or stall.
 
-`SNAPTIDE_FAULT="push.after_apply:kill"` kills the process the first time it
-gets there; `:error` raises, `:stop` lets it stand still until it is sent SIGCONT,
-and a last `:3` means the third time. Several are separated by commas. Unset, a
-point costs a dictionary look-up.
+`SNAPTIDE_FAULT="push.after_apply:kill"` kills the process the first time it reaches
+that point; `:error` raises an error, `:stop` stops it until it receives SIGCONT, and
+`:3` at the end means the third time. Several settings are separated by commas. If the
+variable is not set, a point costs a dictionary look-up.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def _act(name: str, action: str) -> None:
     if action == "kill":
         os.kill(os.getpid(), signal.SIGKILL)
     elif action == "stop":
-        # To this thread: another one, if told, would stop it some work later.
+        # Signal this thread: through another one, it would stop only some work later.
         signal.pthread_kill(threading.get_ident(), signal.SIGSTOP)
     else:
         raise InjectedFault(name)

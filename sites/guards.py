@@ -1,7 +1,8 @@
 """Triggers that refuse statements on a table, with a message of ours.
 
-What a trigger of a user does in answer to Snaptide is told apart after its statement:
-before it, what a foreign key does is as deep.
+Statements of users' triggers that fire for Snaptide's writes are refused only by an
+AFTER trigger: before a statement, the trigger depth of one that a foreign key runs is
+the same.
 """
 
 from __future__ import annotations
@@ -21,12 +22,12 @@ from sites.triggers import enable_always, tree
 #: All kinds of statement that change rows.
 ALL = ("INSERT", "UPDATE", "DELETE", "TRUNCATE")
 
-#: What a guard lets pass of that which Snaptide does itself: all of it, or nothing.
+#: Conditions on Snaptide's own statements that a guard lets pass: all, or none.
 OURS, NOTHING = sql.SQL("true"), sql.SQL("false")
-#: What a refresh merges: no push writes a snapshot.
+#: Lets pass the merge of a refresh, but no push to a snapshot.
 MERGED = sql.SQL("COALESCE(current_setting('snaptide.writing', true), '') ~ '^[0-9]+$'")
 
-#: The triggers of a guard, with their kinds of statement as the catalog has them.
+#: Existing triggers of a guard, with their kinds of statement as the catalog's bits.
 _THERE = text(
     "SELECT n.nspname, c.relname, t.tgname,"
     " CASE WHEN t.tgenabled = 'A' THEN t.tgtype END AS kinds"
@@ -39,12 +40,13 @@ _THERE = text(
 )
 _KINDS = {"BEFORE": 2, "INSERT": 4, "DELETE": 8, "UPDATE": 16, "TRUNCATE": 32}
 
-#: What refuses statements, and what refuses those of users' triggers.
+#: The trigger that refuses statements, and the one that refuses those of users'
+#: triggers.
 _TIMES = {"snaptide_guard": "BEFORE", "snaptide_guard_effects": "AFTER"}
 
 
 def brought_by_masters(group: str) -> sql.Composable:
-    """Lets pass what pushes of the masters of a group bring, and nothing else."""
+    """Condition that lets pass changes pushed by the masters of a group, only."""
     setting = "NULLIF(current_setting('snaptide.transaction', true), '')::jsonb"
     return sql.SQL("COALESCE({} -> 'sources' ? {}, false)").format(
         sql.SQL(setting), sql.Literal(group)
@@ -65,15 +67,15 @@ def install(
 ) -> None:
     """Refuse some kinds of statement on a table, with a message of ours.
 
-    Also where they name one of its partitions or inheritance children. Takes the place
-    of the guard that the table has, and locks it only where other kinds are refused.
+    Statements on its partitions or inheritance children are refused, too. Replaces an
+    earlier guard of the table, and locks the table only if it refused other kinds.
 
     Parameters:
-        events: of INSERT, UPDATE, DELETE, TRUNCATE.
-        unrecorded: those of them that nobody records: triggers of users may not do
-            them because of what Snaptide writes.
-        open_to: what may pass of that which Snaptide does itself.
-        passes: the table is refused for a while only: what a push brings is to wait.
+        events: the kinds to refuse, of INSERT, UPDATE, DELETE, TRUNCATE.
+        unrecorded: kinds that no trigger records, so that users' triggers that fire
+            for Snaptide's writes may not run them.
+        open_to: condition on Snaptide's own statements that pass.
+        passes: the guard is temporary, so that changes of a push are to wait.
     """
     body = sql.SQL(load("guard_function")).format(
         function=sql.Identifier(SCHEMA, function),
@@ -101,7 +103,7 @@ def install(
 def _there(
     connection: Connection, function: str
 ) -> dict[tuple[QualifiedName, str], int | None]:
-    """The triggers of a guard, also on partitions that were detached meanwhile."""
+    """The existing triggers of a guard, also on partitions detached since."""
     rows = connection.execute(_THERE, {"function": function, "schema": SCHEMA})
     return {
         (QualifiedName(schema, name), trigger): kinds

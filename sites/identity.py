@@ -1,4 +1,4 @@
-"""Who a database is: told apart from its restored, cloned or promoted copies."""
+"""The identity of a database, which tells it from restored, cloned, promoted copies."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from sites.prepared import planned_once
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
-    """What makes a database itself (docs/explanation/identity.md).
+    """The facts that identify a database (docs/explanation/identity.md).
 
     `pg_upgrade` changes the system identifier, a promotion the timeline, a
     restore into another database of the same cluster only the database's oid.
@@ -42,9 +42,9 @@ class Identity:
     system_identifier: int
     timeline: int
     database_oid: int
-    #: made anew by each repair
+    #: each repair makes a new one
     incarnation: uuid.UUID
-    #: how often it was repaired
+    #: number of repairs
     generation: int
 
 
@@ -64,9 +64,9 @@ def record(connection: Connection, name: str) -> None:
 
 
 def renew(connection: Connection, name: str) -> Identity:
-    """Take on what this database is now; positions of before mean nothing any more.
+    """Record the present identity anew; earlier positions mean nothing any more.
 
-    One that is called otherwise than before is a copy, and a site of its own.
+    A database with another name than recorded is a copy, and becomes a new site.
     """
     recorded = read(connection)
     values: dict[str, object] = {
@@ -82,7 +82,7 @@ def renew(connection: Connection, name: str) -> Identity:
 
 
 def differences(connection: Connection) -> dict[str, tuple[int, int]]:
-    """What of the recorded identity no longer holds: name -> (recorded, now)."""
+    """The recorded facts that no longer hold: name -> (recorded, now)."""
     return _differences(_one(connection, _RECORDED_AND_NOW))
 
 
@@ -91,7 +91,7 @@ def confirm(connection: Connection, name: str) -> Identity:
 
     Raises:
         SiteNotInitialised: there is none.
-        NotAMember: what we apply would be taken for changes of users.
+        NotAMember: our triggers would take applied changes for those of users.
         SiteChanged: the database was restored, cloned or promoted since, or
             the URL leads to another site.
     """
@@ -112,7 +112,7 @@ def confirm(connection: Connection, name: str) -> Identity:
 
 _RECORDED = [site_identity.c[name] for name in Identity.__slots__]
 
-#: What a database is now. A standby writes no log of its own to ask for a timeline.
+#: Facts of a database now. A standby has no timeline: it writes no WAL of its own.
 _NOW = {
     "system_identifier": "(SELECT system_identifier FROM pg_control_system())",
     "timeline": (

@@ -1,4 +1,4 @@
-"""Names: how users write them, and how Snaptide derives its own."""
+"""Names: reading them as users write them, and deriving Snaptide's own."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from psycopg import sql
 
 from sites.errors import BadName
 
-#: PostgreSQL cuts names beyond 63 bytes silently; three are kept for suffixes.
+#: PostgreSQL silently cuts names beyond 63 bytes; three bytes are left for suffixes.
 LIMIT = 60
 
 
@@ -29,8 +29,8 @@ class QualifiedName:
 def parse(text: str, default_schema: str = "public") -> QualifiedName:
     """Read a name as a user writes it: `orders`, `sales.orders` or `"My.Table"`.
 
-    Case is kept as written, unlike in SQL: what stands in the catalog is what
-    one types. Quotes are needed only around parts that hold a dot or a quote.
+    Unlike in SQL, case is kept: users type names exactly as the catalog has them.
+    Only parts that hold a dot or a quote need quotes around them.
 
     Raises:
         BadName: empty parts, more than two parts, or a quote that is not closed.
@@ -48,8 +48,8 @@ def parse(text: str, default_schema: str = "public") -> QualifiedName:
 def derived(prefix: str, table: QualifiedName) -> str:
     """Name an object of ours after a user's table, within the limit of 63 bytes.
 
-    Tables outside the schema public carry their schema; what is too long or
-    could be mistaken for another table's ends in a hash of the full name.
+    For tables outside the schema public the name contains the schema. A name that is
+    too long, or could be that of another table, ends in a hash of the full name.
     """
     plain = table.name if table.schema == "public" else f"{table.schema}.{table.name}"
     name = prefix + plain
@@ -62,7 +62,7 @@ def derived(prefix: str, table: QualifiedName) -> str:
 
 
 def identifier(name: QualifiedName) -> sql.Identifier:
-    """Both parts of a name, for SQL that is composed."""
+    """Both parts of a name as an identifier, for composed SQL."""
     return sql.Identifier(name.schema, name.name)
 
 
@@ -76,10 +76,10 @@ def _shown(part: str) -> str:
 
 
 def divided(text: str, at: str, most: int = -1) -> list[str]:
-    """Parts of a text as they are written, divided where `at` stands outside quotes.
+    """Split a text at each `at` outside quotes; the parts keep their quotes.
 
     Parameters:
-        most: divide so often at most, and take what is left as it is; -1 for no limit.
+        most: split at most this often and leave the rest as it is; -1 for no limit.
 
     Raises:
         BadName: a quote is not closed.
@@ -99,10 +99,10 @@ def divided(text: str, at: str, most: int = -1) -> list[str]:
 
 
 def plain(part: str) -> str:
-    """One name as a user writes it, without its quotes.
+    """The name that a user wrote, without its quotes.
 
     Raises:
-        BadName: it is none.
+        BadName: it is not one name.
     """
     parts = [part] if '"' not in part else _split(part)
     if len(parts) != 1 or not parts[0]:
@@ -131,7 +131,7 @@ def _split(text: str) -> list[str]:
 
 
 def numbered(prefix: str, columns: Sequence[object]) -> tuple[str, ...]:
-    """Names of recorded columns, k1, k2, ...: free of the user's and their length."""
+    """Names of recorded columns, k1, k2, ...: independent of the user's names."""
     return tuple(f"{prefix}{n}" for n in range(1, len(columns) + 1))
 
 
@@ -141,5 +141,5 @@ def identifiers(names: Sequence[str]) -> list[sql.Identifier]:
 
 
 def comma(parts: Iterable[sql.Composable]) -> sql.Composed:
-    """Parts of a statement, in a list."""
+    """Join parts of a statement by commas."""
     return sql.SQL(", ").join(parts)

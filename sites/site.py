@@ -19,10 +19,10 @@ from sqlalchemy.exc import DisconnectionError, OperationalError
 from sites import adapters, prepared
 from sites.errors import SiteUnreachable, UnknownSite, UnsupportedDatabase
 
-#: Every connection of ours reads and writes text the same way at both ends,
-#: so that a value passed through as text arrives as it left.
+#: With these settings all our connections read and write text the same way, so that a
+#: value that is passed through as text arrives unchanged.
 SETTINGS = {
-    # Else each end speaks its database's own encoding, and bytes change meaning.
+    # Otherwise each end uses its database's own encoding, and bytes change meaning.
     "client_encoding": "UTF8",
     "search_path": "pg_catalog",
     "timezone": "UTC",
@@ -32,44 +32,46 @@ SETTINGS = {
     "bytea_output": "hex",
     "lc_monetary": "C",
     "xmloption": "content",
-    # Else the text of an array's NULL is read as a value of four letters.
+    # Otherwise NULL in the text of an array is read as a string of four letters.
     "array_nulls": "on",
-    # Else a backslash in a literal of ours escapes, and x = NULL is x IS NULL.
+    # Otherwise a backslash in our literals escapes, and x = NULL means x IS NULL.
     "standard_conforming_strings": "on",
     "transform_null_equals": "off",
     # Types have the same names at both ends.
     "quote_all_identifiers": "off",
-    # A batch, a marker or a position that is forgotten by a crash after we
-    # told someone about it would be applied twice or lost.
+    # If a crash lost a batch, a marker or a position that another site knows already,
+    # changes would be applied twice or lost.
     "synchronous_commit": "on",
-    # A server notices within a minute that our machine is gone, and lets users have
-    # the rows that we had locked. By default it takes two hours.
+    # A server notices within a minute that our machine is gone, and releases the rows
+    # that we had locked. By default it takes two hours.
     "tcp_keepalives_idle": "30",
     "tcp_keepalives_interval": "10",
     "tcp_keepalives_count": "3",
     "tcp_user_timeout": "60000",
-    # The usual 8 MB write a work table of fifty thousand rows to a file and read it
-    # back for each statement. Taken by a session only as it fills such tables.
+    # With the default of 8 MB, PostgreSQL writes a work table of fifty thousand rows to
+    # a file and reads it back for each statement. A session takes the memory only as it
+    # fills such tables.
     "temp_buffers": "32MB",
-    # Whatever a database has for its users: each statement of a merge must see
-    # what was committed before it, or it would overwrite a user's change.
+    # Overrides the database's default: each statement of a merge must see the changes
+    # committed before it, or it would overwrite a user's change.
     "default_transaction_isolation": "read committed",
-    # What keeps the moment of a refresh has nothing to do while rows are compared, and
-    # a listener while nobody writes: limits for users would end them each time.
+    # The session that holds the database snapshot of a refresh is idle while rows are
+    # compared, and a listener is idle while there are no changes: timeouts for users
+    # would end both.
     "idle_in_transaction_session_timeout": "0",
     "idle_session_timeout": "0",
 }
 
 OLDEST_VERSION = 160000
 
-#: Where a pool remembers when a session was opened.
+#: Key under which a pool stores when a session was opened.
 _OPENED = "snaptide.opened"
 
 
 class Directory(Mapping[str, "Site"]):
     """All sites by name, as `snaptide.toml` or a program gives them.
 
-    At the end of a `with` block it closes its idle connections.
+    Used in a `with` statement, it closes its idle connections at the end.
 
     Parameters:
         urls: name -> connection URL (`postgresql://user:password@host/database`).
@@ -113,7 +115,7 @@ class Directory(Mapping[str, "Site"]):
 
 @dataclass(slots=True)
 class _Moment:
-    """Since when sessions are new enough."""
+    """The time before which sessions are too old to be used."""
 
     at: float = 0.0
 
@@ -123,9 +125,9 @@ class Site:
     """One database that takes part, as a master, a snapshot site or both.
 
     Parameters:
-        name: how users and other sites call it.
-        url: where it is; its password never shows in a repr or an error.
-        directory: the other sites that this one can reach.
+        name: its name for users and other sites.
+        url: its connection URL; the password never shows in a repr or an error.
+        directory: the sites that this one can reach.
     """
 
     name: str
@@ -141,7 +143,7 @@ class Site:
         """The pool of connections to this site; made at first use."""
         return self.new_engine(
             pool_pre_ping=True,
-            # The warm one first: it knows what it was asked before.
+            # The session used last comes first: it has its plans already.
             pool_use_lifo=True,
             pool_size=4,
             max_overflow=20,
@@ -155,7 +157,8 @@ class Site:
         """Another pool of connections to this site; made at first use, by one thread.
 
         Parameters:
-            purpose: what it is for.
+            purpose: the name of the pool.
+            make: makes the pool.
         """
         with self._making:
             if purpose not in self._pools:
@@ -172,34 +175,34 @@ class Site:
             self.engine.dispose()
 
     def renew(self) -> None:
-        """Take no session any more that is open now: it is closed at its next turn."""
+        """Stop using sessions that are open now: each closes at its next checkout."""
         self._renewed.at = time.monotonic()
 
     def new_engine(self, *, plans_once: bool = True, **options: Any) -> Engine:
         """Another pool of connections to this site, with our settings.
 
         Parameters:
-            plans_once: whether statements that are `prepared.planned_once` are. Not
-                in sessions that prepare others by name: at a rollback the driver has
-                the server forget all.
-            options: those of SQLAlchemy's `create_engine`.
+            plans_once: whether the server plans `prepared.planned_once` statements only
+                once. Must be False in sessions that prepare other statements by name:
+                at a rollback the driver makes the server forget all of them.
+            options: options of SQLAlchemy's `create_engine`.
         """
         engine = create_engine(
             self.url,
             **options,
-            # Every write is held against the number of rows that it should meet.
+            # Every write is checked against the number of rows that it should change.
             execution_options={"preserve_rowcount": True},
             connect_args={
                 "options": libpq_options(),
-                # Only what asks for it, never what is counted: other statements may be
-                # about tables that change.
+                # Prepare statements on request only, never by the driver's count: the
+                # tables of other statements may change.
                 "prepare_threshold": sys.maxsize,
                 "connect_timeout": 10,
                 "application_name": "snaptide",
                 "keepalives_idle": 30,
                 "keepalives_interval": 10,
                 "keepalives_count": 3,
-                # Milliseconds: a line that swallows what is sent counts as broken.
+                # Milliseconds until a connection without acknowledgement is broken.
                 "tcp_user_timeout": 60_000,
             },
         )
@@ -218,7 +221,7 @@ class Site:
         """Open a connection for a block; the caller commits.
 
         Parameters:
-            engine: another pool of this site's than `engine`.
+            engine: a pool of this site, if not its pool `engine`.
 
         Raises:
             SiteUnreachable: the server does not answer or refuses the login.
@@ -227,7 +230,7 @@ class Site:
             yield connection
 
     def open(self, engine: Engine) -> Connection:
-        """Open a connection of a pool of this site's; the caller commits and closes it.
+        """Open a connection of a pool of this site; the caller commits and closes it.
 
         Raises:
             SiteUnreachable: the server does not answer or refuses the login.
@@ -271,15 +274,15 @@ class Site:
             ":" + quote(where.pop("password"), safe="") if self.url.password else ""
         )
         login = f"{user}{secret}@" if user or secret else ""
-        # An address of IPv6, a folder of sockets, several hosts or none: as a parameter
-        # each of them is what the pool takes it for.
+        # As a parameter, an IPv6 address, a socket directory, several hosts or no host
+        # mean the same as they do for the pool.
         query = {**where, "options": libpq_options()}
         return f"postgresql://{login}/?{urlencode(query, quote_via=quote)}"
 
     def _where(self) -> dict[str, str]:
-        """The parameters of libpq that the URL stands for."""
+        """The libpq parameters that the URL stands for."""
         _, found = self.url.get_dialect()().create_connect_args(self.url)
-        # What SQLAlchemy adds for the driver itself is none of them.
+        # SQLAlchemy adds objects for the driver, which libpq does not know.
         return {k: str(v) for k, v in found.items() if isinstance(v, str | int)}
 
 
@@ -287,7 +290,7 @@ class Site:
 def each_by_itself(*connections: Connection) -> Iterator[None]:
     """Let each statement be a transaction of its own, which saves two round trips.
 
-    The connections must be outside a transaction, and are left so.
+    The connections must be outside a transaction, and are so afterwards.
     """
     levels = [
         one.get_execution_options().get("isolation_level", "READ COMMITTED")

@@ -1,8 +1,8 @@
 """The one bulk transport between databases: COPY, passed through unparsed.
 
-What the source prints, the destination reads; nothing in between looks at a
-value, so every type arrives as it left (`SETTINGS` in `sites.site` make both
-ends print and read alike).
+The destination reads what the source prints, and nothing in between looks at a value,
+so every type arrives unchanged (`SETTINGS` in `sites.site` make both ends print and
+read alike).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ PIECE = 64 * 1024
 #: The protocol counts the values of a statement in two bytes.
 MOST_VALUES = 65_535
 
-#: After so many rows of a COPY somebody is told.
+#: Progress of a COPY is reported each time after this many rows.
 COUNTED = 10_000
 
 _DIALECT = postgresql.dialect(paramstyle="pyformat")  # type: ignore[no-untyped-call]
@@ -46,11 +46,11 @@ def copy(
 
     Parameters:
         source, target: connections; neither is committed here.
-        select: as many columns as `columns` names, in that order; or its text, where
-            that is kept.
-        table: is written to; the rows are added to what it holds.
+        select: query with the columns that `columns` names, in that order; or its
+            text, if the caller keeps it.
+        table: the table to which the rows are added.
         few: fewer rows than this are sent as values of one statement.
-        told: from time to time, how many rows have gone.
+        told: called from time to time with the number of rows sent.
 
     Returns:
         How many rows were written.
@@ -85,11 +85,11 @@ def send(
     table: TableClause,
     columns: Sequence[str],
 ) -> int:
-    """As `copy`, for a few rows of a query that a session asks again and again.
+    """Copy a few rows as `copy` does, for a query that a session repeats often.
 
     Parameters:
-        query: the text, which stays the same; the session plans it once. Its columns
-            must keep their types as long as it does.
+        query: the text of the query; a session plans it once. Its columns must keep
+            their types as long as the session lasts.
 
     Raises:
         sqlalchemy.exc.DBAPIError: as any statement would.
@@ -134,7 +134,7 @@ def copy_rows(
     columns: Sequence[str],
     rows: Iterable[Sequence[object]],
 ) -> int:
-    """Copy rows of text values (None is NULL) into a table; it casts them.
+    """Copy rows of text values (None is NULL) into a table; the database casts them.
 
     Returns:
         How many rows were written.
@@ -155,7 +155,7 @@ def copy_csv(
     columns: Sequence[str],
     pieces: Iterable[bytes],
 ) -> int:
-    """Copy rows into a table that come as `sites.arrow.csv` makes them.
+    """Copy rows into a table, in the form that `sites.arrow.csv` makes.
 
     Returns:
         How many rows were written.
@@ -172,7 +172,7 @@ def copy_csv(
 
 
 def copy_out_csv(source: Connection, select: Select[tuple[object, ...]]) -> bytearray:
-    """The rows of a query as CSV, as `sites.arrow.from_csv` reads them.
+    """The rows of a query as CSV, in the form that `sites.arrow.from_csv` reads.
 
     Raises:
         sqlalchemy.exc.DBAPIError: as any statement would.
@@ -190,7 +190,7 @@ def copy_out_csv(source: Connection, select: Select[tuple[object, ...]]) -> byte
 
 
 def raw(connection: Connection) -> psycopg.Connection[tuple[object, ...]]:
-    """The driver's connection below; its transaction is begun if it is not yet."""
+    """The driver's connection below; begins its transaction if there is none yet."""
     if not connection.in_transaction():
         connection.begin()
     return _driver(connection)
@@ -206,20 +206,20 @@ def _driver(connection: Connection) -> psycopg.Connection[tuple[object, ...]]:
 def literal_text(select: Select[tuple[object, ...]]) -> str:
     """A query as text with its values in it, for COPY, which takes no parameters."""
     compiled = select.compile(dialect=_DIALECT, compile_kwargs={"literal_binds": True})
-    # The compiler doubles percent signs for the driver's own formatting, which
-    # a statement without parameters does not go through.
+    # The compiler doubles percent signs for the driver, which replaces them only in
+    # statements with parameters.
     return str(compiled).replace("%%", "%")
 
 
 def copy_in(table: TableClause, columns: Sequence[str]) -> sql.Composed:
-    """The statement that takes rows for these columns of a table."""
+    """The COPY statement that writes rows into these columns of a table."""
     return sql.SQL("COPY {} ({}) FROM STDIN").format(
         _name(table), sql.SQL(", ").join(map(sql.Identifier, columns))
     )
 
 
 def joined(blocks: Iterable[bytes | bytearray | memoryview]) -> Iterator[bytes]:
-    """Rows of COPY, which arrive one by one, in larger pieces: fewer calls."""
+    """Join rows of COPY, which arrive one by one, to larger pieces for fewer calls."""
     piece = bytearray()
     for block in blocks:
         piece += block
@@ -233,7 +233,7 @@ def joined(blocks: Iterable[bytes | bytearray | memoryview]) -> Iterator[bytes]:
 def _counted(
     rows: Iterable[bytes | bytearray | memoryview], told: Callable[[int], None]
 ) -> Iterator[bytes | bytearray | memoryview]:
-    """Rows of COPY, with somebody told how many there were."""
+    """Pass on rows of COPY, and report their number from time to time."""
     for count, row in enumerate(rows, 1):
         if count % COUNTED == 0:
             told(count)
@@ -246,9 +246,9 @@ def _insert(
     columns: Sequence[str],
     rows: Sequence[Sequence[object]],
 ) -> int:
-    """Write rows of text by one INSERT, which reads them as the columns' types do.
+    """Write rows of text by one INSERT, which casts them to the columns' types.
 
-    By several, where a statement does not take so many values.
+    Uses several statements if the values are too many for one.
     """
     if not rows:
         return 0
@@ -273,7 +273,7 @@ def _name(table: TableClause) -> sql.Identifier:
 
 @contextmanager
 def _reported(*connections: Connection) -> Iterator[None]:
-    """Raise the driver's errors as SQLAlchemy does, and give up broken connections."""
+    """Raise the driver's errors as SQLAlchemy's, and invalidate broken connections."""
     try:
         yield
     except psycopg.Error as error:
@@ -293,12 +293,12 @@ def _reported(*connections: Connection) -> Iterator[None]:
 def analyze(
     connection: Connection, table: TableClause, columns: Sequence[str] = ()
 ) -> None:
-    """Let the planner see how much a table holds now.
+    """Give the planner statistics about the current rows of a table.
 
-    A tenth of the usual sample says enough of a table that is written and read once.
+    A tenth of the usual sample is enough for a table that is written and read once.
 
     Parameters:
-        columns: those that conditions look at; all when not given.
+        columns: the columns that conditions look at; all if not given.
     """
     names = sql.SQL(", ").join(map(sql.Identifier, columns))
     listed = sql.SQL(" ({})").format(names) if columns else sql.SQL("")
