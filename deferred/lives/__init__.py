@@ -1,1 +1,1 @@
-"""The life of a row over all sites."""
+"""The history of a row over all sites."""

@@ -1,7 +1,8 @@
-"""The life of a row over all sites: who changed it and when, conflicts, what it is now.
+"""The history of a row over all sites: its changes, conflicts, and current values.
 
-Ingres keeps it in shadow and archive tables; here the queue of each site, the error
-queue and the record of resolutions at masters tell it, as long as they are kept.
+Ingres keeps it in shadow and archive tables. Here it is read from the queue of each
+site, and the error queue and the record of resolutions at masters, as far back as
+these are kept.
 """
 
 from __future__ import annotations
@@ -33,17 +34,17 @@ _Answer = TypeVar("_Answer")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class History:
-    """What the sites still know of a row."""
+    """What the sites still know about a row."""
 
     table: str
     key_columns: tuple[str, ...]
-    #: the key that was asked for, and those that the row had before and after
+    #: the requested key, and those that the row had before and after
     keys: tuple[Key, ...]
-    #: in the order of time, by the clocks of the sites that tell them
+    #: in the order of time, by the clocks of the sites that report them
     events: tuple[Event, ...]
     #: the row at masters and in updatable snapshots
     now: tuple[Standing, ...]
-    #: sites that could not be asked
+    #: sites that could not be reached
     away: tuple[str, ...] = ()
 
 
@@ -54,16 +55,16 @@ def history(
     *,
     master: str | None = None,
 ) -> History:
-    """Tell the life of a row over all sites: changes, conflicts, and what it is now.
+    """Find the history of a row over all sites: changes, conflicts, current values.
 
-    A row whose key was changed is followed, as far as queues show it. How far back
-    that goes is a matter of how long sites keep delivered calls, and masters records.
+    A row whose key was changed is followed, as far as queues show it. The history goes
+    back as far as sites keep delivered calls, and masters keep records.
 
     Parameters:
-        sites: all that may know of it; those that do not answer are left out.
-        table: of the master, `name` or `schema.name`.
+        sites: all that may know the row; those that do not answer are left out.
+        table: the master's table, `name` or `schema.name`.
         key: values of its primary key as text, in its order or by column.
-        master: only what goes to this one, where tables of several have the name.
+        master: only the table of this master, if several have one of that name.
 
     Raises:
         NothingKnown: no site that answers has such a master table, or a queue for it.
@@ -73,7 +74,8 @@ def history(
     places = search.places()
     if not places:
         raise NothingKnown(f"No site that answers knows a table {table}.", table=table)
-    # Of a master with snapshots; else of one that makes changes: their keys are right.
+    # Take the key from a master with a snapshot log, or else from a site with queues:
+    # only these have the right key columns.
     model = min(places, key=lambda place: (place.log is None, not place.queues))
     columns = model.columns
     first = _key(search, model.site, columns, key)
@@ -91,14 +93,14 @@ def history(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Place:
-    """A site that knows of the table: as its master, or by queues for it."""
+    """A site that knows the table: as its master, or by queues for it."""
 
     site: Site
-    #: of the primary key; none where a master has no such key
+    #: the columns of the primary key; empty if a master has no such key
     columns: tuple[Column, ...]
-    #: has the table itself: with a snapshot log, or in a replication group
+    #: it is a master of the table: with a snapshot log, or in a replication group
     master: bool
-    #: its snapshot log, where a master has one
+    #: the master's snapshot log, if there is one
     log: Row[Any] | None
     queues: Sequence[Queue]
 
@@ -113,7 +115,7 @@ class _Search:
     away: list[str] = field(default_factory=list)
 
     def places(self) -> list[_Place]:
-        """The sites that know of the table."""
+        """The sites that know the table."""
         found = [
             self.ask(site, partial(_look, site, self.name, self.master))
             for site in self.sites
@@ -138,7 +140,7 @@ class _Search:
     def told(
         self, places: Sequence[_Place], wanted: Wanted
     ) -> tuple[list[Event], list[Standing]]:
-        """What happened to the row, and what it is now."""
+        """The events of the row, and its current values."""
         events, now = list[Event](), list[Standing]()
         for place in places:
             found = self.ask(place.site, partial(_told, place, wanted))
@@ -148,7 +150,7 @@ class _Search:
         return events, now
 
     def ask(self, site: Site, what: Callable[[Connection], _Answer]) -> _Answer | None:
-        """Ask a site; None where it takes no part, or has not answered."""
+        """Ask a site; None if it is not set up, or cannot be reached."""
         if site.name in self.away:
             return None
         try:
@@ -165,7 +167,7 @@ class _Search:
 def _look(
     site: Site, name: str, master: str | None, connection: Connection
 ) -> _Place | None:
-    """What a site has to do with a table; None where it is nothing."""
+    """The part that a site has in a table; None if it has none."""
     table = names.parse(name)
     asked = master in (None, site.name)
     log = find_log(connection, table) if asked else None
@@ -193,7 +195,7 @@ def _key(
     columns: Sequence[Column],
     key: Sequence[str] | Mapping[str, str],
 ) -> Key:
-    """The key that was asked for, as the database prints it.
+    """The requested key, as the database prints it.
 
     Raises:
         BadKey.

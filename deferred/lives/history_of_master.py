@@ -1,4 +1,4 @@
-"""What a master tells of a row: conflicts, errors, and its snapshot log."""
+"""Events of a row that a master knows: conflicts, errors, and its snapshot log."""
 
 from __future__ import annotations
 
@@ -88,14 +88,14 @@ def parked(connection: Connection, site: str, wanted: Wanted) -> list[Event]:
 def logged(
     connection: Connection, site: str, log: Row[Any], wanted: Wanted
 ) -> list[Event]:
-    """Changes that the snapshot log still holds: of users there, and applied ones.
+    """Changes that the snapshot log still holds, by users there or applied by pushes.
 
-    It holds keys, no images; the time of a transaction is known where the server keeps
-    it (track_commit_timestamp).
+    The log holds keys, not images; the time of a transaction is known only if the
+    server keeps it (track_commit_timestamp).
     """
     keys = {name: f"k{n}" for n, name in enumerate(log.identity_columns, 1)}
     if any(column.name not in keys for column in wanted.columns):
-        return []  # by ROWID
+        return []  # the log identifies rows by ROWID
     entry = sa.table(
         log.log_table,
         *map(sa.column, ("kind", "xid", *keys.values())),

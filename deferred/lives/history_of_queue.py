@@ -1,4 +1,4 @@
-"""What the queue of a site tells of a row."""
+"""Events of a row that the queue of a site knows."""
 
 from __future__ import annotations
 
@@ -51,11 +51,11 @@ def changes(
 
 
 def other_keys(connection: Connection, queue: Queue, wanted: Wanted) -> Iterator[Key]:
-    """Keys that a row had before and after its key was changed, as a queue shows it.
+    """Keys that a row had before and after changes of its key, by a queue.
 
-    A changed key may be queued as a delete and an insert. They belong together where
-    no other pair of the transaction could: all other values are the same, or there is
-    only one.
+    A change of key may be queued as a delete and an insert. They belong together if no
+    other pair of the transaction matches: only one has all other values the same, or
+    there is only one pair.
     """
     calls = queue.sql()
     base = describe(connection, queue.base)
@@ -75,7 +75,7 @@ def other_keys(connection: Connection, queue: Queue, wanted: Wanted) -> Iterator
 def standing(
     connection: Connection, site: str, name: str, table: Table, wanted: Wanted
 ) -> list[Standing]:
-    """The row as it is now, under each of its keys; None where it is nowhere."""
+    """The row as it is now, under each of its keys; one without a row if absent."""
     rows = table.sql()
     images = image.as_json(table.names, [rows.c[one] for one in table.names])
     found = connection.scalars(
@@ -102,7 +102,7 @@ def _calls(queue: Queue, calls: sa.TableClause) -> Select[*tuple[Any, ...]]:
 
 
 def _is(queue: Queue, calls: sa.TableClause, wanted: Wanted) -> ColumnElement[bool]:
-    """Whether a call is about the row, in its old or its new image."""
+    """Whether a call has the row as its old or its new image."""
     return or_(*(wanted.found(_values(queue, calls, side)) for side in "on"))
 
 
@@ -113,7 +113,7 @@ def _values(queue: Queue, calls: sa.FromClause, side: str) -> Any:
 def _other_half(
     connection: Connection, queue: Queue, base: Table, row: Row[Any], wanted: Wanted
 ) -> Key | None:
-    """The key on the other side of a change of key; None where that is not certain."""
+    """The key on the other side of a change of key; None if it is not certain."""
     mine, theirs = queue.sql().alias("mine"), queue.sql().alias("theirs")
     here, there = ("n", "o") if row.kind in "Ii" else ("o", "n")
     opposite = {"I": "D", "D": "I", "i": "d", "d": "i"}[row.kind]

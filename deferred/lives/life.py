@@ -1,4 +1,4 @@
-"""What the life of a row is told in: events, and how its keys are found."""
+"""Types for the history of a row: its events, and the row that is looked for."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ class Wanted:
     """A row that is looked for."""
 
     table: QualifiedName
-    #: of its primary key
+    #: the columns of its primary key
     columns: tuple[Column, ...]
-    #: all that the row had
+    #: all keys that the row has had
     keys: Collection[Key]
 
     def found(self, value: Callable[[str], ColumnElement[Any]]) -> ColumnElement[bool]:
-        """Whether it is the row.
+        """The condition that selects the row, by any of its keys.
 
         Parameters:
-            value: of a column of the key.
+            value: gives the value of a key column, by the column's name.
         """
         return or_(
             sa.false(),
@@ -60,34 +60,34 @@ class Wanted:
         )
 
     def found_in(self, image: ColumnElement[Any]) -> ColumnElement[bool]:
-        """Whether it is the row of an image, which holds values as text."""
+        """The condition that an image, which holds values as text, is of the row."""
         by_type = {column.name: column.recorded for column in self.columns}
 
         def value(name: str) -> ColumnElement[Any]:
             text, type_ = image.op("->>")(name), by_type[name]
-            # What was parked because it does not fit is the key of no row here.
+            # A value that was parked because it does not fit is no key of a row here.
             fits = func.pg_input_is_valid(cast(text, Text), type_)
             return case((fits, from_text(text, type_)))
 
         return self.found(value)
 
     def key_in(self, image: Image | None) -> Key | None:
-        """The key in an image that was read; None where it has none."""
+        """The key in an image that was read; None if it has none."""
         values = [(image or {}).get(column.name) for column in self.columns]
         return None if None in values else tuple(str(value) for value in values)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """Something that happened to the row, or was tried."""
+    """A change of the row, or an attempt at one."""
 
-    #: by the clock of the site that tells it; None where nobody noted the time
+    #: by the clock of the site that reports it; None if the time was not recorded
     at: datetime | None
-    #: whose database tells it
+    #: the site whose database reports it
     site: str
     #: change, at a site; settled or parked, at a master; logged, in its snapshot log
     kind: str
-    #: insert, update, delete, replace; what did not follow is invalid
+    #: insert, update, delete, replace; invalid for steps that do not fit together
     operation: str
     #: the site whose transaction it is
     origin: str
@@ -96,20 +96,20 @@ class Event:
     #: the row before, as its site had it, and after
     old: Image | None = None
     new: Image | None = None
-    #: the master's row when there was a conflict, and what came of it
+    #: the master's row at the time of the conflict, and the row after resolution
     current: Image | None = None
     result: Image | None = None
-    #: where a change goes, and since when that has answered it
+    #: where a change goes, and when the destination answered it
     destination: str | None = None
     delivered_at: datetime | None = None
-    #: that made the change at the site; its destinations run it too
+    #: the procedure that made the change at the site; its destinations run it too
     procedure: str | None = None
-    #: what was in conflict, the rule that settled it, and how
+    #: the conflict, the method that settled it, its decision and the reason
     conflict: str | None = None
     method: str | None = None
     decision: str | None = None
     reason: str | None = None
-    #: of the call at a site, the error or the record at a master
+    #: number of the call at a site, or of the error or the record at a master
     number: int | None = None
 
 
@@ -120,7 +120,7 @@ class Standing:
     site: str
     #: the master table, or the snapshot
     name: str
-    #: None where there is none
+    #: None if the site does not have the row
     row: Image | None
 
 
@@ -134,5 +134,5 @@ OPERATIONS = {
 
 
 def operation(kind: str) -> str:
-    """A kind of call in words; those that procedures made are in small letters."""
+    """A kind of call in words; lower-case kinds are changes made by procedures."""
     return OPERATIONS.get(kind.upper(), "invalid" if kind == "X" else "nothing")
