@@ -1,4 +1,4 @@
-"""How a change travels: queue, push, error queue, schedules."""
+"""Deferred propagation: queues, pushes, error queues, procedure calls, schedules."""
 
 from deferred.lives.history import History, history
 from deferred.lives.life import Event, Standing

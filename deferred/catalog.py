@@ -1,4 +1,4 @@
-"""Tables of the schema `snaptide` through which changes travel."""
+"""Catalog tables of deferred propagation, in the schema `snaptide`."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ from sites.catalog import metadata
 from sites.encodings import AllText, AllTextBinary
 from sites.types import PgSnapshot, Xid8
 
-#: Numbers calls and transactions. CACHE 1: with more, sessions would draw
-#: numbers in advance and later transactions could come before earlier ones.
+#: Numbers calls and transactions. CACHE is 1: with more, sessions would draw
+#: numbers in advance, and later transactions could get lower numbers than earlier ones.
 order_no = Sequence("order_no", metadata=metadata, data_type=BigInteger, cache=1)
 
 # --- at the origin -----------------------------------------------------------
 
-#: One row a table whose changes are queued: the base table of an updatable snapshot,
-#: or a table of a replication group at one of its masters.
+#: One row for each table whose changes are queued: the base table of an updatable
+#: snapshot, or a table of a replication group at one of its masters.
 queue = Table(
     "queue",
     metadata,
     Column("id", Integer, Identity(), primary_key=True),
-    # A table of a group is called by its own name: no snapshot here can have it too.
+    # For a table of a group, its own name, which no snapshot here can have too.
     Column("snapshot", Text, nullable=False, unique=True),
     # NULL for a snapshot.
     Column("replication_group", Text),
@@ -49,33 +49,34 @@ queue = Table(
     Column("base_table", Text, nullable=False),
     Column("queue_table", Text, nullable=False, unique=True),
     # Keys that a refresh must read again; purge folds uncovered calls into it.
-    # A table of a group has none: nothing refreshes it.
+    # NULL for a table of a group, which is not refreshed.
     Column("extra_table", Text),
     Column("target_schema", Text, nullable=False),
     Column("target_table", Text, nullable=False),
     # In the queue table they are o1, n1, o2, n2, ... in this order.
     Column("columns", ARRAY(Text), nullable=False),
-    # Their numbers in the table: what is captured, whatever the columns are called now.
+    # Their numbers in the table: these are captured, whatever their names are now.
     Column("column_numbers", ARRAY(SmallInteger), nullable=False),
     Column("identity_columns", ARRAY(Text), nullable=False),
-    # The target's table and the numbers of the columns there, as the last refresh of a
-    # snapshot saw them; NULL if unknown, and of a table of a group.
+    # The target table and the numbers of the columns there, as the last refresh of a
+    # snapshot saw them; NULL if unknown, and for a table of a group.
     Column("target_oid", BigInteger),
     Column("target_numbers", ARRAY(SmallInteger)),
-    # The target has columns that are not carried: a row deleted and inserted
-    # again is then updated, which keeps them.
+    # The target has columns that are not carried: a row that was deleted and inserted
+    # again is then updated, which keeps their values.
     Column("partial", Boolean, nullable=False),
     # Its changes are applied at the master in the user's own transaction.
     Column("synchronous", Boolean, nullable=False, server_default=text("false")),
-    # What becomes of a transaction that cannot be applied; as its group says.
+    # What a push does with a transaction that fails, as its group says.
     Column("error_action", Text, nullable=False, server_default=text("'queue'")),
-    # The refresh has seen the master's answer to every call up to here.
+    # A refresh has seen the master's answer to every call up to this place.
     Column("covered_batch", BigInteger, nullable=False, server_default=text("0")),
     Column("covered_order", BigInteger, nullable=False, server_default=text("0")),
 )
 
-#: Where the calls of a queue go, by the master of the group that they began at; those
-#: that began here have the source ''. A snapshot's all begin here and go to its master.
+#: Where the calls of a queue go, by the master of the group at which they began; calls
+#: that began here have the source ''. A snapshot's calls all begin here and go to its
+#: master.
 route = Table(
     "route",
     metadata,
@@ -91,8 +92,8 @@ route = Table(
     Column("since", PgSnapshot, nullable=False, server_default=text("'1:1:'")),
 )
 
-#: One row a transaction with calls, a user's or one that a push applied here and that
-#: goes on to other masters. Written by the trigger.
+#: One row for each transaction with calls: a user's, or one that a push applied here
+#: and that goes on to other masters. Written by the trigger.
 deferred_transaction = Table(
     "deferred_transaction",
     metadata,
@@ -101,16 +102,16 @@ deferred_transaction = Table(
     Column("order_no", BigInteger),
     Column("start_time", DateTime(timezone=True), server_default=func.now()),
     Column("origin_user", Text, nullable=False),
-    # Of one that a push applied here: where it was made, its id and time there.
+    # For one that a push applied here: the site where it was made, its id and time.
     Column("origin", Text),
     Column("origin_transaction", Text),
     Column("made_at", DateTime(timezone=True)),
-    # By replication group, the master at which it began; here, where none is named. Of
-    # one that a trigger made in answer to a push, '' stands for here.
+    # By replication group, the master at which it began; this site if none is named. If
+    # a trigger made it in answer to a push, '' stands for this site.
     Column("sources", JSONB(none_as_null=True)),
 )
 
-#: One row a transaction and destination, once a window holds it.
+#: One row for each transaction and destination, once a window holds it.
 delivery = Table(
     "delivery",
     metadata,
@@ -120,19 +121,19 @@ delivery = Table(
     Column("calls", BigInteger, nullable=False),
     # NULL until a batch takes it; never changed afterwards.
     Column("batch", BigInteger),
-    # A hint for purge and people; the truth is the destination's marker.
+    # A hint for purge and operators; the truth is the destination's marker.
     Column("delivered_at", DateTime(timezone=True)),
     UniqueConstraint("destination", "batch", "order_no"),
-    # Half of a page stays free: that a row is delivered is noted beside it.
+    # Half of each page stays free for the update that marks a row as delivered.
     postgresql_with={"fillfactor": 50},
 )
 
-#: One row a destination: how far its queue was cut into batches.
+#: One row for each destination: how far its queue was cut into batches.
 destination = Table(
     "destination",
     metadata,
     Column("name", Text, primary_key=True),
-    # The state of the destination that batches and marker belong to; NULL at
+    # The incarnation of the destination that batches and marker belong to; NULL at
     # first, and after a repair of this site.
     Column("incarnation", Uuid),
     # Calls up to this place are purged: they cannot be pushed again.
@@ -146,7 +147,7 @@ destination = Table(
     Column("batch_no", BigInteger, nullable=False, server_default=text("0")),
     Column("batch_id", Uuid),
     Column("batch_end", BigInteger, nullable=False, server_default=text("0")),
-    # Where a destination stands that has answered the batch before to its end.
+    # The marker of a destination that has answered the previous batch to its end.
     Column("previous_id", Uuid),
     Column("previous_end", BigInteger, nullable=False, server_default=text("0")),
     # What may wait before the destination is marked invalid; NULL is no limit.
@@ -156,7 +157,7 @@ destination = Table(
     Column("excused", Boolean, nullable=False, server_default=text("false")),
     Column("invalid_since", DateTime(timezone=True)),
     Column("invalid_reason", Text),
-    # In a row; they make the pause longer until workers try again.
+    # Failures in a row; each makes the pause before the next try longer.
     Column("failures", Integer, nullable=False, server_default=text("0")),
     Column("retry_at", DateTime(timezone=True)),
     Column("last_push_at", DateTime(timezone=True)),
@@ -165,19 +166,19 @@ destination = Table(
     Column("last_error_at", DateTime(timezone=True)),
 )
 
-#: One row a coordinated transaction that is committed here and, for all that is
-#: known, not yet at all its masters. Without a row it was rolled back.
+#: One row for each coordinated transaction that is committed here and, as far as known,
+#: not yet at all its masters. Without a row, a transaction in doubt was rolled back.
 decision = Table(
     "decision",
     metadata,
     Column("xid", Xid8, primary_key=True),
     Column("gid", Text, nullable=False),
-    # By number of the participant, as its gid counts them.
+    # In the order of the participants' numbers in the gid.
     Column("masters", ARRAY(Text), nullable=False),
     Column("decided_at", DateTime(timezone=True), server_default=func.now()),
 )
 
-#: One row a call of a procedure. Written by `snaptide.defer_call`.
+#: One row for each call of a procedure. Written by `snaptide.defer_call`.
 procedure_call = Table(
     "procedure_call",
     metadata,
@@ -187,7 +188,7 @@ procedure_call = Table(
     Column("destinations", ARRAY(Text), nullable=False),
     # In order; each an object with type and value, as text that the database prints.
     Column("arguments", JSONB, nullable=False),
-    # What it changed here stands in the queues, in small letters, and is not sent.
+    # Its changes here are in the queues, with lower-case kinds, and are not sent.
     Column("ran_here", Boolean, nullable=False),
 )
 
@@ -203,7 +204,7 @@ allowed_procedure = Table(
     Column("allowed_at", DateTime(timezone=True), server_default=func.now()),
 )
 
-#: In-doubt transactions that a person ended here, before the deciding site could.
+#: In-doubt transactions that an operator ended here, before the deciding site could.
 heuristic_decision = Table(
     "heuristic_decision",
     metadata,
@@ -211,13 +212,13 @@ heuristic_decision = Table(
     Column("decision", Text, nullable=False),
     Column("decided_by", Text, nullable=False),
     Column("decided_at", DateTime(timezone=True), server_default=func.now()),
-    # What the deciding site said later, if it ever did.
+    # The deciding site's later decision, if there is one.
     Column("outcome", Text),
     CheckConstraint("decision IN ('commit', 'rollback')", name="decision"),
     CheckConstraint("outcome IN ('commit', 'rollback')", name="outcome"),
 )
 
-#: One row an origin and stream: the last transaction applied. This is the truth.
+#: One row for each origin and stream: the last transaction answered. This is the truth.
 push_marker = Table(
     "push_marker",
     metadata,
@@ -228,31 +229,31 @@ push_marker = Table(
     Column("batch_id", Uuid),
     Column("order_no", BigInteger, nullable=False, server_default=text("0")),
     Column("applied_at", DateTime(timezone=True)),
-    # How often there came to be more to watch for, see second_way; 0 if nothing is.
+    # How often the watch list has grown, see second_way; 0 if it is empty.
     Column("watched", Integer, nullable=False, server_default=text("0")),
 )
 
-#: The ledger: which transactions each batch held that an origin has shipped. Tells
-#: a restored origin what of its queue was applied in the meantime.
+#: The ledger: which transactions were in each batch that an origin has shipped. It
+#: tells a restored origin which of its queued transactions were applied meanwhile.
 push_batch = Table(
     "push_batch",
     metadata,
     Column("origin_id", Uuid, primary_key=True),
     Column("number", BigInteger, primary_key=True),
     Column("id", Uuid, nullable=False),
-    # Order numbers and start times, in order: together they name a transaction,
-    # also where transaction ids and order numbers came again after a restore.
+    # Order numbers and start times, in order: together they identify a transaction,
+    # even if transaction ids and order numbers came again after a restore.
     Column("orders", ARRAY(BigInteger), nullable=False),
     Column("started", ARRAY(DateTime(timezone=True)), nullable=False),
     Column("shipped_at", DateTime(timezone=True), server_default=func.now()),
     # Their ids where they were made, without what a repair added to them.
     Column("transactions", ARRAY(BigInteger)),
-    # NULL where all were made at the origin itself; so is each that was.
+    # NULL for a transaction made at the origin itself; the list is NULL if all were.
     Column("origins", ARRAY(Text)),
     Column("made", ARRAY(DateTime(timezone=True))),
 )
 
-#: The last transaction of each origin that the ledger has forgotten.
+#: The last transaction of each origin that was purged from the ledger.
 ledger_horizon = Table(
     "ledger_horizon",
     metadata,
@@ -260,45 +261,47 @@ ledger_horizon = Table(
     Column("transaction", BigInteger, nullable=False),
 )
 
-#: Sites whose changes may come to the masters of a group by another way, too: they were
-#: switched to another master, or a master that has brought them was restored.
+#: The watch list: sites whose changes may come to the masters of a group by a second
+#: way, because they were switched to another master, or a master that has brought them
+#: was restored.
 second_way = Table(
     "second_way",
     metadata,
     Column("replication_group", Text, primary_key=True),
     Column("origin", Text, primary_key=True),
-    # Transactions with these numbers, as the origin gave them: before the end.
+    # The range of transaction numbers at the origin; the end is not included.
     Column("first_no", BigInteger, nullable=False),
     Column("end_no", BigInteger, nullable=False),
-    # All that it sent to its former master was of this group.
+    # All transactions that it sent to its former master were of this group.
     Column("alone", Boolean, nullable=False),
-    # All that it sent of this group went to its former master.
+    # All its transactions of this group went to its former master.
     Column("whole", Boolean, nullable=False),
-    # From this transaction on it is known which have come.
+    # From this transaction number on it is known which have come.
     Column("known_from", BigInteger, nullable=False, server_default=text("0")),
 )
 
-#: Which of those transactions have come to this master.
+#: Transactions of the watch list that have come to this master.
 taken_transaction = Table(
     "taken_transaction",
     metadata,
     Column("replication_group", Text, primary_key=True),
     Column("origin", Text, primary_key=True),
     Column("transaction", BigInteger, primary_key=True, autoincrement=False),
-    # Two that were given one number, because one was lost in a restore, differ here.
+    # Tells apart two with the same number, of which one was lost in a restore.
     Column("made_at", DateTime(timezone=True), primary_key=True),
-    # Whose changes have come; '' are those of all tables of the group.
+    # The table whose changes have come; '' means all tables of the group.
     Column("target", Text, primary_key=True),
-    # Of what masters had set aside, and sent on when it was retried: at which.
+    # The masters that set aside these rows, which go on after a retry; else ''.
     Column("part", Text, primary_key=True),
-    # False where only changes of other tables may have come.
+    # False if perhaps only changes of other tables have come.
     Column("certain", Boolean, nullable=False),
-    # Who brings the same again, if it does; NULL where that is not certain.
+    # A sender from which a repeat would be the same; NULL if that is not certain.
     Column("sender", Text),
 )
 
-#: What came to this master of a group: of which master, and who brought it. A row
-#: whose source is this master, or two of one source, would be changes in a circle.
+#: Counts of a group's transactions that came to this master, by the master where they
+#: began and the sender. A row with this master as its source, or two rows of one
+#: source, would mean that changes go in a circle.
 arrival = Table(
     "arrival",
     metadata,
@@ -309,7 +312,7 @@ arrival = Table(
     Column("last_at", DateTime(timezone=True), server_default=func.clock_timestamp()),
 )
 
-#: Masters that a group has forgotten; what they push is refused.
+#: Masters that a group has forgotten; their pushes are refused.
 former_sender = Table(
     "former_sender",
     metadata,
@@ -317,7 +320,7 @@ former_sender = Table(
     Column("sender", Text, primary_key=True),
 )
 
-#: Replication groups that are quiet here: what touches them goes to the error queue.
+#: Replication groups that are quiet here: their transactions go to the error queue.
 quiet_group = Table(
     "quiet_group",
     metadata,
@@ -353,7 +356,7 @@ error_transaction = Table(
         nullable=False,
         server_default=text("'{}'::bigint[]"),
     ),
-    # When people were told of an unresolved conflict, and how often it was tried.
+    # When an unresolved conflict was reported, and how often that was tried.
     Column("told_at", DateTime(timezone=True)),
     Column("tellings", Integer, nullable=False, server_default=text("0")),
     UniqueConstraint("origin_id", "batch_no", "order_no"),
@@ -362,8 +365,8 @@ error_transaction = Table(
     ),
 )
 
-#: Rows that other masters of a group may have different, because of what was decided
-#: here: listed until they were seen to be equal.
+#: Rows that may differ at other masters of a group after a decision here; listed until
+#: a comparison finds them equal.
 differing_row = Table(
     "differing_row",
     metadata,
@@ -389,7 +392,7 @@ differing_row = Table(
 error_call = Table(
     "error_call",
     metadata,
-    # No foreign key: it would be checked, and remembered until then, call by call.
+    # No foreign key: PostgreSQL would queue and run a check for each call.
     Column("error_id", BigInteger, primary_key=True),
     Column("call_no", BigInteger, primary_key=True),
     Column("target_schema", Text, nullable=False),
@@ -414,14 +417,17 @@ error_procedure = Table(
     Column("error", Text),
 )
 
-#: What the calls of parked transactions hold, refer to and made: finds dependants.
+#: Hashes of the rows that parked transactions hold, refer to and made; they find
+#: dependants.
 error_footprint = Table(
     "error_footprint",
     metadata,
-    # Negative for a row that is lost: the transaction here that did it, see lost_rows.
+    # Negative for a lost row: the id of the transaction here that gave it up, see
+    # lost_rows.
     Column("error_id", BigInteger, nullable=False),
     Column("origin_id", Uuid, nullable=False),
-    # holds: a row or unique value; refers: a parent; made: a whole row.
+    # holds: a row or unique value; refers: a parent; made: a whole row, key or unique
+    # value that the call would have made.
     Column("how", Text, nullable=False),
     # A hash of table, columns and values.
     Column("entry", LargeBinary, nullable=False),
@@ -432,7 +438,7 @@ error_footprint = Table(
 
 # --- anywhere ----------------------------------------------------------------
 
-#: What runs by itself, and when. Read by beat, which needs no restart.
+#: Schedules. Beat reads them every second, so it needs no restart.
 schedule = Table(
     "schedule",
     metadata,

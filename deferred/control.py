@@ -1,14 +1,14 @@
-"""What a statement does to the transaction that it is part of, read off its text."""
+"""What a statement does to its transaction, as far as its text shows."""
 
 from __future__ import annotations
 
 import re
 
-#: What may stand before a statement, and after it.
+#: Whitespace and comments, which may stand before a statement, and after it.
 _NOTHING = r"(?:\s|;|--[^\n]*(?:\n|\Z)|/\*(?:[^*]|\*(?!/))*\*/)*"
 #: A savepoint's name, and the statement's end.
 _NAME = r"(?P<name>\"(?:[^\"]|\"\")+\"|[^\s;\"/-]+)" + _NOTHING + r"\Z"
-#: To set a savepoint, to release it, and to go back to it.
+#: Statements that set a savepoint, release it, and roll back to it.
 SET = re.compile(_NOTHING + r"savepoint\s+" + _NAME, re.IGNORECASE)
 RELEASE = re.compile(_NOTHING + r"release\s+(?:savepoint\s+)?" + _NAME, re.IGNORECASE)
 BACK = re.compile(
@@ -26,7 +26,7 @@ _CONSTRAINTS = re.compile(r"\s*set\s+constraints\b", re.IGNORECASE)
 def ends_transaction(statement: str) -> bool:
     """Whether a statement would end the transaction, or begin another one.
 
-    Only the first one is looked at, where there are several.
+    If the text has several statements, only the first one is looked at.
     """
     return _CONTROL.match(statement) is not None and BACK.match(statement) is None
 

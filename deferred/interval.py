@@ -1,4 +1,4 @@
-"""When something is due again: every so many seconds, or by five fields of cron."""
+"""Intervals of schedules: every so many seconds, or five fields of cron."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ def seconds_of(every: str) -> float | None:
 
 
 def next_time(every: str, due: datetime, now: datetime) -> datetime:
-    """When something is due again that was due then, and is taken now.
+    """The next time of a run that was due at `due` and starts now.
 
-    Runs that were missed are not made up for; the rhythm is kept.
+    Missed runs are not made up for; the rhythm is kept.
     """
     seconds = seconds_of(every)
     if seconds is None:
@@ -46,7 +46,7 @@ def next_time(every: str, due: datetime, now: datetime) -> datetime:
 
 
 def check_interval(every: str) -> None:
-    """Refuse what is neither a duration nor cron, and what never comes.
+    """Refuse a text that is neither a duration nor cron, or that is never due.
 
     Raises:
         BadInterval.

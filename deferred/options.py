@@ -1,4 +1,4 @@
-"""What a push can be told: Oracle's arguments, and how transactions are grouped."""
+"""The options of a push: Oracle's arguments, and how transactions are grouped."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from enum import Enum, StrEnum
 
 
 class ErrorAction(StrEnum):
-    """What becomes of a transaction that cannot be applied (HVAR: error action)."""
+    """What a push does with a transaction that fails (HVAR: error action)."""
 
     #: it is parked in the error queue, and the rest goes on
     QUEUE = "queue"
@@ -16,8 +16,8 @@ class ErrorAction(StrEnum):
     STOP = "stop"
     #: its rows in conflict are parked in the error queue, the others are applied
     SKIP_ROW = "skip_row"
-    #: it is parked, and its replication groups are quiet at the destination: what
-    #: touches them is held back there, and the rest goes on
+    #: it is parked, and its replication groups become quiet at the destination:
+    #: transactions that touch them are held back there, and the rest goes on
     QUIET_GROUP = "quiet_group"
     #: as stop, and the destination is paused at this origin
     QUIET_DATABASE = "quiet_database"
@@ -25,19 +25,19 @@ class ErrorAction(StrEnum):
     QUIET_SERVER = "quiet_server"
 
 
-#: Those after which nothing more at all is pushed until somebody says so.
+#: After these nothing more is pushed until an operator lets pushes go on.
 QUIET = (ErrorAction.QUIET_DATABASE, ErrorAction.QUIET_SERVER)
 
 
 #: Each stream takes a session at both ends.
 MOST_STREAMS = 16
 
-#: Streams take no group with more calls: nobody looks what those share.
+#: Streams take no group with more calls, because its shared rows are not looked up.
 STREAM_CALLS = 10_000
 
 
 class ValueKind(Enum):
-    """What a value is that somebody wrote down; named as people are told it."""
+    """The kind of an option's value; the texts are those of error messages."""
 
     YES_OR_NO = "true or false"
     WHOLE_NUMBER = "a whole number"
@@ -92,7 +92,7 @@ class Options:
     #: a group that fails with fewer calls is not compiled again, but applied one
     #: transaction after the other (HVAR: dsi_compile_retry_threshold)
     retry_threshold: int = 100
-    #: what becomes of a transaction that cannot be applied
+    #: what to do with a transaction that cannot be applied
     error_action: ErrorAction = ErrorAction.QUEUE
     #: when so many of the site's transactions stand in the destination's error queue,
     #: all destinations of the site are paused (Ingres: EMX); 0 is no limit
@@ -100,7 +100,7 @@ class Options:
     #: master tables whose transactions are each applied alone, in order, by name
     #: (HVAR: dsi_compile_enable off for a table)
     one_by_one: tuple[str, ...] = ()
-    #: so many streams apply independent groups, or transactions, side by side, each
+    #: so many streams apply independent groups, or transactions, in parallel, each
     #: over connections of its own; 0 and 1 are strictly serial, as is any `batch_size`
     parallelism: int = 0
 
@@ -125,24 +125,24 @@ class Options:
             raise ValueError(
                 f"one_by_one is {ValueKind.NAMES.value}, not {self.one_by_one!r}"
             )
-        # As they come from a schedule or a task, which carry plain JSON.
+        # Schedules and tasks carry them as plain JSON.
         object.__setattr__(self, "error_action", ErrorAction(self.error_action))
         object.__setattr__(self, "one_by_one", tuple(self.one_by_one))
 
     @property
     def grouping(self) -> bool:
-        """Whether transactions are put together at all."""
+        """Whether transactions are put into groups at all."""
         return self.group_max_calls > 1 and not self.batch_size
 
     @property
     def calls_together(self) -> int:
-        """At most so many calls are put together."""
+        """The most calls in a group."""
         most = self.group_max_calls
         return min(most, STREAM_CALLS) if self.parallel else most
 
     @property
     def parallel(self) -> bool:
-        """Whether several streams are at work."""
+        """Whether the push uses several streams."""
         return self.parallelism > 1 and not self.batch_size
 
 
@@ -154,7 +154,7 @@ _KIND_OF = {
     "tuple[str, ...]": ValueKind.NAMES,
 }
 
-#: The options by name, and what their values are.
+#: The kind of each option's value, by the option's name.
 KINDS: Mapping[str, ValueKind] = {
     option.name: _KIND_OF[str(option.type)] for option in fields(Options)
 }

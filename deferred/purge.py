@@ -1,4 +1,4 @@
-"""Purging a site's queue of calls that nobody can ask for any more."""
+"""Purging a site's queue of calls that no push or refresh can need any more."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from deferred.queues.covered import beyond
 from deferred.queues.queue import Queue, call_numbers, list_queues
 from sites import Site, faults, identity
 
-#: Delivered calls stay this long: a master that is restored from yesterday's backup
-#: gets them again.
+#: Delivered calls are kept this long, so that a master that is restored from
+#: yesterday's backup gets them again.
 RETENTION = timedelta(days=2)
 
-#: A site that does not refresh for this long keeps the keys of its delivered
-#: calls and gives up their images.
+#: If a site does not refresh for this long, only the keys of its delivered calls are
+#: kept, and not their images.
 FOLD_AFTER = timedelta(days=7)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueuePurgeReport:
-    """What a purge removed from a site's queue."""
+    """The counts of what a purge removed from a site's queue."""
 
     site: str
     transactions: int
@@ -44,17 +44,18 @@ def purge(
 ) -> QueuePurgeReport:
     """Remove calls that are delivered, covered by a refresh, and past retention.
 
-    (Oracle8: DBMS_DEFER_SYS.PURGE.) Calls that no refresh has covered are
-    kept, until `fold_after`; then only their keys are, with batch and order,
-    so that the next refresh still settles them.
+    (Oracle8: DBMS_DEFER_SYS.PURGE.) Calls that no refresh has covered are kept until
+    `fold_after`; then only their keys are kept, with batch and order, so that the next
+    refresh still settles them.
 
-    As a destination, the site forgets what batches held that are older than any
-    backup that is restored (`deferred.batches.ledger.RETENTION`), and drops work
-    tables of coordinated transactions that nobody uses.
+    As a destination, the site deletes ledger entries of batches that are older than any
+    backup that is restored (`deferred.batches.ledger.RETENTION`), and drops unused work
+    tables of coordinated transactions.
 
     Parameters:
         retention: how long delivered calls stay, so that a destination that is
             restored from a backup no older than that gets them again.
+        fold_after: how long the images of delivered calls wait for a refresh.
     """
     with site.begin() as connection:
         identity.read(connection)
@@ -82,10 +83,10 @@ def purge(
 def _purge_procedures(
     connection: Connection, queues: Sequence[TableClause], retention: timedelta
 ) -> int:
-    """Remove calls of procedures that all their destinations have answered long ago.
+    """Remove procedure calls that all their destinations have answered long ago.
 
-    Not before the row changes of their transactions are: to other destinations too,
-    the calls say which of these are to be sent.
+    A call stays until the row changes of its transaction are removed: it says which of
+    them are to be sent, to other destinations too.
     """
     call = procedure_call
     to = func.unnest(call.c.destinations).label("name")
@@ -109,14 +110,14 @@ def _purge_procedures(
 
 
 def _by_table(queues: Sequence[Queue]) -> list[list[Queue]]:
-    """The ways that calls of one table go, to each of their destinations."""
+    """The queues grouped by table: one for each destination of the table's calls."""
     return [list(ways) for _, ways in groupby(queues, attrgetter("queue_table"))]
 
 
 def _purge_calls(
     connection: Connection, ways: Sequence[Queue], retention: timedelta
 ) -> int:
-    """Remove calls that no destination needs, nor a refresh."""
+    """Remove calls that neither a destination nor a refresh needs."""
     calls = ways[0].sql()
     needed = [
         and_(queue.goes_there(calls.c.xid), calls.c.xid.not_in(_done(queue, retention)))
@@ -132,13 +133,13 @@ def _done(queue: Queue, retention: timedelta) -> sa.Select[Any]:
     """Transactions that a destination has answered, and a refresh has covered."""
     done = select(delivery.c.xid).where(_delivered_before(queue, retention))
     if queue.replication_group is not None:
-        return done  # nothing is refreshed from there
+        return done  # no refresh reads a group's table by its queue
     covered = select(queue_catalog).where(queue_catalog.c.id == queue.id).subquery()
     return done.where(not_(beyond(covered.c.covered_batch, covered.c.covered_order)))
 
 
 def _fold(connection: Connection, queue: Queue, after: timedelta) -> int:
-    """Turn calls that no refresh has covered for long into extra keys."""
+    """Turn delivered calls that no refresh has covered for long into extra keys."""
     calls = queue.sql()
     old = select(delivery).where(_delivered_before(queue, after)).subquery()
     extra = queue.extra
@@ -166,7 +167,7 @@ def _fold(connection: Connection, queue: Queue, after: timedelta) -> int:
 
 
 def _note_purged(connection: Connection, name: str, gone: sa.Select[Any]) -> None:
-    """Note the last place whose calls cannot be pushed again."""
+    """Note the last of these places, whose calls cannot be pushed again."""
     last = connection.execute(
         select(delivery.c.batch, delivery.c.order_no)
         .where(
@@ -199,10 +200,10 @@ def _answered_before(age: timedelta) -> sa.ColumnElement[bool]:
 
 
 def _purge_transactions(connection: Connection, retention: timedelta) -> int:
-    """Forget transactions that have no calls left in any queue."""
+    """Delete transactions that have no calls left in any queue."""
     left = sa.union_all(*call_numbers(connection)).subquery()
     cutoff = func.clock_timestamp() - sa.cast(retention, sa.Interval)
-    # In no window at all: its queue was dropped.
+    # A transaction without a delivery is in no window: its queue was dropped.
     needed = sa.exists().where(
         delivery.c.xid == deferred_transaction.c.xid,
         sa.or_(delivery.c.delivered_at.is_(None), delivery.c.delivered_at >= cutoff),

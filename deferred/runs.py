@@ -1,7 +1,7 @@
-"""What became of the runs that schedules ask for: noted, overdue, or asked by no one.
+"""Recording the runs of schedules, and finding those that are late.
 
 Beat notes that it looks at a site, and when it asks for a run; a worker notes how the
-run ended. What is missing of the three says which of them is away.
+run ended. The missing note shows whether beat or the worker is down.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from sites.activity import running
 from sites.catalog import activity
 from sites.errors import SnaptideError
 
-#: How long a run may be due, or beat not look, before somebody is told. Beat leaves a
-#: site that fails alone for 15 s at most, and a worker may have other work to end.
+#: How long a run may be due, or beat not look, before it counts as late. Beat leaves a
+#: failing site alone for up to 15 s, and a worker may have to finish other work.
 GRACE = timedelta(seconds=60)
 
 
@@ -35,7 +35,7 @@ class Overdue:
     kind: str
     subject: str
     since: datetime
-    #: no worker has done what beat has asked for; else beat has not asked
+    #: beat has asked for it and no worker has done it; else beat has not asked
     asked: bool
 
 
@@ -46,10 +46,10 @@ def outcome(
     """Note how a run ended, if it has a schedule: with an error, or without.
 
     Parameters:
-        in_progress: an error that says that another run is at it: nothing is noted.
+        in_progress: the error that says that another run is at work; it is not noted.
 
     Raises:
-        whatever the block raises.
+        the errors of the block.
     """
     try:
         yield
@@ -80,7 +80,7 @@ def overdue(connection: Connection) -> list[Overdue]:
     """The runs that are late, by kind and subject."""
     late = func.now() - GRACE
     at = schedule.c
-    # What runs is not late, however long it takes.
+    # A run that is in progress is not late, however long it takes.
     works = sa.exists().where(
         running(),
         activity.c.kind == at.kind,

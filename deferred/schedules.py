@@ -1,6 +1,6 @@
-"""What runs by itself, and when: rows of a site's own catalog (Oracle: SCHEDULE_PUSH).
+"""Schedules of a site, as rows of its own catalog (Oracle: SCHEDULE_PUSH).
 
-Beat reads them every second, so that a change takes effect without a restart.
+Beat reads them every second, so a change takes effect without a restart.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from sites import Site, identity
 from sites.catalog import SCHEMA
 from sites.errors import SnaptideError
 
-#: Subject of what concerns a site as a whole: its purge, a push to everyone.
+#: Subject of runs for a site as a whole: its purge, a push to all destinations.
 EVERYTHING = "*"
 
-#: What each kind of work takes as options, and what these are.
+#: The options that each kind of work takes, and the kinds of their values.
 OPTIONS: Mapping[str, Mapping[str, ValueKind]] = {
     "push": KINDS,
     "refresh": {
@@ -39,14 +39,14 @@ OPTIONS: Mapping[str, Mapping[str, ValueKind]] = {
 }
 
 
-#: What there has to be at a site, by kind of work. A push may be to all.
+#: Where the names of subjects are found, by kind of work. A push may be to all.
 _SUBJECTS = {
     "push": destination.c.name,
-    # Of the package above; only the names matter here.
+    # A table of the package `snapshots`, which is above; only its names matter here.
     "refresh": sa.table("refresh_group", sa.column("name"), schema=SCHEMA).c.name,
 }
 
-#: What a schedule has not, when it is made or made anew.
+#: The values that are cleared when a schedule is replaced.
 _AS_NEW = {"last_error": None, "asked_at": None}
 
 
@@ -69,7 +69,7 @@ class NoSuchSchedule(SnaptideError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schedule:
-    """What runs by itself at a site."""
+    """A schedule: a kind of work that runs by itself at a site."""
 
     #: push, refresh or purge
     kind: str
@@ -89,7 +89,7 @@ class Schedule:
 def schedule(
     site: Site, kind: str, subject: str = EVERYTHING, *, every: str, **options: Any
 ) -> Schedule:
-    """Run something by itself from now on; an earlier schedule of it is replaced.
+    """Create a schedule, or replace the one of the same kind and subject.
 
     Writes the table `schedule` of the site. The first run of an interval in
     seconds is due at once, that of a cron expression at its next time.
@@ -101,7 +101,7 @@ def schedule(
         **options: those of the verb, as `transaction_count=1000`.
 
     Raises:
-        BadSchedule: also where the site has no such destination or group.
+        BadSchedule: also if the site has no such destination or group.
         BadInterval, SiteNotInitialised, SiteUnreachable.
     """
     check(kind, subject, every, options)
@@ -124,7 +124,7 @@ def schedule(
 
 
 def unschedule(site: Site, kind: str, subject: str = EVERYTHING) -> None:
-    """Stop running something by itself, and forget when it was.
+    """Delete a schedule.
 
     Raises:
         NoSuchSchedule: there is none.
@@ -138,7 +138,7 @@ def unschedule(site: Site, kind: str, subject: str = EVERYTHING) -> None:
 def enable_schedule(
     site: Site, kind: str, subject: str = EVERYTHING, *, enabled: bool = True
 ) -> Schedule:
-    """Let a schedule run, or pause it; it keeps what it is.
+    """Let a schedule run, or pause it; its interval and options stay.
 
     Raises:
         NoSuchSchedule: there is none.
@@ -147,7 +147,7 @@ def enable_schedule(
         identity.read(connection)
         found = _get(connection, kind, subject)
         now = _now(connection)
-        # What was missed during the pause is not made up for.
+        # Runs that were missed during the pause are not made up for.
         due = next_time(found.interval, found.next_at, now)
         connection.execute(
             sa.update(catalog)
@@ -173,12 +173,12 @@ def all_of(connection: Connection) -> list[Schedule]:
 
 
 def claim(connection: Connection) -> list[Schedule]:
-    """Take what is due, and set when it is due again; the caller commits.
+    """Take the due schedules, and set when they are due again; the caller commits.
 
-    Whoever holds the row runs it: a second beat passes it by, and finds it
-    moved when it looks again. What ran in the future ran by a clock that was
-    wrong: it would not run again for as long as the clock was ahead, so it begins
-    anew. Writes `schedule`.
+    The beat that locks the row runs it: a second beat skips it, and finds it moved when
+    it looks again. A last run in the future was timed by a wrong clock: the schedule
+    would not run again for as long as that clock was ahead, so its rhythm starts again
+    from now. Writes `schedule`.
     """
     now = _now(connection)
     due = sa.or_(catalog.c.next_at <= now, catalog.c.last_at > now)
@@ -192,12 +192,11 @@ def claim(connection: Connection) -> list[Schedule]:
 
 
 def check(kind: str, subject: str, every: str, options: Mapping[str, Any]) -> None:
-    """Refuse what could never run.
+    """Refuse a schedule that could never run.
 
     Raises:
-        BadSchedule: of an unknown kind, or with options or values that it does not
-            take.
-        BadInterval: neither a duration nor cron.
+        BadSchedule: the kind is unknown, or does not take the options or values.
+        BadInterval: it is neither a duration nor cron.
     """
     if kind not in OPTIONS:
         raise BadSchedule(f"{kind!r} is none of {', '.join(OPTIONS)}.", kind=kind)
@@ -214,7 +213,7 @@ def check(kind: str, subject: str, every: str, options: Mapping[str, Any]) -> No
             options=unknown,
         )
     for name, value in options.items():
-        # A text is true, whatever it says.
+        # Any text would count as true, also "false".
         if not known[name].holds(value):
             raise BadSchedule(f"{name} is {known[name].value}, not {value!r}.")
     if kind == "push":
@@ -223,7 +222,7 @@ def check(kind: str, subject: str, every: str, options: Mapping[str, Any]) -> No
 
 
 def _require(connection: Connection, kind: str, subject: str) -> None:
-    """Refuse what would fail at each run, because nothing here has that name.
+    """Refuse a schedule that would always fail, because nothing here has that name.
 
     Raises:
         BadSchedule.
@@ -249,7 +248,7 @@ def _check_push(options: Mapping[str, Any]) -> None:
 
 
 def _take(connection: Connection, row: sa.Row[Any], now: datetime) -> Schedule | None:
-    """Move a due schedule on; None when it cannot run."""
+    """Set the next time of a due schedule; None if it cannot run now."""
     found = _from_row(row)
     values: dict[str, Any] = {"last_at": now, "asked_at": found.asked_at or now}
     wrong = _wrong_with(found)
@@ -258,12 +257,12 @@ def _take(connection: Connection, row: sa.Row[Any], now: datetime) -> Schedule |
         before = now if ran_ahead else found.next_at
         values["next_at"] = next_time(found.interval, before, now)
     else:
-        # Somebody wrote it by hand. It stays, and doctor shows it.
+        # Such a row was written by hand. It stays, and doctor shows it.
         values = {"next_at": now + timedelta(hours=1), "last_error": wrong}
     connection.execute(
         sa.update(catalog).where(_is(found.kind, found.subject)).values(values)
     )
-    # A run by the time of day waits for it, though.
+    # A cron schedule waits for its time, though.
     waits = ran_ahead and seconds_of(found.interval) is None
     return found if wrong is None and not waits else None
 
@@ -288,7 +287,7 @@ def _is(kind: str, subject: str) -> sa.ColumnElement[bool]:
 
 
 def _now(connection: Connection) -> datetime:
-    """The site's clock, not ours: several beats may run on several machines."""
+    """The site's time, not this machine's: beats may run on several machines."""
     now: datetime = connection.execute(select(func.now())).scalar_one()
     return now
 

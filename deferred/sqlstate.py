@@ -1,8 +1,8 @@
-"""Which failures are the data's and which are the system's.
+"""Which failures are caused by the data, and which by the system.
 
-What the data causes is parked, because trying again cannot help. What
-connections, locks, resources, the schema or rights cause leaves the batch as
-it is, to be tried again.
+A transaction that fails because of its data is parked, because trying again cannot
+help. A failure of connections, locks, resources, the schema or rights leaves the batch
+as it is, to be tried again.
 """
 
 from __future__ import annotations
@@ -12,24 +12,24 @@ from sqlalchemy.exc import DataError, DBAPIError, ProgrammingError
 #: Classes of SQLSTATE of failures that do not come from the data.
 _SYSTEM = {"08", "0A", "25", "40", "42", "53", "55", "57", "58", "XX"}
 
-#: Row-level security refuses a row with the state of a missing right.
+#: Row-level security refuses a row with the SQLSTATE of a missing right.
 _ROW_SECURITY = "row-level security"
 
-#: A lock was not to be had in time, there was a deadlock, or a purge came in between
-#: where one moment is looked at.
+#: A lock was not free in time, there was a deadlock, or a purge came between the reads
+#: of a transaction that has to see one moment.
 _GAVE_WAY = {"55P03", "40P01", "40001"}
 
-#: Of those, what can come over any statement, and goes.
+#: The classes of those that can hit any statement, and pass by themselves.
 _PASSING = {"08", "40", "53", "57", "58", "XX"}
 _HELD_UP = {"55P03", "55006", "25006"}
 
-#: What the driver raises without asking the database.
+#: Errors that the driver raises without asking the database.
 _UNCARRIED = (DataError, ProgrammingError)
 
 UNIQUE_VIOLATION = "23505"
-#: The second one is RESTRICT's, from PostgreSQL 18 on.
+#: The second one is for RESTRICT, from PostgreSQL 18 on.
 FOREIGN_KEY_VIOLATIONS = ("23503", "23001")
-#: With those of CHECK and exclusion constraints.
+#: Also with the states of CHECK and exclusion constraints.
 OF_CONSTRAINTS = (UNIQUE_VIOLATION, *FOREIGN_KEY_VIOLATIONS, "23514", "23P01")
 
 
@@ -52,38 +52,39 @@ def caused_by_data(error: DBAPIError) -> bool:
 
 
 def caused_by_transaction(error: DBAPIError) -> bool:
-    """Whether another transaction may well be applied: data, schema and rights."""
+    """Whether another transaction may succeed: errors of data, schema and rights."""
     return caused_by_data(error) or of(error)[:2] in ("0A", "42")
 
 
 def of_a_value(error: DBAPIError) -> bool:
-    """Whether a value is none that a column or its domain takes."""
+    """Whether a column or its domain refused a value."""
     diagnostics = getattr(error.orig, "diag", None)
     of_domain = bool(getattr(diagnostics, "datatype_name", None))
     return of(error)[:2] == "22" or (of(error)[:2] == "23" and of_domain)
 
 
 def passes(error: DBAPIError) -> bool:
-    """Whether a procedure that failed so may end well the next time.
+    """Whether a procedure that failed with this error may succeed the next time.
 
-    Rights, and what it lacks, are its own: waiting for them would stop the queue.
+    Missing rights or objects are the procedure's own problem: waiting for them would
+    stop the queue.
     """
     state = of(error)
     return error.connection_invalidated or state[:2] in _PASSING or state in _HELD_UP
 
 
 def gave_way(error: DBAPIError) -> bool:
-    """Whether somebody is at work on the same rows: a moment later he may not be."""
+    """Whether another session works on the same rows, and may soon be done."""
     return of(error) in _GAVE_WAY
 
 
 def held_up(error: DBAPIError) -> bool:
-    """Whether it has to wait for somebody: for his locks, or until he opens a table."""
+    """Whether it has to wait: for another session's locks, or for a closed table."""
     return gave_way(error) or of(error) in _HELD_UP
 
 
 def message(error: DBAPIError) -> str:
-    """What the database said, on one line."""
+    """The database's message and detail, on one line."""
     diagnostics = getattr(error.orig, "diag", None)
     parts = [
         getattr(diagnostics, name, None)

@@ -1,4 +1,4 @@
-"""Celery tasks of this package: names in, nothing out; every one may run twice."""
+"""Celery tasks of this package: they take names, return nothing, and may run twice."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from sites.site import each_by_itself
 
 log = logging.getLogger(__name__)
 
-#: What passes by itself is tried again, each time after a longer pause of random
-#: length; a site that stays away longer is left to the next schedule or notification.
+#: Failures that pass by themselves are tried again, each time after a longer pause of
+#: random length; if a site stays away longer, the next schedule or notification tries.
 RETRYING: dict[str, Any] = {
     "autoretry_for": (SiteUnreachable, PushInterrupted, OperationalError),
     "retry_backoff": 1,
     "retry_backoff_max": 60,
     "retry_jitter": True,
     "max_retries": 5,
-    # Told in one line by whoever runs the task, not as a traceback.
+    # The worker logs these in one line, not as a traceback.
     "throws": (SnaptideError,),
 }
 
@@ -43,10 +43,10 @@ def push(
     destination: str = schedules.EVERYTHING,
     **options: Any,
 ) -> None:
-    """Push a site's queue to a destination; `*` is each of them.
+    """Push a site's queue to a destination; `*` means all of them.
 
-    One that failed a moment ago is left alone, unless this is the repetition of
-    what failed: schedules and commits go on asking, and must not add up.
+    A destination that failed a moment ago is left alone, unless this is the retry of
+    the failed push: schedules and commits go on asking, and must not add up.
     """
     home = configured.site(site)
     everything = destination == schedules.EVERYTHING
@@ -69,7 +69,7 @@ def push(
             _tell(report)
         paused = (DestinationDisabled, DestinationJoins) if everything else ()
         failed = [e for e in pushes.errors if not isinstance(e, paused)]
-        # Whoever runs the task tells of the one that is raised.
+        # The worker logs the error that is raised.
         for error in failed[1:]:
             log.error("push %s %s: %s", site, destination, in_one_line(error))
         if failed:
@@ -77,7 +77,7 @@ def push(
 
 
 def _tell(report: PushReport) -> None:
-    """Say what a push did: one line, a warning where something has to be looked at."""
+    """Log what a push did in one line, as a warning if transactions were parked."""
     if report.another_pusher:
         log.info(
             "push %s %s: another push is at work.", report.site, report.destination
@@ -100,7 +100,7 @@ def _tell(report: PushReport) -> None:
 def purge(
     site: str, subject: str = schedules.EVERYTHING, record_days: float = RECORD_DAYS
 ) -> None:
-    """Purge a site's queue of what is covered, its snapshot logs, and old records."""
+    """Purge covered calls of a site's queue, its snapshot logs, and old records."""
     home = configured.site(site)
     with (
         runs.outcome(home, "purge", subject),
