@@ -1,8 +1,8 @@
-"""What a statement captured is asked for in the statement's own round trip.
+"""Asks for the calls that a statement captured, in the statement's own round trip.
 
 The driver has a pipeline for that, which costs the application's process more than the
-statement itself, and one more round trip for BEGIN. So the driver translates the
-statement and reads its answer; what lies between is done here.
+statement itself, and one more round trip for BEGIN. So the driver only translates the
+statement and reads its answer; this file does the exchange in between.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def execute(
     """Run a statement as its cursor would, and a question of ours behind it.
 
     Returns:
-        The answer to the question; that to the statement is the cursor's.
+        The answer to the question; the cursor has the answer to the statement.
 
     Raises:
         psycopg.Error: the statement failed; nothing was asked.
@@ -59,7 +59,7 @@ def rows(driver: psycopg.Connection[Any], answer: PGresult) -> list[tuple[Any, .
 
 
 def _begin(driver: psycopg.Connection[Any]) -> list[Bound]:
-    """What begins a transaction as the driver would, where none is open."""
+    """The statement that begins a transaction as the driver would, if none is open."""
     if driver.autocommit or driver.pgconn.transaction_status != TransactionStatus.IDLE:
         return []
     return [Bound(text=driver._get_tx_start_command().decode())]

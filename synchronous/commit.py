@@ -1,9 +1,9 @@
 """The commit of a coordinated transaction: two-phase, with the site as last resource.
 
-The masters are prepared; then the site commits, and its own transaction holds the
-decision; then the masters commit what they prepared. Without a decision the
-transaction was rolled back: nothing has to be remembered of one that fails. The
-decision goes when every master has confirmed, with a later transaction's commit
+The masters prepare; then the site commits, and its own transaction holds the decision;
+then the masters commit their prepared parts. Without a decision the transaction was
+rolled back, so a failed one leaves nothing to remember. Once every master has
+confirmed, a later transaction's commit deletes the decision
 (docs/explanation/synchronous.md).
 """
 
@@ -44,12 +44,12 @@ def commit(transaction: Transaction) -> None:
     Raises:
         CommitFailed: it was rolled back everywhere.
         OutcomeUnknown: the site was lost while it committed; recovery will tell.
-        What the last statement's calls raise: see `Transaction.execute`.
+        Also the errors of the last statement's calls: see `Transaction.execute`.
     """
     transaction.complete()
     writers = [p for p in transaction.participants.values() if p.has_written]
     if not writers:
-        # One participant, the site: it commits by itself.
+        # The site is the only participant: it commits by itself.
         transaction.end()
         return
     gid = Gid.of(transaction.knowledge.who, int(transaction.xid))
@@ -79,7 +79,7 @@ def _tell(
     gid: Gid,
     settled: Sequence[str],
 ) -> None:
-    """Tell the site all but to commit: it works while the masters promise."""
+    """Send the site its last statement, which runs while the masters prepare."""
     masters = {p.master.name: p for p in writers}
     statement = transaction.last_statement(masters)
     names = {p.branch: name for name, p in masters.items()}
@@ -99,9 +99,9 @@ def _tell(
 
 @contextmanager
 def _prepared(writers: Sequence[Participant], gid: Gid) -> Iterator[None]:
-    """Let all masters promise at once, before the block and while it runs.
+    """Have all masters prepare at once, before the block and while it runs.
 
-    Those that did are released when one does not.
+    If one cannot prepare, all roll back.
     """
     asked = writers[0]
     try:
@@ -131,7 +131,7 @@ def _decide(site: Conversation) -> None:
 
 @contextmanager
 def _settled(knowledge: Knowledge) -> Iterator[list[str]]:
-    """Decisions that a commit may forget; others may, where it fails."""
+    """Decisions that a commit may delete; if it fails, another commit may."""
     found: list[str] = []
     with suppress(IndexError):
         while len(found) < 100:
@@ -149,13 +149,13 @@ def _find_out(
     gid: Gid,
     error: BaseException,
 ) -> None:
-    """Where the site's commit failed: see whether it did, and release the masters.
+    """After a failed commit, find out whether the site has committed after all.
 
-    Returns only when the site has committed after all.
+    Returns only if it has; if it has not, the masters roll back.
 
     Raises:
-        CommitFailed: it has not.
-        OutcomeUnknown: it does not say.
+        CommitFailed: the site has not committed.
+        OutcomeUnknown: the site does not say.
     """
     answer = _rolled_back(transaction.driver) or _asked(transaction, gid)
     if answer is Answer.COMMITTED and isinstance(error, Exception):
@@ -172,7 +172,7 @@ def _find_out(
 
 
 def _rolled_back(driver: psycopg.Connection[object]) -> Answer | None:
-    """Roll the site back, where its transaction is still open for certain."""
+    """Roll the site back, if its transaction is certain to be still open."""
     open_ = (TransactionStatus.INTRANS, TransactionStatus.INERROR)
     if driver.closed or driver.info.transaction_status not in open_:
         return None
@@ -198,7 +198,7 @@ def _asked(transaction: Transaction, gid: Gid) -> Answer:
 
 
 def _confirm(writers: Sequence[Participant], gid: Gid) -> bool:
-    """Let the masters commit; whether all have. Recovery does what is left."""
+    """Have the masters commit; True if all have. Recovery does the rest."""
     done = True
     for participant in writers:
         name = gid.of_branch(participant.branch)
@@ -219,7 +219,7 @@ def _confirm(writers: Sequence[Participant], gid: Gid) -> bool:
 
 
 def _release(writers: Sequence[Participant], gid: Gid) -> None:
-    """Let masters roll back what they may have prepared. Recovery does what is left."""
+    """Have masters roll back parts that may be prepared. Recovery does the rest."""
     for participant in writers:
         with suppress(psycopg.Error):
             participant.rollback_prepared(gid.of_branch(participant.branch))

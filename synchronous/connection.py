@@ -17,14 +17,14 @@ from synchronous.errors import NotCoordinated, NoTransaction
 from synchronous.knowledge import Knowledge
 from synchronous.transaction import Transaction
 
-#: Seconds: a master may take as long to answer.
+#: How many seconds a master may take to answer.
 TIMEOUT = 10.0
-#: Seconds: a row may be held by others as long, where the session does not say.
+#: How many seconds to wait for a locked row, unless the session says otherwise.
 LOCK_TIMEOUT = 5.0
-#: Seconds: a transaction may be left alone as long, at the site and its masters.
+#: How many seconds a transaction may be idle, at the site and its masters.
 IDLE_TIMEOUT = 60.0
 
-#: What the database counts: milliseconds in 31 bits.
+#: PostgreSQL counts timeouts in milliseconds, in 31 bits.
 SHORTEST, LONGEST = 0.001, 2_147_483
 
 LIMITS = {
@@ -33,7 +33,7 @@ LIMITS = {
     "idle_timeout": IDLE_TIMEOUT,
 }
 
-#: By connection, not on it: one that was lost has to be rolled back at the masters too.
+#: By connection, not on it: if one is lost, its masters have to roll back too.
 _open: MutableMapping[Connection, Transaction] = WeakKeyDictionary()
 
 
@@ -56,13 +56,13 @@ def begin(
         isolation_level: of the transaction at the site and its masters; the database's
             own when not given.
         timeout: seconds that a master may take to answer before all is rolled back.
-        lock_timeout: seconds to wait for a row that somebody else has locked.
+        lock_timeout: seconds to wait for a row that another session has locked.
         idle_timeout: seconds after which a transaction that its application has
             forgotten is ended.
 
     Raises:
         SynchronousConflict: no rule of the master settles it; has old, new and current.
-        RefusedByMaster, SiteUnreachable: a master cannot do what the site did.
+        RefusedByMaster, SiteUnreachable: a master cannot make the site's changes.
         PendingCalls: the row has changes that wait for a push.
         CommitFailed: nothing was changed anywhere.
         OutcomeUnknown: the site was lost while it committed; recovery finishes it.
@@ -93,12 +93,12 @@ def coordinate(
     """Make every transaction of an engine a coordinated one, sessions' too.
 
     Parameters:
-        engine: the application's own, with the driver psycopg, to the site's database,
-            as a user who may coordinate (docs/howto/security.md); see `begin` for
-            the others.
+        engine: the application's engine, with the driver psycopg, to the site's
+            database, as a user who may coordinate (docs/howto/security.md); see
+            `begin` for the other parameters.
 
     Raises:
-        NotCoordinated: it has another driver.
+        NotCoordinated: the engine has another driver.
         SiteChanged, SiteNotInitialised, NotAMember: it leads to another database than
             the site's, or its user is no coordinator.
         ValueError: as `begin` does.
@@ -112,7 +112,7 @@ def coordinate(
 
 
 def _limits(**seconds: float) -> dict[str, float]:
-    """See that each limit is one: to database and driver 0 means to wait for ever."""
+    """Check each limit: to database and driver, 0 would mean to wait forever."""
     for name, value in seconds.items():
         if not SHORTEST <= value <= LONGEST:
             raise ValueError(
@@ -122,7 +122,7 @@ def _limits(**seconds: float) -> dict[str, float]:
 
 
 def _confirm(engine: Engine, site: Site) -> None:
-    """See that an engine can be coordinated, before it changes anything."""
+    """Check that an engine can be coordinated, before anything is changed."""
     if engine.dialect.driver != "psycopg" or engine.dialect.is_async:
         raise NotCoordinated(
             f"An engine of {engine.dialect.name}+{engine.dialect.driver} cannot be"
@@ -134,7 +134,7 @@ def _confirm(engine: Engine, site: Site) -> None:
 
 
 def _engine(site: Site) -> Engine:
-    """A pool of the site's whose transactions are coordinated."""
+    """The site's pool of connections whose transactions are coordinated."""
 
     def make() -> Engine:
         engine = site.new_engine(
@@ -145,7 +145,7 @@ def _engine(site: Site) -> Engine:
         idle.try_after_idling(engine)
         event.listen(engine, "do_connect", home.connect)
         session.set_once(engine, LIMITS)
-        # What SQLAlchemy asks on its first connection is in no transaction.
+        # SQLAlchemy's questions on its first connection are not to be coordinated.
         with site.connect(engine):
             pass
         _listen(engine, Knowledge(site), LIMITS)

@@ -1,9 +1,9 @@
-"""Contact of a site with a master before both are changed: is either of them older?
+"""Checks, before a site and its master are changed, that neither was restored.
 
-As a push does it. What a restored database has forgotten is noticed by the tokens of
-`sites.peers`: they are compared whenever a connection is new, since nobody restores a
-database without ending its sessions. They are renewed when one of the servers was
-started since, and once a minute.
+It does so as a push does: the tokens of `sites.peers` show what a restored database has
+forgotten. They are compared whenever a connection is new, because a restore ends all
+sessions of a database. They are renewed once a minute, and when one of the servers was
+started since.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from sites import Site, identity, peers
 from synchronous import line
 from synchronous.knowledge import Contact, Knowledge
 
-#: Seconds between two new tokens: a copy that is older than that is known as such.
+#: Seconds between two new tokens: a copy that is older than that is recognized.
 RENEWAL = 60.0
 
 _KEY = "snaptide.agreed"
@@ -26,10 +26,10 @@ _KEY = "snaptide.agreed"
 def ensure(
     knowledge: Knowledge, at_site: Connection, taken: Connection, master: Site
 ) -> None:
-    """Agree with a master unless these two connections have, a while ago.
+    """Agree with a master, unless these two connections have done so recently.
 
     Parameters:
-        at_site: the coordinated connection, of which only its age is asked.
+        at_site: the coordinated connection; only notes about it are used.
         taken: the line to the master, in no transaction.
 
     Raises:
@@ -53,8 +53,8 @@ def agree(knowledge: Knowledge, taken: Connection, master: Site) -> None:
 
     Raises:
         SiteRestored, SiteReplaced, SiteChanged: one of the two is not what it was.
-        NotAMember: what we apply there would be taken for changes of users.
-        CannotTell, PastRetention: a restored one needs more than asking.
+        NotAMember: changes that we apply there would count as changes of users.
+        CannotTell, PastRetention: a restored side cannot be reconciled by asking.
     """
     site = knowledge.site
     with site.connect() as origin, line.in_transactions(taken) as target:

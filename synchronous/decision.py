@@ -1,4 +1,4 @@
-"""What became of a coordinated transaction: its deciding site alone knows."""
+"""Asks the deciding site, which alone knows how a coordinated transaction ended."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from synchronous.gid import Gid
 
 
 class Answer(Enum):
-    """What the deciding site says."""
+    """An answer of the deciding site."""
 
     COMMITTED = "commit"
     ROLLED_BACK = "rollback"
     #: the coordinator may be alive, and may still decide
     IN_PROGRESS = "in progress"
-    #: it is not the database any more that the name speaks of
+    #: it is no longer the database that the name speaks of
     ANOTHER_SITE = "another site"
 
 
 def ask(connection: Connection, gid: Gid) -> Answer:
     """Ask the deciding site, in a READ COMMITTED transaction.
 
-    First whether the transaction is over; only then, in a later snapshot, for the
-    decision: looked for before, it could have been written in between.
+    It asks first whether the transaction is over; only then, in a later snapshot, for
+    the decision: in the other order, it could be written in between.
 
     Raises:
         SiteNotInitialised.
@@ -53,5 +53,5 @@ def _in_progress(connection: Connection, xid: int) -> bool:
     except DBAPIError as error:
         if getattr(error.orig, "sqlstate", None) != "22023":
             raise
-        # "in the future": never given again since the crash.
+        # "in the future": the id has not been given again since the crash.
         return False

@@ -1,4 +1,4 @@
-"""What of the site is parked at a master: no synchronous change that depends on it."""
+"""Refuses synchronous changes that depend on transactions parked at a master."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from masters.apply import Unit
 
 
 def refuse(connection: Connection, site_id: uuid.UUID, unit: Unit, master: str) -> None:
-    """Refuse staged changes that start from, or refer to, what a parked call made.
+    """Refuse staged changes that start from, or refer to, rows of a parked call.
 
     A push would park them behind it; here their application can wait.
 

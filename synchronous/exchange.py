@@ -1,7 +1,7 @@
-"""Statements that are sent at once and answered at once.
+"""Sends several statements at once, and reads their answers at once.
 
 A synchronous transaction has few of them, and a cursor around each would cost as much
-as the server's own work. Values and answers of our own are text.
+as the server's own work. Values and answers of our own statements are text.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ _GOOD = (ExecStatus.COMMAND_OK, ExecStatus.TUPLES_OK, ExecStatus.EMPTY_QUERY)
 class Conversation:
     """Statements on their way to a server that works while we do something else.
 
-    Between `send` and `answers` nothing else can be said on the connection. At the end
-    of the block nothing is under way any more.
+    Between `send` and `answers`, the connection can be used for nothing else. At the
+    end of the block, no answer is outstanding.
     """
 
     def __init__(self, connection: psycopg.Connection[Any]) -> None:
@@ -34,7 +34,7 @@ class Conversation:
         self._pgconn = connection.pgconn
         self._encoding = connection.info.encoding
         self._session = prepared.session(connection)
-        #: in their order; None is the end of what was sent at once
+        #: in order; None marks the end of statements that were sent at once
         self._awaited: list[Awaited | None] = []
 
     def __enter__(self) -> Self:
@@ -44,7 +44,7 @@ class Conversation:
         self.drop()
 
     def send(self, *statements: Bound | Translated) -> None:
-        """Send statements at once; the first that fails ends all of these.
+        """Send statements at once; if one fails, the later ones are not run.
 
         Raises:
             psycopg.Error: the line was lost.
@@ -65,13 +65,13 @@ class Conversation:
         """Wait for all answers, one to each statement.
 
         Raises:
-            psycopg.Error: that of the first that failed.
+            psycopg.Error: the error of the first statement that failed.
         """
         awaited, self._awaited = self._awaited, []
         try:
             found = self._connection.wait(_answers(self._pgconn, len(awaited)))
         except BaseException:
-            # Fails where the line was lost, which is what the error says.
+            # This fails if the line was lost, which the error says already.
             with suppress(psycopg.Error):
                 self._pgconn.exit_pipeline_mode()
             raise
@@ -88,7 +88,7 @@ class Conversation:
         return good
 
     def drop(self) -> None:
-        """Wait for what is under way, and do not mind what it says."""
+        """Wait for outstanding answers, and ignore them."""
         if self._awaited:
             with suppress(psycopg.Error):
                 self.answers()
@@ -107,7 +107,7 @@ def exchange(connection: psycopg.Connection[Any], *statements: Bound) -> PGresul
         The answer to the last of them.
 
     Raises:
-        psycopg.Error: that of the first that failed; the later ones were not run.
+        psycopg.Error: of the first statement that failed; later ones were not run.
     """
     conversation = Conversation(connection)
     conversation.send(*statements)
@@ -128,7 +128,7 @@ def command(connection: psycopg.Connection[Any], verb: str, name: str) -> None:
 
 
 def done(connection: psycopg.Connection[Any]) -> None:
-    """Wait until such a statement is done.
+    """Wait until a statement that `command` has sent is done.
 
     Raises:
         psycopg.Error: it failed.
@@ -139,7 +139,7 @@ def done(connection: psycopg.Connection[Any]) -> None:
 
 
 def _answers(pgconn: PGconn, count: int) -> PQGen[list[PGresult]]:
-    """One after the other."""
+    """Read answers one after the other."""
     found: list[PGresult] = []
     for _ in range(count):
         found += yield from generators.fetch_many(pgconn)

@@ -1,10 +1,10 @@
-"""One call applied at its master by one statement, where nothing is in conflict.
+"""Applies one call at its master by one statement, if nothing is in conflict.
 
 The statement is the one that `sites.write` builds for every apply, with the call as
-its only row, and two conditions more: that the master's row is the call's old image,
-value for value, and that nothing of the site is parked there. Then no column group
-differs, so that no rule is asked, the call depends on nothing that is set aside, and
-the way over work tables would write the same. Where it meets no row, that way is taken.
+its only row, and two more conditions: the master's row equals the call's old image,
+value for value, and nothing of the site is parked there. Then no column group differs,
+so that no rule is asked, the call depends on no parked transaction, and the way over
+work tables would write the same. If the statement finds no row, that way is taken.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ class Statement:
     template: Template
     #: the parameters for the old image, and then the new one
     names: tuple[str, ...]
-    #: positions of columns; a call that changes one of them goes the other way
+    #: positions of columns; a call that changes one of them goes over work tables
     unique: tuple[int, ...]
     #: foreign keys of the master table
     keys: tuple[ForeignKey, ...]
 
     def fits(self, old: Image, new: Image) -> bool:
-        """Whether no unique value moves: that could be a conflict for rules."""
+        """Whether no unique value changes, which could be a conflict for rules."""
         return all(old[at] == new[at] for at in self.unique)
 
     def bind(self, old: Image, new: Image) -> Bound:
@@ -54,11 +54,11 @@ class Statement:
 def build(
     queue: Queue, table: Table, kind: str, site_id: uuid.UUID
 ) -> Statement | None:
-    """The statement for a kind of call; None where there is none.
+    """The statement for a kind of call; None if there is none.
 
     Parameters:
         site_id: of the site that makes the calls.
-        table: the master's, as it is now.
+        table: the master table, as it is now.
         kind: I, U or D.
     """
     if not set(queue.columns) <= set(table.names):
@@ -73,7 +73,7 @@ def build(
         statement = _where_same(write.update(staged, {}, "U"), staged)
     else:
         statement = _where_same(write.delete(staged, {}, "D"), staged)
-    # Who applies it needs the transaction's id, and saves a question.
+    # The caller needs the transaction's id, and is saved a question.
     xid = sa.cast(sa.func.pg_current_xact_id(), sa.Text)
     return Statement(
         template=Template.of(statement.returning(xid)),
@@ -84,7 +84,7 @@ def build(
 
 
 def _where_same(statement: Any, staged: Staged) -> Any:
-    """Only where the row is the call's old image, as detection compares them."""
+    """Only if the row equals the call's old image, as detection compares them."""
     return statement.where(
         *(
             staged.table.column(name).same_as(staged.old(name), statement.table.c[name])
@@ -94,7 +94,7 @@ def _where_same(statement: Any, staged: Staged) -> Any:
 
 
 def _staged(queue: Queue, table: Table, kind: str, site_id: uuid.UUID) -> Staged:
-    """The parameters of a statement as the only row of a work table, or as none."""
+    """The parameters of a statement as a work table of one row, or of none."""
     values = [
         from_text(
             sa.bindparam(name, None, type_=NativeType("text")),

@@ -1,4 +1,4 @@
-"""The name of a prepared transaction: who decides about it, and where to ask."""
+"""The name of a prepared transaction: it says which site decides about it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from functools import cached_property
 
 from sites.identity import Identity
 
-#: Prepared transactions whose name begins otherwise are none of our business.
+#: Prepared transactions whose name begins otherwise are not ours.
 PREFIX = "snaptide"
 
 
@@ -17,8 +17,8 @@ PREFIX = "snaptide"
 class Gid:
     """A global transaction id.
 
-    It names the deciding site as a database, not by its URL: what was restored
-    or cloned since is not asked (docs/explanation/synchronous.md).
+    It names the deciding site as a database, not by its URL: a database that was
+    restored or cloned since is not asked (docs/explanation/synchronous.md).
     """
 
     site_id: uuid.UUID
@@ -27,9 +27,9 @@ class Gid:
     database_oid: int
     #: the deciding transaction
     xid: int
-    #: drawn for it: after a crash the site may give the same id once more
+    #: random: after a crash the site may give the same id once more
     nonce: str
-    #: which of its masters: two of them may be databases of one server
+    #: number of the master: two of them may be databases of one server
     branch: int = 0
 
     @classmethod
@@ -46,7 +46,7 @@ class Gid:
 
     @classmethod
     def parse(cls, text: str) -> Gid | None:
-        """Read a name; None where it is not one of ours."""
+        """Read a name; None if it is not one of ours."""
         prefix, *parts = text.split(":")
         if prefix != PREFIX or len(parts) != 7:
             return None
@@ -70,7 +70,7 @@ class Gid:
 
     @cached_property
     def transaction(self) -> str:
-        """What all branches have in common; the decision is stored by it."""
+        """The part of the name that all branches share; it names the decision."""
         database = f"{self.site_id}:{self.system_identifier}:{self.timeline}"
         return f"{PREFIX}:{database}:{self.database_oid}:{self.xid}:{self.nonce}"
 

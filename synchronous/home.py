@@ -1,4 +1,4 @@
-"""Connections to the site itself, that notice what is run past the coordinator."""
+"""Connections to the site itself that notice statements run past the coordinator."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from psycopg.rows import TupleRow
 
 
 class Home(psycopg.Connection[TupleRow]):
-    """A connection that counts how often it spoke to the server, whoever asked.
+    """A connection that counts all its exchanges with the server.
 
-    So that nobody has to ask before each commit whether there was anything else.
+    So the coordinator need not ask before each commit whether there was anything else.
     """
 
     used = 0
 
     def wait(self, *arguments: Any, **options: Any) -> Any:
-        """Exchange something with the server: cursors of every kind come by here."""
+        """Exchange something with the server; cursors of every kind call this."""
         self.used += 1
         return super().wait(*arguments, **options)
 
@@ -37,10 +37,10 @@ class Home(psycopg.Connection[TupleRow]):
 def connect(
     _dialect: object, _record: object, arguments: list[Any], named: dict[str, Any]
 ) -> Home:
-    """For a pool: how its connections are opened."""
+    """Open a connection for a pool."""
     return cast("Callable[..., Home]", Home.connect)(*arguments, **named)
 
 
 def used(driver: psycopg.Connection[Any]) -> int | None:
-    """How often a connection was used; None where nobody counts."""
+    """How often a connection was used; None if it does not count."""
     return driver.used if isinstance(driver, Home) else None

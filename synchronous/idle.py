@@ -1,6 +1,6 @@
-"""Pools whose connections are tried before use only if they lay idle for a while.
+"""Pools that try a connection before use only if it was idle for a while.
 
-To try each one costs a round trip, of which a single-row transaction has six.
+Trying each one costs a round trip, of which a single-row transaction has six.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ import psycopg
 from sqlalchemy import Engine, event
 from sqlalchemy.exc import DisconnectionError
 
-#: Seconds after which a server may have gone without our knowing.
+#: Seconds of idling after which the server may have gone unnoticed.
 LONG = 2.0
 
 _KEY = "snaptide.idle_since"
 
 
 def try_after_idling(engine: Engine) -> None:
-    """Let a pool give out no connection that broke while nobody used it."""
+    """Keep a pool from giving out connections that broke while they were idle."""
     event.listen(engine, "checkin", _note)
     event.listen(engine, "checkout", _try)
 
@@ -29,7 +29,7 @@ def _note(_driver: object, record: Any) -> None:
 
 
 def is_alive(driver: psycopg.Connection[Any], since: float) -> bool:
-    """Whether a connection that was not used since a moment still works.
+    """Whether a connection that has been idle since a moment still works.
 
     Parameters:
         since: by the monotonic clock, in seconds.

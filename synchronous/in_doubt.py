@@ -1,4 +1,4 @@
-"""In-doubt transactions for people: what stands where, and ending it by hand."""
+"""Lists in-doubt transactions for people, and ends them by hand."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ class InDoubt:
     """One coordinated transaction that is not finished everywhere."""
 
     gid: str
-    #: prepared: a master that waits for the decision; decided: the deciding site, a
-    #: master of which has not confirmed; heuristic: a person ended it at this master
+    #: prepared: this master waits for the decision; decided: this site has decided,
+    #: and a master has not confirmed; heuristic: a person ended it at this master
     state: str
     since: datetime | None
-    #: what the deciding site says, as far as it can be asked: commit, rollback, in
+    #: the answer of the deciding site, if it can be asked: commit, rollback, in
     #: progress, another site
     decision: str | None
-    #: what a person decided here
+    #: the decision of a person here
     heuristic: str | None = None
 
 
 def list_in_doubt(site: Site) -> list[InDoubt]:
-    """What is in doubt at a site, what it decided and is not confirmed, and what
-    people ended there (Oracle: DBA_2PC_PENDING).
+    """List a site's in-doubt transactions, its decisions that are not confirmed, and
+    those that people made there (Oracle: DBA_2PC_PENDING).
 
     Raises:
         SiteUnreachable, SiteNotInitialised.
@@ -73,10 +73,10 @@ def list_in_doubt(site: Site) -> list[InDoubt]:
 
 
 def commit_in_doubt(site: Site, gid: str, *, force: bool = False) -> None:
-    """Commit what is prepared at a master, before its deciding site says so.
+    """Commit a transaction prepared at a master, before its deciding site says so.
 
-    (Oracle: COMMIT FORCE.) The decision is recorded, and held against the deciding
-    site's as soon as that can be asked. Without `force` only where it cannot.
+    (Oracle: COMMIT FORCE.) The decision is recorded, and compared with the deciding
+    site's as soon as that can be asked. Without `force`, the site must not disagree.
 
     Raises:
         NotInDoubt: nothing of ours is prepared here under this name.
@@ -86,7 +86,7 @@ def commit_in_doubt(site: Site, gid: str, *, force: bool = False) -> None:
 
 
 def rollback_in_doubt(site: Site, gid: str, *, force: bool = False) -> None:
-    """Roll back what is prepared at a master, before its deciding site says so.
+    """Roll back a transaction prepared at a master, before its deciding site says so.
 
     (Oracle: ROLLBACK FORCE.) See `commit_in_doubt`.
     """
@@ -100,7 +100,7 @@ def forget_in_doubt(site: Site, gid: str) -> None:
     back after its decision was forgotten would roll back what it has prepared.
 
     Raises:
-        NotInDoubt: there is neither.
+        NotInDoubt: there is no such decision.
         DecidedOtherwise: a master that answers waits for this decision.
     """
     with site.begin() as connection:
@@ -144,19 +144,19 @@ def _end(site: Site, name: str, wanted: Answer, *, force: bool) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Open:
-    """A decision of a site, and what its masters say of it."""
+    """A decision of a site, and its state at the masters."""
 
     gid: Gid
-    #: a master that has prepared its part and waits, of those that can be asked
+    #: one of the masters that can be asked that has prepared its part and waits
     waiting: str | None
     #: all masters can be asked, and none waits
     confirmed: bool
 
 
 def _open(site: Site, decided: Sequence[tuple[str, Gid, list[str]]]) -> list[_Open]:
-    """How decisions stand at their masters, each of which is asked once.
+    """The state of decisions at their masters, each of which is asked once.
 
-    One that all have confirmed goes with a later commit, or the next recovery.
+    A later commit, or the next recovery, deletes one that all have confirmed.
     """
     names = {name for _, _, masters in decided for name in masters if name}
     held = {name: _held(site, name) for name in names}
@@ -171,14 +171,14 @@ def _open(site: Site, decided: Sequence[tuple[str, Gid, list[str]]]) -> list[_Op
 
 
 def _held(site: Site, name: str) -> list[Gid] | None:
-    """What is prepared at a master; None where it cannot be asked."""
+    """The transactions prepared at a master; None if it cannot be asked."""
     with suppress(SnaptideError, DBAPIError):
         return recovery.prepared_at(site.peer(name))
     return None
 
 
 def _record(connection: Connection, gid: str, decided: Answer) -> None:
-    """Before it is done, so that no crash can hide who did it."""
+    """Record who decided, before it is done, so that no crash can hide it."""
     values = {"decision": decided.value, "decided_by": func.session_user()}
     row = insert(heuristic_decision).values(gid=gid, **values)
     connection.execute(

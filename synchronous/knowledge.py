@@ -1,4 +1,4 @@
-"""What a coordinator need not ask again in each transaction."""
+"""Facts that a coordinator remembers, to save asking in each transaction."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from synchronous.fast import Statement
 from synchronous.last import LastStatement
 
 #: How long a statement may be older than the master table, in seconds. An older one
-#: could fail where rules would have settled what a new constraint refuses.
+#: could fail at a new constraint, although rules would have settled the conflict.
 FRESH = 10.0
 
 
@@ -42,7 +42,7 @@ class Contact:
 
 @dataclass
 class Knowledge:
-    """Of one site, shared by all its coordinated transactions in this process."""
+    """Facts about one site, shared by its coordinated transactions in this process."""
 
     site: Site
     #: deciding transactions that are committed at all their masters
@@ -61,7 +61,7 @@ class Knowledge:
         return self._who
 
     def site_is(self, who: Identity) -> None:
-        """Learn which database the site is; of another one nothing is known."""
+        """Learn which database the site is; if it is another one, forget the facts."""
         if self._who is not None and self._who != who:
             self._queues, self._statements, self._last = {}, {}, {}
         self._who = who
@@ -93,7 +93,7 @@ class Knowledge:
     def statement(
         self, master: Connection, queue: Queue, kind: str
     ) -> Statement | None:
-        """The statement that applies one call; None where there is none."""
+        """The statement that applies one call; None if there is none."""
         key = (queue.id, kind)
         known = self._statements.get(key)
         if known is None or known.until < time.monotonic():
@@ -104,7 +104,7 @@ class Knowledge:
         return known.statement
 
     def last_statement(self, queues: Sequence[Queue]) -> LastStatement:
-        """What a transaction with calls in these queues does before its commit."""
+        """The last statement of a transaction with calls in these queues."""
         key = tuple(queue.id for queue in queues)
         if key not in self._last:
             self._last[key] = last.build(queues)
@@ -114,9 +114,9 @@ class Knowledge:
 def _build(
     master: Connection, queue: Queue, kind: str, site_id: uuid.UUID
 ) -> Statement | None:
-    """None also where the master table has rules: some allow no RETURNING.
+    """Build a statement; None also if the table has rules: some allow no RETURNING.
 
-    And of deletes where foreign keys act on rows that the site may not know.
+    None also for deletes, if foreign keys act on rows that the site may not know.
     """
     table = describe(master, queue.target)
     if kind == "D" and references.acting(master, [table]):

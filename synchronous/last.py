@@ -1,6 +1,7 @@
-"""The last statement of a coordinated transaction at its site: calls go, keys stay.
+"""The last statement of a coordinated transaction at its site.
 
-One statement for all of it: several would be sent, planned and answered one by one.
+It removes the calls, keeps their keys and writes the decision, all in one statement:
+several would be sent, planned and answered one by one.
 """
 
 from __future__ import annotations
@@ -22,22 +23,22 @@ from synchronous.template import Template
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LastStatement:
-    """What a transaction with calls in some queues does before its commit."""
+    """The last statement of a transaction with calls in some queues."""
 
     template: Template
-    #: of each queue's master, by the parameter that takes its transaction's id
+    #: each queue's master, by the parameter that takes its transaction's id
     masters: dict[str, str]
 
 
 def build(queues: Sequence[Queue]) -> LastStatement:
     """The statement that takes the calls out and writes the decision.
 
-    Its parameters, but the masters': xid, of the transaction; applied, the number of
-    calls that the masters have applied; gid and names, of the decision; settled, the
-    ids of decisions that every master has confirmed.
+    Its parameters, besides those for the masters: xid, the id of the transaction;
+    applied, the number of calls that the masters have applied; gid and names of the
+    decision; settled, the ids of decisions that every master has confirmed.
 
-    Where the site has not as many calls (some were undone past the coordinator) the
-    decision has no name, and the statement fails.
+    If the site has another number of calls (some were undone past the coordinator),
+    the decision has no name, and the statement fails.
     """
     settled = sa.cast(sa.cast(_bound("settled"), ARRAY(sa.Text)), ARRAY(Xid8()))
     taken = [_taken(queue) for queue in queues]
@@ -83,9 +84,9 @@ def _taken(queue: Queue) -> sa.CTE:
 
 
 def _kept(queue: Queue, gone: sa.CTE) -> sa.CTE:
-    """Leaves the keys of those calls, for the next refresh.
+    """Keeps the keys of those calls, for the next refresh.
 
-    Until that sees the master's transaction, the rows are pending: between the two
+    The rows are pending until a refresh sees the master's transaction: between the two
     commits it would show the old ones.
     """
     names = triggers.numbered("k", queue.identity_columns)

@@ -1,4 +1,4 @@
-"""Lines to masters: connections that do not wait for ever."""
+"""Lines to masters: connections that do not wait forever."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from sites import Site
 from sites.site import SETTINGS
 from sites.triggered import USERS_SEARCH_PATH
 
-#: Where a line remembers what it was set to.
+#: Where a line remembers its settings.
 _SETTINGS = "snaptide.settings"
 
 
@@ -28,7 +28,7 @@ class NoAnswer(psycopg.OperationalError):
 class Line(psycopg.Connection[Any]):
     """A connection that is given up when the server does not answer in time."""
 
-    #: seconds; None waits for ever
+    #: seconds; None waits forever
     patience: float | None = None
 
     def wait(
@@ -47,12 +47,12 @@ class Line(psycopg.Connection[Any]):
             raise NoAnswer(f"no answer within {seconds} seconds") from None
 
 
-#: of the line that is being opened, in seconds
+#: timeout of the line that is being opened, in seconds
 _timeout: ContextVar[float] = ContextVar("timeout", default=10.0)
 
 
 def engine(master: Site) -> Engine:
-    """What opens lines to a master; transactions on them are begun by hand.
+    """The engine that opens lines to a master; callers begin transactions on them.
 
     PREPARE TRANSACTION ends a transaction in a way that no driver knows of.
     """
@@ -61,8 +61,8 @@ def engine(master: Site) -> Engine:
         made = master.new_engine(
             isolation_level="AUTOCOMMIT",
             plans_once=False,
-            # Those that are used again go with a connection to a site, and who gives
-            # one up has rolled back what he could.
+            # Lines that are used again belong to a connection to a site; before one is
+            # given up, its transaction is rolled back if possible.
             poolclass=NullPool,
             pool_reset_on_return=None,
         )
@@ -93,9 +93,9 @@ def driver(connection: Connection) -> Line:
 
 
 def configure(connection: Connection, settings: Mapping[str, str]) -> None:
-    """Set a line that is in no transaction for all its transactions, if it is not.
+    """Apply settings to all transactions of a line, which is in none, if needed.
 
-    To set each transaction would cost one statement more in each.
+    To apply them in each transaction would cost one more statement in each.
     """
     if connection.info.get(_SETTINGS) != settings:
         values = (func.set_config(*one, False) for one in settings.items())
@@ -105,7 +105,7 @@ def configure(connection: Connection, settings: Mapping[str, str]) -> None:
 
 @contextmanager
 def in_transactions(connection: Connection) -> Iterator[Connection]:
-    """Let a line that is in no transaction be used as other connections are."""
+    """Let a line that is in no transaction be used like an ordinary connection."""
     connection.rollback()
     connection.execution_options(isolation_level="READ COMMITTED")
     yield connection
@@ -115,9 +115,9 @@ def in_transactions(connection: Connection) -> Iterator[Connection]:
 
 @contextmanager
 def searching_as_ours(connection: Connection) -> Iterator[None]:
-    """Let names without a schema mean what they mean to us, for a while.
+    """Use our own search path on a line while the block runs.
 
-    Where that fails, the line is set anew before it is used again.
+    If the block fails, the line is configured again before it is used again.
     """
     settings = connection.info.pop(_SETTINGS)
     _search(connection, SETTINGS["search_path"])

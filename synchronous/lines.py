@@ -1,7 +1,7 @@
-"""The lines to masters that go with one connection to the site.
+"""The lines to masters that belong to one connection to the site.
 
-They stay as long as it does: to take each from a pool costs a transaction of one row a
-twentieth of its time.
+They stay open as long as it does: taking each from a pool costs a transaction of one
+row a twentieth of its time.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _KEY = "snaptide.lines"
 
 
 class Lines:
-    """Those that are not in use, and since when."""
+    """The lines that are not in use, and since when."""
 
     def __init__(self) -> None:
         self._kept: dict[str, tuple[Connection, float]] = {}
@@ -49,14 +49,14 @@ class Lines:
             self._kept[master.name] = (connection, time.monotonic())
 
     def close(self) -> None:
-        """Close them, and what is given back from now on."""
+        """Close the lines, and any that are given back from now on."""
         self._closed = True
         while self._kept:
             drop(self._kept.popitem()[1][0])
 
 
 def of(at_site: Connection) -> Lines:
-    """The lines that go with a connection."""
+    """The lines that belong to a connection."""
     found: Lines = at_site.info.setdefault(_KEY, Lines())
     return found
 
@@ -68,7 +68,7 @@ def drop(connection: Connection) -> None:
 
 
 def close_with(engine: Engine) -> None:
-    """Close the lines of each connection of a pool when that is closed."""
+    """Close the lines of each connection of a pool when the connection is closed."""
 
     def close(_driver: object, record: Any) -> None:
         if _KEY in record.info:
@@ -78,7 +78,7 @@ def close_with(engine: Engine) -> None:
 
 
 def _is_reset(connection: Connection) -> bool:
-    """Whether nothing is open on a line any more."""
+    """Roll a line back; True if nothing is open on it any more."""
     if connection.invalidated:
         return False
     driver = line.driver(connection)

@@ -51,7 +51,7 @@ _XID = Bound(text="SELECT pg_current_xact_id()::text")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terms:
-    """What of the site's transaction holds at its masters too."""
+    """Settings of the site's transaction that hold at its masters too."""
 
     #: name of the site
     origin: str
@@ -64,7 +64,7 @@ class Terms:
     timeout: float
 
     def settings(self) -> dict[str, str]:
-        """What a session at a master has to be set to."""
+        """The settings of a session at a master."""
         return {
             "snaptide.origin": self.origin,
             "snaptide.coordinated": "master",
@@ -95,18 +95,18 @@ class Participant:
         self._meet = meet
         self._site_id = site_id
         self._connection: Connection | None = None
-        #: the driver's, below it
+        #: the driver's connection below it
         self._driver: line.Line
         #: id of its transaction, once it has begun
         self.xid = ""
         self._began = False
         #: it was asked to prepare, and has not answered yet
         self._preparing = False
-        #: its line cannot take what others can, and is not kept
+        #: its line may have outdated plans, and is not kept
         self._outdated = False
         #: savepoints that are set here
         self._depth = 0
-        #: how many calls were applied, by how many savepoints were set then
+        #: how many calls were applied, by the number of savepoints set at that time
         self._applied: Counter[int] = Counter()
 
     @property
@@ -146,7 +146,7 @@ class Participant:
     def apply_one(
         self, statement: Statement, old: Image, new: Image, depth: int
     ) -> bool:
-        """Apply a call by one statement; False where it has to go the other way."""
+        """Apply a call by one statement; False if it has to go over work tables."""
         bound = statement.bind(old, new)
         written = self._with_plans_of_now(lambda: self._run(bound, depth))
         if written.command_tuples != 1:
@@ -164,21 +164,21 @@ class Participant:
         after: int,
         depth: int,
     ) -> tuple[Outcome, list[Call]]:
-        """Apply what a transaction has captured, detecting and resolving conflicts.
+        """Apply the calls that a transaction captured; detect and resolve conflicts.
 
         Parameters:
-            site: the connection that captured it.
-            queues: those with calls for this master, each with how many.
-            known: all of the site's.
-            xid: of the site's transaction.
+            site: the connection that captured them.
+            queues: the queues with calls for this master, each with how many.
+            known: all queues of the site.
+            xid: the id of the site's transaction.
             after: the last call number that was applied before.
 
         Returns:
-            The outcome, and where it is unresolved the calls with the master's rows.
+            The outcome, and if it is unresolved, the calls with the master's rows.
 
         Raises:
-            WaitsForError: a call depends on what is parked there.
-            PendingCalls: a call refers to what waits for a push.
+            WaitsForError: a call depends on a transaction that is parked there.
+            PendingCalls: a call refers to a row that waits for a push.
         """
 
         def work() -> tuple[Outcome, list[Call]]:
@@ -244,22 +244,22 @@ class Participant:
             self._depth = place - 1
 
     def prepare(self, gid: str) -> None:
-        """Ask for the promise to commit whatever happens; `prepared` waits for it."""
+        """Ask the master to prepare the transaction; `prepared` waits for it."""
         self._preparing = True
         command(self._driver, "PREPARE TRANSACTION", gid)
 
     def prepared(self) -> None:
-        """Wait for the promise. The transaction has ended on this line then."""
+        """Wait until it is prepared, which ends the transaction on this line."""
         self._preparing = False
         done(self._driver)
 
     def commit_prepared(self, gid: str) -> None:
-        """Keep the promise."""
+        """Commit the prepared transaction."""
         command(self._driver, "COMMIT PREPARED", gid)
         done(self._driver)
 
     def rollback_prepared(self, gid: str) -> None:
-        """Be released from the promise, or from having been asked for it."""
+        """Roll back the prepared transaction, or one that is being prepared."""
         if self._preparing:
             with suppress(psycopg.Error):
                 self.prepared()
@@ -275,9 +275,10 @@ class Participant:
             self._lines.give(self.master, connection)
 
     def _with_plans_of_now(self, work: Callable[[], Done]) -> Done:
-        """Do some work, once more on a new line where the old one cannot.
+        """Do some work, and repeat it on a new line if the old one may be outdated.
 
-        Where something was done before on that, it is only not kept.
+        If the transaction had begun before on the old line, the work fails, and the
+        line is not kept.
         """
         begun = self._began
         try:

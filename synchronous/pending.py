@@ -1,4 +1,4 @@
-"""What the site has not pushed yet: no synchronous change that depends on it."""
+"""Refuses synchronous changes that depend on calls which wait for a push."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ def refuse(connection: Connection, queue: Queue, xid: str, after: int) -> None:
     """Refuse calls of an open transaction on rows with calls that wait for a push.
 
     Applied now, they would overtake those. A synchronous queue has none: it was
-    drained, and need not be asked.
+    pushed empty, and need not be asked.
 
     Parameters:
-        xid: of the open transaction.
+        xid: the id of the open transaction.
         after: only its calls with a higher number.
 
     Raises:
@@ -56,13 +56,13 @@ def refuse_children(
     xid: str,
     after: int,
 ) -> None:
-    """Refuse calls that are to refer to a row which waits for a push.
+    """Refuse calls that refer to a row which waits for a push.
 
-    At the master they would find none, or the one that another site has made.
+    At the master they would find no such row, or one that another site has made.
 
     Parameters:
         keys: the foreign keys of the master table.
-        queues: those of the site.
+        queues: the queues of the site.
 
     Raises:
         PendingCalls.
@@ -105,9 +105,9 @@ def _refuse(
     """Refuse calls of an open transaction that meet calls which wait for a push.
 
     Parameters:
-        queue: of those that wait.
-        columns: what `met` selects.
-        calls: those of the open transaction, and those that they meet.
+        queue: the queue of the calls that wait.
+        columns: the columns that `met` selects.
+        calls: the calls of the open transaction, and those that they meet.
     """
     mine, theirs = calls
     waiting = ~exists().where(
@@ -137,5 +137,5 @@ def _places(queue: Queue, columns: Sequence[str]) -> list[int]:
 
 
 def _changed(calls: FromClause, places: Sequence[int]) -> ColumnElement[bool]:
-    """Whether a call gives its row these values: not those that it had."""
+    """Whether a call changes these values of its row."""
     return or_(*(calls.c[f"o{n}"].is_distinct_from(calls.c[f"n{n}"]) for n in places))

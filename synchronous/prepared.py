@@ -1,8 +1,8 @@
-"""What the sessions of coordinated transactions keep prepared.
+"""Keeps statements prepared in the sessions of coordinated transactions.
 
-Statements of our own are from their first time on. Those of applications are as their
-driver would do it, after some times, but only where they give no rows: the plan of one
-that does is refused once its table has other columns.
+Our own statements are prepared the first time. Those of applications are prepared as
+their driver would do it, after some runs, but only if they return no rows: PostgreSQL
+refuses the plan of one that does once its table has other columns.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ class Translated:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Awaited:
-    """An answer to come, and what is known once it is good."""
+    """An answer to come, and what a good one tells."""
 
-    #: a statement that is prepared then, and the name that it has
+    #: a statement that is prepared then, and its name
     prepared: tuple[_Key, bytes] | None = None
     #: one that was run without being prepared
     counted: _Key | None = None
@@ -56,7 +56,7 @@ _NOTHING_NEW = Awaited()
 
 
 class Session:
-    """What one session has prepared."""
+    """The statements that one session has prepared."""
 
     def __init__(self) -> None:
         self._names: dict[_Key, bytes] = {}
@@ -97,7 +97,7 @@ class Session:
         values: Sequence[Buffer | None] | None,
         formats: Sequence[Format] | None,
     ) -> list[Awaited]:
-        """Run a statement by its name; it is given one if it has none."""
+        """Run a statement by its name; prepare it first if it has none."""
         if key in self._names:
             pgconn.send_query_prepared(self._names[key], values, formats)
             return [_NOTHING_NEW]
@@ -111,7 +111,7 @@ _sessions: MutableMapping[psycopg.Connection[Any], Session] = WeakKeyDictionary(
 
 
 def session(connection: psycopg.Connection[Any]) -> Session:
-    """What a connection's session has prepared."""
+    """The statements that a connection's session has prepared."""
     found = _sessions.get(connection)
     if found is None:
         found = _sessions[connection] = Session()
@@ -119,7 +119,7 @@ def session(connection: psycopg.Connection[Any]) -> Session:
 
 
 def forget(connection: psycopg.Connection[Any]) -> None:
-    """Prepare anew on a session: somebody may have told it to forget."""
+    """Let a session prepare again: its server may have forgotten all statements."""
     _sessions.pop(connection, None)
 
 

@@ -1,4 +1,4 @@
-"""Values printed at a site as every session of ours prints them."""
+"""Prints values at a site as every session of ours prints them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from sqlalchemy import Connection, func, select
 
 from sites.site import SETTINGS
 
-#: What text of a value depends on.
+#: The settings that the text of a value depends on.
 _NAMES = (
     "datestyle",
     "intervalstyle",
@@ -25,8 +25,8 @@ _NAMES = (
 def as_ours(connection: Connection) -> Iterator[None]:
     """Have a session of an application's print values as its master reads them.
 
-    For a while, in its transaction. Where a statement fails, so does the transaction,
-    and takes the settings back.
+    The settings hold in its transaction while the block runs. If a statement fails, so
+    does the transaction, and takes the settings back.
     """
     current = connection.execute(select(*(func.current_setting(n) for n in _NAMES)))
     theirs = dict(zip(_NAMES, current.one(), strict=True))

@@ -1,8 +1,9 @@
-"""Finishing what coordinators left behind: nobody else may hold locks for long.
+"""Finishes transactions that coordinators left behind, so that their locks go soon.
 
-A master asks the deciding site about what is prepared there; a deciding site sees
-that its decisions reach the masters. Both ways lead to the same end, so that a worker
-at either side is enough. It runs when a worker starts, every minute, and by hand.
+A master asks the deciding site about transactions that are prepared there; a deciding
+site makes sure that its decisions reach the masters. Both ways lead to the same end, so
+a worker at either side is enough. It runs when a worker starts, every minute, and by
+hand.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ TIMEOUT = 10.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecoveryReport:
-    """What a recovery finished at a site, and what it had to leave."""
+    """The transactions that a recovery finished at a site, and those it left."""
 
     site: str
     committed: int = 0
@@ -48,12 +49,12 @@ class RecoveryReport:
 def recover(site: Site) -> RecoveryReport:
     """Finish in-doubt transactions as their deciding sites say.
 
-    What is prepared here is committed where the deciding site committed, and rolled
-    back where it did not; while it is in progress, or does not answer, it stays.
+    A transaction prepared here is committed if the deciding site committed, and rolled
+    back if it did not; while the site is still deciding, or does not answer, it stays.
     Prepared transactions that are not ours are left alone.
 
     Raises:
-        SiteUnreachable, SiteChanged: this site cannot be asked itself.
+        SiteUnreachable, SiteChanged: this site itself cannot be asked.
     """
     with site.begin() as connection:
         identity.confirm(connection, site.name)
@@ -80,7 +81,7 @@ def recover(site: Site) -> RecoveryReport:
 
 
 def list_prepared(connection: Connection) -> list[Gid]:
-    """What is prepared in this database by coordinators of ours."""
+    """The transactions that our coordinators have prepared in this database."""
     found = connection.scalars(
         text(
             "SELECT gid FROM pg_prepared_xacts WHERE database = current_database()"
@@ -92,7 +93,7 @@ def list_prepared(connection: Connection) -> list[Gid]:
 
 
 def ask(site: Site, gid: Gid) -> Answer | None:
-    """Ask the site that decides, found by its identity; None where none answers."""
+    """Ask the site that decides, found by its identity; None if none answers."""
     for name in site.directory:
         with suppress(SnaptideError, DBAPIError), site.peer(name).begin() as connection:
             if identity.read(connection).site_id == gid.site_id:
@@ -101,9 +102,9 @@ def ask(site: Site, gid: Gid) -> Answer | None:
 
 
 def finish(site: Site, gid: Gid, answer: Answer | None) -> Answer | None:
-    """Commit or roll back what is prepared at a site; None where it has to stay.
+    """Commit or roll back a transaction prepared at a site; None if it has to stay.
 
-    It stays, too, where only somebody else may end it: others are not kept waiting.
+    It also stays if only another user may end it: others are not kept waiting.
     """
     if answer not in (Answer.COMMITTED, Answer.ROLLED_BACK):
         why = "does not answer" if answer is None else f"says: {answer.value}"
@@ -120,7 +121,7 @@ def finish(site: Site, gid: Gid, answer: Answer | None) -> Answer | None:
 
 
 def end_prepared(site: Site, gid: Gid, *, commit: bool) -> bool:
-    """Run COMMIT PREPARED or ROLLBACK PREPARED; False where somebody else has.
+    """Run COMMIT PREPARED or ROLLBACK PREPARED; False if it was ended already.
 
     Raises:
         sqlalchemy.exc.OperationalError, psycopg.Error: the site was lost.
@@ -152,10 +153,10 @@ def open_decisions(connection: Connection) -> list[tuple[str, Gid, list[str]]]:
 
 
 def prepared_at(master: Site) -> list[Gid]:
-    """What is prepared at a master by coordinators of ours.
+    """The transactions that our coordinators have prepared at a master.
 
     Raises:
-        SnaptideError, sqlalchemy.exc.DBAPIError: it cannot be asked.
+        SnaptideError, sqlalchemy.exc.DBAPIError: the master cannot be asked.
     """
     with master.begin() as connection:
         identity.confirm(connection, master.name)
@@ -163,7 +164,7 @@ def prepared_at(master: Site) -> list[Gid]:
 
 
 def _carry(site: Site, gid: Gid, masters: Sequence[str]) -> bool:
-    """Let each master commit its part of what this site decided; whether all have."""
+    """Have each master commit its part of a decision of this site; True if all have."""
     branches = [(gid.for_branch(n), name) for n, name in enumerate(masters) if name]
     try:
         for branch, name in branches:
@@ -177,7 +178,7 @@ def _carry(site: Site, gid: Gid, masters: Sequence[str]) -> bool:
 
 
 def _unjudged(connection: Connection) -> list[Gid]:
-    """Heuristic decisions of which the true outcome is not known yet."""
+    """Heuristic decisions whose true outcome is not known yet."""
     gids = connection.scalars(
         select(heuristic_decision.c.gid).where(heuristic_decision.c.outcome.is_(None))
     )

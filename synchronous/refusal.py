@@ -1,4 +1,4 @@
-"""Why a coordinated transaction cannot go on, in words for its application."""
+"""Makes the errors that tell an application why its transaction cannot go on."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def conflict(master: str, outcome: Outcome, calls: Sequence[Call]) -> SnaptideError:
-    """A conflict that no rule of the master settles."""
+    """The error for a conflict that no rule of the master settles."""
     first = next(call for call in calls if call.call_no in outcome.unresolved)
     more = len(outcome.unresolved) - 1
     also = f" (and {more} more)" if more else ""
@@ -35,7 +35,7 @@ def conflict(master: str, outcome: Outcome, calls: Sequence[Call]) -> SnaptideEr
 
 
 def refused(error: psycopg.Error | DBAPIError, lost: str | None) -> SnaptideError:
-    """A master could not do what the site did, for reasons of its own.
+    """The error for changes that a master refused, or for a lost connection.
 
     Parameters:
         lost: the site or master whose connection has gone.
@@ -49,7 +49,7 @@ def refused(error: psycopg.Error | DBAPIError, lost: str | None) -> SnaptideErro
 
 
 def not_prepared(participant: Participant, error: psycopg.Error) -> SnaptideError:
-    """A master did not promise to commit."""
+    """The error for a master that could not prepare its part."""
     name = participant.master.name
     message = f"{name} cannot commit: {_message(error)}"
     if getattr(error, "sqlstate", None) == "0A000":
@@ -60,7 +60,7 @@ def not_prepared(participant: Participant, error: psycopg.Error) -> SnaptideErro
 
 
 def not_committed(site: Site, error: psycopg.Error) -> SnaptideError:
-    """The site itself did not commit; the masters roll back."""
+    """The error for a site that did not commit itself; the masters roll back."""
     diagnostics = error.diag
     if (diagnostics.table_name, diagnostics.column_name) == ("decision", "gid"):
         return CommitFailed(

@@ -1,6 +1,6 @@
-"""Savepoints of a coordinated transaction, so that its masters keep step.
+"""Follows the savepoints of a coordinated transaction, so that its masters keep step.
 
-Read off the statements themselves: SQLAlchemy's own and those that an application
+They are read off the statements: those of SQLAlchemy and those that an application
 writes come the same way.
 """
 
@@ -24,14 +24,14 @@ class Savepoints:
         return len(self.names)
 
     def follow(self, statement: str) -> tuple[str, int] | None:
-        """Do as a statement did that the site has executed.
+        """Note the effect of a statement that the site has executed.
 
         Returns:
             `set`, `release` or `back`, and the place of the savepoint, from 1;
-            None when the statement is about no savepoint.
+            None if the statement is about no savepoint.
 
         Raises:
-            TransactionControl: it is about one that was set past the coordinator.
+            TransactionControl: the savepoint was set past the coordinator.
         """
         if found := SET.match(statement):
             self.names.append(_folded(found["name"]))

@@ -1,7 +1,7 @@
-"""What a session at the site is set to while its transactions are coordinated.
+"""The settings of a session at the site while its transactions are coordinated.
 
-Sessions of our own pool are set once, for as long as nobody sets them otherwise: to
-set each transaction costs a round trip in each.
+Sessions of our own pool are set once, until a statement sets them otherwise: setting
+each transaction costs a round trip in each.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from sqlalchemy import Connection, Engine, event
 from sites.triggered import USERS_SEARCH_PATH
 from synchronous.prepared import forget
 
-#: What of it holds until a transaction ends, or for all of a session's transactions.
+#: The settings, which hold until a transaction ends, or for the whole session.
 _SET = """
 SELECT set_config('lock_timeout',
    CASE WHEN current_setting('lock_timeout') IN ('0', %(ours)s) THEN %(lock_timeout)s
@@ -36,7 +36,7 @@ _UNPREPARES = re.compile(r"\s*(?:discard|deallocate)\b", re.IGNORECASE)
 
 #: Where a connection remembers for which limits it was set.
 _LIMITS = "snaptide.limits"
-#: And its lock_timeout where that is of our making: it says nothing of the user's.
+#: And its lock_timeout, if we have set it: it says nothing about the user's.
 _LOCK_TIMEOUT = "snaptide.lock_timeout"
 
 
@@ -55,7 +55,7 @@ def set_once(engine: Engine, limits: Mapping[str, float]) -> None:
 
 
 def begin(connection: Connection, limits: Mapping[str, float]) -> None:
-    """Set a transaction that begins, unless its session is set already.
+    """Apply the settings to a transaction that begins, unless its session has them.
 
     Parameters:
         limits: lock_timeout and idle_timeout, in seconds.
@@ -69,7 +69,7 @@ def begin(connection: Connection, limits: Mapping[str, float]) -> None:
 
 
 def watch(connection: Connection, statement: str) -> None:
-    """Forget of a session what a statement may undo: its settings, what it prepared."""
+    """Forget what a statement may undo: a session's settings, prepared statements."""
     if _SETS.match(statement):
         connection.info.pop(_LIMITS, None)
     if unprepares(statement):

@@ -1,9 +1,9 @@
 """Work tables for coordinated transactions: unlogged, because none may be temporary.
 
 PREPARE TRANSACTION refuses a transaction that touched a temporary table. One table
-serves every transaction that sends these columns of this master table: each sees its
-own rows alone, and takes them out before it is prepared. Who uses one holds an advisory
-lock on its name, so that a purge may drop those that nobody does.
+serves every transaction that sends these columns of this master table: each sees only
+its own rows, and deletes them before it is prepared. A transaction that uses one holds
+an advisory lock on its name, so that a purge may drop unused ones.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ _CREATE_LOCK = 0x53594E43
 
 
 def stage(connection: Connection, master: Site, queue: Queue) -> Staged:
-    """The work table for a queue's calls at its master; made when there is none.
+    """The work table for a queue's calls at its master; created if there is none.
 
     Parameters:
-        connection: to the master; what is made is made over another one.
+        connection: to the master; a new table is created over another connection.
 
     Raises:
         UnknownTable, UnknownColumn: the master table, or one of its columns, is gone.
-        TargetColumnsMoved: columns of it have exchanged names.
+        TargetColumnsMoved: columns of the master table have exchanged names.
     """
     table = described(connection, queue.target, queue.columns)
     target_columns.refuse_moved(queue, table)
@@ -52,13 +52,13 @@ def stage(connection: Connection, master: Site, queue: Queue) -> Staged:
 
 
 def _exists(connection: Connection, name: str) -> bool:
-    """As it is now, whatever the transaction's snapshot shows."""
+    """Whether the table exists now, whatever the transaction's snapshot shows."""
     found = sa.func.to_regclass(f'{SCHEMA}."{name}"')
     return connection.scalar(sa.select(sa.cast(found, sa.Text))) is not None
 
 
 def _name(table: Table, queue: Queue) -> str:
-    """Other columns, or types that changed, make another table."""
+    """The name of the work table, which differs with the columns and their types."""
     types = [table.column(name).staged_type.name for name in queue.columns]
     parts = [table.schema, table.name, *work.FIXED, *queue.columns, *types]
     digest = hashlib.sha256("\0".join(parts).encode()).hexdigest()

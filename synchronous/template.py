@@ -36,7 +36,7 @@ class Template:
     text: str
     #: the parameters that $1, $2 and so on stand for
     names: tuple[str, ...]
-    #: those that are always the same
+    #: the values that are always the same
     constants: Mapping[str, str]
 
     @classmethod

@@ -1,4 +1,4 @@
-"""One coordinated transaction: a site's, and at its masters what it captures."""
+"""One coordinated transaction: the site's own, and its captured calls at masters."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ FROM snaptide.captured_calls(%s, NULL) GROUP BY queue_id
 
 
 class Transaction:
-    """What is known of a coordinated transaction while it is open."""
+    """The state of a coordinated transaction while it is open."""
 
     def __init__(
         self, connection: Connection, knowledge: Knowledge, limits: Mapping[str, Any]
@@ -63,13 +63,13 @@ class Transaction:
         self.savepoints = Savepoints()
         #: queues that have calls, or had some
         self.touched: set[int] = set()
-        #: of the site's transaction, once it has captured something
+        #: the id of the site's transaction, once it has captured something
         self.xid = ""
         #: the last call that was applied
         self._seen = 0
-        #: how often the connection was used by then; None where nobody counts
+        #: how often the connection was used by then; None if it does not count
         self._used: int | None = None
-        #: its own statements are under way, which are nobody's changes
+        #: our own statements are under way, which change nothing for users
         self._busy = False
         #: how long a master, or a site that commits, may take to answer, in seconds
         self.timeout: float = limits["timeout"]
@@ -77,16 +77,16 @@ class Transaction:
         session.begin(connection, limits)
 
     def execute(self, cursor: psycopg.Cursor[Any], statement: str, values: Any) -> bool:
-        """Run a statement, and let the masters do what it did: its savepoint or calls.
+        """Run a statement, and have the masters repeat its savepoint or calls.
 
-        What it captured is asked for in the same round trip, where that is possible:
+        The captured calls are asked for in the same round trip, if that is possible:
         not with several statements in one, or with cursors of the server.
 
         Returns:
             Whether it was run; our own statements are left to the driver.
 
         Raises:
-            TransactionControl: it would end the transaction behind our back.
+            TransactionControl: it would end the transaction past the coordinator.
             SynchronousConflict, RefusedByMaster, PendingCalls, WaitsForError,
                 SiteUnreachable: the transaction can only be rolled back, or to a
                 savepoint.
@@ -108,7 +108,7 @@ class Transaction:
     def execute_many(
         self, cursor: psycopg.Cursor[Any], statement: str, values: Any
     ) -> bool:
-        """Run a statement many times, and let the masters do it: see `execute`."""
+        """Run a statement many times, and have the masters repeat it: see `execute`."""
         if self._busy:
             return False
         self._look_at(statement)
@@ -117,10 +117,11 @@ class Transaction:
         return True
 
     def complete(self) -> None:
-        """Send what is left of its calls: no statement comes any more.
+        """Apply the calls that are left; no statement comes any more.
 
         Raises:
-            CommitFailed: a statement failed; and what the last statement's calls raise.
+            CommitFailed: a statement failed.
+            Also the errors of the last statement's calls: see `execute`.
         """
         if self.driver.info.transaction_status is TransactionStatus.INERROR:
             raise CommitFailed("A statement of the transaction failed.")
@@ -128,7 +129,7 @@ class Transaction:
         self._busy = True
 
     def last_statement(self, masters: Container[str]) -> LastStatement:
-        """What is left to do at the site, where these masters will commit."""
+        """The last statement to run at the site, if these masters will commit."""
         queues = (
             self.knowledge.queue(self.connection, number)
             for number in sorted(self.touched)
@@ -138,19 +139,19 @@ class Transaction:
         )
 
     def end(self) -> None:
-        """Roll back at the masters what is open there."""
+        """Roll back any transactions that are still open at the masters."""
         participants, self.participants = self.participants, {}
         for participant in participants.values():
             participant.end()
 
     def _look_at(self, statement: str) -> None:
-        """Before it is run."""
+        """Prepare for a statement, before it is run."""
         if SET.match(statement):
-            # What was captured before it is not undone with it.
+            # Calls that were captured before a savepoint are not undone with it.
             self._catch_up()
         session.watch(self.connection, statement)
         if checks_constraints(statement):
-            # Calls were sent: they need no place in an order, which it would draw.
+            # The calls were sent: they need no order number, which it would draw.
             self.driver.execute(_FORGET, [self.xid or "0"])
         if ends_transaction(statement):
             raise TransactionControl(
@@ -159,7 +160,7 @@ class Transaction:
             )
 
     def _follow(self, statement: str, asked: PGresult | None) -> None:
-        """After it was run."""
+        """Repeat a statement at the masters, after it was run."""
         step = self.savepoints.follow(statement)
         if step is None:
             if checks_constraints(statement):
@@ -177,7 +178,7 @@ class Transaction:
         """Apply the calls that were captured since the last time.
 
         Parameters:
-            asked: what the site says of them, where it was asked already.
+            asked: the site's answer about them, if it was asked already.
         """
         rows = asking.rows(self.driver, self._ask() if asked is None else asked)
         if not rows:
@@ -189,7 +190,7 @@ class Transaction:
         faults.point("synchronous.after_apply")
 
     def _catch_up(self) -> None:
-        """Apply what was captured past SQLAlchemy, if there may be anything."""
+        """Apply calls that were captured past SQLAlchemy, if there may be any."""
         if self.driver.info.transaction_status is not TransactionStatus.INTRANS:
             return
         if self._used is None or self._used != home.used(self.driver):
@@ -199,13 +200,13 @@ class Transaction:
         return Bound(text=_CAPTURED, values=[str(self._seen)], kept=kept)
 
     def _ask(self) -> PGresult:
-        # Somebody has spoken past us: perhaps nothing is prepared any more.
+        # Other code has used the connection: perhaps nothing is prepared any more.
         asked = exchange(self.driver, self._question(kept=False))
         self._used = home.used(self.driver)
         return asked
 
     def _agree(self, settings: Sequence[str]) -> None:
-        """Take what the site's session is set to for its masters too."""
+        """Take over the settings of the site's session for its masters."""
         level, lock_timeout, statement_timeout, idle_timeout = settings
         self._terms = Terms(
             origin=self.knowledge.site.name,
@@ -226,7 +227,7 @@ class Transaction:
         synchronous: bool,
         xid: str,
     ) -> bool:
-        """Apply the only call that there is in the short way, where that is open."""
+        """Apply the only call by one statement; False if that is not possible."""
         queue = self.knowledge.queue(self.connection, queue_id)
         self._note(queue, xid)
         participant = self._participant(queue)
@@ -249,7 +250,7 @@ class Transaction:
         return applied
 
     def _apply_all(self) -> None:
-        """Apply all calls that there are, master by master."""
+        """Apply all captured calls, master by master."""
         rows = self.driver.execute(_CAPTURED_ALL, [self._seen]).fetchall()
         queues = [self.knowledge.queue(self.connection, row[0]) for row in rows]
         xid = rows[0][2]
@@ -297,7 +298,7 @@ class Transaction:
         return found
 
     def _together(self, work: Callable[[], None]) -> None:
-        """Where a master fails, let the site's transaction fail as after any error."""
+        """Do some work; if it fails, fail the site's transaction as any error does."""
         self._busy = True
         try:
             work()
@@ -310,7 +311,7 @@ class Transaction:
             self._busy = False
 
     def _lost(self) -> str | None:
-        """Whose connection has gone, the site's or a master's."""
+        """The site or master whose connection has gone."""
         if self.connection.invalidated or self.driver.closed:
             return self.knowledge.site.name
         lost = (name for name, one in self.participants.items() if one.is_lost)
