@@ -119,7 +119,7 @@ delivery = Table(
     Column("xid", Xid8, primary_key=True),
     Column("order_no", BigInteger, nullable=False),
     Column("calls", BigInteger, nullable=False),
-    # NULL until a batch takes it; never changed afterwards.
+    # NULL until a batch takes it; afterwards only repairs and agreements change it.
     Column("batch", BigInteger),
     # A hint for purge and operators; the truth is the destination's marker.
     Column("delivered_at", DateTime(timezone=True)),
@@ -150,7 +150,7 @@ destination = Table(
     # The marker of a destination that has answered the previous batch to its end.
     Column("previous_id", Uuid),
     Column("previous_end", BigInteger, nullable=False, server_default=text("0")),
-    # What may wait before the destination is marked invalid; NULL is no limit.
+    # The budget: if more waits, the destination is marked invalid; NULL is no limit.
     Column("max_lag_age", Interval),
     Column("max_lag_bytes", BigInteger),
     # Made valid again: its budget does not count until the queue is within it.

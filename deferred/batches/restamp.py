@@ -1,6 +1,6 @@
 """New transaction ids for the queue of a site that was restored into a new cluster.
 
-After a dump and a restore into a new cluster, transaction ids begin anew: those in
+After a dump and a restore into a new cluster, transaction ids start again: those in
 the queue mean nothing, and PostgreSQL assigns them to users a second time. A repair
 moves them to numbers that no cluster ever reaches, and opens one window over all
 transactions that are in none yet (docs/explanation/identity.md).

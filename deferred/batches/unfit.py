@@ -151,7 +151,7 @@ def complete(target: Connection, error_id: int) -> None:
 def _readable(
     rows: Iterator[Sequence[str | None]], columns: Sequence[str], codec: str
 ) -> Iterator[list[object]]:
-    """Rows that the destination can read; values beyond its encoding stand apart."""
+    """Rows that the destination can read; other values are in a column of their own."""
     fixed = len(work.FIXED)
     for row in rows:
         images = dict(zip(columns[fixed:], row[fixed:], strict=True))

@@ -86,7 +86,7 @@ def retry_errors(
     edits: Sequence[Edit] = (),
     with_dependants: bool = False,
 ) -> list[RetryReport]:
-    """Retry parked transactions in the order in which they were made, each on its own.
+    """Retry parked transactions in the order in which they were parked, one by one.
 
     Parameters:
         error_ids: which ones; None means all.

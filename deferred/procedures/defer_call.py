@@ -43,7 +43,7 @@ def call(
         args: values, or SQL expressions, which this database evaluates now; give a type
             with a cast (`sa.cast("2013-01-01", sa.Date)`).
         destinations: masters that this site's queues go to; all when not given.
-        here: run it at this site too, now. Its changes of snapshots are not sent to
+        here: run it at this site too, now. Its changes to snapshots are not sent to
             these destinations, because they run the procedure themselves.
 
     Returns:

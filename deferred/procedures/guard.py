@@ -44,9 +44,9 @@ def kept_open(connection: Connection) -> Iterator[None]:
 
 @contextmanager
 def noticed(connection: Connection, setting: str, value: str) -> Iterator[None]:
-    """Detect that the block ended the transaction after all, bypassing `kept_open`.
+    """Detect that the block ended its caller's transaction, bypassing `kept_open`.
 
-    Also that it rolled back to a savepoint of its callers.
+    A rollback to a savepoint of the caller is detected too.
 
     Parameters:
         setting, value: a setting that the caller has made for this transaction only.

@@ -172,7 +172,7 @@ def _known(type_: str | None) -> ColumnElement[str | None]:
     """A type as this database prints it; NULL if it is unknown or a pseudo-type.
 
     A pseudo-type has no values. Some of them fail with errors like those of a broken
-    server, and the push would retry for ever.
+    server, and the push would retry forever.
     """
     return (
         select(func.format_type(_TYPE.c.oid, sa.null()))

@@ -48,7 +48,7 @@ def deliver_together(
         patient: raise if a user holds a row; else refuse the group.
 
     Raises:
-        sqlalchemy.exc.DBAPIError: for reasons that are not the data's.
+        sqlalchemy.exc.DBAPIError: the data is not the reason.
     """
     target = line.target
     try:

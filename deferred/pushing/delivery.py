@@ -67,7 +67,7 @@ def deliver(
 
     Raises:
         TransactionRefused: it would have to be parked, and the error action forbids it.
-        sqlalchemy.exc.DBAPIError: for reasons that are not the data's.
+        sqlalchemy.exc.DBAPIError: the data is not the reason.
     """
     at = marker.lock(connection, origin.id, origin.name)
     to = Marker(batch_no=batch.number, batch_id=batch.id, order_no=transaction.order_no)

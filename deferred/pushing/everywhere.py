@@ -68,7 +68,7 @@ def push_all(
 
     chosen = destinations(site) if names is None else list(names)
     if len(chosen) == 1:
-        ended = [one(chosen[0])]  # where an interrupt reaches it at once
+        ended = [one(chosen[0])]  # in this thread, for interrupts
     else:
         with ThreadPoolExecutor(max_workers=MOST, thread_name_prefix="push") as pool:
             try:

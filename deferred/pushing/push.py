@@ -185,7 +185,7 @@ class Ends:
 
     origin: Connection
     target: Connection
-    #: of its streams, where there are several
+    #: those of its streams, if there are several
     pairs: Sequence[streams.Pair]
 
 
@@ -201,9 +201,9 @@ def _push_all(ends: Ends, who: Origin, run: Run) -> None:
 
 
 def _push_patiently(ends: Ends, who: Origin, run: Run) -> bool:
-    """Push a batch; pause and retry if a user holds a row.
+    """Push a batch; pause and retry if a user holds a row, or DDL is on its way.
 
-    Also if DDL of a group has arrived at one side only.
+    DDL of a group may have arrived at one side only.
     """
     pauses, done = iter(PAUSES), run.transactions
     while True:

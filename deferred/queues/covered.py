@@ -64,7 +64,7 @@ def cover(
 def covers(
     connection: Connection, snapshots: Sequence[str], batch_no: int, order_no: int
 ) -> bool:
-    """Whether the last refresh of each of these snapshots saw the same marker."""
+    """Whether the last refresh of each of these snapshots saw this very marker."""
     at = tuple_(queue_catalog.c.covered_batch, queue_catalog.c.covered_order)
     other = select(queue_catalog.c.id).where(
         queue_catalog.c.snapshot.in_(snapshots), at != tuple_(batch_no, order_no)
