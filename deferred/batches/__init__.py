@@ -1,1 +1,1 @@
-"""Batches: cut from queues, compiled, shipped, and counted by the marker."""
+"""Batches: cutting queues, compiling and shipping, and how far a destination came."""

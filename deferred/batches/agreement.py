@@ -48,7 +48,7 @@ def confirm(
     Raises:
         SiteChanged: the destination's database is not the one it was.
         SiteRestored, SiteReplaced: one of the two is older than the other remembers.
-        CannotTell, PastRetention: the two cannot be brought together by themselves.
+        CannotTell, PastRetention: the two cannot agree without an operator.
     """
     with each_by_itself(target):
         them = identity.confirm(target, name)

@@ -30,7 +30,7 @@ EACH = (
 
 #: When it was made, by the clock of its origin: compare it only for equality.
 MADE_AT = func.coalesce(EACH.c.made_at, EACH.c.started)
-#: The transactions of all batches in the ledger, and a condition: it has been answered.
+#: The transactions of all batches in the ledger, and the condition that one has come.
 NOTED = push_batch.join(
     push_marker, push_marker.c.origin_id == push_batch.c.origin_id
 ).join(EACH, sa.true())

@@ -1,4 +1,4 @@
-"""Taking transactions once that may come to a master by two ways.
+"""Taking a transaction only once if it may come to a master by two ways.
 
 A site that is switched to another master brings transactions there that its former
 master may have sent on already, or sends on when it is back. And a restored master gets
@@ -181,7 +181,7 @@ def taken(way: SecondWay) -> sa.Select[tuple[int, datetime, str]]:
 def of_restored(
     target: Connection, sender_id: uuid.UUID, sender: str, batch_no: int
 ) -> list[SecondWay]:
-    """The transactions that a restored sender may send on again, by a destination.
+    """Transactions that a restored sender may send on again, by a destination's ledger.
 
     The sender's own changes after the restore point are lost. Transactions that others
     had brought to it, they bring again.

@@ -83,7 +83,7 @@ def _joined(nets: CTE, keys: Sequence[str], columns: int, *, partial: bool) -> S
         .select_from(ends)
         .join(first, first.c.call_no == ends.c.first_no)
         .join(last, last.c.call_no == ends.c.last_no)
-        .offset(0)  # the kind is found once a row, not once for each column
+        .offset(0)  # the kind is computed once a row, not once for each column
         .subquery()
     )
 

@@ -80,7 +80,7 @@ class ErrorTransaction:
 
 
 def list_errors(site: Site, origin: str | None = None) -> list[ErrorTransaction]:
-    """Parked transactions of a master, by origin, in the order of their queue."""
+    """Parked transactions of a master, by origin, in the order of its queue."""
     wanted = select(error_transaction).order_by("origin", "batch_no", "order_no")
     if origin is not None:
         wanted = wanted.where(error_transaction.c.origin == origin)

@@ -147,7 +147,7 @@ def _statement(
 
 
 def _types(connection: Connection, arguments: Sequence[Argument]) -> list[str | None]:
-    """The types of arguments as this database prints them; None for one without type.
+    """The types of arguments as this database prints them; None for an untyped one.
 
     Raises:
         UnknownProcedure: this database has no such type.
@@ -199,7 +199,7 @@ def _values(
 
 @contextmanager
 def _reported(call: ProcedureCall) -> Iterator[None]:
-    """Turn every failure of a procedure into an error that names the call."""
+    """Turn failures of a procedure into errors that name the call."""
     try:
         yield
     except DBAPIError as error:

@@ -85,9 +85,8 @@ def changed_in(unit: Unit) -> list[bool]:
 def apply(connection: Connection, steps: Steps, *, resolving: bool = True) -> Outcome:
     """Apply a transaction whole, or write nothing and return its conflicts.
 
-    If the database refuses it as sets, it is tried row by row too. Exceptions are a
-    transaction that calls procedures, which do not run again, and one of more than
-    `MOST_ROWS` rows.
+    If the database refuses it as sets, it is tried row by row too, but not if it calls
+    procedures, which do not run again, or has more than `MOST_ROWS` rows.
 
     Raises:
         ValueDoesNotFit: this database cannot hold some of its values.

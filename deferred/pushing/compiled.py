@@ -161,7 +161,7 @@ def _may_resolve(line: Line, origin: Origin) -> bool:
 
 
 def _made(line: Line, group: Group) -> Callable[[int], Made]:
-    """Who made which transaction; asked only when rows are in conflict."""
+    """A function that gives a transaction's source, read only if rows conflict."""
     known: dict[int, Made] = {}
 
     def made(order_no: int) -> Made:

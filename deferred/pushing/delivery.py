@@ -128,7 +128,7 @@ def _steps(
                 made=lambda _: made,
                 facts=facts,
                 told=told,
-                # A refresh never shows a master of a group the changes it sends on.
+                # A master of a group has no refresh that would show it lost rows.
                 on_lost=None
                 if sources
                 else partial(lost_rows.write, connection, origin.id),
