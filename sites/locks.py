@@ -1,6 +1,6 @@
-"""Locks on tables that users write to: taken in a moment, or tried again later.
+"""Locks on users' tables: taken within a moment, or tried again later.
 
-Whoever waits for the lock of a table makes all who come after him wait too.
+A session that waits for a table lock makes all later sessions wait, too.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_rand
 from sites.names import QualifiedName, identifier
 from sites.transport import raw
 
-#: How long users may have to wait behind us while we wait for one of them.
+#: How long other sessions may have to wait behind us while we wait for a lock.
 MOMENT = "500ms"
 
 ATTEMPTS = 20
 
-#: Locks of a table with which nobody changes its rows, or holds any.
+#: Table locks of sessions that neither change rows nor lock them.
 _OF_READERS = ("AccessShareLock", "ShareUpdateExclusiveLock")
 
 _LOCKS = sa.table("pg_locks", *map(sa.column, ("database", "relation", "mode", "pid")))
@@ -30,36 +30,36 @@ _DATABASE = sa.table("pg_database", sa.column("oid"), sa.column("datname"))
 
 
 def others_write(connection: Connection, tables: Collection[int]) -> bool:
-    """Whether a transaction that is open now has changed or locked rows of tables."""
+    """Whether another open transaction may have changed or locked rows of tables."""
     here = select(_DATABASE.c.oid).where(_DATABASE.c.datname == func.current_database())
     held = select(_LOCKS.c.mode).where(
         _LOCKS.c.relation.in_(tables),
         _LOCKS.c.database == here.scalar_subquery(),
         _LOCKS.c.mode.not_in(_OF_READERS),
-        # Of a prepared transaction there is no process.
+        # A prepared transaction has no process: its pid is NULL.
         _LOCKS.c.pid.is_distinct_from(func.pg_backend_pid()),
     )
     return bool(connection.scalar(select(held.exists())))
 
 
 def briefly(connection: Connection) -> None:
-    """Have this transaction wait for no lock longer than a moment."""
+    """Let this transaction wait for each lock no longer than `MOMENT`."""
     connection.execute(select(func.set_config("lock_timeout", MOMENT, True)))
 
 
 def against_writers(connection: Connection, table: QualifiedName) -> None:
-    """Wait for those who write to a table, and keep others out until the commit."""
+    """Wait for sessions that write to a table, and keep others out until the commit."""
     raw(connection).execute(
         sql.SQL("LOCK TABLE {} IN SHARE ROW EXCLUSIVE MODE").format(identifier(table))
     )
 
 
 def against_ddl(connection: Connection, *tables: QualifiedName) -> None:
-    """Keep tables as they are until the commit; users read and write their rows.
+    """Keep DDL off tables until the commit; users may still read and write rows.
 
-    Takes no database snapshot: called first, the moment that the transaction sees comes
-    after. To an older one a table that is emptied, or written anew as by a change of a
-    type, looks empty.
+    Takes no database snapshot: if this is called first, the transaction takes its
+    snapshot after the lock. To an earlier snapshot, a table looks empty that was
+    truncated since, or rewritten as by a change of a type.
 
     Raises:
         psycopg.errors.UndefinedTable: one of them is gone.
@@ -72,7 +72,7 @@ def against_ddl(connection: Connection, *tables: QualifiedName) -> None:
 
 
 def patiently() -> Retrying:
-    """Try again when a table was locked by somebody all the while."""
+    """Try again if another session kept a table locked."""
     return Retrying(
         retry=retry_if_exception(_locked),
         stop=stop_after_attempt(ATTEMPTS),

@@ -1,4 +1,4 @@
-"""What the planner is told of the machine for statements of ours."""
+"""Settings of memory and planner costs for our statements."""
 
 from __future__ import annotations
 
@@ -6,22 +6,23 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Double, Text, case, cast, func
 
-#: The usual 4 MB make files of a hundred thousand rows; this is bounded as well.
+#: With the default of 4 MB, a hundred thousand rows go to files; this is bounded, too.
 ENOUGH = "32MB"
 
 
 def enough() -> ColumnElement[Any]:
-    """Have the rest of the transaction use as much, where it may not use more."""
+    """Raise work_mem to `ENOUGH` for the rest of the transaction, if it is lower."""
     now = func.current_setting("work_mem")
     less = func.pg_size_bytes(now) < func.pg_size_bytes(ENOUGH)
     return func.set_config("work_mem", case((less, ENOUGH), else_=now), True)
 
 
 def lookups() -> ColumnElement[Any]:
-    """Have rows of the rest of the transaction rather looked up than all be read.
+    """Let the planner prefer index lookups for the rest of the transaction.
 
-    The usual cost of a page is that of a turning disk: with it a twentieth of a
-    table's rows have the whole table read, and cost follows the table.
+    The default cost of a random page is that of a spinning disk: with it, a query for a
+    twentieth of a table's rows reads the whole table, so that its time grows with the
+    table.
     """
     cost = cast(func.current_setting("random_page_cost"), Double)
     return func.set_config("random_page_cost", cast(func.least(cost, 1.1), Text), True)

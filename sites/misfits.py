@@ -1,6 +1,6 @@
-"""Values that a column cannot hold: which one it was, where a write was refused for it.
+"""Finding the value that a column cannot hold, after a write was refused for it.
 
-The database says which type a value is too long for, and not in which column.
+The database says for which type a value is too long, but not for which column.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from sites.names import QualifiedName
 from sites.staged import Staged, selected
 from sites.values import printed
 
-#: So much of a value is shown.
+#: How many characters of a value are shown.
 SHOWN = 40
 
-#: What a column's type says of a value, if it does not take it.
+#: The error of a column's type for a value, if it does not accept it.
 REFUSES = func.pg_input_error_info(
     sa.column("value", Text), sa.column("type", Text)
 ).table_valued(
@@ -35,7 +35,7 @@ def first(
         rows: equalities that select the changes in the source (column -> value).
 
     Returns:
-        Column, value, and what its type says of it.
+        Column, value, and the error message of the type.
     """
     columns = [staged.table.column(name) for name in staged.columns]
     doubtful = [one for one in columns if one.type != one.staged_type.name]
@@ -67,13 +67,13 @@ def first(
 
 
 def find(connection: Connection, staged: Staged, rows: Mapping[str, Any]) -> str | None:
-    """The same in words, with what to do about it."""
+    """Describe the first such value in words, with advice; None if there is none."""
     row = first(connection, staged, rows)
     return told(staged.table.qualified, *row) if row else None
 
 
 def told(table: QualifiedName, column: str, value: str, why: str) -> str:
-    """What does not fit where, why, and what can be done about it."""
+    """A message that names the value and its column, the reason and what to do."""
     cut = value if len(value) <= SHOWN else f"{value[:SHOWN]}..."
     return (
         f"{table}.{column} cannot hold {cut!r}: {why}. Let the column hold it and"

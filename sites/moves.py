@@ -1,11 +1,13 @@
-"""Changes of keys, written before anything refers to the new ones.
+"""Writing changes of keys, before other rows refer to the new keys.
 
-As the statement that they were at their site: what the foreign keys of this database
-do with rows that refer to the old key happens, and columns that are not carried stay.
-Keys that pass from row to row are parked first, as other unique values are.
-Where no foreign key follows and the same write has rows refer to the new key, they
-could do so neither before nor after that statement: the row is inserted under its new
-key, and the old one is deleted behind them. So is one whose key nobody may update.
+Each change is written as an UPDATE, as at its site: foreign keys of this database act
+on rows that refer to the old key, and columns that are not staged keep their values. A
+key that passes from one row to another is replaced by a free value first, like other
+unique values.
+If no foreign key follows the change, and the same write has rows refer to the new key,
+they could be written neither before nor after that UPDATE. Then the row is inserted
+under its new key, and the old row is deleted after them; so is a row whose key is
+GENERATED ALWAYS and cannot be updated.
 """
 
 from __future__ import annotations
@@ -23,12 +25,12 @@ from sites.references import referring
 from sites.staged import MOVE, Staged, selected, updated
 from sites.unique_values import free_value, has_free_values
 
-#: A row that is there under its new key too, and goes.
+#: A row that was inserted under its new key, so that the old row is to be deleted.
 LEFT = "L"
 
 
 def move(staged: Staged, rows: Mapping[str, Any], *kinds: str) -> Update:
-    """Update rows and their keys, but for a key that nobody may update."""
+    """The statement that updates rows and their keys, except keys GENERATED ALWAYS."""
     target = staged.table.sql()
     columns = [staged.table.column(name) for name in staged.columns]
     stays = (staged.old(name) == staged.new(name) for name in _never_updated(staged))
@@ -56,12 +58,13 @@ def _never_updated(staged: Staged) -> list[str]:
 
 
 def free_keys(connection: Connection, staged: Staged, rows: Mapping[str, Any]) -> None:
-    """Park rows whose key is taken by another, and note in the source where they are.
+    """Give free keys to rows whose keys other rows take, and note them in the source.
 
     Raises:
-        NoFreeValue: there are such rows, and nothing can stand in for their keys.
+        NoFreeValue: there are such rows, but no free values for their keys.
     """
-    # Where it is checked at the end, changed keys may meet; but a delete finds one row.
+    # With a deferrable key, two rows may have one key for a moment; but a delete must
+    # find one row only.
     deferred = any(
         u.deferrable
         for u in staged.table.uniques
@@ -111,7 +114,7 @@ def free_keys(connection: Connection, staged: Staged, rows: Mapping[str, Any]) -
 def _held(
     staged: Staged, rows: Mapping[str, Any], *givers: str
 ) -> sa.Select[tuple[Any, ...]]:
-    """The rows that leave keys which others take: their keys, and a number."""
+    """The rows that give up keys which others take: their keys, and a number."""
     target = staged.table.sql()
     giver, taker = staged.source.alias("giver"), staged.source.alias("taker")
     keys = [target.c[name] for name in staged.identity]
@@ -136,7 +139,7 @@ def copy(
     count: Mapping[str, int],
     rows: Mapping[str, Any],
 ) -> Mapping[str, int]:
-    """Have rows inserted under their new keys, and deleted under the old ones.
+    """Restage changes of keys as inserts under the new and deletes under the old keys.
 
     Writes the source.
 
@@ -173,10 +176,10 @@ def copy(
 def refuse_followers(
     connection: Connection, staged: Staged, rows: Mapping[str, Any]
 ) -> None:
-    """See that a delete under the old key takes nothing along.
+    """Make sure that deletes under old keys take no other rows along.
 
     Raises:
-        RowCountMismatch: rows that the write is not about still refer to it.
+        RowCountMismatch: rows outside this write still refer to such a key.
     """
     for foreign in referring(connection, [staged.table.oid]):
         if not foreign.acts_on_delete:
@@ -209,7 +212,7 @@ def prepared(
     rows: Mapping[str, Any],
     moves_below: Callable[[QualifiedName], bool],
 ) -> list[tuple[Staged, Mapping[str, int]]]:
-    """The same changes, with copies where a change of key has to be made by them.
+    """The same changes, where some changes of keys are restaged by `copy`.
 
     Parameters:
         moves_below: whether rows that may refer to a table are updated.

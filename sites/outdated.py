@@ -1,9 +1,10 @@
-"""Sessions whose plans are of before a table was altered.
+"""Repeating work in new sessions after a table was altered.
 
-PL/pgSQL keeps the plans of a trigger for as long as a session lives, and those of an
-expression even when a column that it reads is given another type: the session then
-refuses each row ("type of parameter 5 does not match that when preparing the plan"),
-and a new one takes it. So what fails so is done once more in new sessions.
+PL/pgSQL keeps the plans of a trigger as long as a session lives, and those of an
+expression even when a column that it reads gets another type. The session then refuses
+each row ("type of parameter 5 does not match that when preparing the plan"), while a
+new session accepts it. So work that fails in this way is done once more in new
+sessions.
 """
 
 from __future__ import annotations
@@ -18,12 +19,12 @@ from sites.site import Site
 
 Done = TypeVar("Done")
 
-#: A type that is another than when it was planned, and a result that is.
+#: Errors for a type, or a result, that differs from the plan.
 _STATES = ("42804", "0A000")
 
 
 def may_be_why(error: BaseException | None) -> bool:
-    """Whether outdated plans may be the cause of a failure, or of what it came from."""
+    """Whether outdated plans may have caused an error, or one of its causes."""
     while error is not None:
         said = error.orig if isinstance(error, DBAPIError) else error
         if getattr(said, "sqlstate", None) in _STATES:
@@ -35,15 +36,15 @@ def may_be_why(error: BaseException | None) -> bool:
 def replaced(
     site: Site, work: Callable[[], Done], how_far: Callable[[], int] = lambda: 0
 ) -> Done:
-    """Do some work, once more in new sessions of a site where plans may be outdated.
+    """Do some work; if plans may be outdated, repeat it in new sessions of a site.
 
     Parameters:
-        work: takes its sessions from the site, and gives them back.
-        how_far: how much is done. Where it has grown since the sessions were new, and
-            plans are outdated again, there are new ones again.
+        work: takes its sessions from the site, and returns them.
+        how_far: how much is done. If plans are outdated again after it has grown, the
+            work is repeated again.
 
     Raises:
-        whatever the work raises, where it fails in new sessions too.
+        the error of the work, if it fails in new sessions, too.
     """
     before = None
     while True:

@@ -1,8 +1,8 @@
-"""What two sites remember of each other, so that neither goes back unnoticed.
+"""Detecting that one of two sites was rolled back: both remember their last contact.
 
-A database that is rolled back as a file copy is the same by every number that it
-has, and it uses its transaction ids again. But what it wrote at the other side is
-still there. At each contact both sides store one new token; the side with the
+A database that is rolled back as a file copy has the same identity as before, and
+assigns its transaction ids again. But the other side still has what it stored at the
+last contact. At each contact both sides store one new token; the side with the
 older one was rolled back, or is a copy (docs/explanation/identity.md).
 """
 
@@ -28,13 +28,13 @@ from sites.site import each_by_itself
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Memory:
-    """What one site remembers of another; nothing before their first contact."""
+    """What one site remembers of another; empty before their first contact."""
 
     incarnation: uuid.UUID | None = None
     former: tuple[uuid.UUID, ...] = ()
     contact_no: int = 0
     token: uuid.UUID | None = None
-    #: what a site was about to give its master when it stopped
+    #: the token that a site was about to give its master when it stopped
     next_token: uuid.UUID | None = None
 
     def knows(self, other: Identity) -> bool:
@@ -43,13 +43,13 @@ class Memory:
 
 
 class Standing(Enum):
-    """How a site and its master stand to each other."""
+    """Whether a site and its master agree about their last contact."""
 
     AGREED = "agreed"
-    #: one was restored to before their last contact, and not repaired
+    #: one was restored to a moment before their last contact, and not repaired
     SITE_RESTORED = "site restored"
     MASTER_RESTORED = "master restored"
-    #: another database has taken the place of one
+    #: another database has taken the place of this one
     SITE_REPLACED = "site replaced"
     MASTER_REPLACED = "master replaced"
 
@@ -64,9 +64,10 @@ class Pair:
     at_master: Memory
 
     def standing(self) -> Standing:
-        """Compare what the two remember.
+        """Compare the two memories.
 
-        Who was repaired since, and is not known as such yet, may be older.
+        A database that was repaired after the last contact may be older: the other one
+        does not know its new incarnation yet.
         """
         if self.site.incarnation in self.at_master.former:
             return Standing.SITE_REPLACED
@@ -131,24 +132,24 @@ class Pair:
 
 
 def compare(site: Connection, master: Connection, me: Identity, them: Identity) -> Pair:
-    """Read what a site and its master remember of each other; writes nothing.
+    """Read what a site and its master remember of each other; write nothing.
 
-    Both connections must be outside a transaction, and are left so.
+    Both connections must be outside a transaction, and are so afterwards.
     """
     with each_by_itself(site, master):
         pair = _read(site, master, me, them)
         if pair.remembers_the_same:
             return pair
-        # Perhaps read while another contact was between the two.
+        # Another contact may have been under way between the two reads.
         with _alone(site, them):
             return _read(site, master, me, them)
 
 
 def meet(site: Connection, master: Connection, me: Identity, them: Identity) -> Pair:
-    """Have both sides remember this contact, if they remember the last one.
+    """Let both sides remember this contact, if they agree about the last one.
 
-    What a site stores of its master after this, it takes from a master that
-    cannot go back behind this moment unnoticed. Commits at both sides.
+    Afterwards a rollback of the master to an earlier moment is noticed, so that the
+    site may store what it reads there. Commits at both sides.
 
     Raises:
         SiteRestored, SiteReplaced: one of the two does not remember.
@@ -158,8 +159,8 @@ def meet(site: Connection, master: Connection, me: Identity, them: Identity) -> 
         pair.confirm()
         number = 1 + max(pair.at_site.contact_no, pair.at_master.contact_no)
         token = uuid.uuid4()
-        # Whoever dies in between leaves the master with the old or the new token,
-        # and the site with both: nothing has moved yet.
+        # After a crash in between, the master has the old or the new token, and the
+        # site has both: no data has moved yet.
         _promise(site, them, token, pair)
         faults.point("peers.after_promise")
         _remember(master, me, "site", pair.at_master, contact_no=number, token=token)
@@ -195,7 +196,7 @@ _RECALLED = planned_once(
 
 
 def forget(connection: Connection) -> None:
-    """Forget all others: this is a new site, whose copy they know."""
+    """Forget all other sites: this copy is a new site, and they know the original."""
     connection.execute(peer.delete())
 
 
@@ -211,11 +212,11 @@ def _read(site: Connection, master: Connection, me: Identity, them: Identity) ->
 def _promise(
     connection: Connection, master: Identity, token: uuid.UUID, pair: Pair
 ) -> None:
-    """Note what a master is about to be given; it is known no better than before."""
+    """Note the token that a master is about to get; if it is known, nothing else."""
     noted: dict[str, object] = {"next_token": token}
     if pair.at_master.token == pair.at_site.next_token is not None:
-        # The master took the last promise, and who gave it died: that is the last
-        # contact, of which the promise was all that the site knew.
+        # The master stored the token promised last, but the site stopped before it
+        # noted that. So that was the last contact.
         last = pair.at_master
         noted |= {"token": last.token, "contact_no": last.contact_no}
     new = {"name": master.name, "incarnation": master.incarnation, **noted}
@@ -244,9 +245,11 @@ def _remember(
 def _noting(
     names: tuple[str, ...], noted: tuple[str, ...], *, now: str | None = None
 ) -> Insert:
-    """Note these columns of another site; of one that is known some of them.
+    """The statement that notes facts about another site.
 
     Parameters:
+        names: the columns for a site that is not known yet.
+        noted: the columns to update for a known one.
         now: a column for the present time.
     """
     given = ("site_id", "role", *names)
@@ -262,9 +265,10 @@ def _noting(
 
 @contextmanager
 def _alone(site: Connection, them: Identity) -> Iterator[None]:
-    """Be the only contact of a site with this master: pushes and refreshes overlap.
+    """Make this the only contact of a site with its master during the block.
 
-    Each statement at the site is a transaction of its own.
+    Pushes and refreshes overlap, so that two contacts could come at once. Each
+    statement at the site is a transaction of its own.
     """
     key = (func.hashtext("snaptide.contact"), func.hashtext(str(them.site_id)))
     site.execute(select(func.pg_advisory_lock(*key)))

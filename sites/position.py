@@ -26,8 +26,8 @@ from sqlalchemy import (
 
 from sites.types import PgSnapshot, Xid8
 
-#: No cluster gives so many ids. A repair moves what was numbered by a former one
-#: beyond them, and each has two stretches of this length.
+#: More transaction ids than any cluster assigns. A repair moves the ids of a former
+#: cluster beyond them; each cluster has two stretches of this length.
 STRETCH = 2**48
 
 #: The position before everything.
@@ -46,13 +46,12 @@ def current(connection: Connection) -> str:
 def since(
     xid: ColumnElement[Any], position: str | ColumnElement[str]
 ) -> ColumnElement[bool]:
-    """Whether a transaction lies behind neither the position nor its open list.
+    """Whether a position has not seen the transaction of a row that the reader sees.
 
-    To be used on rows that the reader's own snapshot shows: those that began
-    after the position, and those that were still open then. A scan from the
-    oldest open transaction instead would read the whole log for as long as
-    one writer is forgotten. What a former cluster numbered lies beyond all ids of
-    this one, and is passed over.
+    That is so if the transaction began after the position, or was still open then. A
+    scan from the oldest open transaction instead would read the whole log as long as
+    one forgotten transaction stays open. Ids of a former cluster lie beyond all ids of
+    this one, and are skipped.
     """
     given = literal(position) if isinstance(position, str) else position
     old = cast(given, PgSnapshot())
@@ -64,9 +63,9 @@ def since(
 
 
 def after(xid: ColumnElement[Any], position: str) -> ColumnElement[bool]:
-    """Whether a transaction came after a position, also where a repair has moved them.
+    """Whether a transaction came after a position, also if a repair has moved them.
 
-    What this cluster numbers came after everything that was moved.
+    All ids that this cluster assigns come after those that were moved.
     """
     ours = xid < xid8(STRETCH)
     later = not_(
@@ -78,7 +77,7 @@ def after(xid: ColumnElement[Any], position: str) -> ColumnElement[bool]:
 
 
 def moved(position: str, by: int) -> str:
-    """A position as a repair moves it together with the ids that it speaks of."""
+    """A position as a repair moves it, together with the ids in it."""
     low, high, running = position.split(":")
     ids = ",".join(str(int(one) + by) for one in running.split(",") if one)
     return f"{int(low) + by}:{int(high) + by}:{ids}"
@@ -87,7 +86,7 @@ def moved(position: str, by: int) -> str:
 def visible(
     xid: ColumnElement[Any], position: ColumnElement[Any]
 ) -> ColumnElement[bool]:
-    """Whether a transaction was committed, or at least over, at a position."""
+    """Whether a transaction had ended, by commit or rollback, at a position."""
     return func.pg_visible_in_snapshot(xid, position)
 
 

@@ -9,7 +9,7 @@ from sqlalchemy import Connection, CursorResult
 from sqlalchemy.dialects.postgresql import psycopg
 from sqlalchemy.sql.base import Executable
 
-#: The execution option of statements that the server is to plan once a session.
+#: The execution option of statements that the server is to plan once per session.
 _PLANNED = "snaptide_planned"
 
 _DIALECT = psycopg.dialect()  # type: ignore[no-untyped-call]
@@ -18,17 +18,16 @@ Statement = TypeVar("Statement", bound=Executable)
 
 
 def planned_once(statement: Statement) -> Statement:
-    """Have each session of ours plan a statement at its first run, for all later ones.
+    """Let each of our sessions plan a statement at its first run, for all later runs.
 
-    To be used where to plan takes longer than to run, for statements whose text stays,
-    about tables that no user can give another shape: the result of what is planned
-    must keep its types.
+    Use it for statements that take longer to plan than to run, that keep their text,
+    and whose tables users cannot alter: the result must keep its types.
     """
     return statement.execution_options(**{_PLANNED: True})
 
 
 def execute(cursor: Any, statement: str, values: Any, context: Any) -> bool | None:
-    """Run a statement that is `planned_once`; True where it was one.
+    """Run a statement if it is `planned_once`; True if it was.
 
     A listener to SQLAlchemy's `do_execute`.
     """
@@ -39,11 +38,11 @@ def execute(cursor: Any, statement: str, values: Any, context: Any) -> bool | No
 
 
 class Prepared:
-    """A statement as text, with the values that stay and room for those that do not.
+    """A statement as text, with constant values and parameters for the others.
 
-    To build, compile and plan the comparison of a few columns takes longer than to run
-    it for one row, and transactions that are applied one by one ask it for each of
-    them. What it returns must keep its types, as with `planned_once`.
+    Building, compiling and planning the comparison of a few columns takes longer than
+    running it for one row, and it runs for each transaction that is applied by itself.
+    The result must keep its types, as with `planned_once`.
 
     Parameters:
         statement: with a `bindparam`, which has some value, for each that changes;
@@ -63,7 +62,7 @@ class Prepared:
     def run(
         self, connection: Connection, **values: object
     ) -> CursorResult[*tuple[Any, ...]]:
-        """Run it with these values."""
+        """Run the statement with these values."""
         return connection.exec_driver_sql(
             self._text, {**self._values, **values}, execution_options={_PLANNED: True}
         )

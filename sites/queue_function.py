@@ -1,7 +1,7 @@
-"""The function that queues what is changed: its text, built from a description.
+"""Building the trigger function that queues the changes of a table.
 
-A column is a number of the captured table. The function is made with the names of now,
-and finds out by itself when they are no more (sites/sql/queue_function.sql).
+It identifies columns by their numbers in the captured table. It contains their present
+names, and notices by itself when they were renamed (sites/sql/queue_function.sql).
 """
 
 from __future__ import annotations
@@ -24,25 +24,25 @@ class QueueCapture:
 
     table: Table
     queue: str
-    #: where what is changed here is pushed to
+    #: sites to which the changes are pushed
     destinations: tuple[str, ...]
-    #: of an updatable snapshot's base table alone: where extra keys go
+    #: only for base tables of updatable snapshots: the table for extra keys
     extra: str | None
     identity: tuple[str, ...]
-    #: recorded as o1, n1, o2, n2, ..., by their numbers; the names are those of now
+    #: present names; recorded as o1, n1, o2, n2, ..., by the numbers of the columns
     columns: tuple[str, ...]
     #: the snapshot has columns left out, and no ROWID that would survive a new key
     refuse_new_keys: bool
     #: changes outside a coordinated transaction are refused
     synchronous: bool = False
-    #: of a table at a master: its replication group, and the masters whose changes go
-    #: on from here; '' is this one
+    #: for a table at a master: its replication group, and the masters whose changes
+    #: are sent on from here; '' is this one
     group: str | None = None
     forwarded: tuple[str, ...] = ()
 
 
 def queue_function(capture: QueueCapture) -> sql.Composed:
-    """The statement that makes the function of a queue, or makes it anew."""
+    """The statement that creates or replaces the function of a queue."""
     there = dict(
         zip(capture.columns, identifiers(numbered("c", capture.columns)), strict=True)
     )
@@ -58,7 +58,7 @@ def queue_function(capture: QueueCapture) -> sql.Composed:
         "new_columns": comma(sql.SQL("n.{}").format(c) for c in there.values()),
     }
     steps = {name: _either_way(capture.columns, name, **shared) for name in _STEPS}
-    # NULL for a snapshot, of which `sources` says nothing.
+    # NULL for a snapshot, which `sources` does not mention.
     group = sql.Literal(capture.group)
     refuse = sql.SQL(load("refuse_moved")).format(moved=steps["moved_by_key"])
     return sql.SQL(load("queue_function")).format(
@@ -83,7 +83,7 @@ def queue_function(capture: QueueCapture) -> sql.Composed:
 def _applied(
     capture: QueueCapture, there: Mapping[str, sql.Identifier]
 ) -> sql.Composed:
-    """What becomes of a change that we have written ourselves."""
+    """The part of the function for changes that Snaptide itself writes."""
     if capture.group is not None:
         return sql.SQL(load("queue_forwarded")).format(
             group=sql.Literal(capture.group),
@@ -109,7 +109,7 @@ def _step(name: str) -> str:
     return found.partition("-- step: ")[0].strip()
 
 
-#: Those of the function itself; `extra` is for what is written beside a refresh.
+#: Statements of the function itself; `extra` is for writes outside a refresh.
 _STEPS = (
     "insert",
     "delete",
@@ -118,16 +118,17 @@ _STEPS = (
     "moved_by_key",
 )
 
-#: Stands in a statement where columns are named, until it is taken apart there.
+#: Placeholder for the names of columns, at which a composed statement is split.
 _NAMED = "\0"
 
 
 def _either_way(
     columns: Sequence[str], name: str, **parts: sql.Composable
 ) -> sql.Composed:
-    """A statement of a queue's function, and the same with other names of columns.
+    """A statement of a queue's function, in two forms.
 
-    The first is planned once; the other is composed where the columns were renamed.
+    The first form has the known names of columns, and is planned once; the other is
+    composed at run time if columns were renamed.
     """
     statement = sql.SQL(_step(name))
     known = statement.format(
@@ -152,7 +153,7 @@ def _either_way(
     )
 
 
-#: What the statements of a queue's function take from it, in this order.
+#: Variables of a queue's function that its statements use, in this order.
 _VARIABLES = ("xact", "ins", "upd", "del")
 
 
@@ -167,5 +168,5 @@ def same_key(
 
 
 def _equals(column: Column) -> sql.SQL:
-    """The operator of the column's type; `=` alone would be looked up by name."""
+    """The qualified operator of the column's type: PostgreSQL looks `=` up by name."""
     return sql.SQL(f"OPERATOR({column.equality or 'pg_catalog.='})")

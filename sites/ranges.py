@@ -1,8 +1,8 @@
-"""A whole table in parts that can be read side by side, whatever its key.
+"""Dividing a table into parts that can be read in parallel, whatever its key.
 
-A part is a range of pages: PostgreSQL reads it without touching the others
-(TID range scan), and no type of key is too strange. All parts together are
-exactly the table if they are read under one snapshot.
+A part is a range of pages: PostgreSQL reads it without touching the others (TID range
+scan), and the type of the key does not matter. All parts together are exactly the table
+if they are read under one database snapshot.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from sites import locks
 from sites.names import QualifiedName, quoted
 from sites.types import NativeType
 
-#: Large enough that starting a task is nothing beside it.
+#: Large enough that the start of a task costs little in comparison.
 PART_BYTES = 64 * 2**20
 
 _pg = MetaData(schema="pg_catalog")
@@ -61,9 +61,9 @@ _METHOD = Table("pg_am", _pg, Column("oid", OID), Column("amname", Text))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Range:
-    """Some pages of one table, of one partition if it has any."""
+    """A range of pages of one table, or of one partition."""
 
-    #: The table to read, and no other that inherits from it.
+    #: The table to read, without tables that inherit from it.
     table: QualifiedName
     #: First page; None if the whole table is one part.
     first: int | None = None
@@ -71,7 +71,7 @@ class Range:
     end: int | None = None
 
     def predicate(self, source: FromClause) -> ColumnElement[bool]:
-        """What a row of `source`, which is `table`, fulfils if it is in the range."""
+        """The condition that a row of `source`, which is `table`, is in the range."""
         if self.first is None:
             return true()
         ctid: ColumnElement[Any] = column("ctid", NativeType("tid"))
@@ -82,7 +82,7 @@ class Range:
         return and_(*bounds)
 
     def restrict(self, query: Select[Any], source: FromClause) -> Select[Any]:
-        """A query that reads `source`, which is `table`, reduced to the range."""
+        """Restrict a query that reads `source`, which is `table`, to the range."""
         only = query.with_hint(source, "ONLY", "postgresql")
         return only if self.first is None else only.where(self.predicate(source))
 
@@ -97,9 +97,9 @@ class Leaf:
 
 
 def leaves(connection: Connection, table: QualifiedName) -> dict[int, Leaf]:
-    """The tables that hold the rows of a table, by oid: itself, or what is below it.
+    """The tables that hold the rows of a table, by oid.
 
-    Partitions, and the tables that inherit from it.
+    The table itself, its partitions, and tables that inherit from it.
     """
     return {
         leaf.oid: Leaf(name=QualifiedName(leaf.nspname, leaf.relname), file=leaf.file)
@@ -112,12 +112,12 @@ def ctid_ranges(
 ) -> list[Range]:
     """Divide a table, or each of its partitions, into ranges of pages.
 
-    Called in the transaction whose snapshot the readers will see, and which
-    stays open until they have read: it locks the table (ACCESS SHARE), because
-    CLUSTER or VACUUM FULL in between would move rows from range to range.
+    Call it in the transaction whose database snapshot the readers will see, and keep
+    that open until they have read: it locks the table (ACCESS SHARE), because CLUSTER
+    or VACUUM FULL in between would move rows from range to range.
 
     Parameters:
-        table: with all its partitions and the tables that inherit from it.
+        table: read with all its partitions and the tables that inherit from it.
         parts: how many ranges there should be in all; each partition has at
             least one. By default, one for each 64 MB.
     """
@@ -129,9 +129,9 @@ def ctid_ranges(
 
 
 def rows_within(connection: Connection, table: QualifiedName, size: int) -> int | None:
-    """About how many rows of a table take so many bytes; None if nobody counted them.
+    """About how many rows of a table take this many bytes; None if that is unknown.
 
-    As the last VACUUM or ANALYZE found them, with what is kept beside them (TOAST).
+    By the statistics of the last VACUUM or ANALYZE, with values stored apart (TOAST).
     """
     found = _leaves(table).subquery()
     counted = func.greatest(_CLASS.c.reltuples, 0)

@@ -1,4 +1,4 @@
-"""Foreign keys through which a change of one row reaches others."""
+"""Reading foreign keys through which a change of one row reaches others."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Referring:
 
     parent: int
     child: QualifiedName
-    #: the table's number, and that of the table that it is a partition of
+    #: oid of the child, and of the table that it is a partition of
     oid: int
     whole: int
     columns: tuple[str, ...]
@@ -34,17 +34,17 @@ class Referring:
 
     @property
     def acts_on_delete(self) -> bool:
-        """Whether a delete changes or deletes rows that refer to it."""
+        """Whether a delete of a parent row changes or deletes rows that refer to it."""
         return self.on_delete in _ACTIONS
 
     @property
     def acts_on_update(self) -> bool:
-        """Whether another value of what they refer to changes rows that do."""
+        """Whether an update of a parent row changes rows that refer to it."""
         return self.on_update in _ACTIONS
 
 
 def referring(connection: Connection, tables: Collection[int]) -> list[Referring]:
-    """The foreign keys that refer to some tables, which are given by their numbers."""
+    """The foreign keys that refer to some tables, which are given by their oids."""
     rows = connection.execute(text(load("referring")), {"oids": [*tables]})
     return [
         Referring(
@@ -64,10 +64,10 @@ def referring(connection: Connection, tables: Collection[int]) -> list[Referring
 def acting(
     connection: Connection, tables: Sequence[Table]
 ) -> Mapping[int, tuple[str, ...]]:
-    """Columns whose change, or delete, acts on rows of tables that refer to them.
+    """Columns through which a change, or a delete, acts on rows that refer to them.
 
     Returns:
-        oid -> columns, of the tables that have any.
+        oid -> columns, for tables that have any.
     """
     rows = connection.execute(
         text(load("acting_references")), {"oids": [table.oid for table in tables]}
@@ -82,9 +82,9 @@ def referred(connection: Connection, table: Table) -> frozenset[str]:
 
 
 def check_outside(connection: Connection, tables: Collection[int]) -> None:
-    """Check foreign keys between these tables and others at once.
+    """From now on, check foreign keys between these tables and others immediately.
 
-    Whoever writes only these finds which row such a key refuses.
+    A caller that writes only these tables learns which row such a key refuses.
     """
     outside = connection.execute(
         text(load("outside_references")), {"oids": [*tables]}

@@ -1,7 +1,7 @@
-"""A log kept in a fixed ring of partitions, so that old rows go by TRUNCATE.
+"""Storing a log in a fixed ring of partitions, so that TRUNCATE removes old rows.
 
-Row-by-row deletes would leave bloat behind and compete with the writers; a new
-partition would lock the parent under them. A fixed ring needs neither
+Row-by-row deletes would leave bloat behind and compete with the writers; adding a new
+partition would lock the parent while they write. A fixed ring needs neither
 (docs/explanation/positions.md).
 """
 
@@ -32,10 +32,10 @@ from sites.transport import raw
 from sites.triggers import SLOT_SHIFT, SLOTS, numbered
 from sites.types import Xid8
 
-#: The partition beside the ring: deletes whose own partition was emptied.
+#: The partition beside the ring, for deletes whose own partition was emptied.
 KEPT = SLOTS
 
-#: How long writers may have to wait behind a purge that waits for one of them.
+#: How long writers may have to wait behind a purge that waits for a lock.
 LOCK_TIMEOUT_MS = 50
 
 
@@ -44,7 +44,7 @@ def create(
 ) -> None:
     """Create a snapshot log for a table: kind of change, transaction, keys, time.
 
-    Deletes are found by their key.
+    An index finds deletes by their key.
     """
     keys = sql.SQL(", ").join(
         sql.SQL("{} {}").format(
@@ -79,7 +79,7 @@ def create(
 
 
 def noted(log: str, keys: Select[Any] | CompoundSelect[Any]) -> Insert:
-    """The statement that notes keys in a log, as an update of these rows would."""
+    """The statement that notes keys in a log, as if these rows were updated."""
     count = len(keys.selected_columns)
     xact = func.pg_current_xact_id(type_=Xid8())
     number = cast(cast(xact, Text), BigInteger)
@@ -115,10 +115,10 @@ def full_slots(connection: Connection, log: str, horizon: str) -> list[int]:
 
 
 def empty_slot(connection: Connection, log: str, slot: int, horizon: str) -> bool:
-    """Empty one partition, unless someone writes to it or has just written.
+    """Empty one partition, unless a transaction writes to it or has just written.
 
-    It is locked first and looked at in a statement of its own: a row written
-    in between would go too. Waits at most `LOCK_TIMEOUT_MS`.
+    The partition is locked first and looked at afterwards, so that no row written in
+    between is lost. Waits at most `LOCK_TIMEOUT_MS`.
 
     Returns:
         Whether it was emptied. The caller commits.
@@ -148,7 +148,7 @@ def keep_deletes(
 ) -> None:
     """Copy the deletes of a partition that is about to be emptied.
 
-    Nobody adds to transactions before the horizon, so that no lock is needed.
+    No row is added for transactions before the horizon, so no lock is needed.
 
     Parameters:
         keys: how many columns a key has.
@@ -170,7 +170,7 @@ def keep_deletes(
 
 
 def forget_deletes(connection: Connection, log: str, older_than: timedelta) -> None:
-    """Remove deletes that were kept, but for those of a while ago."""
+    """Remove kept deletes that are older than this."""
     raw(connection).execute(
         sql.SQL("DELETE FROM {} WHERE at < clock_timestamp() - %s::interval").format(
             _partition(log, KEPT)
@@ -214,9 +214,10 @@ def fitting(column: Column) -> tuple[str, ...]:
 
 
 def key_type(column: Column) -> str:
-    """The type that holds a recorded key, also when the column is widened later.
+    """The type for a recorded key, which also fits if the column is widened later.
 
-    Otherwise the first value that the old type cannot hold would fail the user.
+    Otherwise the user's statement would fail with the first value that the old type
+    cannot hold.
     """
     base = column.recorded.partition("(")[0]
     return _WIDE.get(base, column.recorded)

@@ -1,7 +1,7 @@
-"""The roles of Snaptide's processes, and what each may do with tables of users.
+"""The roles of Snaptide's processes, and their rights on tables of users.
 
-`snaptide site init --grants` makes them. Once they are at a site, a table that gets a
-log or belongs to a new snapshot is open to them at once.
+`snaptide site init --grants` creates them. If a site has them, a table that gets a log
+or belongs to a new snapshot is opened to them at once.
 """
 
 from __future__ import annotations
@@ -17,32 +17,32 @@ from sites.catalog import SCHEMA
 from sites.names import QualifiedName, identifier
 from sites.transport import raw
 
-#: Carries calls away at their origin, and applies them at their destination.
+#: Reads calls at their origin, and applies them at their destination.
 PUSH = "snaptide_push"
 #: Reads masters, and writes the base tables of snapshots.
 REFRESH = "snaptide_refresh"
-#: Changes site and master in one transaction: coordinators, and what recovers them.
+#: Changes site and master in one transaction: coordinators and their recovery.
 COORDINATE = "snaptide_coordinate"
-#: Empties logs and queues of what nobody needs.
+#: Removes rows of logs and queues that are no longer needed.
 PURGE = "snaptide_purge"
 #: Defers calls of procedures: applications that use `deferred.call`.
 CALL = "snaptide_call"
-#: Looks: `snaptide status`, `snaptide doctor`, lists.
+#: Only reads: `snaptide status`, `snaptide doctor`, lists.
 MONITOR = "snaptide_monitor"
 
-#: What each role may do with a master table, and with the base table of a snapshot.
+#: Rights of each role on a master table; below, on the base table of a snapshot.
 MASTER: Mapping[str, str] = {
     PUSH: "SELECT, INSERT, UPDATE, DELETE",
     COORDINATE: "SELECT, INSERT, UPDATE, DELETE",
     REFRESH: "SELECT",
 }
-#: And with a work table that one coordinator made and others use.
+#: Rights on a work table that one coordinator made and others use.
 WORK: Mapping[str, str] = {COORDINATE: "SELECT, INSERT, UPDATE, DELETE"}
 BASE: Mapping[str, str] = {REFRESH: "SELECT, INSERT, UPDATE, DELETE"}
 
 _HERE = text(
     "SELECT rolname FROM pg_roles r WHERE rolname = ANY (:roles)"
-    # By itself: everybody may use what the schema has for everybody.
+    # Granted to the role itself: rights of PUBLIC on the schema do not count.
     " AND EXISTS (SELECT FROM pg_namespace n, aclexplode(n.nspacl) AS granted"
     " WHERE n.nspname = :schema AND granted.grantee = r.oid"
     " AND granted.privilege_type = 'USAGE')"
@@ -65,10 +65,10 @@ def owns(connection: Connection, table: QualifiedName) -> bool:
 def open_to(
     connection: Connection, table: QualifiedName, to: Mapping[str, str]
 ) -> None:
-    """Grant the roles that work at this site what they need of a new table.
+    """Grant the roles of this site the rights that they need on a new table.
 
-    Where the user of the site may not, nothing is granted: `--grants print` shows what
-    an administrator has to run.
+    If the user of the site may not grant them, nothing is granted: `--grants print`
+    shows the statements for an administrator.
     """
     here = set(connection.scalars(_HERE, {"roles": list(to), "schema": SCHEMA}).all())
     granted = {role: rights for role, rights in to.items() if role in here}
@@ -80,7 +80,7 @@ def open_to(
 
 
 def statements(table: QualifiedName, to: Mapping[str, str]) -> Iterator[sql.Composed]:
-    """What grants roles the rights that they need of a table."""
+    """The statements that grant roles the rights that they need on a table."""
     for role, rights in to.items():
         yield sql.SQL("GRANT USAGE ON SCHEMA {} TO {}").format(
             sql.Identifier(table.schema), sql.Identifier(role)

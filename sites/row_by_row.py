@@ -1,9 +1,9 @@
-"""Writing staged changes row by row, where as sets they are refused.
+"""Writing staged changes row by row, after the database refused them as sets.
 
-Set by set a flag that passes from one row to another may be at both for a moment, which
-a partial unique index or an exclusion constraint forbids; and a value that stands in
-for another (`sites.unique_values`) may be one that a CHECK or a foreign key forbids. In
-the order in which their own site wrote them, rows seldom are in each other's way.
+Written as sets, two rows may both have a flag for a moment that passes from one to the
+other, which a partial unique index or an exclusion constraint forbids; and a CHECK or a
+foreign key may forbid a value that stands in for another (`sites.unique_values`). Rows
+seldom conflict in the order in which their own site wrote them.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class _Row:
 def write_rows(
     connection: Connection, changes: Sequence[Staged], rows: Mapping[str, Any]
 ) -> None:
-    """Write changes in the order of their calls; what is refused waits for the others.
+    """Write changes in the order of their calls; retry refused ones after the others.
 
     Parameters:
         rows: equalities that select the changes in each source.

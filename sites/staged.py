@@ -1,8 +1,8 @@
-"""Changes staged for one table: what stands in a source table, and how it is read.
+"""Reading changes that are staged for one table, in SQL expressions.
 
 One source table holds the changes: `kind` (I insert, U update, M update that changes
-the key, D delete, R delete and insert of one key), `n1`.. the new and, where there are
-any, `o1`.. the old values.
+the key, D delete, R delete and insert of one key), `n1`.. the new and, if it has them,
+`o1`.. the old values.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from sites.table import Table
 
 Kept = TypeVar("Kept")
 
-#: An update that changes the key of its row, which is found by the old one.
+#: An update that changes the key of its row; the row is found by its old key.
 MOVE = "M"
 
 UPDATES = ("U", MOVE)
@@ -30,20 +30,20 @@ class Staged:
 
     table: Table
     source: TableClause
-    #: the columns carried, in the order in which the source numbers them
+    #: the staged columns, in the order in which the source numbers them
     columns: tuple[str, ...]
     #: the columns that identify a row, among `columns`
     identity: tuple[str, ...]
-    #: the source has old values; an update then writes only what it changed
+    #: the source has old values; an update then writes only the columns it changed
     has_old: bool = True
-    #: what was made for it once and is used again, by what it is. A session may keep it
-    #: for long: what the catalog says has a version in its name
+    #: a cache of statements and rules, by name. A session may keep it for long, so the
+    #: name of anything read from the catalog contains a version
     kept: dict[Hashable, Any] = field(
         default_factory=dict, init=False, compare=False, repr=False
     )
 
     def keep(self, what: Hashable, made: Callable[[], Kept]) -> Kept:
-        """What is kept under a name; made when it is asked for first."""
+        """The object that is cached under a name; made at the first call."""
         if what not in self.kept:
             self.kept[what] = made()
         found: Kept = self.kept[what]
@@ -58,7 +58,7 @@ class Staged:
         return self._value("o", column, source)
 
     def key(self, column: str, source: FromClause | None = None) -> ColumnElement[Any]:
-        """The value that identifies the row, whatever the kind of change."""
+        """The value by which the row is found: the old one, or else the new one."""
         if not self.has_old:
             return self.new(column, source)
         return func.coalesce(self.old(column, source), self.new(column, source))
@@ -66,7 +66,7 @@ class Staged:
     def same_row(
         self, target: FromClause, source: FromClause | None = None
     ) -> ColumnElement[bool]:
-        """Whether a change is about this row of the target."""
+        """Whether a change is of this row of the target."""
         return and_(
             *(target.c[name] == self.key(name, source) for name in self.identity)
         )
@@ -85,9 +85,9 @@ class Staged:
 
 
 def selected(source: FromClause, rows: Mapping[str, Any]) -> ColumnElement[bool]:
-    """The rows of a source whose columns have these values.
+    """The condition that columns of a source have these values.
 
-    A range or tuple stands for all the values in it.
+    A range or tuple stands for all values in it.
     """
     wanted = (_is(source.c[name], value) for name, value in rows.items())
     return and_(sa.true(), *wanted)
@@ -96,7 +96,7 @@ def selected(source: FromClause, rows: Mapping[str, Any]) -> ColumnElement[bool]
 def updated(
     staged: Staged, target: TableClause, name: str, source: FromClause | None = None
 ) -> ColumnElement[Any]:
-    """What an update leaves in a column: the new value, if the change has one."""
+    """The value of a column after an update: the target's own if it was not changed."""
     new = staged.new(name, source)
     if not staged.has_old:
         return new
@@ -108,6 +108,6 @@ def _is(column: ColumnElement[Any], value: object) -> ColumnElement[bool]:
     if isinstance(value, range):
         return column.between(value.start, value.stop - 1)
     if isinstance(value, tuple):
-        # As one value: they may be more than a statement takes.
+        # As one array: the values may be more than a statement takes.
         return column == func.any(sa.literal(list(value), sa.ARRAY(column.type)))
     return column == value

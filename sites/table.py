@@ -1,4 +1,4 @@
-"""What a table of the user's looks like, read from the catalog."""
+"""Describing a table of the user's, as the catalog has it."""
 
 from __future__ import annotations
 
@@ -52,15 +52,15 @@ class Column:
 
     name: str
     number: int
-    #: What tells it apart: number, type, collation, and how it is generated if stored.
+    #: Changes with its number, type or collation, or the expression of a stored one.
     state: str
-    #: As `format_type()` prints it, with schema where it is not pg_catalog's.
+    #: As `format_type()` prints it, with the schema unless that is pg_catalog.
     type: str
     #: The same without a length.
     plain: str
     #: The type below all domains: a domain may refuse the NULL of an absent image.
     recorded: str
-    #: Its oid: another type may take its name.
+    #: The oid of that type: another type may get its name.
     recorded_oid: int
     #: bytes of each value; negative if they differ
     size: int
@@ -74,15 +74,15 @@ class Column:
     generated: str
     #: '' no, 'a' always, 'd' by default
     identity: str
-    #: Set where it is not the collation of the type.
+    #: Set if it is not the collation of the type.
     collation: str | None
     #: IS DISTINCT FROM works on values of this type (not so for json or point).
     comparable: bool
-    #: The operator that says when two values are equal, if it is not pg_catalog's `=`.
+    #: The operator that compares values for equality, if it is not pg_catalog's `=`.
     equality: str | None
     #: Rows can be paired by values of this type.
     pairable: bool
-    #: A change of it changes rows of other tables, by a foreign key's ON UPDATE.
+    #: A change of its value changes other rows, by a foreign key's ON UPDATE.
     followed: bool = False
 
     @property
@@ -97,10 +97,10 @@ class Column:
 
     @property
     def staged_type(self) -> NativeType:
-        """The same for values on their way: those that are too long or large too.
+        """The type for staged values, which may be too long or too large.
 
-        The write refuses them, when it is known whose they are. Digits behind the point
-        are rounded as ever, which none of them is refused for.
+        Only the write refuses such values, when it is known to which row they belong.
+        The scale stays: digits are rounded, and no value is refused for them.
         """
         widest = _DIGITS.sub(rf"numeric({_MOST_DIGITS},\1)", self.recorded)
         return NativeType(_LENGTH.sub(r"\1", widest), self.equality)
@@ -108,7 +108,7 @@ class Column:
     def same_as(
         self, left: ColumnElement[Any], right: ColumnElement[Any]
     ) -> ColumnElement[bool]:
-        """Whether two values are the same, NULLs included, as the type sees it."""
+        """Whether two values are equal by the rules of their type, NULLs included."""
         if not (self.comparable or self.equality):
             left, right = cast(left, Text), cast(right, Text)
         return left.is_not_distinct_from(right)
@@ -116,14 +116,14 @@ class Column:
     def unchanged(
         self, old: ColumnElement[Any], new: ColumnElement[Any]
     ) -> ColumnElement[bool]:
-        """Whether a value was left alone: 1.0 made 1.00 is the same, but changed."""
+        """Whether a value was left alone: 1.00 equals 1.0, but is a change of it."""
         if self.exact:
             return old.is_not_distinct_from(new)
         return as_record(old).bool_op("*=")(as_record(new))
 
     @property
     def exact(self) -> bool:
-        """Whether equal values of this type are one and the same."""
+        """Whether equal values of this type are always identical."""
         return self.collation is None and self.type.partition("(")[0] in _EXACT
 
 
@@ -138,13 +138,13 @@ class Unique:
     is_constraint: bool
     #: two NULLs are the same value
     nulls_not_distinct: bool = False
-    #: checked at the commit, unless somebody asks for it before
+    #: checked at the commit, unless SET CONSTRAINTS asks for it before
     deferred: bool = False
 
     def same(
         self, held: ColumnElement[Any], wanted: ColumnElement[Any]
     ) -> ColumnElement[bool]:
-        """Whether it takes two values for one, so that an index can be used."""
+        """Whether two values are equal for this key; an index can be used for it."""
         if not self.nulls_not_distinct:
             return held == wanted
         return or_(held == wanted, and_(held.is_(None), wanted.is_(None)))
@@ -161,13 +161,13 @@ class ForeignKey:
     parent_columns: tuple[str, ...]
     on_delete: str
     on_update: str
-    #: those that a delete sets to NULL or the default; empty for all
+    #: the columns that a delete sets to NULL or the default; empty for all
     delete_columns: tuple[str, ...]
     deferrable: bool
-    #: Each row has its parent, found by equal values: not so if it is NOT VALID, NOT
-    #: ENFORCED, or of a PERIOD.
+    #: Each row has a parent with equal values: not so if the key is NOT VALID, NOT
+    #: ENFORCED, or for a PERIOD.
     always: bool
-    #: Checked at the commit, unless somebody asks for it before.
+    #: Checked at the commit, unless SET CONSTRAINTS asks for it before.
     deferred: bool = False
 
     @property
@@ -196,7 +196,7 @@ class Table:
 
     @property
     def key(self) -> tuple[str, ...]:
-        """The columns of the primary key, in its order; empty when there is none."""
+        """The columns of the primary key, in its order; empty if there is none."""
         return next((u.columns for u in self.uniques if u.primary), ())
 
     @property
@@ -205,14 +205,14 @@ class Table:
         return tuple(column.name for column in self.columns)
 
     def column(self, name: str) -> Column:
-        """The column of that name; KeyError when there is none."""
+        """The column of that name; KeyError if there is none."""
         for column in self.columns:
             if column.name == name:
                 return column
         raise KeyError(name)
 
     def sql(self) -> TableClause:
-        """The table for use in SQLAlchemy statements; values pass as they are."""
+        """The table for use in SQLAlchemy statements; values pass unchanged."""
         columns: list[sa.ColumnClause[Any]] = [
             sa.column(c.name, c.sql_type) for c in self.columns
         ]
@@ -221,9 +221,9 @@ class Table:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Glance:
-    """As much of a table as tells whether it is still what it was."""
+    """The few facts of a table that tell whether it has changed."""
 
-    #: the state of each, by name
+    #: the state of each column, by name
     columns: Mapping[str, str]
     #: Row-level security applies to what this user reads.
     hides_rows: bool
@@ -233,8 +233,8 @@ class Glance:
     always: frozenset[str]
     #: Its oid, if no other table can hold rows of it.
     alone: int | None
-    #: The number of its file, which another one takes when it is written anew; 0 if
-    #: rows go with a crash, or are elsewhere.
+    #: The number of its file, which changes when the table is rewritten; 0 if a crash
+    #: loses its rows, or they are in other tables.
     file: int
 
 
@@ -243,7 +243,7 @@ def glance(
     tables: Sequence[QualifiedName],
     parents: Sequence[QualifiedName],
 ) -> dict[QualifiedName, Glance]:
-    """Look at several tables at once; who is not there is not in it."""
+    """Look at several tables at once; tables that do not exist are left out."""
     rows = connection.execute(
         _glance(),
         {

@@ -1,11 +1,11 @@
-"""A time limit for routines: they run in a thread that may be left behind.
+"""A time limit for routines: each runs in a thread that can be abandoned.
 
-Python cannot stop a thread. A routine that does not answer in time is left to run
-on in its own, which ends with the process; the push goes on without its answer.
-After `HANGING` such threads of one routine it is not called again until one of them
-ends, so that a routine that always hangs costs little more than its limit a few
-times. What the limit cannot do: interrupt code that keeps the interpreter's lock
-(a C function that never gives it back), or undo what a routine did elsewhere.
+Python cannot stop a thread. A routine that does not answer in time runs on in its own
+thread, which ends with the process; the push goes on without its answer. After
+`HANGING` such threads of one routine it is not called again until one of them ends, so
+that a routine that always hangs costs little more than its limit a few times. The limit
+cannot interrupt code that keeps the interpreter's lock (a C function that never
+releases it), nor undo what a routine did elsewhere.
 """
 
 from __future__ import annotations
@@ -21,26 +21,27 @@ from typing import TypeVar
 Given = TypeVar("Given")
 Answer = TypeVar("Answer")
 
-#: Threads of one routine that are left behind before it is not called any more.
+#: With this many abandoned threads, a routine is not called any more.
 HANGING = 3
 
 
 class TooSlow(Exception):
-    """The routine did not answer in time; the text says it of the routine."""
+    """The routine did not answer in time; the text continues its name."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Call:
-    """What a worker is to call, and where its answer goes."""
+    """A function for a worker to call, and the queue for its answer."""
 
     function: Callable[[], object]
     answers: SimpleQueue[object]
 
 
 class _Worker:
-    """One thread that calls what it is given, one call after the other.
+    """One thread that makes the calls it is given, one after the other.
 
-    It ends once nobody holds the worker: with the thread whose calls it makes.
+    The thread ends when there is no reference to the worker any more: with the thread
+    whose calls it makes.
     """
 
     def __init__(self) -> None:
@@ -51,7 +52,7 @@ class _Worker:
         weakref.finalize(self, self._calls.put, None)
 
     def ask(self, function: Callable[[], object]) -> SimpleQueue[object]:
-        """Have a function called; where its answer will be."""
+        """Have a function called; return the queue for its answer."""
         answers: SimpleQueue[object] = SimpleQueue()
         self._calls.put(_Call(function, answers))
         return answers
@@ -78,13 +79,13 @@ def _worker() -> _Worker:
 def call(
     name: str, function: Callable[[Given], Answer], given: Given, seconds: float
 ) -> Answer:
-    """What a routine returns, or raises.
+    """Call a routine within a time limit; return or raise what it does.
 
     Parameters:
-        name: under which the routine's hanging calls are counted.
+        name: the name under which the routine's hanging calls are counted.
 
     Raises:
-        TooSlow: it did not answer in time, now or too often before.
+        TooSlow: the routine did not answer in time, now or too often before.
     """
     with _guard:
         if _hanging[name] >= HANGING:
@@ -96,13 +97,14 @@ def call(
     def run() -> None:
         try:
             found.append(function(given))
-        except BaseException as error:  # whatever the user's code raises
+        except BaseException as error:  # the user's code may raise anything
             raised.append(error)
         with _guard:
             if late.is_set():
                 _hanging[name] -= 1
 
-    # No name here is the worker's: an error that is kept keeps what its frames name.
+    # No variable here refers to the worker: a stored error keeps the variables of its
+    # frames alive.
     answers = _worker().ask(run)
     try:
         answers.get(timeout=seconds)
@@ -111,10 +113,10 @@ def call(
             if not (found or raised):
                 late.set()
                 _hanging[name] += 1
-        # Nobody holds it any more: its thread ends once its present call is over.
+        # Without this reference, the worker's thread ends after its present call.
         del _mine.worker
         raise TooSlow(f"did not answer within {seconds:g} seconds") from None
     if raised:
-        # An exit that a routine asks for is not the worker's.
+        # If a routine asks for an exit, this process must not end.
         raise raised[0] if isinstance(raised[0], Exception) else RuntimeError(raised[0])
     return found[0]

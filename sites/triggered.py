@@ -1,4 +1,4 @@
-"""What triggers find when users' tables are written for somebody else."""
+"""Settings for triggers when Snaptide writes users' tables on behalf of other sites."""
 
 from __future__ import annotations
 
@@ -12,30 +12,30 @@ from sqlalchemy import ColumnElement, Connection, Text, bindparam, func, select
 from sites.prepared import planned_once
 from sites.site import SETTINGS
 
-#: What a session has that says nothing else. Functions of PostgreSQL's own are
-#: found before those of users all the same.
+#: The default search path of a session. PostgreSQL's own functions are found before
+#: those of users all the same.
 USERS_SEARCH_PATH = '"$user", public'
 
 
 def brought(origin: str, facts: Mapping[str, Any]) -> list[ColumnElement[str]]:
-    """Settings by which our triggers know whose the changes of this transaction are.
+    """Settings that tell our triggers from which site a transaction's changes come.
 
-    To be selected. They last until the end of the transaction, or until `own`.
+    The caller selects them. They last until the end of the transaction, or until `own`.
 
     Parameters:
-        origin: the site that they come from.
-        facts: what a queue records of their transaction.
+        origin: the site that sent the changes.
+        facts: facts of their transaction for the queues here.
     """
     return _select(as_brought(origin, facts))
 
 
 def as_brought(origin: str, facts: Mapping[str, Any]) -> dict[str, str]:
-    """The same settings, for who sets them in a session that is not ours."""
+    """The same settings by name, for sessions that Snaptide did not open."""
     return _whose(origin, json.dumps(facts))
 
 
 def own() -> list[ColumnElement[str]]:
-    """The same for what is changed after it: the session's own changes."""
+    """Settings that mark later changes of the transaction as the session's own."""
     return _select(_whose("", ""))
 
 
@@ -47,7 +47,7 @@ def _room(name: str) -> str:
     return name.replace(".", "_")
 
 
-#: The same as `brought`, for a statement that is built once: it takes `values`.
+#: The same as `brought`, for a statement that is built once and gets `values`.
 BROUGHT = [
     func.set_config(name, bindparam(_room(name), type_=Text), True)
     for name in _whose("", "")
@@ -55,7 +55,7 @@ BROUGHT = [
 
 
 def values(settings: Mapping[str, str]) -> dict[str, str]:
-    """What a statement with `BROUGHT` is given."""
+    """The parameters of a statement with `BROUGHT`."""
     return {_room(name): value for name, value in settings.items()}
 
 
@@ -65,7 +65,7 @@ def _select(settings: Mapping[str, str]) -> list[ColumnElement[str]]:
 
 @contextmanager
 def users_search_path(connection: Connection) -> Iterator[None]:
-    """Let names without a schema mean what they mean to users, for a while.
+    """Resolve names without a schema as for users, during the block.
 
     A user's trigger that names `audit` would otherwise stop every push that
     fires it. When a statement fails, the rollback of its savepoint or

@@ -1,10 +1,9 @@
-"""Triggers, built and installed from a description of what is to be recorded.
+"""Building and installing the triggers that record changes of users' tables.
 
-Statement level with transition tables: a 100,000-row UPDATE pays
-for one function call. The functions run as their owner with a fixed
-search_path, so that an application's role needs no right on Snaptide's tables.
-ENABLE ALWAYS, because with session_replication_role = replica nothing would
-be captured otherwise.
+They are statement triggers with transition tables: an UPDATE of 100,000 rows pays for
+one function call. Their functions run as their owner with a fixed search_path, so that
+an application's role needs no right on Snaptide's tables. The triggers are ENABLE
+ALWAYS: otherwise they would not fire with session_replication_role = replica.
 """
 
 from __future__ import annotations
@@ -26,8 +25,8 @@ from sites.sql import load
 from sites.table import Table
 from sites.transport import raw
 
-#: A log's ring of partitions: which one a row goes to follows from its
-#: transaction id, so that writers agree on it without asking anyone.
+#: Size of a log's ring of partitions, and the bits of a transaction id that do not
+#: count: the id gives the partition, so that writers agree on it without a query.
 SLOTS = 8
 SLOT_SHIFT = 15
 
@@ -52,7 +51,7 @@ _MADE_FOR = text(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogCapture:
-    """What is recorded of a master table: keys, into a snapshot log."""
+    """What a snapshot log records of a master table: keys."""
 
     table: Table
     #: name of the log table in the schema snaptide; its function has the same
@@ -64,13 +63,13 @@ class LogCapture:
 
 
 def install_log(connection: Connection, capture: LogCapture) -> None:
-    """Record changes of a master table from now on; waits for open writers."""
+    """Record changes of a master table from now on; wait for open writers."""
     replace_log_function(connection, capture)
     _attach(connection, capture.table, capture.log, for_log=True)
 
 
 def replace_log_function(connection: Connection, capture: LogCapture) -> None:
-    """Let the triggers of a log do something else from now on; waits for nobody."""
+    """Create or replace the trigger function of a log, without a table lock."""
     keys = identifiers(capture.identity)
     fitting = [
         sql.SQL("({}, {})").format(sql.Literal(name), sql.Literal(kind))
@@ -102,20 +101,20 @@ def replace_log_function(connection: Connection, capture: LogCapture) -> None:
 
 
 def install_queue(connection: Connection, capture: QueueCapture) -> None:
-    """Queue changes of an updatable snapshot's base table from now on."""
+    """Queue changes of a table from now on; wait for open writers."""
     replace_queue_function(connection, capture)
     _attach(connection, capture.table, capture.queue, for_log=False)
 
 
 def replace_queue_function(connection: Connection, capture: QueueCapture) -> None:
-    """Let the triggers of a queue do something else from now on; waits for nobody."""
+    """Create or replace the trigger function of a queue, without a table lock."""
     raw(connection).execute(queue_function(capture))
 
 
 def are_there(connection: Connection, table: QualifiedName, log: str) -> bool:
-    """Whether all triggers of a log are on its table, and always on.
+    """Whether all triggers of a log are on its table, and ENABLE ALWAYS.
 
-    They are not where the table was dropped and made anew.
+    They are not if the table was dropped and created again.
     """
     wanted = [_trigger_name(log, event) for event, _ in _TRIGGERS]
     names = {"schema": table.schema, "name": table.name, "wanted": wanted}
@@ -124,9 +123,10 @@ def are_there(connection: Connection, table: QualifiedName, log: str) -> bool:
 
 
 def is_made_for(connection: Connection, queue: str, oid: int) -> bool:
-    """Whether the function of a queue knows the table by this number.
+    """Whether the function of a queue was made for the table with this oid.
 
-    In a copy that was dumped and loaded it does not; an older version knew none.
+    In a copy that was dumped and restored it was not. True for the function of an older
+    version, which has no oid in it.
     """
     known = connection.scalar(
         _MADE_FOR, {"queue": queue, "named": r"TG_RELID <> '(\d+)'"}
@@ -135,7 +135,7 @@ def is_made_for(connection: Connection, queue: str, oid: int) -> bool:
 
 
 def remove(connection: Connection, function: str) -> None:
-    """Drop a trigger function of ours, the triggers that call it, and what it asks."""
+    """Drop a trigger function of ours, its triggers, and the function that it calls."""
     name = sql.Identifier(SCHEMA, function)
     drop = sql.SQL("DROP FUNCTION IF EXISTS {}() CASCADE")
     raw(connection).execute(drop.format(name))
@@ -146,14 +146,14 @@ def remove(connection: Connection, function: str) -> None:
 def tree(connection: Connection, table: Table) -> list[tuple[QualifiedName, bool]]:
     """A table with its partitions and inheritance children, all of which get triggers.
 
-    Each with whether it is a partition, to which row triggers are cloned.
+    Each is paired with whether it is a partition: PostgreSQL clones row triggers to it.
     """
     rows = connection.execute(text(load("trigger_tree")), {"oid": table.oid}).all()
     return [(QualifiedName(schema, name), cloned) for schema, name, cloned in rows]
 
 
 def enable_always(connection: Connection, table: QualifiedName, trigger: str) -> None:
-    """Have a trigger fire with session_replication_role = replica too."""
+    """Let a trigger fire also with session_replication_role = replica."""
     raw(connection).execute(
         sql.SQL("ALTER TABLE {} ENABLE ALWAYS TRIGGER {}").format(
             identifier(table), sql.Identifier(trigger)
@@ -179,7 +179,7 @@ def _refuse_recorded(
     tables: Sequence[QualifiedName],
     function: str,
 ) -> None:
-    """Refuse a table that has a part, or is a part of one, that is recorded already."""
+    """Refuse a table if it, a part of it, or the whole is recorded already."""
     parts = {
         "schemas": [one.schema for one in tables],
         "names": [one.name for one in tables],
@@ -227,7 +227,7 @@ def _create_trigger(
 def _create_row_trigger(
     connection: Connection, table: QualifiedName, function: str
 ) -> None:
-    """Record what a native subscription writes; nobody else fires this trigger."""
+    """Record writes of a native subscription; nothing else fires this trigger."""
     name = _trigger_name(function, "replica")
     parts = {
         "name": sql.Identifier(name),
@@ -244,7 +244,7 @@ def _create_row_trigger(
 
 
 def _trigger_name(function: str, event: str) -> str:
-    # The kind of record is part of the name: one table can have both.
+    # The kind of record is part of the name: one table can have a log and a queue.
     return f"snaptide_{function.partition('$')[0]}_{event.lower()}"
 
 

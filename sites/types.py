@@ -11,10 +11,10 @@ from sqlalchemy.types import UserDefinedType
 
 
 class _Comparator(UserDefinedType.Comparator[Any]):
-    """Compares by the type's own operator, wherever that is.
+    """Compares by the type's own operator, whatever its schema.
 
-    Our sessions look up operators in pg_catalog alone: `=` would not find one of
-    an extension, or find that of a type to which the value can be cast.
+    Our sessions look up operators in pg_catalog alone: `=` would not find an operator
+    of an extension, or find that of a type to which the value can be cast.
     """
 
     def operate(
@@ -25,7 +25,7 @@ class _Comparator(UserDefinedType.Comparator[Any]):
             return super().operate(op, *other, **kwargs)
         if op is operators.eq:
             return self.expr.bool_op(f"OPERATOR({equality})")(*other)
-        # There is no way to name the operator of IS DISTINCT FROM; records know it.
+        # The operator of IS DISTINCT FROM cannot be named; a record uses the right one.
         same = as_record(self.expr) == as_record(other[0])
         return not_(same) if op is operators.is_distinct_from else same
 
@@ -42,7 +42,7 @@ class NativeType(UserDefinedType[object]):
 
     Parameters:
         name: as `format_type()` prints it, for example `numeric(10,2)`.
-        equality: the operator of the type's equality, if pg_catalog has it not.
+        equality: the operator for equality, if it is not in pg_catalog.
     """
 
     cache_ok = True
@@ -75,5 +75,5 @@ class Xid8(NativeType):
 
 
 def as_record(value: ColumnElement[Any]) -> ColumnElement[Any]:
-    """A value as a row of one column: rows compare by what each type says itself."""
+    """A value as a row of one column: a row is compared by its types' own operators."""
     return cast(func.row(value), NativeType("record"))

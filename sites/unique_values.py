@@ -1,8 +1,9 @@
-"""Unique values that pass from one row to another within one write.
+"""Writing unique values that pass from one row to another within one write.
 
-Each statement of a write is checked by itself, so a value that one row gives up and
-another takes is freed first: the row that has it is parked for a moment.
-The builders only build; `sites.write` executes.
+PostgreSQL checks each statement of a write by itself. So a value that one row gives up
+and another takes is freed first: the row that has it is parked, which means that it
+gets NULL or a free value for a moment. The builders here only build statements;
+`sites.write` runs them.
 """
 
 from __future__ import annotations
@@ -35,26 +36,26 @@ _INTEGERS = {
     "bigint": (-(2**63), 2**63 - 1),
 }
 
-#: Characters of a random text that nobody else has.
+#: Length from which a random text is taken to be unique.
 _ENOUGH = 16
 
-#: Shorter ones are a character that Unicode gives to nobody: so many from this one on.
+#: Shorter columns get a private-use character of Unicode: the first, and their number.
 _PRIVATE, _PRIVATE_SIZE = 0xF0000, 0xFFFE
 
 
-#: Between the free integers of two sessions.
+#: Distance between the free integers of two sessions.
 _APART = 1_000_000
-#: Where highest small ones leave room above them.
+#: If the highest smallint is below this, there is room above it.
 _SMALL_ROOM = 30_000
 
 
 def movable(staged: Staged, *, put_off: bool = True) -> list[Unique]:
     """Unique keys whose values these changes can move from one row to another.
 
-    One that holds all of the identity has no other taker than the row itself.
+    If a key includes the whole identity, only the row itself can take its values.
 
     Parameters:
-        put_off: those that can be are checked when all is written.
+        put_off: leave out deferrable keys, which are checked after the whole write.
     """
     return [
         unique
@@ -66,9 +67,9 @@ def movable(staged: Staged, *, put_off: bool = True) -> list[Unique]:
 
 
 def check_at_once(connection: Connection, tables: Iterable[Table]) -> None:
-    """Have each statement find the row whose unique value another one has.
+    """Check deferrable unique keys after each statement from now on.
 
-    For who defers all constraints, and has to tell which rows are in the way.
+    For callers that defer all constraints, but have to find the rows in the way.
     """
     deferrable = [
         sql.Identifier(table.schema, unique.name)
@@ -84,16 +85,16 @@ def check_at_once(connection: Connection, tables: Iterable[Table]) -> None:
 def pin(
     staged: Staged, unique: Unique, rows: Mapping[str, Any], *kinds: str
 ) -> Update | None:
-    """Have an update write the column that parking overwrites, changed or not.
+    """Make an update restore the column that parking overwrites, changed or not.
 
-    A unique key of several columns is parked in one that the change may leave
-    alone; the value to come back to is the one that the target has now.
+    A row is parked in one column of a unique key, which its change may leave alone;
+    then the update has to write the value that the target has now.
 
     Parameters:
-        kinds: of changes that are written by an update.
+        kinds: the kinds of changes that are written by an update.
 
     Returns:
-        None where an update writes that column anyway.
+        None if an update writes that column anyway.
     """
     if not staged.has_old or len(unique.columns) == 1:
         return None
@@ -110,14 +111,14 @@ def pin(
         .where(selected(staged.source, rows), staged.kind(*kinds))
         .where(staged.same_row(target), spot.unchanged(old, new))
     )
-    # A NULL that is no value is taken by nobody, and so never parked.
+    # A NULL that equals no other is never taken, and so its row is never parked.
     return statement if unique.nulls_not_distinct else statement.where(now.is_not(None))
 
 
 def moved(
     staged: Staged, unique: Unique, target: TableClause, source: FromClause
 ) -> ColumnElement[bool]:
-    """An update gives its row another value of the unique key."""
+    """Whether an update gives its row another value of the unique key."""
     return or_(
         *(
             updated(staged, target, name, source).is_distinct_from(target.c[name])
@@ -136,11 +137,11 @@ def park(
 
     Parameters:
         rows: equalities that select the changes in the source (column -> value).
-        givers: the same, of changes whose rows may be parked; None: all of `rows`.
+        givers: equalities for changes whose rows may be parked; None: those of `rows`.
 
     Raises:
-        NoFreeValue: the unique key has no column that can be parked, or rows of other
-            tables would follow the only one to NULL.
+        NoFreeValue: the unique key has no column for parking, or rows of other tables
+            would follow the only such column to NULL.
     """
     target = staged.table.sql()
     spot = parking_column(staged.table, unique, staged.identity)
@@ -167,7 +168,7 @@ def passing(
     rows: Mapping[str, Any],
     givers: Mapping[str, Any] | None = None,
 ) -> sa.Select[tuple[Any, ...]]:
-    """The rows whose value another row takes: what identifies them, and a number."""
+    """The rows whose value another row takes: their identity, and a number."""
     target = staged.table.sql()
     giver, taker = staged.source.alias("giver"), staged.source.alias("taker")
     moves = moved(staged, unique, target, giver)
@@ -197,10 +198,10 @@ def passing(
 def _takers(
     staged: Staged, unique: Unique, taker: FromClause
 ) -> tuple[FromClause, Mapping[str, ColumnElement[Any]]]:
-    """The changes that take a value, and what each column of it will hold.
+    """The changes that take a value, and the values that its columns will hold.
 
-    Of several columns one may be left alone by the change, and be another one's by
-    now in the target: then that one's value stays.
+    A change may leave a column of the key alone. If the target has another value there
+    by now, that value stays.
     """
     new = {c: staged.new(c, taker) for c in unique.columns}
     if not staged.has_old or len(unique.columns) == 1:
@@ -221,11 +222,11 @@ def parking_column(table: Table, unique: Unique, identity: Sequence[str]) -> Col
     """The column of a unique key that can be freed for a moment.
 
     Parameters:
-        identity: the columns by which rows are found again; they stay.
+        identity: the columns by which rows are found again; they are not used.
 
     Raises:
-        NoFreeValue: none can be NULL, where two NULLs do not meet, or is of a type
-            with free values.
+        NoFreeValue: no column has a type with free values, or can be NULL in a key for
+            which two NULLs differ.
     """
     columns = [
         column
@@ -239,7 +240,7 @@ def parking_column(table: Table, unique: Unique, identity: Sequence[str]) -> Col
         for column in columns
         if column.takes_null and not unique.nulls_not_distinct
     ]
-    # Rows that follow a column come back with it, but not from NULL.
+    # Rows that follow a column by ON UPDATE follow it back, but not from NULL.
     best_first = [
         *(column for column in may_be_null if not column.followed),
         *sorted(filter(has_free_values, columns), key=lambda column: column.followed),
@@ -255,10 +256,10 @@ def parking_column(table: Table, unique: Unique, identity: Sequence[str]) -> Col
 def free_value(
     column: Column, others: FromClause, place: ColumnElement[Any]
 ) -> ColumnElement[Any]:
-    """A value that no row has, another one for each place.
+    """A value that no row has, different for each place.
 
     Parameters:
-        others: the rows that there are.
+        others: the rows of the table.
     """
     base = _base(column)
     if base in _INTEGERS:
@@ -275,9 +276,9 @@ def free_value(
 def _free_integer(
     base: str, others: ColumnElement[Any], place: ColumnElement[Any]
 ) -> ColumnElement[Any]:
-    """Below all that there are; above, if these are positive: as a CHECK may say.
+    """A number below all existing ones; above, if all are positive, as a CHECK may ask.
 
-    Where that side ends, on the other one; where both do, in the widest gap.
+    If the type ends on that side, a number on the other; if on both, in the widest gap.
     """
     lowest = sa.select(func.min(others)).scalar_subquery()
     highest = sa.select(func.max(others)).scalar_subquery()
@@ -290,7 +291,7 @@ def _free_integer(
         room = sa.literal_column(str(_SMALL_ROOM), sa.BigInteger)
         positive = sa.and_(lowest > 0, highest < room)
         return sa.case((positive, highest + place), *ends, else_=gap)
-    # Another push that parks here now has numbers of its own, where there is room.
+    # If there is room, each session that parks rows now has numbers of its own.
     own = (func.mod(func.pg_backend_pid(), 1000) + 1) * _APART
     room = sa.literal_column(str(_APART * 1000), sa.BigInteger)
     return sa.case(
@@ -302,7 +303,7 @@ def _free_integer(
 
 
 def _widest_gap(others: ColumnElement[Any]) -> ColumnElement[Any]:
-    """The number that has the most free ones above it."""
+    """The existing number that has the most free numbers above it."""
     wide = sa.cast(others, sa.Numeric)
     width = func.lead(wide).over(order_by=wide) - wide
     gaps = sa.select(others.label("below"), width.label("width")).subquery("gaps")

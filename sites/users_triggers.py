@@ -1,4 +1,4 @@
-"""Triggers that users have on their tables, and silence for them for a while."""
+"""Finding users' triggers on their tables, and disabling them for a while."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class UsersTrigger:
 
     table: QualifiedName
     name: str
-    #: also with session_replication_role = replica
+    #: fires also with session_replication_role = replica
     always: bool
 
 
@@ -36,23 +36,23 @@ def firing(connection: Connection, table: QualifiedName) -> list[UsersTrigger]:
 
 
 def firing_names(connection: Connection, table: QualifiedName) -> tuple[str, ...]:
-    """The same by name alone: partitions have those of their table."""
+    """The names of these triggers, each once: partitions have those of their table."""
     return tuple(dict.fromkeys(one.name for one in firing(connection, table)))
 
 
 @contextmanager
 def silenced(connection: Connection, tables: Iterable[QualifiedName]) -> Iterator[None]:
-    """Let no trigger of a user's fire for what this transaction writes meanwhile.
+    """Keep users' triggers from firing for writes of this transaction in the block.
 
-    Others cannot write a table that has some until the transaction ends. A rollback
-    takes it back, as everything.
+    Until the transaction ends, other sessions cannot write tables with such triggers. A
+    rollback enables the triggers again.
     """
     quiet = [one for table in tables for one in firing(connection, table)]
     for one in quiet:
         _set(connection, one, "DISABLE TRIGGER")
     yield
     if quiet:
-        # A table with checks to come cannot be altered.
+        # A table with pending deferred checks cannot be altered.
         connection.execute(text("SET CONSTRAINTS ALL IMMEDIATE"))
     for one in quiet:
         verb = "ENABLE ALWAYS TRIGGER" if one.always else "ENABLE TRIGGER"

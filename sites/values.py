@@ -1,4 +1,4 @@
-"""Python values back to text that the database reads, the reverse of loading them."""
+"""Converting Python values to text that the database reads."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SIZE = re.compile(r"\(\d+(,-?\d+)?\)")
 _UNSIZED = {"character": "bpchar", "bit": "bit varying"}
 
 
-#: Types whose own spelling the database reads; for all others its driver is asked.
+#: Types whose text in Python the database can read; the driver converts all others.
 _PLAIN: Mapping[type, Callable[[Any], str]] = {
     bool: lambda value: "t" if value else "f",
     int: str,
@@ -35,7 +35,7 @@ _PLAIN: Mapping[type, Callable[[Any], str]] = {
 def as_text(connection: Connection, value: object) -> str | None:
     """A value as the database would print it; None is NULL.
 
-    Dates and timestamps at the ends of what Python has stand for infinity, as
+    Dates and timestamps at the ends of Python's range stand for infinity, as
     `sites.adapters` reads them.
     """
     if value is None or isinstance(value, str):
@@ -60,7 +60,7 @@ def texts(connection: Connection, row: Mapping[str, object]) -> dict[str, str | 
 def from_text(value: ColumnElement[Any], type_name: str) -> ColumnElement[Any]:
     """Text as a value of a type, without its length.
 
-    A cast to a length would cut what is too long; an assignment refuses it.
+    A cast to a type with length would cut a long value; an assignment refuses it.
     """
     return sa.cast(value, NativeType(unsized(type_name)))
 
@@ -68,8 +68,8 @@ def from_text(value: ColumnElement[Any], type_name: str) -> ColumnElement[Any]:
 def printed(value: ColumnElement[Any]) -> ColumnElement[Any]:
     """A value as the database prints it.
 
-    A cast to text takes the blanks at the end of a `bpchar` away, which is padded to no
-    length: they are its own.
+    A cast to text would remove the blanks at the end of a `bpchar`. Without a length
+    they are not padding, but part of the value.
     """
     if isinstance(value.type, NativeType) and value.type.name == "bpchar":
         return sa.func.textin(sa.func.bpcharout(value), type_=sa.Text)
@@ -77,7 +77,7 @@ def printed(value: ColumnElement[Any]) -> ColumnElement[Any]:
 
 
 def unsized(type_name: str) -> str:
-    """A type without its length, as a cast to it has to name it."""
+    """The name of a type without its length, for a cast."""
     base = _SIZE.sub("", type_name)
     plain, array, _ = base.partition("[]")
     if not array:
@@ -88,7 +88,7 @@ def unsized(type_name: str) -> str:
 def unnested(
     name: str, columns: Mapping[str, tuple[sa.types.TypeEngine[Any], Sequence[object]]]
 ) -> sa.FromClause:
-    """Rows of values as a table of a statement: one array a column.
+    """Rows of values as a table in a statement: one array per column.
 
     Parameters:
         columns: name -> type and values, in the order of the rows.
@@ -106,7 +106,7 @@ def unnested(
 def array_text(values: Iterable[object]) -> str:
     """Numbers and texts as the text of an array; None is NULL.
 
-    The driver writes arrays too, but takes ten times as long for each text.
+    The driver can write arrays, too, but takes ten times as long for each text.
     """
     return "{" + ",".join(map(_item, values)) + "}"
 

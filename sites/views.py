@@ -1,4 +1,4 @@
-"""Views made from queries."""
+"""Creating views from queries."""
 
 from __future__ import annotations
 

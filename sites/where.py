@@ -1,8 +1,8 @@
-"""Conditions of snapshots: what may stand in a WHERE, and how it is kept.
+"""Checking the conditions of snapshots, and printing them in one form.
 
-The database itself is the judge. What it accepts as the predicate of an index is
-immutable, about one row of one table, and an expression; what it refuses comes
-with its reason.
+The database itself decides. A condition that it accepts as the predicate of an index is
+immutable, an expression, and depends on one row of one table; if it refuses one, it
+gives the reason.
 """
 
 from __future__ import annotations
@@ -54,17 +54,17 @@ class Condition:
 def canonical(
     connection: Connection, table: QualifiedName, condition: str
 ) -> Condition:
-    """Have the database judge a condition, and print it so that it means one thing.
+    """Let the database check a condition, and print it without ambiguous names.
 
     The work is done in a savepoint that is rolled back. Names in the condition
     are looked up as an ordinary user's would be (`"$user", public`).
 
     Parameters:
-        table: the table that it is about.
-        condition: what a user would write after WHERE.
+        table: the table that the condition is for.
+        condition: the text that a user would write after WHERE.
 
     Raises:
-        ConditionNotImmutable: it is volatile or stable.
+        ConditionNotImmutable: the condition is volatile or stable.
         BadCondition: it is no boolean expression over the columns of the table.
     """
     driver = raw(connection)
@@ -86,8 +86,8 @@ def _judge(
             sql.Identifier(table.name), identifier(table)
         )
     )
-    # The line break ends a comment that the condition may end in. What is whole
-    # in brackets and without them has none that close what it did not open.
+    # The line break ends a comment at the end of the condition. A text that parses both
+    # in parentheses and without them closes none that it did not open.
     bare = sql.SQL("CASE WHEN {}\nTHEN true END").format(sql.SQL(condition))
     where = sql.SQL("({}\n)").format(sql.SQL(condition))
     for form in (bare, where):
@@ -97,7 +97,7 @@ def _judge(
     )
     driver.execute("SET LOCAL search_path = pg_catalog")
     row = driver.execute(_PRINTED, [table.name]).fetchone()
-    # An index over all rows forgets that it was told so.
+    # PostgreSQL stores no predicate if it is always true.
     printed, columns = row or ("true", [])
     return Condition(text=str(printed), columns=tuple(columns))  # type: ignore[arg-type]
 
@@ -116,14 +116,14 @@ WHERE c.relnamespace = pg_my_temp_schema() AND c.relname = %s AND i.indpred IS N
 def _parse(
     driver: psycopg.Connection[tuple[object, ...]], statement: sql.Composed
 ) -> None:
-    """Have a statement parsed, never run; several in one string are refused."""
+    """Let the server parse a statement without running it; only one is allowed."""
     _check(driver, driver.pgconn.prepare(b"", statement.as_bytes(driver)))
 
 
 def _one_statement(
     driver: psycopg.Connection[tuple[object, ...]], statement: sql.Composed
 ) -> None:
-    """Run a statement by the protocol that takes exactly one."""
+    """Run a statement by the extended protocol, which takes exactly one."""
     _check(driver, driver.pgconn.exec_params(statement.as_bytes(driver), None))
 
 
@@ -144,5 +144,5 @@ def _refusal(error: psycopg.Error, condition: str) -> BadCondition:
 
 
 def clause(condition: str | None) -> ColumnElement[bool]:
-    """A kept condition for a SELECT that has its table alone in FROM."""
+    """A stored condition, for a SELECT from its table alone."""
     return true() if condition is None else literal_column(f"({condition})", Boolean)

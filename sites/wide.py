@@ -1,10 +1,10 @@
 """Tables of ours whose rows may be larger than a page.
 
-PostgreSQL takes values out of a row that does not fit into its page, but none of less
-than 25 bytes: two images of 200 short texts fit nowhere. Such a table is stored with
-all its images in one value of a composite type, which can be taken out, and looks like
-any other: it is a view, whose triggers take a row apart and put it together. The other
-columns stay columns, for indexes and for what looks at them alone.
+If a row does not fit into its page, PostgreSQL stores values apart (TOAST), but none of
+less than 25 bytes: two images of 200 short texts fit nowhere. Such a table stores all
+its images in one value of a composite type, which can be stored apart. It looks like
+any other, because it is a view whose triggers take rows apart and put them together.
+The other columns stay columns, for indexes and for queries that need only them.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from sites.transport import raw
 #: The schema of a session's temporary tables.
 TEMPORARY = "pg_temp"
 
-#: What the images may fill of a page, beside the row's header and our own columns.
+#: Bytes of a page for the images, beside the row's header and our own columns.
 PAGE_BYTES = 7900
-#: What a value of a type without a fixed size may fill and is not taken out.
+#: The largest value of a variable size that is not stored apart.
 _STAYS = 24
 _ALIGNED = 8
 
 _DIALECT = postgresql.dialect()  # type: ignore[no-untyped-call]
 
 
-#: The size of a type whose values have none that is fixed.
+#: The size of a type whose values have no fixed size.
 ANY_SIZE = -1
 
 
@@ -48,13 +48,13 @@ def fill_more(sizes: Iterable[int]) -> bool:
     """Whether values may fill more than a page.
 
     Parameters:
-        sizes: of their types, as `pg_type.typlen` has them.
+        sizes: the sizes of their types, as in `pg_type.typlen`.
     """
     return sum(map(_most, sizes)) > PAGE_BYTES
 
 
 def stored(name: QualifiedName) -> QualifiedName:
-    """Where the rows of such a table are, if it is one."""
+    """The name of the table that stores the rows of such a view."""
     return QualifiedName(name.schema, names.derived("wide$_", name))
 
 
@@ -68,7 +68,8 @@ def create(
     """Create a table with images beside its other columns.
 
     Parameters:
-        table: without the images.
+        table: the table without the images.
+        images: the columns of the images.
         wide: its rows may be larger than a page.
     """
     if not wide:
@@ -88,7 +89,7 @@ def create(
 
 
 def drop(connection: Connection, name: QualifiedName) -> None:
-    """Drop a table that `create` made, if it is there."""
+    """Drop a table that `create` made, if it exists."""
     kind = _relkind(connection, name)
     if kind == "r":
         _drop(connection, "TABLE", name)

@@ -1,11 +1,11 @@
 """Writing staged changes to a table, set by set, in an order that constraints allow.
 
-Unique values that move or go are parked first (`sites.unique_values`); then rows are
-inserted (parents first), updated, and last deleted, children first: a delete before
-the update would cascade to the child that moved away.
+Rows whose unique values other rows take are parked first (`sites.unique_values`). Then
+rows are inserted (parents first), updated, and last deleted, children first: a delete
+before the update would cascade to a child that moves to another parent.
 
-The builders only build; `write` executes. Used by the apply at a master and the
-merge at a snapshot.
+`write` executes the statements that the other functions build. The apply at a master
+and the merge at a snapshot use it.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from sites.unique_values import movable, park, passing, pin
 
 
 def parents_first(tables: Sequence[Table]) -> list[QualifiedName]:
-    """Order tables so that what is referred to comes first; cycles keep their order.
+    """Order tables so that parents come before tables that refer to them.
 
-    What refers to a table of a cycle, and is in none, comes behind that table.
+    A table in no cycle comes after all its parents, also those in cycles.
     """
     waiting = {
         t.qualified: {f.parent for f in t.foreign_keys} - {t.qualified} for t in tables
@@ -51,7 +51,7 @@ def parents_first(tables: Sequence[Table]) -> list[QualifiedName]:
 def _first_of_cycle(
     waiting: Mapping[QualifiedName, Set[QualifiedName]],
 ) -> QualifiedName:
-    """A table that refers, also through others, to none but those that refer to it."""
+    """A table to which all tables refer back that it refers to, also through others."""
     above = {name: _above(waiting, name) for name in waiting}
     return next(
         name for name, them in above.items() if all(name in above[one] for one in them)
@@ -76,14 +76,14 @@ def insert(
     """Insert the new rows of the given kinds.
 
     Parameters:
-        skip_existing: leave out rows whose key or unique value is there already.
+        skip_existing: leave out rows whose key or unique value exists already.
     """
     target = staged.table.sql()
     values = sa.select(*(staged.new(c) for c in staged.columns)).where(
         selected(staged.source, rows), staged.kind(*kinds)
     )
     if skip_existing and any(unique.deferrable for unique in staged.table.uniques):
-        # ON CONFLICT knows none that is checked later.
+        # ON CONFLICT does not support deferrable constraints.
         skip_existing, values = False, values.where(*_not_there(staged))
     always = any(staged.table.column(c).identity == "a" for c in staged.columns)
     statement = _InsertOverriding(target) if always else postgresql.insert(target)
@@ -92,7 +92,7 @@ def insert(
 
 
 def _not_there(staged: Staged) -> Iterator[ColumnElement[bool]]:
-    """No row has a unique value of a new row."""
+    """Conditions that no row has a unique value of a new row."""
     held = staged.table.sql().alias("held")
     for unique in staged.table.uniques:
         if set(unique.columns) <= set(staged.columns):
@@ -101,21 +101,22 @@ def _not_there(staged: Staged) -> Iterator[ColumnElement[bool]]:
 
 
 def update(staged: Staged, rows: Mapping[str, Any], *kinds: str) -> Update:
-    """Update rows in place; what a change left alone keeps the target's value.
+    """Update rows in place; columns that a change left alone keep the target's value.
 
     Parameters:
-        kinds: 'U', and 'R' where a replaced row has to stay.
+        kinds: 'U', and 'R' if a replaced row has to stay.
     """
     target = staged.table.sql()
     columns = [staged.table.column(name) for name in staged.columns]
     values = {
         target.c[column.name]: updated(staged, target, column.name)
         for column in columns
-        # Equal keys may yet differ; to name a key takes a stronger lock, though.
+        # Equal keys of inexact types may differ and are written; others are left out,
+        # because an update of a key takes a stronger lock.
         if column.identity != "a"
         and (column.name not in staged.identity or not column.exact)
     }
-    # A table whose columns are all key still has to be touched: the caller counts.
+    # Rows that are all key still have to be updated: the caller counts them.
     first = target.c[staged.identity[0]]
     return (
         sa.update(target)
@@ -144,14 +145,14 @@ def pass_on(
     *kinds: str,
     givers: Mapping[str, Any] | None = None,
 ) -> None:
-    """Let values of a unique key pass from row to row: park those that hold them.
+    """Let values of a unique key pass from row to row: park the rows that hold them.
 
     Parameters:
-        kinds: of changes that are written by an update.
-        givers: equalities that select those that may be parked; None: all of `rows`.
+        kinds: the kinds of changes that are written by an update.
+        givers: equalities for changes whose rows may be parked; None: those of `rows`.
 
     Raises:
-        NoFreeValue: some do, and nothing can stand in for them.
+        NoFreeValue: some values pass, and no free value can stand in for them.
     """
     try:
         pinned = pin(staged, unique, rows, *kinds)
@@ -173,18 +174,18 @@ def write(
     rows: Mapping[str, Any],
     told: Callable[[int], None] | None = None,
 ) -> None:
-    """Write changes to all their tables; each statement must meet its rows exactly.
+    """Write changes to all their tables; each statement must touch exactly its rows.
 
     Parameters:
         counts: for each of `changes`, how many rows there are of each kind.
         rows: equalities that select the changes in each source.
-        told: how many rows are written, from time to time; then many are written
-            some at a time, unless a user's triggers for statements would see it.
+        told: called from time to time with the number of rows written. Large writes
+            are then divided, unless users' statement triggers would notice.
 
     Raises:
         RowCountMismatch: a statement touched more or fewer rows than it should.
-        NoFreeValue: a unique value passes from row to row, and nothing can stand in
-            for it meanwhile.
+        NoFreeValue: a unique value passes from row to row, and no free value can
+            stand in for it meanwhile.
     """
     counted = Counted(connection=connection, rows=rows, told=told)
     paired = _ordered(zip(changes, counts, strict=True))
@@ -219,10 +220,10 @@ def write(
 def replaced_anew(
     changes: Iterable[tuple[Staged, Mapping[str, int]]],
 ) -> set[QualifiedName]:
-    """Tables whose rows of kind R are deleted and inserted; others' stay, updated.
+    """Tables whose rows of kind R are deleted and inserted; in others they are updated.
 
     Parameters:
-        changes: of one write, each with how many rows there are of each kind.
+        changes: the changes of one write, with the number of rows of each kind.
     """
     paired = _ordered(changes)
     return {name for name in _replaced(paired) if not _moves_below(paired, name)}
@@ -255,17 +256,17 @@ def _pass_all_on(
 def _replaced(
     paired: Sequence[tuple[Staged, Mapping[str, int]]],
 ) -> set[QualifiedName]:
-    """Tables in which a row is deleted and inserted again."""
+    """Tables with changes of kind R: a row is deleted and inserted again."""
     return {staged.table.qualified for staged, count in paired if count.get("R")}
 
 
 def _moves_below(
     paired: Sequence[tuple[Staged, Mapping[str, int]]], table: QualifiedName
 ) -> bool:
-    """Whether rows are updated that may refer to rows of a table, or did so.
+    """Whether the write updates rows that refer, or referred, to rows of a table.
 
-    Its rows then are replaced in place: a delete would cascade to the child that
-    moves away, or be refused for its sake.
+    Rows of that table are then replaced in place: a delete would cascade to a child
+    that moves to another parent, or be refused because of it.
     """
     below = _below(paired, {table})
     return any(
@@ -278,8 +279,8 @@ def _below(
 ) -> set[QualifiedName]:
     """Tables that refer to some tables, directly or through others.
 
-    Where rows of those go for a moment, rows that refer to them and go for good
-    have to go before.
+    If rows of the latter are deleted for a moment, rows that refer to them and are
+    deleted for good have to be deleted before.
     """
     below: set[QualifiedName] = set()
     for staged, _ in paired:  # parents first, so one pass reaches grandchildren

@@ -1,4 +1,4 @@
-"""SQL text that lives beside the code: one object or query a file."""
+"""SQL text that is stored beside the code: one object or query per file."""
 
 from __future__ import annotations
 
