@@ -1,4 +1,4 @@
-"""What spans several masters: replication groups and the paths between them."""
+"""Replication groups of several masters, and the paths between them."""
 
 from groups.ddl import execute_ddl
 from groups.define import (

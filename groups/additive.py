@@ -1,7 +1,7 @@
-"""Which DDL only adds columns, so that users need not be kept out while it runs.
+"""Recognizes DDL that only adds columns, which can run while users write.
 
 A column that may be null, or has a constant for its default, changes no row that is
-there: all masters see the same in it, whatever is on its way between them.
+there: all masters see the same values in it, whatever is on its way between them.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-# It warns of what it cannot read: that is then no DDL of this kind, and nothing else.
+# It warns of statements that it cannot read: they are no DDL of this kind, no more.
 logging.getLogger("sqlglot").setLevel(logging.ERROR)
 
 #: Types whose values mean the same whenever they are read: no time, no name.
@@ -33,7 +33,7 @@ _NOT_ADDED = {
 def only_adds_columns(statements: str) -> bool:
     """Whether DDL does nothing but add columns that change no row.
 
-    What cannot be read for sure does more.
+    Statements that cannot be read for sure count as doing more.
     """
     try:
         parsed = sqlglot.parse(statements, read="postgres")

@@ -1,8 +1,7 @@
-"""Having a master do what the description of a group says.
+"""Sets a master up as the description of a group says.
 
-It is made from the description alone, so that a command which was cut off is finished
-by the next one: whoever has another version than the master definition site is
-arranged anew.
+It uses nothing but the description, so that the next command finishes one that was cut
+off: a master with another version than the master definition site is set up again.
 """
 
 from __future__ import annotations
@@ -24,11 +23,11 @@ from sites.table import describe
 
 
 def arrange(connection: Connection, here: str, group: Group) -> None:
-    """Store what a group is now, and queue its tables accordingly.
+    """Store the description of a group, and queue its tables accordingly.
 
     Raises:
         UnknownTable: a table of the group is not there.
-        QueueNotEmpty: a way that is to go has calls that are not delivered.
+        QueueNotEmpty: a queue that is to go has calls that are not delivered.
     """
     before = groups.find(connection, group.name)
     groups.store(connection, group)
@@ -56,7 +55,7 @@ def arrange(connection: Connection, here: str, group: Group) -> None:
 
 
 def leave(connection: Connection, group: Group) -> None:
-    """Forget a group; its tables stay, and are queued no more."""
+    """Forget a group; its tables stay, and are no longer queued."""
     _release(connection, *group.tables)
     define.hold_back(connection, group.name, [])
     forget(connection, group.name)

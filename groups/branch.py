@@ -1,4 +1,4 @@
-"""The part of a master in a change of its group, as its server knows it: prepared."""
+"""A master's part in a change of its group: a prepared transaction."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ _PREFIX = "snaptide-group"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Branch:
-    """One prepared transaction; its name says who decides it, and what it does."""
+    """One prepared transaction; its name says what it does and which site decides."""
 
     group: uuid.UUID
-    #: that the group is to have
+    #: the version that the group is to have
     version: int
-    #: the master is none any more then
+    #: whether the master leaves the group
     leaves: bool
     #: the master definition site
     home: str
 
     @property
     def gid(self) -> str:
-        """Its name; prepared transactions of one server differ by it."""
+        """Its name, which no other prepared transaction of the server has."""
         kind = "leave" if self.leaves else "arrange"
         number = uuid.uuid4().hex[:8]
         return f"{_PREFIX}:{self.group}:{self.version}:{kind}:{number}:{self.home}"
 
 
 def prepared(connection: Connection) -> dict[str, Branch]:
-    """What is prepared in this database, by its names."""
+    """The branches that are prepared in this database, by name."""
     gids = connection.scalars(
         sa.text(
             "SELECT gid FROM pg_prepared_xacts WHERE starts_with(gid, :prefix)"

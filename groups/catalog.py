@@ -1,6 +1,6 @@
 """Tables of the schema `snaptide` that describe replication groups, at every master.
 
-Those of the master definition site are right; a version says who has not heard yet.
+Those of the master definition site are right; a version shows which others are behind.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ replication_group = Table(
     Column("name", Text, primary_key=True),
     Column("id", Uuid, nullable=False),
     Column("definition_site", Text, nullable=False),
-    # One more with each change of what is described here.
+    # One more with each change of the description.
     Column("version", BigInteger, nullable=False),
     Column("status", Text, nullable=False, server_default=text("'normal'")),
     Column("status_by", Text),
     Column("status_since", DateTime(timezone=True), server_default=func.now()),
-    # What becomes of a transaction that a master cannot apply.
+    # How a master treats a transaction that it cannot apply.
     Column("error_action", Text, nullable=False, server_default=text("'queue'")),
     # One more with each DDL at all masters.
     Column("schema_version", BigInteger, nullable=False, server_default=text("1")),
@@ -58,7 +58,7 @@ group_master = Table(
     _of_group(),
     Column("master", Text, primary_key=True),
     Column("target_type", Text, nullable=False, server_default=text("'full_peer'")),
-    # Not while the rows of the others are copied to it.
+    # False while the rows of the others are copied to it.
     Column("joined", Boolean, nullable=False, server_default=text("true")),
     CheckConstraint(
         "target_type IN ('full_peer', 'protected_read_only', 'unprotected_read_only')",

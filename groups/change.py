@@ -1,4 +1,4 @@
-"""Changing a group: at all its masters or at none, from its master definition site."""
+"""Changes a group at all its masters or at none, from its master definition site."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from groups.group import Group, TargetType
 from groups.unfinished import end_prepared, finish
 from sites import QualifiedName, Site, identity, locks
 
-#: What the masters that take part have open.
+#: The open connections to the masters that take part.
 Connections = Mapping[str, Connection]
 
 
@@ -34,17 +34,17 @@ def change(
     gone: Sequence[str] = (),
     here_first: bool = False,
 ) -> Group:
-    """Have all masters of a group do what it is from now on.
+    """Give a group a new description, and set all its masters up accordingly.
 
     Parameters:
         home: the master definition site.
-        new: makes of the group what it is to be, None where it is to be no more; it
-            may look at all masters, and is called again where a table was locked.
+        new: makes the new description from the old one, or None to drop the group; it
+            may look at all masters, and is called again if a table was locked.
         joining: sites that are to be masters.
-        leaving: masters that are to be none any more.
-        gone: masters that are not asked, for they will never answer.
-        here_first: without two-phase commit, commit at the definition site first, as
-            fits what takes something away: what a crash leaves at the others is then
+        leaving: masters that are to leave the group.
+        gone: masters that are not asked, because they will never answer.
+        here_first: without two-phase commit, commit at the definition site first. This
+            suits a change that removes something: after a crash the others then have
             too much, never too little.
 
     Raises:
@@ -92,7 +92,7 @@ def administered(home: Site, name: str) -> Group:
 
 
 def lock_writers(connections: Connections, tables: Sequence[QualifiedName]) -> None:
-    """Wait for those who write to tables, at every master, and let no other begin."""
+    """Wait for sessions that write to tables, at every master, and let none begin."""
     for connection in connections.values():
         for table in sorted(tables):
             locks.against_writers(connection, table)
@@ -105,14 +105,14 @@ def refuse_busy(
     *,
     besides: str | None = None,
 ) -> None:
-    """Make sure that nothing of a group is on its way. Call it behind `lock_writers`.
+    """Make sure that no call of a group is on its way. Call it after `lock_writers`.
 
     Parameters:
-        of: only what is on its way from or to this master.
-        besides: not what is on its way to this one.
+        of: look only at calls from or to this master.
+        besides: ignore calls to this master.
 
     Raises:
-        GroupBusy: says what waits, and where.
+        GroupBusy: calls wait; the message says where.
     """
     for master, connection in connections.items():
         for (what, to), waiting in waiting_calls(connection, tables).items():
@@ -128,9 +128,9 @@ def refuse_busy(
 def waiting_calls(
     connection: Connection, tables: Sequence[QualifiedName]
 ) -> dict[tuple[str, str], int]:
-    """How many calls wait at a master, by what they are of and whom they go to.
+    """How many calls wait at a master, by table and destination.
 
-    Procedures that are called may change any table there, and so count too.
+    Calls of procedures count too, because these may change any table there.
     """
     ways = [way for table in tables for way in group_queue.found(connection, table)]
     found = {
@@ -150,10 +150,10 @@ def refuse_parked(
     """Make sure that no error queue has changes of a group: a retry sends them on.
 
     Parameters:
-        of: only in the error queue of this master.
+        of: look only at the error queue of this master.
 
     Raises:
-        GroupBusy: says how many, and where.
+        GroupBusy: transactions are parked; the message says how many, and where.
     """
     for master, connection in connections.items():
         if of not in (None, master):
@@ -170,7 +170,7 @@ def refuse_parked(
 
 
 def compared(group: Group, connections: Connections) -> Connections:
-    """The masters whose tables have to be the same; the others take what comes."""
+    """The masters whose tables have to be the same; the others take any changes."""
     any_table = {
         one.name
         for one in group.masters
@@ -180,10 +180,10 @@ def compared(group: Group, connections: Connections) -> Connections:
 
 
 def _lock(connection: Connection, before: Group) -> None:
-    """Keep the row by which everybody knows what was decided.
+    """Lock the group's row at the definition site, which records the decision.
 
     Raises:
-        GroupChanging: it is not what was read before.
+        GroupChanging: the version is not the one that was read before.
     """
     head = replication_group.c
     version = connection.scalar(
@@ -196,11 +196,11 @@ def _lock(connection: Connection, before: Group) -> None:
 def _newest_schema(group: Group, connections: Connections) -> int:
     """The schema version of the master that knows most of the group's DDL.
 
-    All masters have it then: one that lacked DDL, as after a restore, has to have the
-    tables that the others have. It may be the definition site.
+    All masters get that version: one that lacked DDL, as after a restore, has to have
+    the same tables as the others. It may be the definition site.
 
     Raises:
-        UnknownTable, TablesDiffer: its tables are not what they are here.
+        UnknownTable, TablesDiffer: its tables are not the definition site's.
     """
     home = group.definition_site
     head = replication_group.c
@@ -217,7 +217,7 @@ def _newest_schema(group: Group, connections: Connections) -> int:
 
 
 def _arrange(connections: Connections, before: Group, after: Group | None) -> None:
-    """Have each master do what is to be; one that is none any more forgets."""
+    """Set each master up for the new description; one that leaves forgets the group."""
     for master, connection in connections.items():
         if after is not None and master in after.names:
             arrange(connection, master, after)

@@ -1,7 +1,7 @@
-"""The rows of a group's tables, copied to a new master as they are at one moment.
+"""Copies the rows of a group's tables, as they are at one moment, to a new master.
 
-By Spark, in ranges side by side (`snapshots.parallel_copy`), each in a transaction of
-its own: what breaks off leaves a part, which is emptied before the next attempt.
+Spark copies ranges in parallel (`snapshots.parallel_copy`), each in a transaction of
+its own: a copy that breaks off leaves rows, which are deleted before the next attempt.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Stretch:
     bound: bool
 
     def load_id(self, group: Group) -> uuid.UUID:
-        """By which its tasks are known, also by who comes after a crash."""
+        """The id of its tasks, which an attempt after a crash knows, too."""
         return uuid.uuid5(group.id, str(self.tables[0].qualified))
 
 
@@ -51,16 +51,16 @@ def copy(
 ) -> int:
     """Copy all rows of a group's tables into empty ones; commits range by range.
 
-    No trigger of a user's fires there: what it would do is copied with the rest.
+    No trigger of a user fires there: its effects are copied with the rest.
 
     Parameters:
-        view: a REPEATABLE READ transaction at `model`, whose moment it is.
+        view: a REPEATABLE READ transaction at `model`, whose moment is copied.
 
     Returns:
         How many rows were written.
 
     Raises:
-        LoadFailed: a table does not take them.
+        LoadFailed: a table does not take the rows.
     """
     settings = triggered.as_brought(model.name, {"sources": {group.name: model.name}})
     moment = str(view.scalar(select(func.pg_export_snapshot())))
@@ -78,7 +78,7 @@ def copy(
 
 
 def empty(site: Site, group: Group, model: str) -> None:
-    """Delete what a copy that broke off has left, and let nothing more come of it."""
+    """Delete the rows that a broken-off copy has left, and let it write no more."""
     with site.begin() as connection:
         facts = {"sources": {group.name: model}}
         connection.execute(select(*triggered.brought(model, facts)))
@@ -92,7 +92,7 @@ def empty(site: Site, group: Group, model: str) -> None:
 
 
 def stretches(tables: Sequence[Table]) -> list[Stretch]:
-    """Divide tables, parents first, where no row before refers to one behind."""
+    """Divide tables, parents first, so that no stretch refers to a later one."""
     known = {table.qualified: table for table in tables}
     order = parents_first(tables)
     places = {name: place for place, name in enumerate(order)}
@@ -113,7 +113,7 @@ def stretches(tables: Sequence[Table]) -> list[Stretch]:
 
 
 def _after(rows: int, progress: Progress | None) -> Progress | None:
-    """Tell of rows that come after others."""
+    """Report progress on top of rows that were copied before."""
     if progress is None:
         return None
     return lambda done, total, unit: progress(rows + done, None, unit)

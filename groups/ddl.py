@@ -1,4 +1,4 @@
-"""Changing the tables of a group, at all its masters or at none."""
+"""Changes the tables of a group at all its masters or at none."""
 
 from __future__ import annotations
 
@@ -24,12 +24,11 @@ def execute_ddl(home: Site, name: str, statements: str) -> Group:
 
     (Oracle: EXECUTE_DDL, ALTER_MASTER_REPOBJECT.) The tables of the group have to be
     the same at all masters afterwards. They get the next schema version, which both
-    ends of a push, and snapshots, hold against their own.
+    ends of a push, and snapshots, compare with their own.
 
     While the group is open to users, only columns can be added that may be null or
-    have a constant for their default. What is on its way then is pushed afterwards.
-    In a group that is quiesced anything goes, and calls that were delivered are kept
-    no longer.
+    have a constant for their default. Calls on their way are pushed afterwards. In a
+    group that is quiesced any DDL can run, and delivered calls are no longer kept.
 
     Parameters:
         home: the master definition site.
@@ -37,13 +36,13 @@ def execute_ddl(home: Site, name: str, statements: str) -> Group:
 
     Raises:
         NoSuchGroup, NotDefinitionSite, SiteUnreachable.
-        MasterJoins: rows are copied to a new master, or were when that was cut off.
-        NotQuiesced: the group is open to users, and the statements do more.
+        MasterJoins: rows are being copied to a new master, or the copy was cut off.
+        NotQuiesced: the group is open to users, and the statements do more than that.
         TooWide: the group is open to users, and rows of the table fill a page.
         CannotPrepare: a server allows no prepared transactions, without which
-            nobody could say that all masters or none have changed.
+            it would not be certain that all masters or none have changed.
         DdlRefused: a master refuses a statement; nothing was changed anywhere.
-        TablesDiffer, CannotReplicate, UnknownTable: as above.
+        TablesDiffer, CannotReplicate, UnknownTable: the tables would not be the same.
     """
     additive = only_adds_columns(statements)
 
@@ -94,14 +93,14 @@ def _refuse_unprepared(connections: Connections) -> None:
 
 
 def _extend(connection: Connection, group: Group) -> None:
-    """Queue the new columns too; what waits in the queues stays there."""
+    """Queue the new columns too; calls that wait in the queues stay there."""
     for name in group.tables:
         table = describe(connection, name)
         group_queue.extend(connection, table, shape.carried(table))
 
 
 def _run(connection: Connection, master: str, statements: str) -> None:
-    """Run them where PostgreSQL refuses to end a transaction: not all have done it."""
+    """Run the statements in a DO block, where they cannot end the transaction."""
     driver = raw(connection)
     block = sql.SQL("BEGIN EXECUTE {}; END").format(sql.Literal(statements))
     try:

@@ -1,4 +1,4 @@
-"""Creating and dropping groups, and what belongs to them: tables and masters."""
+"""Creates and drops groups, and adds and removes their tables and masters."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def add_table(
 ) -> TableAdded:
     """Add a table that all masters have (Oracle: CREATE_MASTER_REPOBJECT).
 
-    From the commit on changes go to the other masters. Users who write to the table
+    From the commit on, changes go to the other masters. Users who write to the table
     wait for a moment.
 
     Parameters:
@@ -76,7 +76,7 @@ def add_table(
 
     Raises:
         NoSuchGroup, NotDefinitionSite, UnknownTable.
-        CannotReplicate, TablesDiffer: and nothing was changed.
+        CannotReplicate, TablesDiffer: nothing was changed.
     """
     qualified = names.parse(table)
     triggers: dict[str, tuple[str, ...]] = {}
@@ -106,11 +106,11 @@ def remove_table(home: Site, name: str, table: str, *, force: bool = False) -> G
     """Take a table out of a group; it stays at all masters as it is.
 
     Parameters:
-        force: also when changes of it are on their way, which are then lost.
+        force: remove it even if changes of it are on their way, which are then lost.
 
     Raises:
         NoSuchGroup, NotDefinitionSite.
-        GroupBusy: and `force` is not set.
+        GroupBusy: changes are on their way, and `force` is not set.
     """
     qualified = names.parse(table)
 
@@ -137,19 +137,19 @@ def add_master(
 ) -> Group:
     """Add a master that has the group's tables, with the same rows already.
 
-    From the commit on its changes go to the others, and theirs come to it.
+    From the commit on, its changes go to the others, and theirs come to it.
 
     Parameters:
         master: the site.
         via: the one master that it exchanges changes with; all of them by default.
         target_type: read-only masters take changes and make none. A protected one
-            refuses its users; an unprotected one takes what comes without a look for
+            refuses its users; an unprotected one takes all changes without a look for
             conflicts, into any table that has the columns, whatever its rows.
         same_rows: it is known to have the same rows; they are not compared.
 
     Raises:
         NoSuchGroup, NotDefinitionSite, MasterExists, NoSuchMaster, UnknownTable.
-        CannotReplicate, TablesDiffer: and nothing was changed.
+        CannotReplicate, TablesDiffer: nothing was changed.
     """
 
     def with_master(group: Group, connections: Connections) -> Group:
@@ -171,7 +171,7 @@ def add_master(
         lock_writers(connections, group.tables)
         any_rows = target_type is TargetType.UNPROTECTED_READ_ONLY
         if not (any_rows or same_rows):
-            # What is on its way would make two masters differ that do not.
+            # Changes on their way would make masters differ that are equal.
             refuse_busy(connections, group.tables)
             for table in group.tables:
                 shape.refuse_other_rows(compared(group, connections), table)
@@ -188,15 +188,16 @@ def add_master(
 def remove_master(home: Site, name: str, master: str, *, force: bool = False) -> Group:
     """Take a master out of a group; its tables stay as they are.
 
-    What it sent on to others comes to them directly from then on.
+    Changes that it sent on to others come to them directly from then on.
 
     Parameters:
-        force: also when changes from or to it are on their way, which are then lost.
+        force: remove it even if changes from or to it are on their way, which are
+            then lost.
 
     Raises:
         NoSuchGroup, NotDefinitionSite, NoSuchMaster.
         CannotReplicate: it is the master definition site.
-        GroupBusy: and `force` is not set.
+        GroupBusy: changes are on their way, and `force` is not set.
     """
     if master not in _names(home, name):
         raise NoSuchMaster(f"{master} is no master of {name}.", master=master)
@@ -208,7 +209,7 @@ def remove_master(home: Site, name: str, master: str, *, force: bool = False) ->
     def without_master(group: Group, connections: Connections) -> Group:
         lock_writers(connections, group.tables)
         sends_on = any(p.local == master != p.source for p in group.paths)
-        # Nobody misses what waits for one that has never got any.
+        # Calls that wait for a master which never got any can be dropped.
         if not force and (sends_on or group.master(master).joined):
             of = None if sends_on else master
             refuse_busy(connections, group.tables, of)
@@ -226,11 +227,11 @@ def drop_group(home: Site, name: str, *, force: bool = False) -> None:
     """Drop a group at all its masters; the tables stay as they are.
 
     Parameters:
-        force: also when changes are on their way, which are then lost.
+        force: drop it even if changes are on their way, which are then lost.
 
     Raises:
         NoSuchGroup, NotDefinitionSite.
-        GroupBusy: and `force` is not set.
+        GroupBusy: changes are on their way, and `force` is not set.
     """
 
     def nothing(group: Group, connections: Connections) -> None:
@@ -247,7 +248,7 @@ def _names(home: Site, name: str) -> tuple[str, ...]:
 
 
 def forget_former(there: Connection, master: str, group: Group) -> None:
-    """Have a new master forget what it has left of the group from an earlier time.
+    """Have a new master forget the group as it knew it at an earlier time.
 
     Raises:
         GroupExists: it has another group of that name.

@@ -1,4 +1,4 @@
-"""Choosing the paths of a group."""
+"""Sets the paths of a group."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Shape = Callable[[Sequence[str]], Sequence[Path]]
 def set_paths(home: Site, name: str, shape: Shape) -> Group:
     """Choose which master sends on to which, by where a change began.
 
-    Nothing of the group may be on its way: it would go by old ways and new ones.
+    No change of the group may be on its way: it would go by old paths and new ones.
 
     Parameters:
         home: the master definition site.
@@ -26,9 +26,9 @@ def set_paths(home: Site, name: str, shape: Shape) -> Group:
 
     Raises:
         NoSuchGroup, NotDefinitionSite.
-        BadPaths: one is missing, doubled, or part of a circle, with a picture of it;
-            or one leads on from a master that is joining.
-        GroupBusy: says what is on its way, or waits in an error queue.
+        BadPaths: a path is missing, doubled, or part of a circle, with a picture of
+            it; or one leads on from a master that is joining.
+        GroupBusy: changes are on their way, or wait in an error queue.
     """
 
     def with_paths(group: Group, connections: Connections) -> Group:

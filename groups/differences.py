@@ -1,4 +1,4 @@
-"""Looking whether rows that masters may have different are equal by now."""
+"""Checks whether rows that may differ between masters are equal by now."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from sites.errors import SnaptideError
 from sites.table import Table, describe
 from sites.values import printed
 
-#: How many rows are looked at: what is beyond them stays listed for the next look.
+#: How many rows are looked at: the others stay listed for the next look.
 MOST = 1000
 
 
@@ -37,20 +37,20 @@ class Difference:
     rows: int | None
     #: the key of the first of them
     key: str | None
-    #: what was done at this master that may have made them different
+    #: the decision at this master that may have made them different
     why: str
 
 
 def differences(
     site: Site, name: str | None = None, *, tables: bool = False
 ) -> list[Difference]:
-    """The rows of groups that may be different because of what was decided at a master.
+    """List the rows of groups that may differ because of a decision at a master.
 
-    Those that all masters have alike are taken off its list.
+    Rows that all masters have alike are taken off its list.
 
     Parameters:
         name: only of this group; by default of all.
-        tables: compare whole tables, too, where any row may be different. It reads
+        tables: also compare whole tables in which any row may be different. It reads
             them at all masters.
     """
     with site.begin() as connection:
@@ -74,7 +74,7 @@ def _of_group(
 ) -> list[Difference]:
     equal = _equal(site, group, rows, tables=tables)
     if equal:
-        # Who may only read is told the same; the list stays as it is.
+        # A user who may only read gets the same answer; the list stays as it is.
         with suppress(DBAPIError), site.begin() as connection:
             differing.drop(connection, equal)
     left = [row for row in rows if row.id not in equal]
@@ -100,7 +100,7 @@ def _told(group: Group, rows: Iterable[Differing]) -> Iterable[Difference]:
 def _equal(
     site: Site, group: Group, rows: Sequence[Differing], *, tables: bool
 ) -> set[int]:
-    """Which of the rows all masters have alike; none where one does not answer."""
+    """Which of the rows all masters have alike; none if one does not answer."""
     wanted = [row for row in rows if tables or row.key is not None][:MOST]
     compared = [
         one.name
@@ -119,7 +119,7 @@ def _equal(
                 if row.id not in equal and _same(connections, row)
             }
     except (SnaptideError, DBAPIError):
-        pass  # one that is away, or lacks the table, proves nothing
+        pass  # a master that is away, or lacks the table, proves nothing
     return equal
 
 
@@ -145,7 +145,7 @@ def _row(table: Table, row: Differing) -> sa.Select[*tuple[Any, ...]]:
 
 
 def _whole(table: Table) -> sa.Select[*tuple[Any, ...]]:
-    """How many rows a table has, and what comes of all their values."""
+    """How many rows a table has, and a checksum of all their values."""
     source = table.sql()
     values = [cast(printed(source.c[name]), Text) for name in sorted(carried(table))]
     row = cast(func.row(*values), Text)

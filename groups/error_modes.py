@@ -1,4 +1,4 @@
-"""What becomes of transactions that a master cannot apply; pausing pushes."""
+"""Chooses how masters treat transactions that they cannot apply; pauses pushes."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from sites import Site, identity
 
 
 def set_error_action(home: Site, name: str, action: ErrorAction) -> Group:
-    """Choose what becomes of a transaction that a master cannot apply.
+    """Choose how a master treats a transaction that it cannot apply.
 
     (Ingres: error mode.) It holds for pushes that are not told otherwise.
 
     Parameters:
         home: the master definition site.
         action: queue parks the transaction, with those that depend on it, in the
-            error queue of that master (SkipTransaction); skip_row parks its rows in
-            conflict alone; quiet_group parks it and holds back, at that master, all
-            that comes for the group; quiet_database pauses the pushes from there to
-            that master, quiet_server all pushes of the site that pushed.
+            error queue of that master (SkipTransaction); skip_row parks only its rows
+            in conflict; quiet_group parks it and holds back, at that master, all
+            transactions for the group; quiet_database pauses the pushes from the
+            sender to that master, quiet_server all pushes of the sender.
 
     Raises:
         NoSuchGroup, NotDefinitionSite, SiteUnreachable.
@@ -53,17 +53,17 @@ def set_quiet(home: Site, name: str, master: str, *, quiet: bool) -> list[str]:
 
 
 def quiet_group(home: Site, name: str, master: str, *, why: str = "") -> Quiet:
-    """Hold back all that comes for a group at one of its masters (Ingres: QuietCDDS).
+    """Hold back all transactions for a group at one master (Ingres: QuietCDDS).
 
-    Whoever pushes it, it waits in the master's error queue, with what depends on it;
-    pushes of other groups go on. A transaction that is being applied at this moment
-    still is.
+    Whichever site pushes them, they wait in the master's error queue, with those that
+    depend on them; pushes of other groups go on. A transaction that is being applied
+    at this moment is not held back.
 
     Parameters:
-        why: for others to see.
+        why: the reason, for others to see.
 
     Returns:
-        Since when it is quiet, and why; as it was where it was so already.
+        Since when it is quiet, and why; unchanged if it was quiet already.
 
     Raises:
         NoSuchGroup, NotDefinitionSite, NoSuchMaster, SiteUnreachable.
@@ -78,7 +78,7 @@ def quiet_group(home: Site, name: str, master: str, *, why: str = "") -> Quiet:
 
 
 def unquiet_group(home: Site, name: str, master: str) -> Unquieted:
-    """Let a group go on at a master, and apply what was held back, in its order.
+    """Let a group go on at a master, and apply held-back transactions in order.
 
     Raises:
         NoSuchGroup, NotDefinitionSite, NoSuchMaster, SiteUnreachable.

@@ -1,10 +1,10 @@
-"""One transaction at each master of a group, committed at all of them or at none.
+"""Runs one transaction at each master of a group, and commits all of them or none.
 
-By two-phase commit, with the master definition site as the last resource: the others
-are prepared, its own commit decides, and theirs follow. A crash in between leaves
+It uses two-phase commit, with the master definition site as the last resource: the
+others prepare, its own commit decides, and theirs follow. A crash in between leaves
 prepared transactions at the others; the next command, or a worker there, asks the
-definition site what it has decided, and ends them accordingly (`groups.unfinished`).
-Where a server allows no prepared transactions, they commit one after the other.
+definition site for its decision, and ends them accordingly (`groups.unfinished`).
+If a server allows no prepared transactions, the masters commit one after the other.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from sites import Site, faults, identity, locks
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """What the master definition site decides by its commit: a version of a group."""
+    """The version of a group that the master definition site decides by its commit."""
 
     group: uuid.UUID
     version: int
     #: the master definition site
     home: str
-    #: masters that are none any more then
+    #: masters that leave the group
     leaving: Sequence[str] = ()
 
     def branch(self, master: str) -> str:
-        """The name of a master's part of it, as the server knows prepared ones."""
+        """The name of the prepared transaction that is a master's part of it."""
         return Branch(
             group=self.group,
             version=self.version,
@@ -46,15 +46,15 @@ class Decision:
 
 @contextmanager
 def exclusively(home: Site, group: uuid.UUID) -> Iterator[Connection]:
-    """Be the only one who changes a group while the block runs.
+    """Keep others from changing a group while the block runs.
 
-    As long as the session that is given lives: somebody may have ended it.
+    This holds as long as the yielded session lives, which an administrator may end.
 
     Parameters:
         home: the master definition site.
 
     Raises:
-        GroupChanging: somebody else does.
+        GroupChanging: another session is changing the group.
     """
     key = (func.hashtext("snaptide.group"), func.hashtext(str(group)))
     with home.connect() as plain:
@@ -91,12 +91,12 @@ def at_all(
 
     Parameters:
         home: the master definition site; one of them.
-        masters: where servers allow no prepared transactions, in the order of commits.
-        decision: what the commit at home decides.
+        masters: in the order of commits, if a server allows no prepared transactions.
+        decision: the decision that the commit at home makes.
 
     Raises:
         SiteUnreachable, SiteNotInitialised, SiteChanged: one of them cannot take part.
-        OtherSchema: they cannot read what the others write.
+        OtherSchema: they cannot read each other's records.
     """
     with ExitStack() as stack:
         connections = {
@@ -130,11 +130,11 @@ def can_prepare(connection: Connection) -> bool:
 
 
 def _prepare(connection: Connection, branch: TwoPhaseTransaction) -> None:
-    """Prepare one branch; where the server refuses to, what it says is told."""
+    """Prepare one branch; if the server refuses, raise its error."""
     try:
         branch.prepare()
     except BaseException:
-        # The driver takes it for prepared: to roll that back would be the error told.
+        # The driver takes it for prepared: the error of its rollback would be raised.
         connection.invalidate()
         raise
 
@@ -144,12 +144,12 @@ def _decide(
     home: str,
     branches: Mapping[str, TwoPhaseTransaction],
 ) -> None:
-    """Commit at home, then at the others; `unfinished` ends who is lost."""
+    """Commit at home, then at the others; `unfinished` ends branches that are lost."""
     try:
         connections[home].commit()
         faults.point("group.after_decision")
     except BaseException:
-        # It may have committed: what is prepared must not be rolled back.
+        # It may have committed: prepared branches must not be rolled back.
         for name in branches:
             connections[name].invalidate()
         raise
@@ -159,7 +159,7 @@ def _decide(
             faults.point("group.before_branch")
             branch.commit()
         except BaseException as error:
-            # Closed, it would be rolled back; and the next ones have to follow.
+            # Closing it would roll it back; and the next branches have to follow.
             connections[name].invalidate()
             failed.append(error)
     if failed:

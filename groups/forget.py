@@ -1,4 +1,4 @@
-"""Going on without a master that is gone for good."""
+"""Takes a master that is gone for good out of its group."""
 
 from __future__ import annotations
 
@@ -19,20 +19,21 @@ from sites.errors import SiteUnreachable
 
 
 def forget_master(home: Site, name: str, master: str) -> Group:
-    """Take a master out of a group that does not answer, and never will.
+    """Take a master that does not answer, and never will, out of a group.
 
-    What it has not sent on is lost, and what waits for it is not sent. What it has
-    brought to one of the others and not to another is not brought there: compare their
-    rows, and let the one that lacks some join again. Should it come
-    back, its pushes are refused: it has to join again. If this is interrupted, say it
-    again.
+    Changes that it has not sent on are lost, and changes that wait for it are not sent.
+    Changes that it has brought to one of the others and not to another do not get
+    there: compare their rows, and let the one that lacks some join again. If the lost
+    master comes back, its pushes are refused: it has to join again. If the command is
+    interrupted, run it again.
 
     Parameters:
         home: the master definition site.
 
     Raises:
-        NoSuchGroup, NotDefinitionSite, SiteUnreachable: of another master.
-        MasterAnswers: it is there, and can be removed.
+        NoSuchGroup, NotDefinitionSite.
+        SiteUnreachable: another master does not answer.
+        MasterAnswers: the master answers, and can be removed.
         CannotReplicate: it is the master definition site.
         GroupBusy: other masters still have changes of it on their way.
     """
@@ -75,5 +76,5 @@ def _refuse_alive(home: Site, name: str, master: str) -> None:
 
 
 def _is_sent_on(group: Group, master: str) -> bool:
-    """Whether other masters send on to others what began at this one."""
+    """Whether other masters send on changes that began at this one."""
     return any(path.source == master != path.local for path in group.paths)

@@ -1,4 +1,4 @@
-"""A replication group: which tables which masters have, and the ways between them."""
+"""A replication group: its masters, their tables, and the paths between them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from sites import QualifiedName
 
 
 class TargetType(StrEnum):
-    """What a master does with the changes of the others (Ingres: target type)."""
+    """How a master treats the changes of the others (Ingres: target type)."""
 
     #: takes changes and makes changes, which go to the others
     FULL_PEER = "full_peer"
@@ -31,7 +31,7 @@ class TargetType(StrEnum):
 
 
 class Status(StrEnum):
-    """What users may do with the tables of a group; changed by suspend and resume."""
+    """Whether users may change a group's tables; set by suspend and resume."""
 
     NORMAL = "normal"
     #: users are refused, and queues are being emptied
@@ -66,7 +66,7 @@ class Group:
     masters: tuple[Master, ...]
     tables: tuple[QualifiedName, ...]
     paths: tuple[Path, ...]
-    #: what becomes of a transaction that a master cannot apply
+    #: how a master treats a transaction that it cannot apply
     error_action: ErrorAction = ErrorAction.QUEUE
     #: one more with each DDL at all masters
     schema_version: int = 1
@@ -91,7 +91,7 @@ class Group:
         """One of its masters.
 
         Raises:
-            NoSuchMaster: that site is none.
+            NoSuchMaster: the site is no master of the group.
         """
         for master in self.masters:
             if master.name == name:
@@ -111,7 +111,7 @@ class Group:
 
 
 def find(connection: Connection, name: str) -> Group | None:
-    """A group as this master knows it; None where it is no master of it."""
+    """A group as this master knows it; None if it is no master of it."""
     head = catalog.replication_group
     row = connection.execute(select(head).where(head.c.name == name)).one_or_none()
     if row is None:
@@ -177,7 +177,7 @@ def group_of(connection: Connection, table: QualifiedName) -> str | None:
 
 
 def store(connection: Connection, group: Group) -> None:
-    """Let this master know a group as it is now."""
+    """Store the description of a group at this master."""
     forget(connection, group.name)
     head = {c.name: getattr(group, c.name) for c in catalog.replication_group.columns}
     connection.execute(sa.insert(catalog.replication_group).values(**head))
@@ -218,19 +218,19 @@ def store(connection: Connection, group: Group) -> None:
 
 
 def forget(connection: Connection, name: str) -> None:
-    """Let this master know no such group."""
+    """Delete the description of a group at this master."""
     head = catalog.replication_group
     connection.execute(sa.delete(head).where(head.c.name == name))
 
 
 def with_master(group: Group, new: Master, via: str | None) -> Group:
-    """The group with one master more, and the paths to and from it.
+    """The group with one more master, and the paths to and from it.
 
     Parameters:
-        via: the one master that it exchanges changes with; None is each directly.
+        via: the one master that it exchanges changes with; None for each directly.
 
     Raises:
-        NoSuchMaster: `via` is none.
+        NoSuchMaster: `via` is no master of the group.
         BadPaths: `via` is read-only, or joining itself.
     """
     if via is not None:
@@ -247,7 +247,7 @@ def with_master(group: Group, new: Master, via: str | None) -> Group:
 class TableAdded(Group):
     """A group as it is with one more table."""
 
-    #: by master, users' triggers of the table, which fire for what others have changed
+    #: by master, users' triggers of the table, which fire for changes of others too
     triggers: Mapping[str, tuple[str, ...]]
 
 

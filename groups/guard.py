@@ -1,4 +1,4 @@
-"""What users may not do to a table of a group at one of its masters."""
+"""Refuses changes that users may not make to a group's table at one of its masters."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refusal:
-    """What is refused, with what is said of it, and whom it does not concern."""
+    """The events that are refused, the message, and the sessions that are exempt."""
 
     message: str
     hint: str
     open_to: sql.Composable
     events: tuple[str, ...] = guards.ALL
-    #: it ends by itself: what a push brings is to wait
+    #: it ends by itself: transactions that a push brings have to wait
     passes: bool = False
 
 
 def install(connection: Connection, group: Group, here: str, table: Table) -> None:
-    """Refuse at a master what its users, or pushes, may not do now."""
+    """Refuse changes that users, or pushes, may not make at a master now."""
     refusal = _refusal(group, here, table.qualified)
     if refusal is None:
         remove(connection, table.qualified)
@@ -52,9 +52,9 @@ def install(connection: Connection, group: Group, here: str, table: Table) -> No
 
 
 def replace(connection: Connection, here: str) -> None:
-    """Have the groups of a master refuse what this version of the program refuses.
+    """Install the guards of this version on all tables of a master's groups.
 
-    Users wait where a trigger is new. A table that is gone stays as it is.
+    Users wait where a trigger is new. A table that is gone is skipped.
     """
     for name in groups.names(connection):
         group = groups.get(connection, here, name)
@@ -64,7 +64,7 @@ def replace(connection: Connection, here: str) -> None:
 
 
 def remove(connection: Connection, table: QualifiedName) -> None:
-    """Refuse nothing any more."""
+    """Remove the guard of a table."""
     triggers.remove(connection, _function(table))
 
 
@@ -106,7 +106,7 @@ def _refusal(group: Group, here: str, table: QualifiedName) -> Refusal | None:
 
 
 def _unrecorded(group: Group, here: str) -> tuple[str, ...]:
-    """What no master sends on when a trigger does it: at a read-only one, anything."""
+    """Events that no master sends on if a trigger makes them: all at a read-only one."""
     protected = group.master(here).target_type is TargetType.PROTECTED_READ_ONLY
     return guards.ALL if protected else ("TRUNCATE",)
 
