@@ -106,7 +106,7 @@ def _refusal(group: Group, here: str, table: QualifiedName) -> Refusal | None:
 
 
 def _unrecorded(group: Group, here: str) -> tuple[str, ...]:
-    """Events that no master sends on if a trigger makes them: all at a read-only one."""
+    """Events that no master sends on if a trigger causes them; all if read-only."""
     protected = group.master(here).target_type is TargetType.PROTECTED_READ_ONLY
     return guards.ALL if protected else ("TRUNCATE",)
 

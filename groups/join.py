@@ -1,9 +1,9 @@
-"""A new master joins while the others work: its rows are copied from one of them.
+"""Lets a new master join while the others work: its rows are copied from one of them.
 
-For a moment nobody may write, nothing is on its way, and so all masters have the same
-rows. In that moment the copy's view of one master is taken, and at every master the
-queue for the new one begins. Users go on while the rows are copied; nothing is pushed
-to the new master, and its users are refused, before they are all there.
+For a moment users cannot write and no change is on its way, so all masters have the
+same rows. In that moment the copy's view of one master is taken, and at every master
+the queue for the new one begins. Users go on while the rows are copied; until all rows
+are there, nothing is pushed to the new master, and its users are refused.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from sites import QualifiedName, Site, faults, identity, locks
 from sites.activity import Progress
 from sites.table import describe
 
-#: How often all masters push before users are too quick for it.
+#: How often all masters push before users count as quicker than the pushes.
 ATTEMPTS = 20
 
 
@@ -68,25 +68,25 @@ def join_master(
 ) -> JoinReport:
     """Add a master, a full peer, and copy the rows of the group's tables to it.
 
-    Users of the other masters go on, but for a moment; its own users wait until the
-    rows are there. If it is interrupted, say it again: it starts over.
+    Users of the other masters wait only for a moment; its own users are refused until
+    the rows are there. If the command is interrupted, run it again: it starts over.
 
     Parameters:
         home: the master definition site.
         master: the site; it has the tables, and they are empty.
         source: the master that the rows come from; the definition site by default.
         via: the one master that it exchanges changes with; all of them by default.
-        progress: told how many rows have come.
+        progress: is told how many rows have come.
 
     Raises:
         NoSuchGroup, NotDefinitionSite, NoSuchMaster, MasterExists, UnknownTable.
         BadPaths: `via` is read-only, or joining itself.
-        NotEmpty, TablesDiffer, CannotReplicate: and nothing was changed. The last one
-            also where `source` has other rows than the group, or not all yet.
+        NotEmpty, TablesDiffer, CannotReplicate: nothing was changed. The last one
+            also if `source` may have other rows than the group, or not all yet.
         GroupBusy: users are quicker than the pushes, or an error queue has changes of
             the group, which a retry would not bring to the new master; nothing was
             changed.
-        GroupChanging: somebody else lets it join, or may have meanwhile.
+        GroupChanging: another session lets it join, or may have done so meanwhile.
         LoadFailed: its tables do not take the rows.
     """
     model = home.peer(source or home.name)
@@ -108,10 +108,10 @@ def join_master(
 
 
 def _refuse_as_model(model: Master) -> None:
-    """Make sure that a master has all rows of the group, and none but them.
+    """Make sure that a master has all rows of the group, and no others.
 
     Raises:
-        CannotReplicate: it has others, or not all of them yet.
+        CannotReplicate: it may have others, or has not all of them yet.
     """
     if model.joined and model.target_type is not TargetType.UNPROTECTED_READ_ONLY:
         return
@@ -122,7 +122,7 @@ def _refuse_as_model(model: Master) -> None:
 
 
 def _take_back(home: Site, group: Group, master: str, model: str) -> None:
-    """Make a site that was to join none again, with empty tables.
+    """Undo a join that was cut off: empty the site's tables, and remove the master.
 
     Raises:
         MasterExists: it has joined.
@@ -131,10 +131,10 @@ def _take_back(home: Site, group: Group, master: str, model: str) -> None:
         raise MasterExists(
             f"{master} is a master of {group.name} already.", master=master
         )
-    # What the last attempt has left prepared would keep the tables locked.
+    # Transactions that the last attempt has left prepared would lock the tables.
     for name in group.names:
         finish(home.peer(name))
-    # In this order: who is a master still is emptied again, if this is cut off.
+    # In this order: if this is cut off, the site is still a master, and emptied again.
     copying.empty(home.peer(master), group, model)
     faults.point("group_join.after_empty")
     remove_master(home, group.name, master, force=True)
@@ -148,7 +148,7 @@ def _begun(
     via: str | None,
     stack: ExitStack,
 ) -> Connection:
-    """Have the queues for the new master begin, and see the rows of that moment.
+    """Have the queues for the new master begin, and hold a view of that moment.
 
     Parameters:
         stack: holds the view, and nothing else.
@@ -156,7 +156,7 @@ def _begun(
     views: list[Connection] = []
 
     def with_master(group: Group, connections: Connections) -> Group:
-        stack.close()  # the view of a moment that came to nothing holds vacuum back
+        stack.close()  # the view of a failed attempt would hold vacuum back
         there = connections[master]
         after = groups.with_master(group, Master(name=master, joined=False), via)
         forget_former(there, master, group)
@@ -177,7 +177,7 @@ def _begun(
         try:
             change(home, name, with_master, joining=[master])
         except GroupBusy as busy:
-            # What is parked is moved by no push.
+            # A push does not move parked transactions.
             if attempt == ATTEMPTS - 1 or "destination" not in busy.facts:
                 raise
             masters = administered(home, name).names
@@ -191,7 +191,7 @@ def _begun(
 def _one_moment(model: Site, tables: Sequence[QualifiedName]) -> Iterator[Connection]:
     """A session that sees a master as it is now, whatever comes.
 
-    Tables that are written anew, as by a change of a type, would look empty to it: it
+    Tables that DDL rewrites, as for a change of a type, would look empty to it: it
     keeps such DDL away from all of them, also from those that are copied last.
     """
     with model.connect() as plain:
@@ -210,7 +210,7 @@ def _opened(group: Group, master: str, begun: Group, alone: Connection) -> Group
         alone: the session that keeps others from having the same master join.
 
     Raises:
-        GroupChanging: somebody may have emptied it, to copy the rows himself.
+        GroupChanging: another session may have emptied it, to copy the rows itself.
     """
     group.master(master)
     if group.version != begun.version and not is_alive(alone):

@@ -1,4 +1,4 @@
-"""Leaving a group that does not count a site among its masters any more."""
+"""Lets a site leave a group that no longer counts it among its masters."""
 
 from __future__ import annotations
 
@@ -26,29 +26,29 @@ class LeaveReport:
 
     group: str
     master: str
-    #: calls that nobody will get, by the master that they waited for
+    #: calls that are given up, by the master that they waited for
     given_up: dict[str, int]
 
 
 def leave_group(site: Site, name: str, *, force: bool = False) -> LeaveReport:
-    """Have a site forget a group whose master definition site has forgotten it.
+    """Have a site forget a group whose master definition site has forgotten the site.
 
-    It was away when the group was told to go on without it, or the definition site was
-    restored to before it joined. Until it leaves, its pushes to masters of the group
-    are refused, whatever else they carry. Its tables stay as they are; what it had not
-    sent of them is in their rows, and in no queue any more. Users who write to them
-    wait for a moment.
+    The site was away when it was taken out of the group, or the definition site was
+    restored to before the site joined. Until the site leaves, its pushes to masters of
+    the group are refused, whatever else they carry. Its tables stay as they are:
+    changes that it had not sent are in their rows, but in no queue any more. Users who
+    write to the tables wait for a moment.
 
     Parameters:
-        site: the one that leaves; no other is changed.
-        force: also where the master definition site cannot be asked. What a command
-            there has left prepared here is undone then.
+        site: the site that leaves; no other is changed.
+        force: leave even if the master definition site cannot be asked. Transactions
+            that a command there has left prepared here are then rolled back.
 
     Raises:
-        NoSuchGroup: it does not know the group.
+        NoSuchGroup: the site does not know the group.
         CannotReplicate: it is the master definition site.
         StillMaster: the master definition site has it among the masters.
-        SiteUnreachable: the master definition site, and `force` is not set.
+        SiteUnreachable: the definition site is away, and `force` is not set.
     """
     with suppress(SiteUnreachable):
         finish(site)

@@ -1,8 +1,8 @@
 """Paths: which master sends on to which, by the master at which a change began.
 
-They are all that decides where a change goes (Ingres: dd_paths). From each source they
-form a tree over all masters, so that each gets every change, and by one way alone;
-nothing can run in a circle then.
+Only paths decide where a change goes (Ingres: dd_paths). From each source they form a
+tree over all masters, so that each gets every change, and by one way only; then no
+change can run in a circle.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Path:
 
 
 def full_mesh(masters: Sequence[str]) -> tuple[Path, ...]:
-    """Each master sends its own changes to all others, and nobody sends on."""
+    """Each master sends its own changes to all others, and none sends others' on."""
     return tuple(
         Path(source=one, local=one, target=other)
         for one in masters
@@ -48,7 +48,7 @@ def tree(masters: Sequence[str], edges: Sequence[tuple[str, str]]) -> tuple[Path
     """Changes go both ways along these edges.
 
     Raises:
-        BadPaths: they leave a master alone, or lead to one by two ways.
+        BadPaths: the edges leave a master alone, or lead to one by two ways.
     """
     neighbours: dict[str, list[str]] = {name: [] for name in masters}
     for one, other in edges:
@@ -75,11 +75,11 @@ def joined(
     *,
     read_only: Collection[str] = (),
 ) -> tuple[Path, ...]:
-    """The paths with one master more.
+    """The paths with one more master.
 
     Parameters:
-        masters: those that are there.
-        via: its one neighbour; None has it exchange changes with each directly.
+        masters: the masters so far.
+        via: its one neighbour; None to exchange changes with each master directly.
         read_only: masters at which no changes begin; the new one may be one.
     """
     sources = [name for name in masters if name not in read_only]
@@ -98,7 +98,7 @@ def joined(
 
 
 def without(paths: Sequence[Path], gone: str) -> tuple[Path, ...]:
-    """The paths with one master less; those that it sent on to get theirs directly."""
+    """The paths without a master; those behind it get their changes directly."""
     left = []
     for path in paths:
         if gone in (path.source, path.target):
@@ -123,11 +123,11 @@ def check(
 
     Parameters:
         read_only: masters at which no changes begin, and that send nothing on.
-        joining: masters whose rows are still copied. What waits for one of them is
-            dropped when that starts over: nobody else may wait for it there.
+        joining: masters whose rows are still copied. Calls that wait for one of them
+            are dropped if its copy starts over: no other master may depend on them.
 
     Raises:
-        BadPaths: one is missing, doubled, or part of a circle; says which.
+        BadPaths: a path is missing, doubled, or part of a circle; says which.
     """
     by_source: dict[str, list[Path]] = {name: [] for name in masters}
     for path in paths:
@@ -151,7 +151,7 @@ def check(
 
 
 def drawn(source: str, masters: Sequence[str], paths: Iterable[Path]) -> str:
-    """The tree that changes of one master take; says where it is none."""
+    """A drawing of the tree that changes of one master take, with any faults."""
     onward = follow(source, paths)
     seen = {source}
 
@@ -171,7 +171,7 @@ def drawn(source: str, masters: Sequence[str], paths: Iterable[Path]) -> str:
 
 
 def follow(source: str, paths: Iterable[Path]) -> Mapping[str, list[str]]:
-    """By master, whom it sends the changes of a source to, in order."""
+    """By master, the masters that it sends the changes of a source to, in order."""
     found: dict[str, list[str]] = {}
     for path in sorted(paths):
         if path.source == source:
@@ -180,7 +180,7 @@ def follow(source: str, paths: Iterable[Path]) -> Mapping[str, list[str]]:
 
 
 def _fault(source: str, masters: Sequence[str], paths: Sequence[Path]) -> str | None:
-    """What is wrong with the paths of one source; None when they are a tree."""
+    """The fault in the paths of one source; None if they are a tree."""
     times = Counter(path.target for path in paths)
     if times[source]:
         back = next(path.local for path in paths if path.target == source)

@@ -22,8 +22,8 @@ def text(masters: Sequence[str], paths: Iterable[Path]) -> str:
 def svg(title: str, masters: Sequence[str], paths: Iterable[Path]) -> str:
     """All masters on a circle, and an arrow for each way that changes take.
 
-    An arrow that only carries what began where it begins is thin; one that also
-    carries what was sent on is thick, and a tooltip names the masters.
+    An arrow is thin if it carries only changes that began at its start, and thick if
+    it also carries changes that were sent on; a tooltip names the masters.
     """
     carried: dict[tuple[str, str], list[str]] = {}
     for path in sorted(paths):
@@ -83,7 +83,7 @@ def _arrow(
     target: str,
     sources: Sequence[str],
 ) -> None:
-    """From box to box, a little aside, so that both directions can be seen."""
+    """Draw an arrow from box to box, a little aside, so that both directions show."""
     (x1, y1), (x2, y2) = start, end
     length = ((x2 - x1) ** 2 + (y2 - y1) ** 2) ** 0.5
     dx, dy = (x2 - x1) / length, (y2 - y1) / length

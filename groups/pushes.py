@@ -1,4 +1,4 @@
-"""Pushing from master to master, beside those who do it anyway."""
+"""Pushes from master to master, beside other pushers."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ PAUSE = 0.2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pushed:
-    """What one round of pushes did."""
+    """The result of one round of pushes."""
 
     transactions: int
-    #: somebody else was pushing already, and may be so still
+    #: another pusher was at work already, and may be still
     others_at_work: bool
 
 
 def ways_between(site: Site, masters: Sequence[str]) -> list[tuple[str, str]]:
-    """From which master to which of the others something is pushed.
+    """The pairs of masters between which something is pushed: from and to.
 
     Parameters:
         site: any that knows the masters.
@@ -40,13 +40,13 @@ def ways_between(site: Site, masters: Sequence[str]) -> list[tuple[str, str]]:
 
 
 def push_round(home: Site, ways: Iterable[tuple[str, str]]) -> Pushed:
-    """Push each of these ways once; give others who push it already a moment.
+    """Push each of these ways once; if others push already, wait for a moment.
 
     Parameters:
         ways: from which master to which.
 
     Raises:
-        SiteUnreachable, PushInterrupted: and what `deferred.push` raises.
+        SiteUnreachable, PushInterrupted, and the other errors of `deferred.push`.
     """
     reports = [deferred.push(home.peer(master), to) for master, to in ways]
     others = any(report.another_pusher for report in reports)
@@ -59,9 +59,10 @@ def push_round(home: Site, ways: Iterable[tuple[str, str]]) -> Pushed:
 
 
 def push_everywhere(site: Site, masters: Sequence[str]) -> None:
-    """Push from each master to each, as often as the longest way has steps.
+    """Push from each master to each, as often as the longest way can have steps.
 
-    What was committed anywhere before has come everywhere then, or is parked there.
+    All transactions that were committed before have then come everywhere, or are
+    parked there.
 
     Parameters:
         site: any that knows the masters.
@@ -77,7 +78,7 @@ def push_everywhere(site: Site, masters: Sequence[str]) -> None:
 
 
 def push(master: Site, to: str) -> int:
-    """Push, once others do not; says how many transactions.
+    """Push as soon as no other pusher is at work; return how many transactions.
 
     Raises:
         PushRunning: another push does not end.

@@ -1,4 +1,4 @@
-"""Suspending a group until all its masters are equal, and letting it go on."""
+"""Suspends a group until all its masters are equal, and lets it go on."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from groups.group import Group, Status, changed
 from groups.pushes import push_round
 from sites import Site
 
-#: How often all masters push before it is said what stands in the way.
+#: How often all masters push before the calls that still wait are reported.
 ROUNDS = 50
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SuspendReport:
-    """How a group stands after it was suspended."""
+    """The state of a group after it was suspended."""
 
     group: str
     status: Status
@@ -42,17 +42,17 @@ class SuspendReport:
 def suspend(home: Site, name: str, *, by: str | None = None) -> SuspendReport:
     """Refuse users the tables of a group, and push until all masters are equal.
 
-    (Oracle: SUSPEND_MASTER_ACTIVITY.) What users have begun is waited for. Pushes of
-    snapshots are refused too, and stay queued. If a master does not answer, the group
-    stays quiescing: say it again, or resume.
+    (Oracle: SUSPEND_MASTER_ACTIVITY.) It waits for transactions that users have begun.
+    Pushes of snapshots are refused too, and their calls stay queued. If a master does
+    not answer, the group stays quiescing: run the command again, or resume.
 
     Parameters:
         home: the master definition site.
-        by: who asks, for others to see; the user of the database by default.
+        by: the person who asks, for others to see; the database user by default.
 
     Raises:
         NoSuchGroup, NotDefinitionSite, SiteUnreachable, PushInterrupted.
-        CannotDrain: something stays in a queue, whatever is pushed.
+        CannotDrain: calls stay in a queue, whatever is pushed.
     """
     _set(home, name, Status.QUIESCING, by)
     pushed = _drain(home, name)
@@ -100,9 +100,9 @@ def _set(home: Site, name: str, status: Status, by: str | None) -> Group:
 
 
 def _drain(home: Site, name: str) -> int:
-    """Push from master to master until nothing is on its way.
+    """Push from master to master until no call is on its way.
 
-    What others are pushing is waited for.
+    It waits for other pushers: rounds beside them do not count.
     """
     group, pushed, rounds = administered(home, name), 0, 0
     while True:

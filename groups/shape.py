@@ -1,4 +1,4 @@
-"""Whether a table can be in a group, and is the same at all masters."""
+"""Checks that a table can be in a group, and is the same at all masters."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def refuse_unfit(connection: Connection, table: Table) -> None:
     """Make sure that a table can be in a group.
 
     Raises:
-        CannotReplicate: says what stands in the way.
+        CannotReplicate: the message names the obstacle.
     """
     reason = _unfit(connection, table)
     if reason is not None:
@@ -44,7 +44,7 @@ def _refuse_unloggable(connection: Connection, table: Table) -> None:
 def refuse_different(
     connections: Mapping[str, Connection], name: QualifiedName, like: str
 ) -> None:
-    """Make sure that a table is the same at all masters, rows left aside.
+    """Make sure that a table is the same at all masters, apart from its rows.
 
     Parameters:
         like: the master that the others are compared with.
@@ -74,7 +74,7 @@ def refuse_missing(
 ) -> None:
     """Make sure that a table has the columns that another one sends, of their types.
 
-    It has to keep what it is sent, too.
+    It also has to keep the rows that it is sent.
 
     Raises:
         UnknownTable, TablesDiffer, CannotReplicate.
@@ -97,10 +97,10 @@ def refuse_missing(
 def refuse_other_rows(
     connections: Mapping[str, Connection], name: QualifiedName
 ) -> None:
-    """Make sure that a table, which nobody may write to, has the same rows everywhere.
+    """Make sure that a table, locked against writers, has the same rows everywhere.
 
     Raises:
-        TablesDiffer: says how many rows each master has.
+        TablesDiffer: the message says how many rows each master has.
     """
     found = {
         master: _digest(connection, describe(connection, name))
@@ -115,7 +115,7 @@ def refuse_other_rows(
 
 
 def _digest(connection: Connection, table: Table) -> tuple[int, str]:
-    """How many rows a table has, and a number that other rows would hardly give."""
+    """How many rows a table has, and a checksum of them."""
     rows = table.sql()
     columns = sorted(carried(table))
     text = sa.cast(func.row(*(rows.c[name] for name in columns)), sa.Text)
@@ -148,7 +148,7 @@ def _unfit(connection: Connection, table: Table) -> str | None:
 
 
 def _differences(model: Table, table: Table) -> list[str]:
-    """What a master has otherwise, in the user's words."""
+    """The differences of a master's table, in the user's words."""
     if model.key != table.key:
         return [f"its primary key is {_list(table.key)}, not {_list(model.key)}"]
     ours = {column.name: column for column in table.columns}

@@ -1,4 +1,4 @@
-"""How a group and its masters stand, for people."""
+"""Shows people the state of a group and its masters."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ class MasterReport:
 
     master: str
     target_type: str
-    #: of the group's description there; None where it does not answer
+    #: the version of the group's description there; None if it does not answer
     version: int | None
     #: calls that wait there, by the master that they go to
     waiting: dict[str, int]
-    #: what has come there: of which master, and who brought it
+    #: changes that have come there: of which master, and which one brought them
     arrived: tuple[Arrival, ...]
-    #: since when all that comes for the group is held back there, and why
+    #: since when all transactions for the group are held back there, and why
     quiet: Quiet | None
-    #: rows that it may have different, by what was decided there
+    #: rows that may be different there, because of a decision there
     different: tuple[Difference, ...] = ()
     #: why it does not answer, or is behind the master definition site
     problem: str | None = None
@@ -42,7 +42,7 @@ class MasterReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupReport:
-    """A group, and how each of its masters stands."""
+    """A group, and the state of each of its masters."""
 
     group: str
     definition_site: str
@@ -58,8 +58,8 @@ class GroupReport:
 def list_groups(site: Site) -> list[Group]:
     """The groups that a site is a master of, by name.
 
-    What an interrupted command has left prepared there is ended, if its definition
-    site answers.
+    Transactions that an interrupted command has left prepared there are ended, if the
+    definition site answers.
     """
     with suppress(SiteUnreachable):
         finish(site)
@@ -79,9 +79,9 @@ def masters_of_tables(site: Site) -> dict[QualifiedName, int]:
 
 
 def show_group(site: Site, name: str) -> GroupReport:
-    """A group as one of its masters knows it, and how all of them stand.
+    """A group as one of its masters knows it, and the state of all of them.
 
-    What an interrupted command has left prepared at them is ended.
+    Transactions that an interrupted command has left prepared at them are ended.
 
     Raises:
         NoSuchGroup: the site is no master of it.

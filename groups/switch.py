@@ -1,8 +1,9 @@
-"""Snapshots that are refreshed from another master of the group from now on.
+"""Switches snapshots to another master of their replication group.
 
-Their changes go there too. What the former master has not taken goes to the new one.
-What it has taken may be there, or come, or be lost with it: that is sent again, and
-each master takes a transaction once (docs/explanation/switching.md).
+Their changes go there too. Transactions that the former master has not taken go to the
+new one. Those that it has taken may be there already, may still come, or may be lost
+with the former master: they are sent again, and each master takes a transaction once
+(docs/explanation/switching.md).
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from sites.errors import SiteUnreachable, SnaptideError
 from snapshots import former, refresh_group
 from snapshots.refresh import refresh
 
-#: How often the former master is looked at before its pushes are too quick for it.
+#: How often the former master is looked at before its pushes count as endless.
 ATTEMPTS = 5
 
 
@@ -46,10 +47,10 @@ class SwitchReport:
     transactions: int
     #: transactions that it has, or gets from the former one
     settled: int
-    #: how the next refresh goes: fast, or complete; and why it is complete
+    #: the method of the next refresh, fast or complete; and why it is complete
     next_refresh: str
     why: str | None
-    #: False where the former master still has to be told
+    #: False if the snapshots are still to be unregistered at the former master
     unregistered: bool
 
 
@@ -58,9 +59,9 @@ def switch_master(site: Site, what: str, *, to: str) -> SwitchReport:
 
     (Oracle: SWITCH_SNAPSHOT_MASTER.) The former master need not be there. Changes that
     wait go to the new one, and those that the former one took are not applied twice.
-    Nothing is copied anew: the next refresh is fast where both masters could be brought
-    to know the same, else it compares all keys. If it is interrupted nothing has
-    changed, or all has: say it again.
+    No rows are copied again: the next refresh is fast if both masters could be brought
+    to the same state, else it compares all keys. If the command is interrupted, either
+    nothing or everything has changed: run it again.
 
     Parameters:
         site: where the snapshots are.
@@ -68,11 +69,12 @@ def switch_master(site: Site, what: str, *, to: str) -> SwitchReport:
         to: the new master.
 
     Raises:
-        UnknownSnapshot, UnknownSite, SiteUnreachable: of the site or the new master.
-        CannotSwitch: the new master does not do, or changes are synchronous.
-        NoSnapshotLog, SnapshotRefused: its table does not.
-        CallsQueued, BothDestinations: what waits cannot be sent there.
-        PushRunning, RefreshRunning: one runs.
+        UnknownSnapshot, UnknownSite.
+        SiteUnreachable: the site or the new master does not answer.
+        CannotSwitch: the new master is not suitable, or changes are synchronous.
+        NoSnapshotLog, SnapshotRefused: its table is not suitable.
+        CallsQueued, BothDestinations: calls that wait cannot be sent there.
+        PushRunning, RefreshRunning: a push or a refresh is running.
     """
     given = look(site, what, to)
     with former.untold(site, to), _registered(given) as since:
@@ -94,7 +96,7 @@ def switch_master(site: Site, what: str, *, to: str) -> SwitchReport:
 
 @contextmanager
 def _registered(given: Switch) -> Iterator[Start]:
-    """Have the new master keep its log from a position on; take it back on failure."""
+    """Have the new master keep its log from a position on; unregister on failure."""
     site_id = given.me.site_id
     with given.new.begin() as connection:
         for one in given.members:
@@ -126,7 +128,7 @@ def _switch_patiently(given: Switch, since: Start) -> tuple[Redirected, str | No
     """Switch once the masters are level, or when it is clear that they will not be.
 
     Returns:
-        What became of the queue, and why the next refresh is complete, if it is.
+        The outcome for the queue, and why the next refresh is complete, if it is.
     """
     for left in reversed(range(ATTEMPTS)):
         why = _level(given)
@@ -142,15 +144,15 @@ def _switch_patiently(given: Switch, since: Start) -> tuple[Redirected, str | No
             except BothDestinations:
                 if why is not None or not left:
                     raise
-                # One was made between the pushes to the two of them.
+                # Such a transaction was made between the pushes to the two of them.
     raise AssertionError("unreachable")
 
 
 def _level(given: Switch) -> str | None:
-    """Have the snapshots know what the new master had at the position, and it them.
+    """Bring the snapshots and the new master level: each gets the other's changes.
 
     Returns:
-        Why that cannot be; None if it is so.
+        Why they are not level; None if they are.
     """
     before = given.group.master
     if given.group.position is None:
@@ -170,9 +172,9 @@ def _level(given: Switch) -> str | None:
 
 
 def _bring_rest(given: Switch) -> None:
-    """Push other snapshots' part of what the former master has answered.
+    """Push other snapshots' part of transactions that the former master has answered.
 
-    If that cannot be, and there is such a part, the switch is refused.
+    If that fails, and there is such a part, the switch is refused.
     """
     if given.new.name in destinations(given.site):
         with suppress(SnaptideError):
@@ -180,9 +182,9 @@ def _bring_rest(given: Switch) -> None:
 
 
 def _parked(given: Switch) -> str | None:
-    """Rows of which the two masters may have different values for good.
+    """Why the two masters may have different rows for good; None if they cannot.
 
-    What is parked at one between them has not come to whom it would send it.
+    A transaction that is parked at a master between them is not sent on.
     """
     for name in given.replicated.names:
         with given.site.peer(name).connect() as connection:
@@ -195,7 +197,7 @@ def _parked(given: Switch) -> str | None:
 
 @contextmanager
 def _at_rest(given: Switch) -> Iterator[None]:
-    """Let the group not be refreshed, and nothing be pushed to either master."""
+    """Keep refreshes of the group, and pushes to either master, away."""
     with ExitStack() as held:
         held.enter_context(refresh_group.exclusively(given.site, given.group.name))
         for name in (given.group.master, given.new.name):
@@ -210,7 +212,7 @@ def _at_rest(given: Switch) -> Iterator[None]:
 
 
 def _answered(given: Switch) -> Marker | None:
-    """How far the former master has come, if the last refresh has seen that."""
+    """How far the former master has answered, if the last refresh has seen that."""
     with given.site.connect() as site:
         with given.site.peer(given.group.master).connect() as master:
             at = marker.read(master, given.me.site_id)

@@ -25,15 +25,15 @@ from snapshots.snapshot import Snapshot
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Start:
-    """From where the new master keeps its logs for the snapshots."""
+    """The position from which the new master keeps its logs for the snapshots."""
 
     position: str
-    #: what its tables were, not later: by snapshot
+    #: by snapshot, the state of its table then or shortly before
     seen: Mapping[str, rewrites.Seen]
 
 
 def start(given: Switch, there: Connection) -> Start:
-    """Take the position of the new master, and look at its tables before.
+    """Look at the tables of the new master, and then take its position.
 
     DDL that comes between the two makes the next refresh compare all rows, as does DDL
     that comes later.
@@ -45,14 +45,14 @@ def start(given: Switch, there: Connection) -> Start:
 def commit(given: Switch, since: Start | None, answered: Marker | None) -> Redirected:
     """Have the snapshots refreshed from the new master, and their changes go there.
 
-    For who keeps pushes to both masters, and refreshes of the group, away.
+    The caller keeps pushes to both masters, and refreshes of the group, away.
 
     Parameters:
-        since: what of the new master the snapshots are level with.
-        answered: how far the former master has come, which has sent that on.
+        since: the state of the new master with which the snapshots are level, if so.
+        answered: how far the former master has answered, if it has sent all that on.
 
     Raises:
-        CallsQueued, BothDestinations: what waits cannot be sent there.
+        CallsQueued, BothDestinations: calls that wait cannot be sent there.
     """
     with given.site.connect() as origin, given.new.connect() as there:
         them = agreement.confirm(origin, there, given.me, given.new.name)
@@ -70,7 +70,7 @@ def commit(given: Switch, since: Start | None, answered: Marker | None) -> Redir
 def _way(
     given: Switch, origin: Connection, there: Connection, answered: Marker | None
 ) -> SecondWay | None:
-    """What the former master may have sent on, with the new one watching for it."""
+    """Have the new master watch for calls that the former one may have sent on."""
     if not given.queues:
         return None
     redirect.refuse_procedures(origin, given.group.master)
@@ -99,11 +99,11 @@ def _second_way(given: Switch, origin: Connection, numbers: Numbers) -> SecondWa
 
 @contextmanager
 def _alone(given: Switch) -> Iterator[Connection]:
-    """One moment of the site, in which nobody is writing to the snapshots."""
+    """One moment of the site, in which no session writes to the snapshots."""
     with given.site.connect() as plain:
         connection = plain.execution_options(isolation_level="REPEATABLE READ")
         with connection.begin():
-            # Before anything else: the moment is that of the first look.
+            # Before anything else: the moment is that of the first query.
             connection.execute(sa.text("SET LOCAL lock_timeout = '500ms'"))
             for one in given.queues:
                 locks.against_writers(connection, one.base)
@@ -119,7 +119,7 @@ def _redirect(
     answered: Marker | None,
     way: SecondWay | None,
 ) -> Redirected:
-    """Have what is queued go to the new master."""
+    """Have queued calls go to the new master."""
     if not given.queues:
         return Redirected(transactions=0, settled=0)
     if answered is not None:
@@ -142,7 +142,7 @@ def _redirect(
 def _move(
     given: Switch, connection: Connection, them: Identity, since: Start | None
 ) -> None:
-    """Have the group show the new master: if not level, from where no log begins."""
+    """Have the group show the new master; if not level, from before any log begins."""
     loaded = given.group.position is not None
     unknown = dict.fromkeys(given.keys, rewrites.UNKNOWN)
     begins = since.position if since else position.START
@@ -159,7 +159,7 @@ def _move(
 
 
 def _seen(there: Connection, one: Snapshot) -> rewrites.Seen:
-    """What the next refresh is to find at the new master, or else compare all rows."""
+    """The new master's table as it is: if it changes, a refresh compares all rows."""
     leaves = ranges.leaves(there, one.master)
     return rewrites.seen(
         one,

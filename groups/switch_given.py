@@ -1,4 +1,4 @@
-"""What a switch to another master needs to know, and whether that master does."""
+"""Collects the facts for a switch, and checks that the new master is suitable."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ from snapshots.snapshot import Snapshot
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Switch:
-    """What is to be switched, and where to."""
+    """Snapshots that are to be switched, and their new master."""
 
     site: Site
     new: Site
     me: Identity
     group: RefreshGroup
     members: tuple[Snapshot, ...]
-    #: of the updatable ones among them
+    #: the queues of the updatable ones among them
     queues: tuple[Queue, ...]
-    #: the replication group that both masters are of
+    #: the replication group that both masters belong to
     replicated: Group
-    #: all that goes to the former master is of that group
+    #: all queues to the former master are for tables of that group
     alone: bool
-    #: no other snapshot of the site is of that group
+    #: no other queue of the site is for a table of that group
     whole: bool
-    #: masters of it to which the site sends nothing as it is now
+    #: masters of that group to which no queue of the site goes now
     others: frozenset[str]
 
     @property
@@ -45,7 +45,7 @@ class Switch:
 
 
 def look(site: Site, what: str, to: str) -> Switch:
-    """Read what there is, and see whether the new master does.
+    """Read the facts for a switch, and check that the new master is suitable.
 
     Parameters:
         what: a snapshot, or its refresh group.
@@ -95,7 +95,7 @@ def look(site: Site, what: str, to: str) -> Switch:
 def _replicated(new: Site, group: RefreshGroup, members: Sequence[Snapshot]) -> Group:
     """The replication group of the tables, with both masters in it.
 
-    It may have forgotten the former one.
+    The group may have forgotten the former one.
     """
     tables = sorted({one.master for one in members})
     with new.connect() as connection:
@@ -130,7 +130,7 @@ def _replicated(new: Site, group: RefreshGroup, members: Sequence[Snapshot]) -> 
 
 
 def _refuse_other_table(new: Site, member: Snapshot) -> None:
-    """Make sure that the new master's table does for a snapshot as it is.
+    """Make sure that the new master's table suits a snapshot as it is.
 
     Raises:
         NoSnapshotLog, UnknownTable, SnapshotRefused, CannotSwitch.

@@ -1,4 +1,4 @@
-"""Tasks of workers; they can be repeated at any time."""
+"""Celery tasks of this package; they can be repeated at any time."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sites import configured
 
 @shared_task(name="groups.tasks.recover", **RETRYING)
 def recover(site: str) -> None:
-    """Finish what others left in doubt at a site, as its deciding sites say."""
+    """Finish transactions left in doubt at a site, as their deciding sites say."""
     home = configured.site(site)
     try:
         synchronous.recover(home)

@@ -1,7 +1,7 @@
-"""Ending what an interrupted change of a group has left prepared.
+"""Ends transactions that an interrupted change of a group has left prepared.
 
 The master definition site has decided by its own commit, or has not. It is asked, also
-by sites that were to join or to leave: nobody else would come to them again.
+by sites that were to join or to leave: no later command would come to them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from sites import Site, identity
 
 
 def end_prepared(home: Site, masters: Sequence[str], group: UUID) -> None:
-    """End what is prepared at masters of one group. Call it `exclusively`.
+    """End transactions prepared at masters of one group. Call it `exclusively`.
 
     Parameters:
         home: the master definition site.
@@ -40,12 +40,12 @@ def end_prepared(home: Site, masters: Sequence[str], group: UUID) -> None:
 
 
 def finish(site: Site) -> None:
-    """End what is prepared at a site, of whichever groups.
+    """End transactions prepared at a site, of whichever groups.
 
-    What somebody is at work on is left to him.
+    A group that another session is changing is left to that session.
 
     Raises:
-        SiteUnreachable: the site, or a definition site that has to be asked.
+        SiteUnreachable: the site, or a definition site that has to be asked, is away.
     """
     with site.begin() as connection:
         left = {(one.home, one.group) for one in prepared(connection).values()}
@@ -55,9 +55,9 @@ def finish(site: Site) -> None:
 
 
 def undo_prepared(site: Site, group: UUID) -> None:
-    """Undo what is prepared at a site that leaves a group, whatever was decided.
+    """Roll back transactions prepared at a site that leaves a group, decided or not.
 
-    For when nobody can be asked: it would keep its locks for ever.
+    This is for when no site can be asked: they would keep their locks forever.
     """
     with site.connect() as connection:
         for gid, branch in prepared(connection).items():
@@ -70,7 +70,7 @@ def _decided(branch: Branch, master: str, known: Group | None) -> bool:
     """Whether the definition site has committed what a branch belongs to.
 
     Parameters:
-        known: the group as it is there; None where it is no more.
+        known: the group as it is there; None if it was dropped.
     """
     member = known is not None and master in known.names
     if branch.leaves:
