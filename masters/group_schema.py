@@ -1,8 +1,8 @@
 """The schema versions of tables that several masters have.
 
 Each DDL of their replication group gives them the next version, at all masters. A push
-or refresh that meets another version than its own has tables of another shape before
-it: it waits, and no change is lost.
+or refresh that finds another version than its own has met tables of another shape: it
+waits, and no change is lost.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def paused() -> Iterator[None]:
-    """Pause the garbage collector during the block, whose values form no cycles.
+    """Pause the garbage collector during a block that makes no cyclic values.
 
     Each collection would look at all objects of the program: that takes a third of
     Python's time in a push of 10,000 conflicts. Values without references are freed

@@ -45,8 +45,8 @@ class Prepared:
     The result must keep its types, as with `planned_once`.
 
     Parameters:
-        statement: with a `bindparam`, which has some value, for each that changes;
-            values go to the driver as they are.
+        statement: the statement, with a `bindparam` that has some value for each
+            value that changes; values go to the driver unchanged.
     """
 
     def __init__(

@@ -235,7 +235,7 @@ def _result(
     if not answer.resolved or answer.ignored or conflict.new is None:
         return None
     if conflict.kind is not Kind.UPDATE:
-        # The whole row is the site's; only what a method computed replaces it.
+        # The whole row is the site's, except values that a method computed.
         given = {n: s for n, s in answer.columns.items() if isinstance(s, Explicit)}
     else:
         given = dict(answer.columns)  # type: ignore[arg-type]

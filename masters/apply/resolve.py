@@ -86,8 +86,8 @@ class RowResolution:
     columns: Mapping[str, Source] = field(default_factory=dict)
     #: the call is dropped: nothing of it is written in this row
     ignored: bool = False
-    #: the master is now the origin of the row, written or left alone, so that every
-    #: site receives it, also the site where the change was made
+    #: the master is now the origin of the row; if its row stays as it is, all snapshots
+    #: receive it again, also that of the site where the change was made
     origin_changed: bool = False
     #: every conflict that was settled, in the order given, also of an unresolved row
     records: tuple[ResolutionRecord, ...] = ()

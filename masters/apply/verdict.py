@@ -108,7 +108,7 @@ def _verdict(
     columns = answer.columns
     computed = {n: s for n, s in columns.items() if isinstance(s, Explicit)}
     if not rebased or row.conflicts[0].kind is Kind.UNIQUENESS:
-        # The whole row is the site's; only what a method computed replaces it.
+        # The whole row is the site's, except values that a method computed.
         columns = computed
     return Verdict(
         call_no=row.call_no,

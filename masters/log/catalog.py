@@ -57,7 +57,7 @@ def get_log(connection: Connection, table: QualifiedName) -> Row[Any]:
 def reaches_back_to(connection: Connection, log: Row[Any], since: str) -> bool:
     """Whether the log holds every change that a position has not seen.
 
-    It does not if the table was made anew, or its triggers are off.
+    It does not if the table was dropped and created again, or its triggers are off.
     """
     table = QualifiedName(log.table_schema, log.table_name)
     if not triggers.are_there(connection, table, log.log_table):

@@ -35,9 +35,9 @@ class Decision(Enum):
     UNDECIDED = 0
     #: the site's values are applied, with the method's changes to them
     SITE_WINS = 1
-    #: the same, and the change is now the master's: all sites receive the row
+    #: the same, and the change counts as the master's
     SITE_WINS_ORIGIN_CHANGED = 2
-    #: the master's values stay; in a delete conflict all sites receive its row again
+    #: the master's values stay; in a delete conflict snapshots receive its row again
     MASTER_WINS = 3
     #: no rule may decide: the whole transaction waits in the error queue
     REJECT = 4

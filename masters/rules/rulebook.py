@@ -105,7 +105,7 @@ def _parsed(
     """The rules that a document has for one table.
 
     Rules may outlive their table, or a column. They are not checked if the document
-    leaves them as they are: else they would block its changes of all other tables.
+    leaves them as they are: otherwise they would block its changes of all other tables.
     """
     known, written = documents([load(connection, where)]), parsed(where, body, None)
     if known["tables"][str(where)] and not differences(known, documents([written])):
