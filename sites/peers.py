@@ -38,7 +38,7 @@ class Memory:
     next_token: uuid.UUID | None = None
 
     def knows(self, other: Identity) -> bool:
-        """Whether the other is as it was at the last contact, or new."""
+        """Whether the other has its incarnation of the last contact, or is new."""
         return self.incarnation in (None, other.incarnation)
 
 
@@ -87,7 +87,7 @@ class Pair:
 
     @property
     def acquainted(self) -> bool:
-        """Whether each has met the other as it is now."""
+        """Whether each has met the other in its present incarnation."""
         return (
             self.at_site.incarnation == self.master.incarnation
             and self.at_master.incarnation == self.site.incarnation
@@ -95,7 +95,7 @@ class Pair:
 
     @property
     def remembers_the_same(self) -> bool:
-        """Whether both know one last contact, with the other as it is now."""
+        """Whether both have the same last contact, in their present incarnations."""
         return self.acquainted and self.at_site.token == self.at_master.token
 
     @property

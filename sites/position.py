@@ -2,8 +2,8 @@
 
 A sequence number or a time is taken before commit, so a late commit appears
 behind a position that was already read. A position is therefore a database
-snapshot (docs/explanation/positions.md): everything it saw is behind,
-everything else ahead.
+snapshot (docs/explanation/positions.md): transactions that it saw are behind it,
+all others ahead.
 """
 
 from __future__ import annotations

@@ -172,7 +172,7 @@ class ForeignKey:
 
     @property
     def parent(self) -> QualifiedName:
-        """The table that is referred to."""
+        """The table that the key refers to."""
         return QualifiedName(self.parent_schema, self.parent_table)
 
 

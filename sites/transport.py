@@ -20,7 +20,7 @@ from sqlalchemy.exc import DBAPIError
 
 from sites import faults
 
-#: How much of a COPY is handed on at a time, in bytes.
+#: How many bytes of a COPY are passed on at a time.
 PIECE = 64 * 1024
 
 #: The protocol counts the values of a statement in two bytes.

@@ -54,7 +54,7 @@ class LogCapture:
     """What a snapshot log records of a master table: keys."""
 
     table: Table
-    #: name of the log table in the schema snaptide; its function has the same
+    #: name of the log table in the schema snaptide, and of its trigger function
     log: str
     #: columns that identify a row; recorded as k1, k2, ...
     identity: tuple[str, ...]

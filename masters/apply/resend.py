@@ -17,8 +17,8 @@ def resend(
 ) -> None:
     """Note the keys of staged rows in the snapshot log, as if they had changed.
 
-    The next refresh of each snapshot reads these rows, or finds that they are gone. If
-    the table has no log, it has no such snapshot. Writes the snapshot log.
+    The next refresh of each snapshot reads these rows, or finds that they are gone. A
+    table without a log has no snapshot that reads single rows. Writes the snapshot log.
     """
     if not call_nos:
         return

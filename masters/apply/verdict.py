@@ -77,7 +77,7 @@ def of_constraint(
     """The verdict on a row whose new values break a constraint on other columns.
 
     Returns:
-        Why the answer cannot be followed, if it would still break it.
+        The reason instead of a verdict, if the answer would still break the constraint.
     """
     if answer.ignored:
         return Verdict(call_no=row.call_no, kind=row.kind, becomes=None)

@@ -181,9 +181,9 @@ def _create(connection: Connection, name: QualifiedName, *, with_rowid: bool) ->
 
 
 def replace_functions(connection: Connection) -> None:
-    """Have all logs record as this version of the program does.
+    """Replace the trigger functions of all logs by those of this program's version.
 
-    A log whose table has lost its key, or has it in another type, stays as it is:
+    If a table has lost its key, or has it in another type, its log is not changed:
     `snaptide doctor` finds it.
     """
     for log in connection.execute(select(snapshot_log)):

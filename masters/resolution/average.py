@@ -19,7 +19,7 @@ class Average:
     """Oracle, AVERAGE: current := (current + new) / 2, for one numeric column.
 
     A numeric is exact, with one more digit when it needs one; the column rounds it
-    to its own scale. The half of an integer goes away from zero, as PostgreSQL
+    to its own scale. For integers, a half is rounded away from zero, as PostgreSQL
     rounds a numeric to an integer. NULL in new or current, infinities and NaN
     decide nothing. Equal values are decided: they are their average.
     """

@@ -31,8 +31,8 @@ class PriorityGroup:
     Parameters:
         column: a column of the group.
         priorities: values of the column and their priority; the higher number wins.
-            Values are given as text: true and false, numbers without zeros behind
-            the point, dates as 2026-03-01.
+            Values are given as text: true and false, numbers without trailing zeros
+            after the point, dates as 2026-03-01.
     """
 
     name: ClassVar[str] = "priority_group"
