@@ -101,7 +101,7 @@ class Group:
         )
 
     def routes(self, here: str) -> dict[str, list[str]]:
-        """By destination, the masters whose changes go there from here; '' is here."""
+        """By destination, masters whose changes go there from here; '' means here."""
         found: dict[str, list[str]] = {}
         for path in self.paths:
             if path.local == here:

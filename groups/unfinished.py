@@ -67,7 +67,7 @@ def undo_prepared(site: Site, group: UUID) -> None:
 
 
 def _decided(branch: Branch, master: str, known: Group | None) -> bool:
-    """Whether the definition site has committed what a branch belongs to.
+    """Whether the definition site has committed the change that a branch belongs to.
 
     Parameters:
         known: the group as it is there; None if it was dropped.

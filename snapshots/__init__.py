@@ -1,4 +1,4 @@
-"""What a snapshot site does: defining queries, refresh, refresh groups."""
+"""The work of a snapshot site: defining queries, refresh, refresh groups."""
 
 from snapshots.create import create
 from snapshots.drop import drop

@@ -64,7 +64,7 @@ snapshot = Table(
     # Set when the first load is complete.
     Column("loaded", Boolean, nullable=False, server_default=text("false")),
     # The tables that held the master's rows at the last refresh (oids there):
-    # its partitions, and what inherits from it.
+    # its partitions, and tables that inherit from it.
     Column("master_parts", ARRAY(BigInteger)),
     # Their files in the same order, and which of the master's columns each column of
     # the snapshot was: if that has changed, the next refresh compares all rows.

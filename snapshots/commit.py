@@ -54,7 +54,7 @@ def _commit(
 def _write(
     connection: Connection, task: Task, seen: Window, compared: Sequence[Compared]
 ) -> dict[str, Merged]:
-    """Write what differs, if anything does."""
+    """Write the differences, if there are any."""
     if not any(found.differs for found in compared):
         return {found.member.snapshot.key: Merged() for found in compared}
     group = []

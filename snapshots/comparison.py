@@ -97,7 +97,7 @@ def site_keys(site: Side, member: Member) -> Keys:
 
 
 def compare(sides: Sides, windows: Sequence[Small]) -> Iterator[Compared]:
-    """Find out what would make snapshots equal to their defining queries, in order."""
+    """Find the differences of snapshots from their defining queries, in order."""
     read: list[_Read] = []
     for one in windows:
         read.append(_read(sides, one))

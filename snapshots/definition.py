@@ -55,7 +55,7 @@ class Definition:
     needs: dict[int, DefaultNeeds]
     #: definitions of the columns' types; the site needs the same ones
     types: Definitions
-    #: what is not taken over, each with the reason
+    #: parts of the table that are not taken over, each with the reason
     left_out: tuple[str, ...]
 
     @property

@@ -76,7 +76,7 @@ def _refuse_another(connection: Connection, member: Member) -> None:
 
 
 def claim(connection: Connection, member: Member) -> None:
-    """Lock the loaded table before the merge, which does not wait for locks.
+    """Lock the loaded table before the merge, which hardly waits for locks.
 
     The server may be counting its rows (autovacuum), and gives way only to a session
     that has waited for deadlock_timeout. No user can see the table yet.

@@ -1,6 +1,6 @@
 """Conditions under which other rows stand in the way of rows that a merge writes.
 
-These other rows have a unique value, are referred to, or refer to a row.
+They concern unique values, rows that are referred to, and rows that refer to them.
 """
 
 from __future__ import annotations

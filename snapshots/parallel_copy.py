@@ -52,9 +52,9 @@ def run(
 
 
 def end(connection: Connection, load_id: uuid.UUID) -> None:
-    """Wait for what a copy that broke off still writes; nothing more comes of it.
+    """Wait for tasks of a broken-off copy that still write, and let no other begin.
 
-    Tasks may outlive the process whose copy they were.
+    Tasks may outlive the process that started the copy.
     """
     from snapshots.spark.load import forget
 

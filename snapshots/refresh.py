@@ -69,7 +69,7 @@ def refresh(
         RefreshRunning, ErrorsAtMaster, MassDelete: not now, or only with an option.
         NoSnapshotLog, SnapshotLogTooYoung: a fast refresh (`f`) is not possible.
         SiteUnreachable, SiteChanged, SiteRestored, SiteReplaced, MasterChanged: one
-            of the two databases is away, or is not what it was.
+            of the two databases is away, or was restored or replaced.
         PastRetention, CannotTell, PushRunning: the two databases do not agree on
             what was pushed.
         MissingExtra: `snaptide[spark]` is not installed.

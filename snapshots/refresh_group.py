@@ -141,7 +141,7 @@ def move(
     """Have a group refreshed from another master, starting at a position there.
 
     Parameters:
-        seen: by snapshot, what is known of the new master's table (`rewrites`).
+        seen: by snapshot, the facts about the new master's table (`rewrites`).
     """
     connection.execute(
         update(_group)

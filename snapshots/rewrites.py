@@ -36,7 +36,7 @@ def seen(snapshot: Snapshot, columns: Columns, files: Files) -> Seen:
 
 
 def why_rewritten(snapshot: Snapshot, columns: Columns, files: Files) -> str | None:
-    """Why values may have changed since the last refresh unseen; None if not."""
+    """Why values may have changed unseen since the last refresh; None if not."""
     before = _columns_before(snapshot)
     if before is None or snapshot.master_files is None:
         return "it is not known what the last refresh saw of it"

@@ -38,7 +38,7 @@ class Side:
         """Run a query, and hold its rows as an Arrow table.
 
         Parameters:
-            query: casts to text what must travel as text (`sites.arrow.carrier`).
+            query: casts values that must travel as text (`sites.arrow.carrier`).
             many: whether it is likely to find more than a few rows.
         """
         if not many:

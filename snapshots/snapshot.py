@@ -24,7 +24,7 @@ from snapshots.errors import UnknownSnapshot
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """One snapshot: what it shows of which master table, and how it is kept."""
+    """One snapshot: its columns and rows of a master table, and how it is kept."""
 
     schema: str
     name: str
@@ -43,7 +43,7 @@ class Snapshot:
     loaded: bool
     #: the tables that held the master's rows at the last refresh; None if unknown
     master_parts: tuple[int, ...] | None = None
-    #: what else that refresh saw of the master table, see `snapshots.rewrites`
+    #: files and columns of the master table at that time, see `snapshots.rewrites`
     master_files: tuple[int, ...] | None = None
     master_columns: tuple[str, ...] | None = None
     #: the id of the master table's group at that time, and the version of its schema

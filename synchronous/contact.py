@@ -1,9 +1,9 @@
 """Checks, before a site and its master are changed, that neither was restored.
 
-It does so as a push does: the tokens of `sites.peers` show what a restored database has
-forgotten. They are compared whenever a connection is new, because a restore ends all
-sessions of a database. They are renewed once a minute, and when one of the servers was
-started since.
+It does so as a push does: the tokens of `sites.peers` show that a restored database has
+forgotten a contact. They are compared whenever a connection is new, because a restore
+ends all sessions of a database. They are renewed once a minute, and when one of the
+servers was started since.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def agree(knowledge: Knowledge, taken: Connection, master: Site) -> None:
     Commits at both; at the site over a connection of its own.
 
     Raises:
-        SiteRestored, SiteReplaced, SiteChanged: one of the two is not what it was.
+        SiteRestored, SiteReplaced, SiteChanged: a side was restored or replaced.
         NotAMember: changes that we apply there would count as changes of users.
         CannotTell, PastRetention: a restored side cannot be reconciled by asking.
     """

@@ -29,7 +29,7 @@ class Home(psycopg.Connection[TupleRow]):
             super().commit()
 
     def rollback(self) -> None:
-        """Roll back what is open."""
+        """Roll back the open transaction, if there is one."""
         if self.pgconn.transaction_status != TransactionStatus.IDLE:
             super().rollback()
 

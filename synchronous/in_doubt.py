@@ -97,7 +97,7 @@ def forget_in_doubt(site: Site, gid: str) -> None:
     """Forget a heuristic decision, or a decision that a lost master cannot confirm.
 
     (Oracle: DBMS_TRANSACTION.PURGE_MIXED, PURGE_LOST_DB_ENTRY.) A master that comes
-    back after its decision was forgotten would roll back what it has prepared.
+    back after its decision was forgotten would roll back its prepared part.
 
     Raises:
         NotInDoubt: there is no such decision.

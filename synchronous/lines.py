@@ -42,7 +42,7 @@ class Lines:
         return line.connect(master, timeout)
 
     def give(self, master: Site, connection: Connection) -> None:
-        """Take a line back, and roll back what is open on it."""
+        """Take a line back, and roll back a transaction that is open on it."""
         if self._closed or not _is_reset(connection):
             drop(connection)
         else:

@@ -233,7 +233,7 @@ class Participant:
         self._depth = place
 
     def release(self, place: int) -> None:
-        """Release a savepoint: what was done since belongs to the one before it."""
+        """Release a savepoint: calls applied since belong to the one before it."""
         kept = sum(n for d, n in self._applied.items() if d >= place)
         for depth in [d for d in self._applied if d >= place]:
             del self._applied[depth]
@@ -267,7 +267,7 @@ class Participant:
         done(self._driver)
 
     def end(self) -> None:
-        """Roll back what is open, and give the line back."""
+        """Roll back a transaction that is open, and give the line back."""
         connection, self._connection = self._connection, None
         if connection is not None and self._outdated:
             lines.drop(connection)

@@ -44,7 +44,7 @@ class Translated:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Awaited:
-    """An answer to come, and what a good one tells."""
+    """An answer to come, and the statement to note once it is good."""
 
     #: a statement that is prepared then, and its name
     prepared: tuple[_Key, bytes] | None = None
@@ -81,7 +81,7 @@ class Session:
         return [Awaited(counted=key)]
 
     def note(self, awaited: Awaited, answer: PGresult) -> None:
-        """Remember what is prepared, or was run, after a good answer."""
+        """Remember, after a good answer, the statement that was prepared or run."""
         if awaited.prepared:
             key, name = awaited.prepared
             self._names[key] = name

@@ -69,7 +69,7 @@ def begin(connection: Connection, limits: Mapping[str, float]) -> None:
 
 
 def watch(connection: Connection, statement: str) -> None:
-    """Forget what a statement may undo: a session's settings, prepared statements."""
+    """Forget settings and prepared statements that a statement may undo."""
     if _SETS.match(statement):
         connection.info.pop(_LIMITS, None)
     if unprepares(statement):

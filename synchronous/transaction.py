@@ -151,7 +151,7 @@ class Transaction:
             self._catch_up()
         session.watch(self.connection, statement)
         if checks_constraints(statement):
-            # The calls were sent: they need no order number, which it would draw.
+            # The calls were sent: they need no order number, which the check draws.
             self.driver.execute(_FORGET, [self.xid or "0"])
         if ends_transaction(statement):
             raise TransactionControl(
