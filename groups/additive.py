@@ -12,7 +12,7 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-# It warns of statements that it cannot read: they are no DDL of this kind, no more.
+# It warns of statements that it cannot read; these merely count as other DDL.
 logging.getLogger("sqlglot").setLevel(logging.ERROR)
 
 #: Types whose values mean the same whenever they are read: no time, no name.

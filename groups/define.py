@@ -248,7 +248,7 @@ def _names(home: Site, name: str) -> tuple[str, ...]:
 
 
 def forget_former(there: Connection, master: str, group: Group) -> None:
-    """Have a new master forget the group as it knew it at an earlier time.
+    """Have a new master forget that it was in the group at an earlier time.
 
     Raises:
         GroupExists: it has another group of that name.

@@ -134,7 +134,7 @@ def _prepare(connection: Connection, branch: TwoPhaseTransaction) -> None:
     try:
         branch.prepare()
     except BaseException:
-        # The driver takes it for prepared: the error of its rollback would be raised.
+        # The driver takes it for prepared: its rollback would fail, and hide the error.
         connection.invalidate()
         raise
 

@@ -33,11 +33,11 @@ class LeaveReport:
 def leave_group(site: Site, name: str, *, force: bool = False) -> LeaveReport:
     """Have a site forget a group whose master definition site has forgotten the site.
 
-    The site was away when it was taken out of the group, or the definition site was
-    restored to before the site joined. Until the site leaves, its pushes to masters of
-    the group are refused, whatever else they carry. Its tables stay as they are:
-    changes that it had not sent are in their rows, but in no queue any more. Users who
-    write to the tables wait for a moment.
+    That is so if the site was away when it was taken out of the group, or if the
+    definition site was restored to before the site joined. Until the site leaves, its
+    pushes to masters of the group are refused, whatever else they carry. Its tables
+    stay as they are: changes that it had not sent are in their rows, but in no queue
+    any more. Users who write to the tables wait for a moment.
 
     Parameters:
         site: the site that leaves; no other is changed.

@@ -25,7 +25,7 @@ class Path:
 
 
 def full_mesh(masters: Sequence[str]) -> tuple[Path, ...]:
-    """Each master sends its own changes to all others, and none sends others' on."""
+    """Each master sends its own changes to all others, and sends on no others."""
     return tuple(
         Path(source=one, local=one, target=other)
         for one in masters

@@ -40,7 +40,7 @@ def detach(
     changes: Work,
     rows: Mapping[str, Any],
 ) -> None:
-    """Let some of the rows refer to nothing, before the value there is parked."""
+    """Let some of the rows refer to nothing, before what they refer to is parked."""
     for link in obstacles.following(group):
         spot = obstacles.spot_of(link)
         if link.child is changes and spot:

@@ -1,7 +1,7 @@
 """Checks that a snapshot can hold each value of its master unchanged.
 
-If a type refuses a value (a text too long, a number out of range), the refresh fails
-and says so. If a type rounds or cuts it, the site would silently hold another value.
+If a type refuses a value (a text too long, a number out of range), the refresh says so.
+If a type rounds or cuts it, the site would silently hold another value.
 """
 
 from __future__ import annotations

@@ -148,7 +148,7 @@ def _files(master: Connection, member: Snapshot, seen: Glance) -> dict[int, int]
 
 
 def _is_untouched(member: Snapshot, seen: Glance, files: rewrites.Files) -> bool:
-    """Whether only statements, and no DDL, have changed, added or removed rows."""
+    """Whether no DDL, only statements on rows, has changed, added or removed rows."""
     return (
         files.keys() == set(member.master_parts or ())
         and rewrites.why_rewritten(member, seen.columns, files) is None

@@ -140,7 +140,7 @@ def has_locked_parent(link: Link) -> ColumnElement[bool]:
 
 
 def has_children(link: Link) -> ColumnElement[bool]:
-    """The row is deleted, or changes values that children refer to, and one stays.
+    """The row is deleted, or changes values that children refer to, and a child stays.
 
     Unless another row takes the values: children refer to that one then. If they
     would follow the row instead, all of them must be detached while it is parked.

@@ -1,8 +1,8 @@
 """Packs rows of several tables into one, so that one Spark job compares them all.
 
-A job costs a tenth of a second whatever it does. Columns of one type share a column of
-the common table, keys only with keys; columns that a table lacks are NULL in its rows.
-The first column, which is part of the key, says which table a row is from.
+A job costs a tenth of a second whatever it does. The tables share columns of the common
+table, by type, and keys only with keys; columns that a table lacks are NULL in its
+rows. The first column, which is part of the key, says which table a row is from.
 """
 
 from __future__ import annotations
