@@ -279,20 +279,33 @@ def _target(table: str, reference: object) -> Place:
 
 def _replay(rows: Rows, entries: Sequence[Entry]) -> None:
     for entry in entries:
-        old, new = entry.old, entry.new
+        table, old, new = entry.table, entry.old, entry.new
         # A changed key may come as a new row first: it has taken the old one's place.
         if old is not None:
-            there = rows.get(_place(entry.table, old))
-            if there is not None and there["id"] == old["id"]:
-                del rows[_place(entry.table, old)]
-            other = rows.get(twin(entry.table, old))
-            if other is not None and other["id"] == old["id"]:
-                del rows[twin(entry.table, old)]
+            if (place := _found(rows, table, old)) is not None:
+                del rows[place]
+            _put_in_order(rows, table, old)
         if new is not None:
-            place = _place(entry.table, new)
-            if old is None and place in rows:
-                rows[twin(entry.table, new)] = rows[place]
+            place = _found(rows, table, new)
+            if place is None:
+                first = _place(table, new)
+                place = twin(table, new) if old is None and first in rows else first
             rows[place] = new
+            _put_in_order(rows, table, new)
+
+
+def _found(rows: Rows, table: str, row: Row) -> Place | None:
+    """Where a row with this token and key stands."""
+    places = _place(table, row), twin(table, row)
+    same = (p for p in places if p in rows and rows[p]["id"] == row["id"])
+    return next(same, None)
+
+
+def _put_in_order(rows: Rows, table: str, row: Row) -> None:
+    """Of rows with one token, have the one with the lowest key first, as `placed`."""
+    places = _place(table, row), twin(table, row)
+    there = sorted((rows.pop(p) for p in places if p in rows), key=lambda r: r["id"])
+    rows.update(zip(places, there, strict=False))
 
 
 def _place(table: str, row: Row) -> Place:
