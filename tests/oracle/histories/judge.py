@@ -58,8 +58,10 @@ class Judge:
     #: what was seen in each history, to be counted
     seen: defaultdict[int, set[str]] = field(default_factory=lambda: defaultdict(set))
     records: Mapping[Named, Sequence[Record]] = field(init=False)
-    #: by history, the rows that the master had before and has no more
-    gone: defaultdict[int, Rows] = field(default_factory=lambda: defaultdict(dict))
+    #: by history and row, the keys and codes that it has had at the master
+    had: defaultdict[tuple[int, Place], set[tuple[str, object]]] = field(
+        default_factory=lambda: defaultdict(set)
+    )
 
     def judge(self) -> list[Violation]:
         """All violations."""
@@ -113,8 +115,8 @@ class Judge:
             _replay(masters[history], by_history[history])
             after = resolved(masters[history], self.references)
             actual = difference(before, after)
-            gone = {**self.gone[history], **before}
-            self.gone[history] = {p: gone[p] for p in gone.keys() - after.keys()}
+            for place, row in before.items():
+                self.had[history, place] |= {(c, row.get(c)) for c in ("id", "code")}
             if transaction in self.own:
                 continue
             mine = [d for d in arrived if d.history == history]
@@ -211,20 +213,20 @@ class _Case:
     def _same(self, table: str, column: str, meant: object, found: object) -> bool:
         """Whether a column has a value.
 
-        A reference has it too where the row that it meant is gone, and another one has
-        its key now: that is not the reference's doing, and judged there. If it is by a
-        column that follows, it has followed.
+        A reference has it too where the row that it meant is gone, or has another key,
+        and another one has its key now: that is not the reference's doing, and judged
+        there. If it is by a column that follows, it has followed.
         """
         if meant == found:
             return True
         target = self.judge_.references.get(table, {}).get(column)
         if target is None:
             return False
-        gone = self.judge_.gone[self.history].get(_target(target[0], meant))
+        had = self.judge_.had[self.history, _target(target[0], meant)]
         there = {**self.before, **self.after}.get(_target(target[0], found))
-        if not gone or not there:
+        if there is None:
             return False
-        return any(gone[c] == there[c] for c in (target[1], "id"))
+        return any((column, there[column]) in had for column in (target[1], "id"))
 
     def _explained(
         self, place: Place, change: Change, deeds: Sequence[Deed], *, partial: bool
