@@ -6,20 +6,12 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
+from docs.generator import errors
 from docs.generator.markdown import cell, first_paragraph, table
 
 ROOT = Path(__file__).parents[2]
 
-PACKAGES = (
-    "snaptide",
-    "groups",
-    "snapshots",
-    "synchronous",
-    "deferred",
-    "masters",
-    "sites",
-    "migrations",
-)
+PACKAGES = (*errors.PACKAGES, "migrations")
 
 _INTRO = """\
 # Fault points
