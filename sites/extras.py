@@ -9,9 +9,10 @@ a command that does not use them does not wait for them either.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cached_property
+from functools import cache, cached_property
 from importlib import import_module
 from importlib.util import find_spec
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -32,6 +33,7 @@ class MissingExtra(SnaptideError):
     hint = "Install it: pip install 'snaptide[EXTRA]', where EXTRA is the one named."
 
 
+@cache
 def require(extra: str) -> None:
     """Refuse a command that needs an extra before it begins.
 
@@ -40,10 +42,22 @@ def require(extra: str) -> None:
     """
     for package in _PACKAGES[extra]:
         if find_spec(package) is None:
-            raise missing(package)
+            raise _missing(package)
 
 
-def missing(package: str) -> MissingExtra:
+def folder(package: str) -> Path:
+    """The folder of a package of an extra, found without importing the package.
+
+    Raises:
+        MissingExtra: it is not installed.
+    """
+    spec = find_spec(package)
+    if spec is None or spec.origin is None:
+        raise _missing(package)
+    return Path(spec.origin).parent
+
+
+def _missing(package: str) -> MissingExtra:
     """The error for a package that is not installed."""
     name = package.partition(".")[0]
     extra = next(e for e, packages in _PACKAGES.items() if name in packages)
@@ -72,7 +86,7 @@ class _Module:
         try:
             return import_module(self._name)
         except ModuleNotFoundError:
-            raise missing(self._name) from None
+            raise _missing(self._name) from None
 
     def __getattr__(self, attribute: str) -> Any:
         return getattr(self._module, attribute)

@@ -8,13 +8,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sites.configured import NotConfigured, configured
-from sites.extras import lazily
 from snapshots.packed import Pair, pack
 
 if TYPE_CHECKING:
     import pyarrow as pa
-else:
-    pa = lazily("pyarrow")
 
 
 def session() -> Any:

@@ -13,7 +13,6 @@ import sqlalchemy as sa
 from sqlalchemy import Select, Text, cast, func, select
 
 from sites import arrow, where
-from sites.extras import lazily
 from sites.ranges import Range
 from sites.table import Table
 from sites.types import NativeType
@@ -24,8 +23,6 @@ from snapshots.window import Member, changed_keys
 
 if TYPE_CHECKING:
     import pyarrow as pa
-else:
-    pa = lazily("pyarrow")
 
 
 #: A part of a window, by number, and how many there are; a hash of the key divides it.

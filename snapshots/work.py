@@ -11,7 +11,6 @@ from sqlalchemy import Connection, TableClause, func, select, update
 
 from sites import arrow, ddl, transport
 from sites.ddl import NewColumn
-from sites.extras import lazily
 from sites.staged import Staged, selected
 from sites.table import Table
 from sites.triggers import numbered
@@ -23,8 +22,6 @@ from snapshots.window import Member
 
 if TYPE_CHECKING:
     import pyarrow as pa
-else:
-    pa = lazily("pyarrow")
 
 
 #: Work tables of this size are worth an index and statistics.

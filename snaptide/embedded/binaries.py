@@ -2,10 +2,9 @@
 
 import shutil
 from importlib.metadata import version as installed_version
-from importlib.util import find_spec
 from pathlib import Path
 
-from sites.extras import missing
+from sites import extras
 from snaptide.embedded.account import Account
 from snaptide.embedded.errors import EmbeddedServerError
 from snaptide.embedded.folders import state_folder
@@ -33,10 +32,7 @@ def postgres_binaries(version: int, account: Account | None) -> Path:
 
 def _site_packages() -> Path:
     # Find the package without importing it, which would start its server management.
-    spec = find_spec(_PACKAGE)
-    if spec is None or spec.origin is None:
-        raise missing(_PACKAGE)
-    return Path(spec.origin).parent.parent
+    return extras.folder(_PACKAGE).parent
 
 
 def _copy(packages: Path, install: str) -> Path:

