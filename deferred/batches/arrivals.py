@@ -17,7 +17,7 @@ from sqlalchemy import Connection, func, select
 from sqlalchemy.dialects.postgresql import insert
 
 from deferred.batches.batch import within
-from deferred.batches.shipping import Line
+from deferred.batches.shipping import Shipment
 from deferred.catalog import arrival, deferred_transaction, delivery
 
 #: How many transactions, by replication group and the master at which they began.
@@ -60,19 +60,19 @@ def count(connection: Connection, sender: str, arrived: Arrived) -> None:
     )
 
 
-def of_part(line: Line, sender: str, after: int, end: int) -> Arrived:
+def of_part(shipment: Shipment, sender: str, after: int, end: int) -> Arrived:
     """Count the transactions in a part of a batch.
 
     Parameters:
         after, end: the transactions after the first order number, up to the second.
     """
     found: Counter[tuple[str, str]] = Counter()
-    for group in set(line.groups.values()):
+    for group in set(shipment.groups.values()):
         calls = [
             select(delivery.c.xid)
             .join_from(delivery, table, table.c.xid == delivery.c.xid)
-            .where(within(line.batch, after, end), queue.goes_there(delivery.c.xid))
-            for queue in line.queues
+            .where(within(shipment.batch, after, end), queue.goes_there(delivery.c.xid))
+            for queue in shipment.queues
             if queue.replication_group == group
             for table in [queue.sql()]
         ]
@@ -80,7 +80,7 @@ def of_part(line: Line, sender: str, after: int, end: int) -> Arrived:
         xids = select(every.c.xid).distinct().subquery()
         began = deferred_transaction.c.sources[group].astext
         source = func.coalesce(func.nullif(began, ""), sender).label("source")
-        rows = line.origin.execute(
+        rows = shipment.origin.execute(
             select(source, func.count().label("transactions"))
             .join_from(
                 xids, deferred_transaction, deferred_transaction.c.xid == xids.c.xid
@@ -89,8 +89,8 @@ def of_part(line: Line, sender: str, after: int, end: int) -> Arrived:
         )
         for row in rows:
             found[group, row.source] += row.transactions
-    if line.groups:
-        line.origin.commit()  # nothing was written there
+    if shipment.groups:
+        shipment.origin.commit()  # nothing was written there
     return found
 
 

@@ -35,7 +35,7 @@ class Batch:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Waiting:
+class QueuedTransaction:
     """A queued transaction of a batch."""
 
     #: its id where it was made
@@ -60,16 +60,16 @@ class Waiting:
         return (*(call.call_no for call in self.procedures), self.order_no)
 
 
-def waiting(
+def queued_transactions(
     connection: Connection, batch: Batch, after: int, end: int
-) -> list[Waiting]:
+) -> list[QueuedTransaction]:
     """Transactions of a batch, in order.
 
     Parameters:
         after, end: the transactions after the first order number, up to the second.
     """
     rows = connection.execute(_WAITING, placed(batch, after, end))
-    return [Waiting(**row._mapping) for row in rows]
+    return [QueuedTransaction(**row._mapping) for row in rows]
 
 
 def purged(batch: Batch) -> PositionMismatch:

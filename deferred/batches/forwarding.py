@@ -14,7 +14,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, Row, Text, cast, false, func, select
 from sqlalchemy.dialects.postgresql import JSONB
 
-from deferred.batches.batch import Waiting
+from deferred.batches.batch import QueuedTransaction
 from deferred.catalog import queue as queue_catalog
 from deferred.catalog import route
 from deferred.queues.queue import Queue
@@ -22,7 +22,9 @@ from sites import QualifiedName
 from sites.prepared import planned_once
 
 
-def sources(transaction: Waiting, sender: str, groups: Iterable[str]) -> dict[str, str]:
+def sources(
+    transaction: QueuedTransaction, sender: str, groups: Iterable[str]
+) -> dict[str, str]:
     """By group, the master at which a transaction began.
 
     Parameters:

@@ -29,7 +29,7 @@ from sites.catalog import SCHEMA
 from sites.prepared import planned_once
 
 
-class Member(NamedTuple):
+class GroupedTransaction(NamedTuple):
     """The facts of a transaction that grouping needs; a tuple, as there are many."""
 
     order_no: int
@@ -39,12 +39,12 @@ class Member(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Group:
+class ApplyGroup:
     """Consecutive transactions of a batch."""
 
     #: order number of the transaction before the first one
     after: int
-    members: tuple[Member, ...]
+    members: tuple[GroupedTransaction, ...]
     #: they cannot be compiled, and no stream may apply others at the same time
     one_by_one: bool = False
 
@@ -63,8 +63,11 @@ class Group:
 
 
 def plan(
-    members: Sequence[Member], after: int, options: Options, alone: Collection[int] = ()
-) -> Iterator[Group]:
+    members: Sequence[GroupedTransaction],
+    after: int,
+    options: Options,
+    alone: Collection[int] = (),
+) -> Iterator[ApplyGroup]:
     """Divide transactions, given in order, into groups.
 
     Parameters:
@@ -73,7 +76,7 @@ def plan(
     """
     calls = list(accumulate(map(attrgetter("calls"), members), initial=0))
     sizes = list(accumulate(map(attrgetter("size"), members), initial=0))
-    whole: Iterable[tuple[bool, Iterable[Member]]] = [(False, members)]
+    whole: Iterable[tuple[bool, Iterable[GroupedTransaction]]] = [(False, members)]
     runs = groupby(members, lambda one: one.order_no in alone) if alone else whole
     first = 0
     for one_by_one, run in runs:
@@ -84,7 +87,7 @@ def plan(
                 fits = min(fits, _reaching(sizes, first, options.group_max_bytes))
             last = max(first + 1, min(fits, stop))
             some = tuple(members[first:last])
-            yield Group(after=after, members=some, one_by_one=one_by_one)
+            yield ApplyGroup(after=after, members=some, one_by_one=one_by_one)
             first, after = last, some[-1].order_no
 
 
@@ -97,7 +100,7 @@ def _reaching(before: Sequence[int], first: int, limit: int) -> int:
     return bisect_right(before, before[first] + limit) - 1
 
 
-def split(group: Group, refused: Collection[int]) -> list[Group]:
+def split(group: ApplyGroup, refused: Collection[int]) -> list[ApplyGroup]:
     """Divide a group that failed.
 
     Parameters:
@@ -110,7 +113,7 @@ def split(group: Group, refused: Collection[int]) -> list[Group]:
     if not known:
         half = len(group) // 2
         return _divided(group.after, [group.members[:half], group.members[half:]])
-    runs: list[list[Member]] = [[]]
+    runs: list[list[GroupedTransaction]] = [[]]
     for member in group.members:
         if member.order_no in refused:
             runs += [[member], []]
@@ -125,7 +128,7 @@ def members(
     after: int,
     queues: Sequence[Queue],
     limit: int,
-) -> list[Member]:
+) -> list[GroupedTransaction]:
     """The transactions of a batch after an order number, in order.
 
     Parameters:
@@ -137,7 +140,7 @@ def members(
     sizes = _sizes(connection, batch, queues) if exceeds else {}
     with collector.paused():
         bytes_of = map(sizes.get, orders or (), repeat(0))
-        return list(map(Member, orders or (), calls or (), bytes_of))
+        return list(map(GroupedTransaction, orders or (), calls or (), bytes_of))
 
 
 _NUMBER = delivery.c.order_no
@@ -167,10 +170,12 @@ def touching(
     )
 
 
-def _divided(after: int, runs: Iterable[Sequence[Member]]) -> list[Group]:
+def _divided(
+    after: int, runs: Iterable[Sequence[GroupedTransaction]]
+) -> list[ApplyGroup]:
     groups = []
     for run in runs:
-        groups.append(Group(after=after, members=tuple(run)))
+        groups.append(ApplyGroup(after=after, members=tuple(run)))
         after = groups[-1].end
     return groups
 

@@ -61,7 +61,7 @@ def lock(connection: Connection, origin_id: uuid.UUID, origin: str) -> Marker:
 
 def make(connection: Connection, origin_id: uuid.UUID, origin: str) -> None:
     """Insert a marker for an origin, at the start, if it has none."""
-    # Wait for sessions that add to the watch list (`keep_new_out`), then count it.
+    # Wait for sessions that add to the watch list (`block_new_markers`), then count it.
     connection.execute(select(func.pg_advisory_xact_lock_shared(*_first())))
     connection.execute(
         insert(push_marker)
@@ -74,7 +74,7 @@ def make(connection: Connection, origin_id: uuid.UUID, origin: str) -> None:
     )
 
 
-def keep_new_out(connection: Connection) -> None:
+def block_new_markers(connection: Connection) -> None:
     """Wait for sessions that `make` a marker, and block new ones until the commit.
 
     Call it before any marker is locked.
@@ -82,7 +82,7 @@ def keep_new_out(connection: Connection) -> None:
     connection.execute(select(func.pg_advisory_xact_lock(*_first())))
 
 
-def share(connection: Connection, origin_id: uuid.UUID, watched: int) -> bool:
+def lock_shared(connection: Connection, origin_id: uuid.UUID, watched: int) -> bool:
     """Keep others from `lock` until this transaction ends; `advance` stays possible.
 
     A stream that works ahead of its turn calls it before it touches anything else. The
@@ -92,8 +92,8 @@ def share(connection: Connection, origin_id: uuid.UUID, watched: int) -> bool:
         watched: the marker's value when the batch was looked at.
 
     Returns:
-        False if another session waits in `claim` and should get the marker, or if the
-        watch list has grown.
+        False if another session waits in `request_exclusive` and should get the marker,
+        or if the watch list has grown.
     """
     mine = {"its_id": origin_id, **_limits()}
     if not connection.scalar(_TAKE_TURN, {"its_name": str(origin_id)}):
@@ -104,10 +104,11 @@ def share(connection: Connection, origin_id: uuid.UUID, watched: int) -> bool:
     return row is None or row.watched == watched
 
 
-def claim(connection: Connection, origin_id: uuid.UUID) -> None:
-    """Make the streams that `share` the marker release it soon, before it is locked.
+def request_exclusive(connection: Connection, origin_id: uuid.UUID) -> None:
+    """Make streams that hold the marker by `lock_shared` release it soon.
 
-    Without this, at least one stream shares it at any time until the push is over.
+    Call it before `lock`: otherwise at least one stream shares the marker at any time
+    until the push is over.
     """
     connection.execute(select(func.pg_advisory_xact_lock(*_turn(str(origin_id)))))
 

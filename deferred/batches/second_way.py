@@ -122,9 +122,9 @@ def watch(connection: Connection, ways: Sequence[SecondWay]) -> None:
     if not missing:
         return
     with connection.begin():
-        marker.keep_new_out(connection)
+        marker.block_new_markers(connection)
         for sender in _senders(connection):
-            marker.claim(connection, sender)
+            marker.request_exclusive(connection, sender)
         locked = select(push_marker.c.origin_id).order_by("origin_id")
         connection.execute(locked.with_for_update())
         for way in missing:

@@ -31,7 +31,7 @@ from deferred.batches import (
     unfit,
     work,
 )
-from deferred.batches.batch import Batch, Waiting, within
+from deferred.batches.batch import Batch, QueuedTransaction, within
 from deferred.catalog import delivery
 from deferred.options import ErrorAction
 from deferred.queues import target_columns, unsent
@@ -47,7 +47,7 @@ ANALYZED = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
+class Shipment:
     """All that is needed to ship a batch: two connections, queues and work tables."""
 
     origin: Connection
@@ -95,7 +95,9 @@ class Line:
         }
 
 
-def lay(origin: Connection, target: Connection, batch: Batch, sender: str) -> Line:
+def prepare_shipment(
+    origin: Connection, target: Connection, batch: Batch, sender: str
+) -> Shipment:
     """Prepare work tables for a batch. Creates them; commits nothing.
 
     Parameters:
@@ -116,7 +118,7 @@ def lay(origin: Connection, target: Connection, batch: Batch, sender: str) -> Li
         target_columns.refuse_moved(queue, one.table)
     version = table_rules.version(target)
     ways = forwarding.ways(target)
-    return Line(
+    return Shipment(
         origin=origin,
         target=target,
         batch=batch,
@@ -131,7 +133,7 @@ def lay(origin: Connection, target: Connection, batch: Batch, sender: str) -> Li
 
 
 def ship(
-    line: Line,
+    shipment: Shipment,
     after: int,
     end: int,
     *,
@@ -155,23 +157,27 @@ def ship(
         in_steps: some call procedures, so that each step is a unit.
         told: called from time to time with how many changes have been sent.
     """
-    work.clear(line.target, line.staged)
-    _tell_session(line, after, end, only or ())
+    work.clear(shipment.target, shipment.staged)
+    _tell_session(shipment, after, end, only or ())
     gone = 0
     part = _Part(after=after, end=end, only=only, in_steps=in_steps, together=together)
-    for staged, query in _queries(line, part, single=calls == transactions):
+    for staged, query in _queries(shipment, part, single=calls == transactions):
         tell = partial(_tell, told, gone) if told else None
         if calls < bulk and only is None and not in_steps:
             gone += transport.send(
-                line.origin, query, line.target, staged.source, work.columns_of(staged)
+                shipment.origin,
+                query,
+                shipment.target,
+                staged.source,
+                work.columns_of(staged),
             )
             continue
-        gone += _fill(line, staged, query, bulk, tell)
-    line.origin.commit()  # nothing was written there
+        gone += _fill(shipment, staged, query, bulk, tell)
+    shipment.origin.commit()  # nothing was written there
 
 
 def ship_what_fits(
-    line: Line, transaction: Waiting, after: int, *, codec: str
+    shipment: Shipment, transaction: QueuedTransaction, after: int, *, codec: str
 ) -> ValueDoesNotFit | None:
     """Fill the work tables with one transaction, some of whose values may not fit.
 
@@ -183,15 +189,15 @@ def ship_what_fits(
         Why it cannot be applied; None if all of it fits.
     """
     number = transaction.order_no
-    work.clear(line.target, line.staged)
-    unfit.begin(line.target)
-    _tell_session(line, after, number, [number])
+    work.clear(shipment.target, shipment.staged)
+    unfit.begin(shipment.target)
+    _tell_session(shipment, after, number, [number])
     steps = bool(transaction.procedures)
     part = _Part(after=after, end=number, only=[number], in_steps=steps)
-    for staged, query in _queries(line, part, single=False):
-        unfit.stage(line.origin, query, line.target, staged, codec)
-    line.origin.commit()  # nothing was written there
-    return unfit.reason(line.target, line.staged)
+    for staged, query in _queries(shipment, part, single=False):
+        unfit.stage(shipment.origin, query, shipment.target, staged, codec)
+    shipment.origin.commit()  # nothing was written there
+    return unfit.reason(shipment.target, shipment.staged)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -205,19 +211,21 @@ class _Part:
     together: bool = False
 
 
-def _queries(line: Line, part: _Part, *, single: bool) -> Iterator[tuple[Staged, str]]:
+def _queries(
+    shipment: Shipment, part: _Part, *, single: bool
+) -> Iterator[tuple[Staged, str]]:
     """For each work table, the query that fills it."""
     only, together = part.only, part.together
     listed = only is not None
-    lines = zip(line.queues, line.staged, line.comparisons, strict=True)
-    for queue, staged, comparison in lines:
+    tables = zip(shipment.queues, shipment.staged, shipment.comparisons, strict=True)
+    for queue, staged, comparison in tables:
         if part.in_steps:
             steps = procedure_call.steps(
-                line.batch, part.after, part.end, queue.goes_there
+                shipment.batch, part.after, part.end, queue.goes_there
             )
             yield staged, _query(queue, staged, comparison, steps, together)
         elif only is not None and len(only) == 1 and queue.replication_group is None:
-            one = _single(line.batch, only[0]).subquery()
+            one = _single(shipment.batch, only[0]).subquery()
             yield staged, _query(queue, staged, comparison, one, together)
         else:
             wanted = _wanted(queue, listed=listed)
@@ -261,11 +269,20 @@ def _told(name: str) -> ColumnElement[Any]:
 _BATCH, _AFTER, _END, _ONLY = map(_told, ("batch", "after", "end", "only"))
 
 
-def _tell_session(line: Line, after: int, end: int, only: Sequence[int]) -> None:
+def _tell_session(
+    shipment: Shipment, after: int, end: int, only: Sequence[int]
+) -> None:
     """Set the part of the batch in the session until `ship` ends the transaction."""
     listed = f"{{{','.join(map(str, only))}}}"
-    values = {"batch": line.batch.number, "after": after, "end": end, "only": listed}
-    line.origin.execute(_TELL, {f"its_{name}": str(v) for name, v in values.items()})
+    values = {
+        "batch": shipment.batch.number,
+        "after": after,
+        "end": end,
+        "only": listed,
+    }
+    shipment.origin.execute(
+        _TELL, {f"its_{name}": str(v) for name, v in values.items()}
+    )
 
 
 def _query(
@@ -324,21 +341,21 @@ def _looked_at(staged: Staged) -> list[str]:
 
 
 def _fill(
-    line: Line,
+    shipment: Shipment,
     staged: Staged,
     query: str,
     bulk: int,
     told: Callable[[int], None] | None,
 ) -> int:
     rows = transport.copy(
-        line.origin,
+        shipment.origin,
         query,
-        line.target,
+        shipment.target,
         staged.source,
         work.columns_of(staged),
         few=bulk,
         told=told,
     )
     if rows > ANALYZED:
-        transport.analyze(line.target, staged.source, _looked_at(staged))
+        transport.analyze(shipment.target, staged.source, _looked_at(staged))
     return rows

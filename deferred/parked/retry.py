@@ -57,7 +57,7 @@ def retry(
     """
     row = error_queue.get(connection, error_id)
     # Before anything else, as a push does, so that the two cannot deadlock.
-    marker.claim(connection, row.origin_id)
+    marker.request_exclusive(connection, row.origin_id)
     marker.lock(connection, row.origin_id, row.origin)
     row = error_queue.get(connection, error_id)
     _refuse_before_its_turn(connection, row)

@@ -16,13 +16,13 @@ from sqlalchemy.exc import DBAPIError
 from deferred import sqlstate
 from deferred.batches import arrivals, footprint, marker, work
 from deferred.batches import batch as batches
-from deferred.batches.groups import Group
+from deferred.batches.groups import ApplyGroup
 from deferred.batches.marker import Marker
-from deferred.batches.shipping import Line, ship
+from deferred.batches.shipping import Shipment, ship
 from deferred.parked import error_queue, quiet
 from deferred.procedures.steps import Steps
-from deferred.pushing.delivery import Delivered, made_by, passed
-from deferred.pushing.origin import Origin
+from deferred.pushing.delivery import Delivered, already_answered, made_by
+from deferred.pushing.sender import Sender
 from masters.apply import Made, Unit, apply
 from sites import faults
 from sites.errors import NoFreeValue, RowCountMismatch
@@ -37,7 +37,7 @@ class Refused:
 
 
 def deliver_together(
-    line: Line, origin: Origin, group: Group, bulk: int, *, patient: bool
+    shipment: Shipment, sender: Sender, group: ApplyGroup, bulk: int, *, patient: bool
 ) -> Delivered | Refused:
     """Apply a group at the destination, and move the marker to the group's end.
 
@@ -50,10 +50,10 @@ def deliver_together(
     Raises:
         sqlalchemy.exc.DBAPIError: the data is not the reason.
     """
-    target = line.target
+    target = shipment.target
     try:
         ship(
-            line,
+            shipment,
             group.after,
             group.end,
             together=True,
@@ -65,27 +65,31 @@ def deliver_together(
         if not sqlstate.caused_by_data(error):
             raise
         target.rollback()
-        line.origin.rollback()
+        shipment.origin.rollback()
         return Refused()
     faults.point("push.after_group_ship")
-    at = marker.lock(target, origin.id, origin.name)
-    to = Marker(batch_no=line.batch.number, batch_id=line.batch.id, order_no=group.end)
-    if passed(at, to) or _within(at, to, group.after):
+    at = marker.lock(target, sender.id, sender.name)
+    to = Marker(
+        batch_no=shipment.batch.number, batch_id=shipment.batch.id, order_no=group.end
+    )
+    if already_answered(at, to) or _within(at, to, group.after):
         target.rollback()
         return Delivered(fresh=False)
-    if at.watched != line.watched_for:
+    if at.watched != shipment.watched_for:
         target.rollback()
         return Refused()
     faults.point("push.before_apply")
-    answer = attempt(line, origin, unit_of(line, origin, group), patient=patient)
+    answer = try_apply_group(
+        shipment, sender, unit_of(shipment, sender, group), patient=patient
+    )
     if isinstance(answer, Refused):
         target.rollback()
         faults.point("push.after_refusal")
         return answer
     faults.point("push.after_apply")
-    arrived = arrivals.of_part(line, origin.name, group.after, group.end)
-    arrivals.count(target, origin.name, arrived)
-    marker.move(target, origin.id, to)
+    arrived = arrivals.of_part(shipment, sender.name, group.after, group.end)
+    arrivals.count(target, sender.name, arrived)
+    marker.move(target, sender.id, to)
     faults.point("push.before_commit")
     target.commit()
     faults.point("push.after_commit")
@@ -97,26 +101,26 @@ def _within(at: Marker, to: Marker, after: int) -> bool:
     return at.batch_id == to.batch_id and at.order_no > after
 
 
-def unit_of(line: Line, origin: Origin, group: Group) -> Unit:
+def unit_of(shipment: Shipment, sender: Sender, group: ApplyGroup) -> Unit:
     """A group as it lies in the work tables, under its last order number."""
     # The destination sends none of these on, wherever they began: transactions that go
     # on are applied one by one. Changes of the sender's own that come another way may
     # still go on.
-    began = {group: source or origin.name for group, source in line.sources.items()}
+    began = {group: source or sender.name for group, source in shipment.sources.items()}
     return Unit(
         number=group.end,
-        staged=line.staged,
-        counts=work.counts(line.target, line.staged, group.end),
-        origin=origin.name,
-        master=origin.master,
-        made=_made(line, group),
+        staged=shipment.staged,
+        counts=work.counts(shipment.target, shipment.staged, group.end),
+        origin=sender.name,
+        master=sender.master,
+        made=_made(shipment, group),
         several=True,
         facts={"sources": began},
     )
 
 
-def attempt(
-    line: Line, origin: Origin, unit: Unit, *, patient: bool
+def try_apply_group(
+    shipment: Shipment, sender: Sender, unit: Unit, *, patient: bool
 ) -> Delivered | Refused:
     """Apply a unit; if it is refused, the caller rolls back.
 
@@ -124,20 +128,22 @@ def attempt(
         sqlalchemy.exc.DBAPIError: as `deliver_together` does.
     """
     if any(count.get("X") for count in unit.counts):
-        return Refused(transactions=work.invalid(line.target, line.staged, unit.number))
+        return Refused(
+            transactions=work.invalid(shipment.target, shipment.staged, unit.number)
+        )
     alone = Steps(units=[unit])
     touched = [staged.table.qualified for staged in alone.changed]
-    there = quiet.in_the_way(line.target, origin.id)
-    if there.quiet and quiet.of_tables(line.target, touched):
+    there = quiet.in_the_way(shipment.target, sender.id)
+    if there.quiet and quiet.of_tables(shipment.target, touched):
         return Refused()
-    if there.parked and (related := _related(line, origin, alone)):
+    if there.parked and (related := _related(shipment, sender, alone)):
         return Refused(transactions=related)
     # `apply` compares every change with the master's row before it writes any.
-    if twice := work.of_two_tables(line.target, alone.changed, unit.number):
+    if twice := work.of_two_tables(shipment.target, alone.changed, unit.number):
         return Refused(transactions=twice)
     try:
-        sure = not there.parked or _may_resolve(line, origin)
-        outcome = apply(line.target, unit, resolving=sure)
+        sure = not there.parked or _may_resolve(shipment, sender)
+        outcome = apply(shipment.target, unit, resolving=sure)
     except DBAPIError as error:
         held = sqlstate.gave_way(error) and not patient
         if not (held or sqlstate.caused_by_transaction(error)):
@@ -150,25 +156,29 @@ def attempt(
     return Delivered(resolved=outcome.resolved)
 
 
-def _related(line: Line, origin: Origin, alone: Steps) -> set[int]:
+def _related(shipment: Shipment, sender: Sender, alone: Steps) -> set[int]:
     """Transactions that share a row, key or parent with a parked one."""
-    return set(footprint.relations(line.target, origin.id, alone.changed, alone.rows))
+    return set(
+        footprint.relations(shipment.target, sender.id, alone.changed, alone.rows)
+    )
 
 
-def _may_resolve(line: Line, origin: Origin) -> bool:
+def _may_resolve(shipment: Shipment, sender: Sender) -> bool:
     """Whether rules may settle conflicts: not if parked procedures may cause them."""
-    return not error_queue.with_procedures(line.target, origin.id)
+    return not error_queue.with_procedures(shipment.target, sender.id)
 
 
-def _made(line: Line, group: Group) -> Callable[[int], Made]:
+def _made(shipment: Shipment, group: ApplyGroup) -> Callable[[int], Made]:
     """A function that gives a transaction's source, read only if rows conflict."""
     known: dict[int, Made] = {}
 
     def made(order_no: int) -> Made:
         if not known:
-            for one in batches.waiting(line.origin, line.batch, group.after, group.end):
+            for one in batches.queued_transactions(
+                shipment.origin, shipment.batch, group.after, group.end
+            ):
                 known[one.order_no] = made_by(one)
-            line.origin.commit()  # nothing was written there
+            shipment.origin.commit()  # nothing was written there
         return known[order_no]
 
     return made

@@ -10,7 +10,7 @@ from functools import partial
 from sqlalchemy import Connection
 
 from deferred.batches import arrivals, forwarding, lost_rows, marker, work
-from deferred.batches.batch import Batch, Waiting
+from deferred.batches.batch import Batch, QueuedTransaction
 from deferred.batches.marker import Marker
 from deferred.batches.unfit import complete
 from deferred.errors import (
@@ -21,10 +21,10 @@ from deferred.options import QUIET, ErrorAction
 from deferred.parked import quiet
 from deferred.parked.parking import Parked, park
 from deferred.procedures.steps import Steps
-from deferred.pushing import twice
-from deferred.pushing.answer import Failed, answered, skip_rows, tables_of
-from deferred.pushing.origin import Origin
+from deferred.pushing import duplicates
+from deferred.pushing.apply_or_reason import ParkReason, skip_rows, tables_of, try_apply
 from deferred.pushing.quieting import make_quiet
+from deferred.pushing.sender import Sender
 from masters.apply import Made, Outcome, Unit
 from sites import encodings, faults
 from sites.errors import ValueDoesNotFit
@@ -46,9 +46,9 @@ class Delivered:
 
 def deliver(
     connection: Connection,
-    origin: Origin,
+    sender: Sender,
     batch: Batch,
-    transaction: Waiting,
+    transaction: QueuedTransaction,
     staged: Sequence[Staged],
     on_error: ErrorAction = ErrorAction.QUEUE,
     told: Callable[[int], None] | None = None,
@@ -69,40 +69,42 @@ def deliver(
         TransactionRefused: it would have to be parked, and the error action forbids it.
         sqlalchemy.exc.DBAPIError: the data is not the reason.
     """
-    at = marker.lock(connection, origin.id, origin.name)
+    at = marker.lock(connection, sender.id, sender.name)
     to = Marker(batch_no=batch.number, batch_id=batch.id, order_no=transaction.order_no)
-    if passed(at, to):
+    if already_answered(at, to):
         return Delivered(fresh=False)
     faults.point("push.before_apply")
     user = encodings.escaped(connection, transaction.origin_user)
     transaction = replace(transaction, origin_user=user)
-    sources = forwarding.sources(transaction, origin.name, origin.groups.values())
+    sources = forwarding.sources(transaction, sender.name, sender.groups.values())
     # If the transaction is refused, the savepoint rolls back the note that it arrived.
     watched = at.watched not in (0, unwatched)
     with connection.begin_nested() if watched else nullcontext():
-        sure = not watched or twice.leave_out(connection, origin, transaction, staged)
-        steps = _steps(connection, origin, transaction, staged, sources, told)
+        sure = not watched or duplicates.drop_already_applied(
+            connection, sender, transaction, staged
+        )
+        steps = _steps(connection, sender, transaction, staged, sources, told)
         steps = replace(steps, unfit=unfit)
-        answer = answered(connection, origin, steps, sure=sure)
+        answer = try_apply(connection, sender, steps, sure=sure)
         if isinstance(answer, Outcome):
             delivered = Delivered(resolved=answer.resolved)
         else:
-            facts = partial(_facts, origin, batch, transaction, sources)
-            delivered = _put_aside(
-                connection, origin, steps, answer, facts, on_error, sure=sure
+            facts = partial(_facts, sender, batch, transaction, sources)
+            delivered = _park_or_refuse(
+                connection, sender, steps, answer, facts, on_error, sure=sure
             )
     faults.point("push.after_apply")
-    touched = {origin.groups.get(one.table.qualified) for one in steps.changed}
+    touched = {sender.groups.get(one.table.qualified) for one in steps.changed}
     arrived = {(name, sources[name]): 1 for name in touched if name is not None}
-    arrivals.count(connection, origin.name, arrived)
-    marker.move(connection, origin.id, to)
+    arrivals.count(connection, sender.name, arrived)
+    marker.move(connection, sender.id, to)
     return delivered
 
 
 def _steps(
     connection: Connection,
-    origin: Origin,
-    transaction: Waiting,
+    sender: Sender,
+    transaction: QueuedTransaction,
     staged: Sequence[Staged],
     sources: Mapping[str, str],
     told: Callable[[int], None] | None,
@@ -110,7 +112,7 @@ def _steps(
     """A transaction as it is in the work tables: one unit for each of its steps."""
     made = made_by(transaction)
     facts = forwarding.facts(
-        origin=transaction.origin or origin.name,
+        origin=transaction.origin or sender.name,
         transaction=transaction.xid,
         user=transaction.origin_user,
         made_at=transaction.start_time,
@@ -123,15 +125,15 @@ def _steps(
                 number=number,
                 staged=staged,
                 counts=work.counts(connection, staged, number),
-                origin=transaction.origin or origin.name,
-                master=origin.master,
+                origin=transaction.origin or sender.name,
+                master=sender.master,
                 made=lambda _: made,
                 facts=facts,
                 told=told,
                 # A master of a group has no refresh that would show it lost rows.
                 on_lost=None
                 if sources
-                else partial(lost_rows.write, connection, origin.id),
+                else partial(lost_rows.write, connection, sender.id),
             )
             for number in transaction.units
         ],
@@ -139,7 +141,7 @@ def _steps(
     )
 
 
-def made_by(transaction: Waiting) -> Made:
+def made_by(transaction: QueuedTransaction) -> Made:
     """The source of a transaction, for rules and the record of resolutions."""
     return Made(
         transaction=transaction.xid,
@@ -148,7 +150,7 @@ def made_by(transaction: Waiting) -> Made:
     )
 
 
-def passed(at: Marker, to: Marker) -> bool:
+def already_answered(at: Marker, to: Marker) -> bool:
     """Whether the destination has answered this transaction already.
 
     The marker cannot be in a batch older than the one before ours: `next_batch` has
@@ -159,34 +161,34 @@ def passed(at: Marker, to: Marker) -> bool:
     return at.batch_no >= to.batch_no
 
 
-def _put_aside(
+def _park_or_refuse(
     connection: Connection,
-    origin: Origin,
+    sender: Sender,
     steps: Steps,
-    failed: Failed,
-    facts: Callable[[Failed], Parked],
+    failed: ParkReason,
+    facts: Callable[[ParkReason], Parked],
     on_error: ErrorAction,
     *,
     sure: bool,
 ) -> Delivered:
     """Park a transaction that was not applied, whole or in part, or refuse it."""
     held = failed.reason == quiet.REASON
-    asked = origin.action(tables_of(steps), on_error)
+    asked = sender.action(tables_of(steps), on_error)
     action = ErrorAction.QUEUE if held else asked
     if action is ErrorAction.STOP or action in QUIET:
         raise _refusal(facts(failed), action)
     aside, resolved = steps, 0
     if action is ErrorAction.SKIP_ROW and sure:
-        aside, resolved, failed = skip_rows(connection, origin, steps, failed)
+        aside, resolved, failed = skip_rows(connection, sender, steps, failed)
     parked = facts(failed)
     if aside is not steps:
-        sources = forwarding.set_aside(parked.sources or {}, origin.master)
+        sources = forwarding.set_aside(parked.sources or {}, sender.master)
         parked = replace(parked, sources=sources)
     error_id = park(connection, parked, aside, failed.conflicts)
     if steps.unfit is not None:
         complete(connection, error_id)
     if action is ErrorAction.QUIET_GROUP and failed.reason != "dependant":
-        make_quiet(connection, origin, parked, tables_of(steps), on_error)
+        make_quiet(connection, sender, parked, tables_of(steps), on_error)
     return Delivered(error_id=error_id, resolved=resolved, held=held)
 
 
@@ -203,15 +205,15 @@ def _refusal(parked: Parked, action: ErrorAction) -> TransactionRefused:
 
 
 def _facts(
-    origin: Origin,
+    sender: Sender,
     batch: Batch,
-    transaction: Waiting,
+    transaction: QueuedTransaction,
     sources: Mapping[str, str],
-    failed: Failed,
+    failed: ParkReason,
 ) -> Parked:
     return Parked(
-        origin_id=origin.id,
-        origin=transaction.origin or origin.name,
+        origin_id=sender.id,
+        origin=transaction.origin or sender.name,
         sources=sources or None,
         origin_transaction=transaction.xid,
         origin_user=transaction.origin_user,

@@ -26,13 +26,13 @@ from sqlalchemy import (
 )
 
 from deferred.batches.batch import within
-from deferred.batches.shipping import Line
+from deferred.batches.shipping import Shipment
 from deferred.catalog import delivery
 from deferred.queues.queue import Queue
 from sites.table import Table
 
 
-def last_shared(line: Line, after: int, most: int) -> dict[int, int]:
+def last_shared(shipment: Shipment, after: int, most: int) -> dict[int, int]:
     """Find, for each transaction, the last one before it that it shares something with.
 
     Parameters:
@@ -42,9 +42,9 @@ def last_shared(line: Line, after: int, most: int) -> dict[int, int]:
     Returns:
         Order number -> order number; transactions that share nothing are left out.
     """
-    if not line.queues:
+    if not shipment.queues:
         return {}
-    entries = _entries(line, after, most)
+    entries = _entries(shipment, after, most)
     # Two references to one parent do not meet.
     holder = case((entries.c.held, entries.c.order_no))
     shared = case(
@@ -52,7 +52,7 @@ def last_shared(line: Line, after: int, most: int) -> dict[int, int]:
         else_=_last_before(entries, holder),
     )
     found = select(entries.c.order_no, shared.label("shared")).subquery()
-    rows = line.origin.execute(
+    rows = shipment.origin.execute(
         select(found.c.order_no, func.max(found.c.shared))
         .where(found.c.shared.is_not(None))
         .group_by(found.c.order_no)
@@ -66,16 +66,18 @@ def _last_before(entries: Subquery, number: ColumnElement[int]) -> ColumnElement
     )
 
 
-def _entries(line: Line, after: int, most: int) -> Subquery:
+def _entries(shipment: Shipment, after: int, most: int) -> Subquery:
     """The values that each transaction holds or refers to: order_no, held, hash."""
     transactions = (
         select(delivery.c.xid, delivery.c.order_no)
-        .where(within(line.batch, after, line.batch.end), delivery.c.calls <= most)
+        .where(
+            within(shipment.batch, after, shipment.batch.end), delivery.c.calls <= most
+        )
         .subquery()
     )
     each = [
         _calls(queue, staged.table, transactions)
-        for queue, staged in zip(line.queues, line.staged, strict=True)
+        for queue, staged in zip(shipment.queues, shipment.staged, strict=True)
     ]
     return sa.union_all(*each).subquery()
 

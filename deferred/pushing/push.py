@@ -17,7 +17,7 @@ from deferred.batches import agreement, cut, former_sender, ledger, marker, seco
 from deferred.batches import batch as batches
 from deferred.batches.batch import Batch
 from deferred.batches.pusher import only_pusher
-from deferred.batches.shipping import lay
+from deferred.batches.shipping import prepare_shipment
 from deferred.catalog import destination
 from deferred.errors import (
     DestinationDisabled,
@@ -30,9 +30,9 @@ from deferred.errors import (
 )
 from deferred.options import ErrorAction, Options
 from deferred.parked import notification, quiet
-from deferred.pushing import carry, streams
-from deferred.pushing.origin import Origin
+from deferred.pushing import apply_groups, streams
 from deferred.pushing.run import Progress, Run
+from deferred.pushing.sender import Sender
 from deferred.queues import budget, queue
 from deferred.queues.backlog import calls_left
 from sites import Site, configured, faults, identity, outdated, peers
@@ -161,7 +161,7 @@ def _push(origin: Connection, site: Site, me: Identity, name: str, run: Run) -> 
     with site.peer(name).connect() as target:
         them = agreement.confirm(origin, target, me, name)
         run.meet = partial(peers.meet, origin, target, me, them)
-        who = Origin(id=me.site_id, name=site.name, master=name)
+        who = Sender(id=me.site_id, name=site.name, master=name)
         wanted = run.options.parallelism if run.options.parallel else 0
         if run.options.error_limit:
             run.parked = quiet.others_parked(target, who.id)
@@ -189,18 +189,18 @@ class Ends:
     pairs: Sequence[streams.Pair]
 
 
-def _push_all(ends: Ends, who: Origin, run: Run) -> None:
+def _push_all(ends: Ends, sender: Sender, run: Run) -> None:
     """Push batch after batch, while there is one and the options allow it."""
     idle_until = time.monotonic() + run.options.delay_seconds
     while not run.over():
-        if _push_patiently(ends, who, run):
+        if _push_patiently(ends, sender, run):
             continue
         if time.monotonic() >= idle_until:
             return
         time.sleep(POLL)
 
 
-def _push_patiently(ends: Ends, who: Origin, run: Run) -> bool:
+def _push_patiently(ends: Ends, sender: Sender, run: Run) -> bool:
     """Push a batch; pause and retry if a user holds a row, or DDL is on its way.
 
     DDL of a group may have arrived at one side only.
@@ -208,7 +208,7 @@ def _push_patiently(ends: Ends, who: Origin, run: Run) -> bool:
     pauses, done = iter(PAUSES), run.transactions
     while True:
         try:
-            return _push_batch(ends, who, run)
+            return _push_batch(ends, sender, run)
         except (DBAPIError, OtherSchemaVersion) as error:
             if run.transactions > done:
                 pauses, done = iter(PAUSES), run.transactions
@@ -226,50 +226,52 @@ def _passes(error: DBAPIError | OtherSchemaVersion) -> bool:
     return isinstance(error, OtherSchemaVersion) or sqlstate.gave_way(error)
 
 
-def _push_batch(ends: Ends, who: Origin, run: Run) -> bool:
+def _push_batch(ends: Ends, sender: Sender, run: Run) -> bool:
     """Push the rest of the current batch, or the next one; False if there is none."""
     origin, target = ends.origin, ends.target
     second_way.pass_on(origin, target)
     with each_by_itself(target):
-        at = marker.read(target, who.id)
-    batch = _next_batch(ends, who, at)
+        at = marker.read(target, sender.id)
+    batch = _next_batch(ends, sender, at)
     if batch is None:
         return False
     run.begin()
     faults.point("push.after_cut")
-    line = replace(
-        lay(origin, target, batch, who.name),
-        watched=second_way.is_in(origin, target, batch, who.name, at),
+    shipment = replace(
+        prepare_shipment(origin, target, batch, sender.name),
+        watched=second_way.is_in(origin, target, batch, sender.name, at),
         watched_for=at.watched,
     )
-    run.expect(lambda: calls_left(origin, who.master, line.queues))
-    former_sender.refuse(target, line.groups.values(), who.name)
-    who = replace(who, groups=line.groups, error_actions=line.error_actions)
+    run.expect(lambda: calls_left(origin, sender.master, shipment.queues))
+    former_sender.refuse(target, shipment.groups.values(), sender.name)
+    sender = replace(
+        sender, groups=shipment.groups, error_actions=shipment.error_actions
+    )
     after = at.order_no if at.batch_id == batch.id else -1
-    groups = carry.planned(line, after, run)
-    ledger.note(origin, target, who.id, batch)
+    groups = apply_groups.planned(shipment, after, run)
+    ledger.note(origin, target, sender.id, batch)
     faults.point("push.before_lay_commit")
     if sum(map(len, groups)) > 1:
         target.commit()  # a single transaction's shipment commits this with it
     origin.commit()
     faults.point("push.after_plan")
-    streams.carry_all(line, ends.pairs, who, groups, at, run)
+    streams.apply_all(shipment, ends.pairs, sender, groups, at, run)
     faults.point("push.before_mark")
     with each_by_itself(target):
-        at = marker.read(target, who.id)
+        at = marker.read(target, sender.id)
     with origin.begin():
-        batches.note_delivered(origin, who.master, at)
+        batches.note_delivered(origin, sender.master, at)
         faults.point("push.before_mark_commit")
     return True
 
 
-def _next_batch(ends: Ends, who: Origin, at: marker.Marker) -> Batch | None:
+def _next_batch(ends: Ends, sender: Sender, at: marker.Marker) -> Batch | None:
     origin = ends.origin
     origin.execution_options(isolation_level="REPEATABLE READ")
     try:
         # With groups of the usual size, each stream gets at least one.
         calls = cut.BATCH_CALLS * max(len(ends.pairs) // 4, 1)
-        batch = cut.next_batch(origin, who.master, at, calls)
+        batch = cut.next_batch(origin, sender.master, at, calls)
         faults.point("push.before_cut_commit")
         origin.commit()
     finally:

@@ -9,13 +9,13 @@ from sqlalchemy import Connection
 from deferred.options import ErrorAction
 from deferred.parked import quiet
 from deferred.parked.parking import Parked
-from deferred.pushing.origin import Origin
+from deferred.pushing.sender import Sender
 from sites import QualifiedName
 
 
 def make_quiet(
     connection: Connection,
-    origin: Origin,
+    sender: Sender,
     parked: Parked,
     tables: Iterable[QualifiedName],
     asked: ErrorAction,
@@ -24,12 +24,12 @@ def make_quiet(
     wanted = [
         table
         for table in tables
-        if origin.action([table], asked) is ErrorAction.QUIET_GROUP
+        if sender.action([table], asked) is ErrorAction.QUIET_GROUP
     ]
     why = f"Transaction {parked.origin_transaction} of {parked.origin} was parked:"
     quiet.begin(
         connection,
         quiet.groups(connection, wanted),
         f"{why} {parked.error_message}",
-        by=f"the push of {origin.name}",
+        by=f"the push of {sender.name}",
     )

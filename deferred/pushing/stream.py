@@ -16,25 +16,25 @@ from dataclasses import dataclass, field
 from sqlalchemy.exc import DBAPIError
 
 from deferred.batches import arrivals, marker
-from deferred.batches.groups import Group
+from deferred.batches.groups import ApplyGroup
 from deferred.batches.marker import Marker
-from deferred.batches.shipping import Line, ship
+from deferred.batches.shipping import Shipment, ship
 from deferred.pushing import compiled
+from deferred.pushing.commit_order import CommitOrder
 from deferred.pushing.compiled import Refused
 from deferred.pushing.delivery import Delivered
-from deferred.pushing.origin import Origin
-from deferred.pushing.turns import Turns
+from deferred.pushing.sender import Sender
 from masters.apply import Unit
 from sites import faults
 from sites.errors import SnaptideError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Piece:
+class GroupInOrder:
     """A group in its place among those of its batch."""
 
     place: int
-    group: Group
+    group: ApplyGroup
     #: the last place before it that it shares a row with; -1 if there is none
     waits_for: int
     #: where the marker stands before it, and after it
@@ -44,124 +44,136 @@ class Piece:
 
 @dataclass(slots=True, kw_only=True)
 class Stream:
-    """A line, and the groups that it has to carry, in order."""
+    """A stream: what it ships with, and the groups that it has to apply, in order."""
 
-    line: Line
-    origin: Origin
+    shipment: Shipment
+    sender: Sender
     #: a table's changes go by COPY if they are at least this many rows
     bulk: int
-    #: pieces that are shipped together: a group, or single transactions
-    loads: deque[list[Piece]] = field(default_factory=deque)
+    #: groups that are shipped together: one, or single transactions
+    stream_batches: deque[list[GroupInOrder]] = field(default_factory=deque)
     calls: int = 0
     _shipped: bool = False
 
-    def run(self, turns: Turns, done: Callable[[Piece, Delivered], bool]) -> None:
-        """Carry the loads, until a halt or until nothing is left.
+    def run(
+        self, order: CommitOrder, done: Callable[[GroupInOrder, Delivered], bool]
+    ) -> None:
+        """Apply the stream batches, until a halt or until nothing is left.
 
         Parameters:
-            done: called after each committed piece; returns False if the run is over.
+            done: called after each committed group; returns False if the run is over.
         """
-        while self.loads:
-            load = self.loads[0]
-            while load:
-                place = load[0].place
+        while self.stream_batches:
+            stream_batch = self.stream_batches[0]
+            while stream_batch:
+                place = stream_batch[0].place
                 try:
-                    if place >= turns.done and not self._carry(load, turns, done):
+                    if place >= order.done and not self._apply_in_turn(
+                        stream_batch, order, done
+                    ):
                         return
                 except (DBAPIError, SnaptideError):
                     # If the error lasts, the push itself will meet it too.
-                    turns.halt(place)
+                    order.halt(place)
                     self._undo()
                     return
                 except BaseException:
-                    turns.halt(place)
+                    order.halt(place)
                     raise
-                load.pop(0)
-            self.loads.popleft()
+                stream_batch.pop(0)
+            self.stream_batches.popleft()
             self._shipped = False
 
     @property
     def broken(self) -> bool:
         """Whether one of its connections is lost."""
-        return self.line.origin.invalidated or self.line.target.invalidated
+        return self.shipment.origin.invalidated or self.shipment.target.invalidated
 
-    def _carry(
+    def _apply_in_turn(
         self,
-        load: Sequence[Piece],
-        turns: Turns,
-        done: Callable[[Piece, Delivered], bool],
+        stream_batch: Sequence[GroupInOrder],
+        order: CommitOrder,
+        done: Callable[[GroupInOrder, Delivered], bool],
     ) -> bool:
-        """Apply the first piece of a load, and commit it in its turn."""
-        piece = load[0]
-        if not turns.reached(piece.place, -1):
+        """Apply the first group of a stream batch, and commit it in its turn."""
+        piece = stream_batch[0]
+        if not order.reached(piece.place, -1):
             return False
         if not self._shipped:
-            self._ship(load)
-        if not turns.reached(piece.place, piece.waits_for):
+            self._ship(stream_batch)
+        if not order.reached(piece.place, piece.waits_for):
             return False
-        if not marker.share(self.line.target, self.origin.id, self.line.watched_for):
-            turns.halt(piece.place)
+        if not marker.lock_shared(
+            self.shipment.target, self.sender.id, self.shipment.watched_for
+        ):
+            order.halt(piece.place)
             self._undo()
             return False
         faults.point("stream.before_apply")
         delivered = self._apply(piece)
         if delivered is None:
-            turns.halt(piece.place)
+            order.halt(piece.place)
             faults.point("stream.after_refusal")
         faults.point("stream.after_apply")
-        if delivered is None or not turns.take(piece.place):
+        if delivered is None or not order.take(piece.place):
             self._undo()
             return False
-        return self._commit(piece, delivered, turns, done)
+        return self._commit(piece, delivered, order, done)
 
-    def _ship(self, load: Sequence[Piece]) -> None:
+    def _ship(self, stream_batch: Sequence[GroupInOrder]) -> None:
         ship(
-            self.line,
-            load[0].group.after,
-            load[-1].group.end,
-            together=len(load[0].group) > 1,
+            self.shipment,
+            stream_batch[0].group.after,
+            stream_batch[-1].group.end,
+            together=len(stream_batch[0].group) > 1,
             bulk=self.bulk,
-            calls=sum(one.group.calls for one in load),
-            transactions=sum(len(one.group) for one in load),
-            only=[one.group.end for one in load] if len(load) > 1 else None,
+            calls=sum(one.group.calls for one in stream_batch),
+            transactions=sum(len(one.group) for one in stream_batch),
+            only=[one.group.end for one in stream_batch]
+            if len(stream_batch) > 1
+            else None,
         )
-        self.line.target.commit()
+        self.shipment.target.commit()
         self._shipped = True
         faults.point("stream.after_ship")
 
-    def _apply(self, piece: Piece) -> Delivered | None:
-        """Apply a piece; None if the push has to apply it in its turn."""
-        unit = compiled.unit_of(self.line, self.origin, piece.group)
+    def _apply(self, piece: GroupInOrder) -> Delivered | None:
+        """Apply a group; None if the push has to apply it in its turn."""
+        unit = compiled.unit_of(self.shipment, self.sender, piece.group)
         if _unheld(unit):
             return None
-        answer = compiled.attempt(self.line, self.origin, unit, patient=False)
+        answer = compiled.try_apply_group(
+            self.shipment, self.sender, unit, patient=False
+        )
         return None if isinstance(answer, Refused) or answer.resolved else answer
 
     def _commit(
         self,
-        piece: Piece,
+        piece: GroupInOrder,
         delivered: Delivered,
-        turns: Turns,
-        done: Callable[[Piece, Delivered], bool],
+        order: CommitOrder,
+        done: Callable[[GroupInOrder, Delivered], bool],
     ) -> bool:
-        target = self.line.target
-        if not marker.advance(target, self.origin.id, piece.at, piece.to):
-            turns.halt(piece.place)  # another pusher has gone on
+        target = self.shipment.target
+        if not marker.advance(target, self.sender.id, piece.at, piece.to):
+            order.halt(piece.place)  # another pusher has gone on
             self._undo()
             return False
         group = piece.group
-        arrived = arrivals.of_part(self.line, self.origin.name, group.after, group.end)
-        arrivals.count(target, self.origin.name, arrived)
+        arrived = arrivals.of_part(
+            self.shipment, self.sender.name, group.after, group.end
+        )
+        arrivals.count(target, self.sender.name, arrived)
         faults.point("stream.before_commit")
         target.commit()
         faults.point("stream.after_commit")
         if not done(piece, delivered):
-            turns.halt(piece.place + 1)
-        turns.pass_on()
+            order.halt(piece.place + 1)
+        order.pass_on()
         return True
 
     def _undo(self) -> None:
-        for connection in (self.line.target, self.line.origin):
+        for connection in (self.shipment.target, self.shipment.origin):
             connection.rollback()
 
 

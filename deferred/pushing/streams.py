@@ -16,16 +16,16 @@ from sqlalchemy import Connection, Engine
 
 from deferred.batches import marker
 from deferred.batches.batch import Batch
-from deferred.batches.groups import Group
+from deferred.batches.groups import ApplyGroup
 from deferred.batches.marker import Marker
-from deferred.batches.shipping import Line, lay
+from deferred.batches.shipping import Shipment, prepare_shipment
 from deferred.options import STREAM_CALLS
-from deferred.pushing import carry, dependence
+from deferred.pushing import apply_groups, dependence
+from deferred.pushing.commit_order import CommitOrder
 from deferred.pushing.delivery import Delivered
-from deferred.pushing.origin import Origin
 from deferred.pushing.run import Run
-from deferred.pushing.stream import Piece, Stream
-from deferred.pushing.turns import Turns
+from deferred.pushing.sender import Sender
+from deferred.pushing.stream import GroupInOrder, Stream
 from sites import Site
 
 Pair = tuple[Connection, Connection]
@@ -48,43 +48,46 @@ def opened(home: Site, peer: Site, streams: int) -> Iterator[list[Pair]]:
         ]
 
 
-def carry_all(
-    line: Line,
+def apply_all(
+    shipment: Shipment,
     pairs: Sequence[Pair],
-    origin: Origin,
-    groups: Sequence[Group],
+    sender: Sender,
+    groups: Sequence[ApplyGroup],
     at: Marker,
     run: Run,
 ) -> None:
     """Deliver the groups of a batch, in parallel if there are several streams.
 
     Parameters:
-        line: delivers the groups that no stream can, while all streams stand still.
+        shipment: delivers the groups that no stream can, while all streams stand still.
         pairs: connections of the streams.
         at: the marker before the first group.
     """
-    if len(pairs) < 2 or len(groups) < 2 or line.watched:
+    if len(pairs) < 2 or len(groups) < 2 or shipment.watched:
         for group in groups:
-            if not carry.carry(line, origin, group, run):
+            if not apply_groups.apply_group(shipment, sender, group, run):
                 return
         return
-    marker.make(line.target, origin.id, origin.name)
-    line.target.commit()
-    pieces = _pieces(line, groups, at)
+    marker.make(shipment.target, sender.id, sender.name)
+    shipment.target.commit()
+    pieces = _pieces(shipment, groups, at)
     streams = [
         Stream(
-            line=replace(
-                _laid(pair, line.batch, origin.name), watched_for=line.watched_for
+            shipment=replace(
+                _prepared(pair, shipment.batch, sender.name),
+                watched_for=shipment.watched_for,
             ),
-            origin=origin,
+            sender=sender,
             bulk=run.options.bulk_threshold,
         )
         for pair in pairs
     ]
-    line.origin.commit()  # nothing was written there
+    shipment.origin.commit()  # nothing was written there
     _divide(pieces, streams)
     with ThreadPoolExecutor(len(streams), thread_name_prefix="stream") as pool:
-        _Round(pieces=pieces, streams=streams, pool=pool, run=run).all(line, origin)
+        _ParallelRun(pieces=pieces, streams=streams, pool=pool, run=run).all(
+            shipment, sender
+        )
 
 
 def _pool(site: Site) -> Engine:
@@ -96,25 +99,29 @@ def _pool(site: Site) -> Engine:
     return site.pool("streams", make)
 
 
-def _laid(pair: Pair, batch: Batch, sender: str) -> Line:
-    line = lay(*pair, batch, sender)
-    line.target.commit()
-    line.origin.commit()  # nothing was written there
-    return line
+def _prepared(pair: Pair, batch: Batch, sender: str) -> Shipment:
+    shipment = prepare_shipment(*pair, batch, sender)
+    shipment.target.commit()
+    shipment.origin.commit()  # nothing was written there
+    return shipment
 
 
-def _pieces(line: Line, groups: Sequence[Group], at: Marker) -> list[Piece]:
-    shared = dependence.last_shared(line, groups[0].after, STREAM_CALLS)
+def _pieces(
+    shipment: Shipment, groups: Sequence[ApplyGroup], at: Marker
+) -> list[GroupInOrder]:
+    shared = dependence.last_shared(shipment, groups[0].after, STREAM_CALLS)
     ends = [group.end for group in groups]
     pieces = []
     for place, group in enumerate(groups):
         before = [shared.get(member.order_no, -1) for member in group.members]
         outside = [one for one in before if groups[0].after < one <= group.after]
         to = Marker(
-            batch_no=line.batch.number, batch_id=line.batch.id, order_no=group.end
+            batch_no=shipment.batch.number,
+            batch_id=shipment.batch.id,
+            order_no=group.end,
         )
         pieces.append(
-            Piece(
+            GroupInOrder(
                 place=place,
                 group=group,
                 waits_for=bisect_left(ends, max(outside)) if outside else -1,
@@ -126,12 +133,12 @@ def _pieces(line: Line, groups: Sequence[Group], at: Marker) -> list[Piece]:
     return pieces
 
 
-def _by_itself(piece: Piece) -> bool:
+def _by_itself(piece: GroupInOrder) -> bool:
     """Whether no stream takes it, because its shared rows are not known."""
     return piece.group.one_by_one or piece.group.calls > STREAM_CALLS
 
 
-def _divide(pieces: Sequence[Piece], streams: Sequence[Stream]) -> None:
+def _divide(pieces: Sequence[GroupInOrder], streams: Sequence[Stream]) -> None:
     """Give each stream its share; pieces that share a row go through the same one."""
     of: dict[int, Stream] = {}
     for piece in pieces:
@@ -139,66 +146,73 @@ def _divide(pieces: Sequence[Piece], streams: Sequence[Stream]) -> None:
             continue
         stream = of.get(piece.waits_for) or min(streams, key=lambda s: s.calls)
         of[piece.place] = stream
-        _load(stream, piece)
+        _assign(stream, piece)
 
 
-def _load(stream: Stream, piece: Piece) -> None:
-    last = stream.loads[-1] if stream.loads else []
+def _assign(stream: Stream, piece: GroupInOrder) -> None:
+    last = stream.stream_batches[-1] if stream.stream_batches else []
     carried = sum(one.group.calls for one in last) + piece.group.calls
     single = len(piece.group) == 1 and bool(last) and len(last[0].group) == 1
-    if single and carried <= carry.SHIPPED:
+    if single and carried <= apply_groups.SHIPPED:
         last.append(piece)
     else:
-        stream.loads.append([piece])
+        stream.stream_batches.append([piece])
     stream.calls += piece.group.calls
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Round:
+class _ParallelRun:
     """Streams that work in parallel until a piece has to be delivered by itself."""
 
-    pieces: Sequence[Piece]
+    pieces: Sequence[GroupInOrder]
     streams: Sequence[Stream]
     pool: ThreadPoolExecutor
     run: Run
 
-    def all(self, line: Line, origin: Origin) -> None:
+    def all(self, shipment: Shipment, sender: Sender) -> None:
         """Deliver the pieces in order, until all are done or the run is over."""
-        turns = Turns()
-        while turns.done < len(self.pieces) and not self.run.over():
-            self._side_by_side(turns)
-            if turns.done == len(self.pieces) or self.run.over():
+        order = CommitOrder()
+        while order.done < len(self.pieces) and not self.run.over():
+            self._side_by_side(order)
+            if order.done == len(self.pieces) or self.run.over():
                 return
-            if not carry.carry(line, origin, self.pieces[turns.done].group, self.run):
+            if not apply_groups.apply_group(
+                shipment, sender, self.pieces[order.done].group, self.run
+            ):
                 return
-            turns.pass_on()
+            order.pass_on()
 
-    def _side_by_side(self, turns: Turns) -> None:
-        ahead = self.pieces[turns.done :]
+    def _side_by_side(self, order: CommitOrder) -> None:
+        ahead = self.pieces[order.done :]
         lost = self._lost()
         until = next(
             (p.place for p in ahead if p.place in lost or _by_itself(p)),
             len(self.pieces),
         )
-        turns.open(until)
+        order.open(until)
         try:
             at_work = [
-                self.pool.submit(stream.run, turns, self._count)
+                self.pool.submit(stream.run, order, self._count)
                 for stream in self.streams
                 if not stream.broken
             ]
             for one in at_work:
                 one.result()
         except BaseException:
-            turns.halt(0)
+            order.halt(0)
             raise
 
     def _lost(self) -> set[int]:
         """Places of the pieces of streams that have lost a session."""
         broken = (stream for stream in self.streams if stream.broken)
-        return {p.place for stream in broken for load in stream.loads for p in load}
+        return {
+            p.place
+            for stream in broken
+            for stream_batch in stream.stream_batches
+            for p in stream_batch
+        }
 
-    def _count(self, piece: Piece, delivered: Delivered) -> bool:
+    def _count(self, piece: GroupInOrder, delivered: Delivered) -> bool:
         group = piece.group
         self.run.count(delivered, transactions=len(group), calls=group.calls)
         return not self.run.over()

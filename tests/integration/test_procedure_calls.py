@@ -15,7 +15,7 @@ from deferred.batches import procedure_call
 from deferred.batches.called import ProcedureCall
 from deferred.errors import NoDestination
 from deferred.procedures import routines
-from deferred.pushing import carry
+from deferred.pushing import apply_groups
 from groups import Path
 from sites import Directory, Site
 from tests.fix_worlds import prepared_once
@@ -205,7 +205,7 @@ def test_calls_are_read_with_what_is_shipped(
         return found
 
     monkeypatch.setattr(procedure_call, "by_transaction", counted)
-    monkeypatch.setattr(carry, "SHIPPED", 2)
+    monkeypatch.setattr(apply_groups, "SHIPPED", 2)
     for step in range(1, 6):
         with jfk.begin() as connection:
             deferred.call(connection, "raise_all", [step])

@@ -9,12 +9,12 @@ from sqlalchemy.exc import OperationalError
 import deferred
 from deferred import PushReport
 from deferred.batches import marker
-from deferred.batches.batch import waiting
+from deferred.batches.batch import queued_transactions
 from deferred.batches.cut import next_batch
 from deferred.errors import PositionMismatch
 from deferred.pushing import push
 from deferred.pushing.delivery import deliver
-from deferred.pushing.origin import Origin
+from deferred.pushing.sender import Sender
 from sites import Directory, identity
 from tests.fix_worker import eventually
 from tests.fix_worlds import prepared_once
@@ -98,9 +98,9 @@ def test_pusher_whose_lock_was_lost_applies_nothing_twice(orders: Directory) -> 
         origin_id = identity.read(origin).site_id
         batch = next_batch(origin, "hq", marker.Marker())
         assert batch is not None
-        [transaction] = waiting(origin, batch, -1, batch.end)
+        [transaction] = queued_transactions(origin, batch, -1, batch.end)
     deferred.push(orders["jfk"])
-    who = Origin(id=origin_id, name="jfk", master="hq")
+    who = Sender(id=origin_id, name="jfk", master="hq")
     with orders["hq"].begin() as target:
         assert not deliver(target, who, batch, transaction, []).fresh
     assert [row[2] for row in rows(orders["hq"])] == [1, 1]
@@ -113,11 +113,11 @@ def test_two_pushers_without_the_lock_wait_for_the_marker(orders: Directory) -> 
     run(orders["jfk"], "UPDATE orders SET qty = qty + 1")
     answers: list[bool] = []
     with orders["jfk"].connect() as origin, orders["hq"].connect() as target:
-        who = Origin(id=identity.read(origin).site_id, name="jfk", master="hq")
+        who = Sender(id=identity.read(origin).site_id, name="jfk", master="hq")
         at = marker.read(target, who.id)
         batch = next_batch(origin, "hq", at)
         assert batch is not None
-        [transaction] = waiting(origin, batch, -1, batch.end)
+        [transaction] = queued_transactions(origin, batch, -1, batch.end)
         origin.commit()
         assert deliver(target, who, batch, transaction, []).fresh
 

@@ -12,7 +12,7 @@ import pytest
 import deferred
 from deferred.batches import marker
 from deferred.batches.cut import next_batch
-from deferred.batches.shipping import lay
+from deferred.batches.shipping import prepare_shipment
 from deferred.options import Options
 from deferred.parked.retry import RetryReport
 from deferred.pushing.dependence import last_shared
@@ -314,7 +314,7 @@ def _shared(jfk: Site, hq: Site) -> dict[int, int]:
     with jfk.connect() as origin, hq.connect() as target:
         batch = next_batch(origin, "hq", marker.Marker())
         assert batch is not None
-        found = last_shared(lay(origin, target, batch, "jfk"), -1, 100)
+        found = last_shared(prepare_shipment(origin, target, batch, "jfk"), -1, 100)
         numbers = origin.exec_driver_sql(
             "SELECT order_no FROM snaptide.delivery ORDER BY order_no"
         )

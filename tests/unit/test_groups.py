@@ -2,14 +2,14 @@
 
 import pytest
 
-from deferred.batches.groups import Group, Member, plan, split
+from deferred.batches.groups import ApplyGroup, GroupedTransaction, plan, split
 from deferred.options import ErrorAction, Options
 
 
-def members(*calls: int, size: int = 0) -> list[Member]:
+def members(*calls: int, size: int = 0) -> list[GroupedTransaction]:
     """Transactions 10, 20, ... with so many calls."""
     return [
-        Member(order_no=10 * n, calls=count, size=size)
+        GroupedTransaction(order_no=10 * n, calls=count, size=size)
         for n, count in enumerate(calls, 1)
     ]
 
@@ -57,7 +57,7 @@ def test_groups_follow_one_another():
 
 
 def test_group_is_divided_at_the_transactions_it_failed_for():
-    group = Group(after=5, members=tuple(members(1, 2, 3, 4, 5)))
+    group = ApplyGroup(after=5, members=tuple(members(1, 2, 3, 4, 5)))
     pieces = split(group, {20, 40})
     assert [[m.calls for m in piece.members] for piece in pieces] == [
         [1],
@@ -71,7 +71,7 @@ def test_group_is_divided_at_the_transactions_it_failed_for():
 
 
 def test_group_is_halved_where_nobody_knows():
-    group = Group(after=5, members=tuple(members(1, 2, 3)))
+    group = ApplyGroup(after=5, members=tuple(members(1, 2, 3)))
     pieces = split(group, ())
     assert [(piece.after, piece.end) for piece in pieces] == [(5, 10), (10, 30)]
 

@@ -1,4 +1,4 @@
-"""Turns: threads work in parallel, and commit in order, one at a time.
+"""The order of commits: threads work in parallel, and commit in order, one at a time.
 
 Places are numbered from 0. The thread that holds a place waits until all places before
 it are committed; a halt at a place keeps it, and all after it, from being committed.
@@ -13,7 +13,7 @@ from threading import Condition
 PATIENCE = 10.0
 
 
-class Turns:
+class CommitOrder:
     """Which place may commit next; shared by the threads that work in parallel."""
 
     def __init__(self) -> None:

@@ -14,15 +14,15 @@ from sqlalchemy.exc import DBAPIError
 from deferred import sqlstate
 from deferred.batches import batch as batches
 from deferred.batches import groups, ledger, procedure_call
-from deferred.batches.batch import Waiting
-from deferred.batches.groups import Group
-from deferred.batches.shipping import Line, lay, ship, ship_what_fits
+from deferred.batches.batch import QueuedTransaction
+from deferred.batches.groups import ApplyGroup
+from deferred.batches.shipping import Shipment, prepare_shipment, ship, ship_what_fits
 from deferred.errors import TransactionRefused
 from deferred.parked import quiet
 from deferred.pushing.compiled import deliver_together
 from deferred.pushing.delivery import Delivered, deliver
-from deferred.pushing.origin import Origin
 from deferred.pushing.run import Run
+from deferred.pushing.sender import Sender
 from deferred.queues.queue import Queue, changes_key
 from sites import encodings, faults, names, references
 from sites.errors import ValueDoesNotFit
@@ -35,7 +35,7 @@ SHIPPED = 1000
 PATIENCE = 2
 
 
-def planned(line: Line, after: int, run: Run) -> list[Group]:
+def planned(shipment: Shipment, after: int, run: Run) -> list[ApplyGroup]:
     """The groups of a batch after an order number, no more than the run may deliver.
 
     Raises:
@@ -43,18 +43,20 @@ def planned(line: Line, after: int, run: Run) -> list[Group]:
     """
     options = run.options
     members = groups.members(
-        line.origin, line.batch, after, line.queues, options.group_max_bytes
+        shipment.origin, shipment.batch, after, shipment.queues, options.group_max_bytes
     )
     if not members:
-        raise batches.purged(line.batch)
+        raise batches.purged(shipment.batch)
     now = members[: run.left()]
     if len(now) == 1 or not (options.grouping or options.parallel):
-        return [Group(after=after, members=tuple(now))]
-    alone = _alone(line, options.one_by_one)
+        return [ApplyGroup(after=after, members=tuple(now))]
+    alone = _alone(shipment, options.one_by_one)
     return list(groups.plan(now, after, options, alone))
 
 
-def carry(line: Line, origin: Origin, group: Group, run: Run) -> bool:
+def apply_group(
+    shipment: Shipment, sender: Sender, group: ApplyGroup, run: Run
+) -> bool:
     """Deliver a group, together or in pieces.
 
     Returns:
@@ -62,25 +64,25 @@ def carry(line: Line, origin: Origin, group: Group, run: Run) -> bool:
     """
     options = run.options
     single = len(group) == 1 or group.one_by_one
-    if single or line.watched or not options.grouping:
-        return _one_by_one(line, origin, group, run)
+    if single or shipment.watched or not options.grouping:
+        return _one_by_one(shipment, sender, group, run)
     # After PATIENCE waits the group is divided: a user who holds a row then delays only
     # the transactions after it.
     answer = deliver_together(
-        line, origin, group, options.bulk_threshold, patient=run.held_up < PATIENCE
+        shipment, sender, group, options.bulk_threshold, patient=run.held_up < PATIENCE
     )
     if isinstance(answer, Delivered):
         run.count(answer, transactions=len(group), calls=group.calls)
         return answer.fresh and not run.over()
     if group.calls < options.retry_threshold:
-        return _one_by_one(line, origin, group, run)
+        return _one_by_one(shipment, sender, group, run)
     return all(
-        carry(line, origin, piece, run)
+        apply_group(shipment, sender, piece, run)
         for piece in groups.split(group, answer.transactions)
     )
 
 
-def _alone(line: Line, excluded: tuple[str, ...]) -> set[int]:
+def _alone(shipment: Shipment, excluded: tuple[str, ...]) -> set[int]:
     """Transactions that cannot be compiled.
 
     Those that call procedures or change keys; those of excluded tables, of tables that
@@ -88,19 +90,19 @@ def _alone(line: Line, excluded: tuple[str, ...]) -> set[int]:
     if foreign keys at the master act, those whose deletes or changed keys may reach
     rows that other transactions of the group change.
     """
-    acting = references.acting(line.target, [one.table for one in line.staged])
-    named = {names.parse(name) for name in excluded} | line.going_on
-    named |= quiet.tables(line.target)
-    found = procedure_call.orders(line.origin, line.batch)
-    for queue, staged in zip(line.queues, line.staged, strict=True):
+    acting = references.acting(shipment.target, [one.table for one in shipment.staged])
+    named = {names.parse(name) for name in excluded} | shipment.going_on
+    named |= quiet.tables(shipment.target)
+    found = procedure_call.orders(shipment.origin, shipment.batch)
+    for queue, staged in zip(shipment.queues, shipment.staged, strict=True):
         calls = queue.sql()
         if queue.target in named:
-            found |= groups.touching(line.origin, line.batch, calls)
+            found |= groups.touching(shipment.origin, shipment.batch, calls)
             continue
         single = changes_key(calls)
         if columns := acting.get(staged.table.oid):
             single |= _reaching(queue, calls, columns)
-        found |= groups.touching(line.origin, line.batch, calls, single)
+        found |= groups.touching(shipment.origin, shipment.batch, calls, single)
     return found
 
 
@@ -114,33 +116,39 @@ def _reaching(
     return or_(kind == "D", *((kind == "U") & one for one in moved))
 
 
-def _one_by_one(line: Line, origin: Origin, group: Group, run: Run) -> bool:
+def _one_by_one(
+    shipment: Shipment, sender: Sender, group: ApplyGroup, run: Run
+) -> bool:
     """Deliver each transaction of a group by itself, in order."""
-    with each_by_itself(line.origin):
-        ahead = batches.waiting(line.origin, line.batch, group.after, group.end)
+    with each_by_itself(shipment.origin):
+        ahead = batches.queued_transactions(
+            shipment.origin, shipment.batch, group.after, group.end
+        )
     after = group.after
     while ahead:
-        some = _calling(line, after, _shipment(ahead))
+        some = _calling(shipment, after, _shipment(ahead))
         try:
-            _ship(line, after, some, run)
+            _ship(shipment, after, some, run)
         except DBAPIError as error:
             if not sqlstate.caused_by_data(error):
                 raise
-            line = _laid_again(line, origin)
-            goes_on = _each_as_far_as_it_fits(line, origin, after, some, run)
+            shipment = _prepared_again(shipment, sender)
+            goes_on = _each_as_far_as_it_fits(shipment, sender, after, some, run)
         else:
-            goes_on = _deliver_each(line, origin, some, run)
+            goes_on = _deliver_each(shipment, sender, some, run)
         if not goes_on:
             return False
         ahead, after = ahead[len(some) :], some[-1].order_no
     return True
 
 
-def _ship(line: Line, after: int, some: Sequence[Waiting], run: Run) -> None:
+def _ship(
+    shipment: Shipment, after: int, some: Sequence[QueuedTransaction], run: Run
+) -> None:
     """Fill the work tables with transactions, and commit."""
     calls = sum(one.calls for one in some)
     ship(
-        line,
+        shipment,
         after,
         some[-1].order_no,
         together=False,
@@ -152,49 +160,57 @@ def _ship(line: Line, after: int, some: Sequence[Waiting], run: Run) -> None:
         told=run.shipping(calls),
     )
     faults.point("push.before_ship_commit")
-    line.target.commit()
+    shipment.target.commit()
     faults.point("push.after_ship")
 
 
-def _laid_again(line: Line, origin: Origin) -> Line:
-    """Prepare the line again, because a rollback may have undone its work tables."""
-    line.target.rollback()
-    line.origin.rollback()
-    laid = lay(line.origin, line.target, line.batch, origin.name)
-    ledger.note(line.origin, line.target, origin.id, line.batch)
-    line.target.commit()
-    line.origin.commit()
-    return replace(laid, watched=line.watched, watched_for=line.watched_for)
+def _prepared_again(shipment: Shipment, sender: Sender) -> Shipment:
+    """Prepare the shipment again: a rollback may have undone its work tables."""
+    shipment.target.rollback()
+    shipment.origin.rollback()
+    again = prepare_shipment(
+        shipment.origin, shipment.target, shipment.batch, sender.name
+    )
+    ledger.note(shipment.origin, shipment.target, sender.id, shipment.batch)
+    shipment.target.commit()
+    shipment.origin.commit()
+    return replace(again, watched=shipment.watched, watched_for=shipment.watched_for)
 
 
 def _each_as_far_as_it_fits(
-    line: Line, origin: Origin, after: int, some: Sequence[Waiting], run: Run
+    shipment: Shipment,
+    sender: Sender,
+    after: int,
+    some: Sequence[QueuedTransaction],
+    run: Run,
 ) -> bool:
     """Deliver transactions, some with values that do not fit at the destination."""
     for one in some:
-        unfit = _ship_what_fits(line, one, after)
-        line.target.commit()
+        unfit = _ship_what_fits(shipment, one, after)
+        shipment.target.commit()
         faults.point("push.after_ship")
-        if not _deliver_each(line, origin, [one], run, unfit):
+        if not _deliver_each(shipment, sender, [one], run, unfit):
             return False
         after = one.order_no
     return True
 
 
-def _ship_what_fits(line: Line, one: Waiting, after: int) -> ValueDoesNotFit | None:
+def _ship_what_fits(
+    shipment: Shipment, one: QueuedTransaction, after: int
+) -> ValueDoesNotFit | None:
     try:
-        codec = encodings.codec(line.target)
-        return ship_what_fits(line, one, after, codec=codec)
+        codec = encodings.codec(shipment.target)
+        return ship_what_fits(shipment, one, after, codec=codec)
     except DBAPIError as error:
         if not sqlstate.caused_by_data(error):
             raise
     # The database and Python may disagree about an encoding.
-    line.target.rollback()
-    line.origin.rollback()
-    return ship_what_fits(line, one, after, codec=encodings.LEAST)
+    shipment.target.rollback()
+    shipment.origin.rollback()
+    return ship_what_fits(shipment, one, after, codec=encodings.LEAST)
 
 
-def _shipment(ahead: list[Waiting]) -> list[Waiting]:
+def _shipment(ahead: list[QueuedTransaction]) -> list[QueuedTransaction]:
     """The next transactions that are shipped together; at least one."""
     calls = 0
     for n, transaction in enumerate(ahead):
@@ -204,30 +220,32 @@ def _shipment(ahead: list[Waiting]) -> list[Waiting]:
     return ahead
 
 
-def _calling(line: Line, after: int, some: Sequence[Waiting]) -> list[Waiting]:
+def _calling(
+    shipment: Shipment, after: int, some: Sequence[QueuedTransaction]
+) -> list[QueuedTransaction]:
     """The transactions of a shipment, with the procedures that they call."""
     if not some[0].may_call:
         return list(some)
     end = some[-1].order_no
-    called = procedure_call.by_transaction(line.origin, line.batch, after, end)
+    called = procedure_call.by_transaction(shipment.origin, shipment.batch, after, end)
     return [replace(one, procedures=called.get(one.order_no, ())) for one in some]
 
 
 def _deliver_each(
-    line: Line,
-    origin: Origin,
-    transactions: Sequence[Waiting],
+    shipment: Shipment,
+    sender: Sender,
+    transactions: Sequence[QueuedTransaction],
     run: Run,
     unfit: ValueDoesNotFit | None = None,
 ) -> bool:
     # Changes that go on to other masters need a transaction of their own there. So do
     # the writes of a user's trigger, which are queued as made by the applied one.
-    size = 0 if line.sends_on else run.options.batch_size
-    open_calls, open_work = 0, list[tuple[Waiting, Delivered]]()
+    size = 0 if shipment.sends_on else run.options.batch_size
+    open_calls, open_work = 0, list[tuple[QueuedTransaction, Delivered]]()
 
     def commit() -> None:
         faults.point("push.before_commit")
-        line.target.commit()
+        shipment.target.commit()
         faults.point("push.after_commit")
         for transaction, delivered in open_work:
             run.count(delivered, transactions=1, calls=transaction.calls)
@@ -236,15 +254,15 @@ def _deliver_each(
     for transaction in transactions:
         try:
             delivered = deliver(
-                line.target,
-                origin,
-                line.batch,
+                shipment.target,
+                sender,
+                shipment.batch,
                 transaction,
-                line.staged,
+                shipment.staged,
                 run.options.error_action,
                 run.writing(transaction.calls),
                 unfit,
-                None if line.watched else line.watched_for,
+                None if shipment.watched else shipment.watched_for,
             )
         except TransactionRefused:
             commit()

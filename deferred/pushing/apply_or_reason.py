@@ -21,7 +21,7 @@ from deferred.errors import (
 )
 from deferred.parked import error_queue, quiet, skipped, waiting
 from deferred.procedures.steps import Steps, apply, refusal
-from deferred.pushing.origin import Origin
+from deferred.pushing.sender import Sender
 from masters.apply import Outcome
 from masters.errors import InvalidNetChange
 from masters.rules import table_rules
@@ -30,7 +30,7 @@ from sites.errors import NoFreeValue, RowCountMismatch, ValueDoesNotFit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Failed:
+class ParkReason:
     """Why a transaction was not applied, as the error queue shows it."""
 
     #: conflict, error, dependant or quiet
@@ -54,42 +54,42 @@ class Failed:
         )
 
 
-def answered(
-    connection: Connection, origin: Origin, steps: Steps, *, sure: bool = True
-) -> Outcome | Failed:
+def try_apply(
+    connection: Connection, sender: Sender, steps: Steps, *, sure: bool = True
+) -> Outcome | ParkReason:
     """Apply a transaction whole, or write nothing and return why it failed.
 
     Parameters:
         sure: it has certainly not come before; else no rule may settle a conflict.
     """
-    there = quiet.in_the_way(connection, origin.id)
+    there = quiet.in_the_way(connection, sender.id)
     relation = footprint.NOTHING
     if there.parked:
-        relation = _dependence(connection, origin, steps)
+        relation = _dependence(connection, sender, steps)
     waits_for = relation.error_ids
     if held := quiet.of_tables(connection, tables_of(steps)) if there.quiet else []:
-        return Failed(
+        return ParkReason(
             reason=quiet.REASON,
             code=GroupQuiet.code,
             message=" ".join(map(quiet.told, held)),
             waits_for=waits_for,
         )
     if relation.lost:
-        return Failed(
+        return ParkReason(
             reason=waiting.DEPENDANT,
             code=PredecessorLost.code,
             message=waiting.LOST,
             waits_for=waits_for,
         )
     if relation.certain:
-        return Failed(
+        return ParkReason(
             reason="dependant",
             code=WaitsForError.code,
             message=_waits(waits_for),
             waits_for=waits_for,
         )
     answer = _applied(connection, steps, resolving=sure and not waits_for)
-    if isinstance(answer, Failed) and waits_for and answer.may_follow:
+    if isinstance(answer, ParkReason) and waits_for and answer.may_follow:
         return replace(
             answer,
             reason="dependant",
@@ -101,8 +101,8 @@ def answered(
 
 
 def skip_rows(
-    connection: Connection, origin: Origin, steps: Steps, failed: Failed
-) -> tuple[Steps, int, Failed]:
+    connection: Connection, sender: Sender, steps: Steps, failed: ParkReason
+) -> tuple[Steps, int, ParkReason]:
     """Apply a transaction without its rows in conflict (Ingres: SkipRow).
 
     Rows that refer to a key or unique value of such a row are left out with it.
@@ -119,7 +119,7 @@ def skip_rows(
         rest, aside = skipped.divided(connection, steps, list(found))
         if not rest.changed:
             break
-        answer = answered(connection, origin, rest)
+        answer = try_apply(connection, sender, rest)
         if isinstance(answer, Outcome):
             return aside, answer.resolved, replace(failed, conflicts=found)
         failed = answer
@@ -134,7 +134,7 @@ def tables_of(steps: Steps) -> list[QualifiedName]:
 
 def _applied(
     connection: Connection, steps: Steps, *, resolving: bool
-) -> Outcome | Failed:
+) -> Outcome | ParkReason:
     try:
         outcome = apply(connection, steps, resolving=resolving)
     except DBAPIError as error:
@@ -142,16 +142,16 @@ def _applied(
             raise
         return _failure(connection, steps, error)
     except ValueDoesNotFit as error:
-        return Failed(
+        return ParkReason(
             reason="error",
             code=str(error.facts["sqlstate"]),
             message=error.message,
             begins_elsewhere=bool(error.facts["starts"]),
         )
     except (RowCountMismatch, InvalidNetChange, NoFreeValue) as error:
-        return Failed(reason="error", code=error.code, message=error.message)
+        return ParkReason(reason="error", code=error.code, message=error.message)
     except (ProcedureFailed, ProcedureNotAllowed) as error:
-        return Failed(
+        return ParkReason(
             reason="error",
             code=error.code,
             message=error.message,
@@ -159,7 +159,7 @@ def _applied(
         )
     if not outcome.unresolved:
         return outcome
-    return Failed(
+    return ParkReason(
         reason="conflict",
         code=UnresolvedConflict.code,
         message=_summary(outcome),
@@ -167,7 +167,7 @@ def _applied(
     )
 
 
-def _dependence(connection: Connection, origin: Origin, steps: Steps) -> Relation:
+def _dependence(connection: Connection, sender: Sender, steps: Steps) -> Relation:
     """Parked transactions that this one may depend on, and whether it surely does.
 
     Callers ask only if there are parked transactions.
@@ -181,11 +181,11 @@ def _dependence(connection: Connection, origin: Origin, steps: Steps) -> Relatio
     that calls procedures waits for all parked ones; and a parked one that calls
     procedures may be the reason for any failure of a later one.
     """
-    unknown = error_queue.with_procedures(connection, origin.id)
+    unknown = error_queue.with_procedures(connection, sender.id)
     if steps.calls:
-        everything = error_queue.numbers(connection, origin.id)
+        everything = error_queue.numbers(connection, sender.id)
         return Relation(error_ids=everything, certain=True)
-    found = footprint.relations(connection, origin.id, steps.changed, steps.rows)
+    found = footprint.relations(connection, sender.id, steps.changed, steps.rows)
     relation = found.get(steps.number, footprint.NOTHING).besides(unknown)
     if relation.error_ids and not _all_sent(connection, steps):
         return replace(relation, certain=True)
@@ -197,9 +197,9 @@ def _all_sent(connection: Connection, steps: Steps) -> bool:
     return all(table_rules.load(connection, t).comparison.all_sent for t in tables)
 
 
-def _failure(connection: Connection, steps: Steps, error: DBAPIError) -> Failed:
+def _failure(connection: Connection, steps: Steps, error: DBAPIError) -> ParkReason:
     state = sqlstate.of(error)
-    return Failed(
+    return ParkReason(
         reason="conflict" if state == sqlstate.UNIQUE_VIOLATION else "error",
         code=state,
         message=refusal(connection, steps, error),

@@ -11,7 +11,7 @@ from sites import QualifiedName
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Origin:
+class Sender:
     """Where the transactions of a push come from, and where they go."""
 
     id: uuid.UUID

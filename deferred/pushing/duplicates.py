@@ -11,10 +11,10 @@ from sqlalchemy import Connection, and_, select
 from sqlalchemy.dialects.postgresql import insert
 
 from deferred.batches import forwarding
-from deferred.batches.batch import Waiting
+from deferred.batches.batch import QueuedTransaction
 from deferred.catalog import queue as queue_catalog
 from deferred.catalog import second_way, taken_transaction
-from deferred.pushing.origin import Origin
+from deferred.pushing.sender import Sender
 from sites import QualifiedName
 from sites.position import STRETCH
 from sites.staged import Staged, selected
@@ -22,10 +22,10 @@ from sites.staged import Staged, selected
 _log = logging.getLogger(__name__)
 
 
-def leave_out(
+def drop_already_applied(
     connection: Connection,
-    sender: Origin,
-    transaction: Waiting,
+    sender: Sender,
+    transaction: QueuedTransaction,
     staged: Sequence[Staged],
 ) -> bool:
     """Delete from the work tables the changes that this master has already taken.
@@ -88,7 +88,7 @@ def _watched(connection: Connection, origin: str, number: int) -> Mapping[str, b
 def _changed(
     connection: Connection,
     group: str,
-    sender: Origin,
+    sender: Sender,
     staged: Sequence[Staged],
     units: Sequence[int],
 ) -> list[Staged]:
