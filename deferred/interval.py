@@ -19,7 +19,7 @@ LONGEST = 36525 * 86400
 
 
 class BadInterval(SnaptideError):
-    """That is neither a duration nor a cron expression."""
+    """This is neither a duration nor a cron expression."""
 
     code = "SNP-340"  # Oracle: ORA-23319
     hint = 'Write "10s", "5m", "2h", "1d", or five fields of cron in UTC: "0 6 * * *".'

@@ -51,17 +51,17 @@ _AS_NEW = {"last_error": None, "asked_at": None}
 
 
 class BadSchedule(SnaptideError):
-    """That cannot be scheduled."""
+    """This cannot be scheduled."""
 
     code = "SNP-341"
     hint = (
-        "A schedule is of a push, refresh or purge, with the options of that verb, and "
-        "of a destination or refresh group that the site has."
+        "Schedule a push, refresh or purge, with the options of that command, for a "
+        "destination or refresh group that the site has."
     )
 
 
 class NoSuchSchedule(SnaptideError):
-    """Nothing of that kind is scheduled for it at this site."""
+    """The site has no such schedule."""
 
     code = "SNP-342"
     hint = "List them with: snaptide schedule list SITE"

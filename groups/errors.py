@@ -6,24 +6,24 @@ from sites.errors import SnaptideError
 
 
 class GroupError(SnaptideError):
-    """Something about a replication group cannot be done."""
+    """The command for the replication group cannot be carried out."""
 
     code = "SNP-500"
-    hint = "The message says what stands in the way."
+    hint = "Correct what the message names, then run the command again."
 
 
 class NoSuchGroup(GroupError):
-    """This site is no master of a replication group of that name."""
+    """The site is not a master of a replication group with that name."""
 
     code = "SNP-501"  # Oracle: ORA-23373
-    hint = "List what there is with: snaptide group list SITE"
+    hint = "List the site's groups with: snaptide group list SITE"
 
 
 class GroupExists(GroupError):
-    """There is a replication group of that name already."""
+    """A replication group with that name already exists."""
 
     code = "SNP-502"  # Oracle: ORA-23374
-    hint = "Choose another name, or drop the other one: snaptide group drop."
+    hint = "Choose another name, or drop the other group: snaptide group drop"
 
 
 class NotDefinitionSite(GroupError):
@@ -37,30 +37,33 @@ class CannotReplicate(GroupError):
     """The table cannot be in a replication group."""
 
     code = "SNP-504"  # Oracle: ORA-23308
-    hint = "The message says what stands in the way. Nothing was changed."
+    hint = "The message says why. Nothing was changed."
 
 
 class TablesDiffer(GroupError):
     """The table is not the same at all masters."""
 
     code = "SNP-505"  # Oracle: ORA-23309
-    hint = "Make the tables alike, rows too, before they join. Nothing was changed."
+    hint = (
+        "Make the table and its rows the same at all masters, then run the command "
+        "again. Nothing was changed."
+    )
 
 
 class NoSuchMaster(GroupError):
-    """That site is no master of the group."""
+    """That site is not a master of the group."""
 
     code = "SNP-506"
     hint = "List the masters with: snaptide group show SITE GROUP"
 
 
 class MasterExists(GroupError):
-    """That site is a master of the group already."""
+    """That site is already a master of the group."""
 
     code = "SNP-507"
     hint = (
-        "List the masters with: snaptide group show SITE GROUP. One whose join was cut "
-        "off goes on with: snaptide group add-master SITE GROUP MASTER --copy"
+        "List the masters with: snaptide group show SITE GROUP. To continue an "
+        "interrupted join, run: snaptide group add-master SITE GROUP MASTER --copy"
     )
 
 
@@ -69,30 +72,31 @@ class BadPaths(GroupError):
 
     code = "SNP-508"
     hint = (
-        "From each master, every other one has to be reached, and by one way only. "
-        "snaptide group paths SITE GROUP shows the paths as they are."
+        "Each master must reach every other one, and in only one way. snaptide group "
+        "paths SITE GROUP shows the current paths."
     )
 
 
 class GroupBusy(GroupError):
-    """Changes of the group are still on their way."""
+    """Changes of the group are still waiting."""
 
     code = "SNP-509"
     hint = (
-        "Push them first: snaptide push SITE MASTER, at each master that is named; "
-        "what is in an error queue, retry or delete: snaptide errors list MASTER"
+        "Push them first: snaptide push SITE MASTER, at each master that the message "
+        "names. Retry or delete transactions in an error queue: snaptide errors list "
+        "MASTER"
     )
 
 
 class GroupChanging(GroupError):
-    """Somebody else is changing this group."""
+    """Another command is changing this group."""
 
     code = "SNP-511"
-    hint = "Try again when that has ended."
+    hint = "Try again when it has ended."
 
 
 class CannotDrain(GroupError):
-    """Calls of the group stay queued, whatever is pushed."""
+    """Calls of the group stay queued after every push."""
 
     code = "SNP-512"
     hint = (
@@ -102,21 +106,21 @@ class CannotDrain(GroupError):
 
 
 class NotEmpty(GroupError):
-    """The table of a master that is to be filled has rows."""
+    """The table that a join would fill already has rows."""
 
     code = "SNP-516"
     hint = "Empty it, or add the master without --copy if it has the same rows."
 
 
 class NotQuiesced(GroupError):
-    """The tables of the group are open to users."""
+    """The group is not quiesced: its tables are open to users."""
 
     code = "SNP-513"  # Oracle: ORA-23324
     hint = "Suspend it first: snaptide group suspend SITE GROUP"
 
 
 class CannotPrepare(GroupError):
-    """A master cannot promise to commit."""
+    """A master cannot prepare transactions."""
 
     code = "SNP-514"
     hint = "Set max_prepared_transactions there, to 10 or more, and restart the server."
@@ -133,7 +137,7 @@ class OtherSchema(GroupError):
     """The masters have different versions of Snaptide's schema."""
 
     code = "SNP-510"
-    hint = "Run snaptide site init at the older ones."
+    hint = "Run snaptide site init NAME for each master with an older version."
 
 
 class CannotSwitch(GroupError):
@@ -141,20 +145,20 @@ class CannotSwitch(GroupError):
 
     code = "SNP-520"
     hint = (
-        "The new master has to be of the same replication group as the former one, "
-        "and to have the same table. Nothing was changed."
+        "The new master must be in the same replication group as the former one and "
+        "have the same table. Nothing was changed."
     )
 
 
 class MasterAnswers(GroupError):
-    """A master that is to be forgotten is there."""
+    """The master to forget still answers."""
 
     code = "SNP-521"
     hint = "Take it out with: snaptide group remove-master SITE GROUP MASTER"
 
 
 class StillMaster(GroupError):
-    """A site that is to leave a group by itself is one of its masters."""
+    """The site cannot leave the group by itself: it is still one of its masters."""
 
     code = "SNP-522"
     hint = "Take it out with: snaptide group remove-master SITE GROUP MASTER"
@@ -165,6 +169,7 @@ class MasterJoins(GroupError):
 
     code = "SNP-523"
     hint = (
-        "Wait for snaptide group add-master; if it was cut off, say it again, or take "
-        "the new master out: snaptide group remove-master SITE GROUP MASTER"
+        "Wait until snaptide group add-master ends; if it was interrupted, run it "
+        "again, or take the new master out: snaptide group remove-master SITE GROUP "
+        "MASTER"
     )

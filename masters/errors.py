@@ -8,38 +8,44 @@ from sites.errors import SnaptideError
 
 
 class RuleError(SnaptideError):
-    """A rule of conflict resolution cannot be used as it was given."""
+    """The conflict resolution rule is not valid."""
 
     code = "SNP-120"
     hint = "Give an update rule its column group and a uniqueness rule its constraint."
 
 
 class UnknownMethod(RuleError):
-    """There is no resolution method of that name."""
+    """There is no resolution method with that name."""
 
     code = "SNP-121"
-    hint = "The error lists the methods; a routine of your own goes by method custom."
+    hint = (
+        "Use one of the methods that the message lists; a routine of your own needs "
+        "method custom."
+    )
 
 
 class MissingParameter(RuleError):
     """The resolution method needs a parameter that was not given."""
 
     code = "SNP-122"
-    hint = "Add the parameter that is named to the rule."
+    hint = "Add the parameter that the message names to the rule."
 
 
 class UnknownParameter(RuleError):
     """The resolution method does not have that parameter."""
 
     code = "SNP-123"
-    hint = "Remove it, or correct its spelling; the error lists what the method takes."
+    hint = "Remove it or correct its spelling; the message lists the known parameters."
 
 
 class InvalidParameter(RuleError):
     """The value given for a parameter of the resolution method does not fit."""
 
     code = "SNP-124"  # Oracle: ORA-23334 for a column outside the group
-    hint = "A deciding column belongs to the column group that its rule decides."
+    hint = (
+        "The message says what the parameter must be; a deciding column must belong "
+        "to the column group of its rule."
+    )
 
 
 class WrongColumnCount(RuleError):
@@ -50,21 +56,24 @@ class WrongColumnCount(RuleError):
 
 
 class MethodDoesNotFit(RuleError):
-    """The resolution method does not settle conflicts of that kind."""
+    """The resolution method does not settle this kind of conflict."""
 
     code = "SNP-126"
-    hint = "Method custom settles every kind of conflict by a routine of your own."
+    hint = (
+        "Choose another method; method custom settles every kind of conflict with a "
+        "routine of your own."
+    )
 
 
 class WrongColumnType(RuleError):
-    """The resolution method cannot use a column of that type."""
+    """The resolution method cannot use a column of this type."""
 
     code = "SNP-129"
     hint = "docs/howto/choose-conflict-rules.md says which columns a method takes."
 
 
 class UnknownRoutine(RuleError):
-    """No routine is registered under that name on this machine."""
+    """No routine is registered with that name on this machine."""
 
     code = "SNP-127"
     hint = (
@@ -77,7 +86,9 @@ class UnusableRoutine(RuleError):
     """The routine cannot be imported or called, or its name is taken."""
 
     code = "SNP-128"
-    hint = "A routine is a plain function that takes a Conflict, returns a Resolution."
+    hint = (
+        "A routine is a plain function that takes a Conflict and returns a Resolution."
+    )
 
 
 # Snapshot logs: SNP-10x.
@@ -105,21 +116,21 @@ class SnapshotLogInUse(SnaptideError):
 
 
 class NoPrimaryKey(SnaptideError):
-    """The table has no primary key by which its rows could be told apart."""
+    """The table has no primary key to identify its rows."""
 
     code = "SNP-104"  # Oracle: ORA-12014
     hint = "Add a primary key, or create the log WITH ROWID (--with-rowid)."
 
 
 class CannotLogTable(SnaptideError):
-    """Changes of this kind of table cannot be recorded."""
+    """Snaptide cannot record the changes of this table."""
 
     code = "SNP-105"
     hint = (
-        "Snapshot logs are for ordinary and partitioned tables of the user's, whose "
-        "key can be paired; any other key can have a log WITH ROWID (--with-rowid). "
-        "ALTER TABLE ... SET LOGGED keeps rows after a crash. What a snapshot shows is "
-        "recorded at its master: create other snapshots from there."
+        "Create the log on an ordinary or partitioned table of yours. If the key's "
+        "type has no operator = that pairs rows, create it WITH ROWID (--with-rowid). "
+        "If the table is UNLOGGED, run ALTER TABLE ... SET LOGGED. If it is the base "
+        "table of a snapshot, create other snapshots from that snapshot's master."
     )
 
 
@@ -131,8 +142,8 @@ class InvalidNetChange(SnaptideError):
 
     code = "SNP-110"
     hint = (
-        "A trigger at the origin changed the row in a way that was not recorded. "
-        "Look at the calls, correct the master by hand, then delete the error."
+        "A trigger at the origin changed the row in a way that was not recorded. Look "
+        "at the calls, correct the master by hand, then delete the error."
     )
 
 
@@ -140,21 +151,21 @@ class UnknownColumn(RuleError):
     """The table has no such column."""
 
     code = "SNP-131"
-    hint = "Names are written as the catalog holds them, without quotes."
+    hint = "Write names as the catalog holds them, without quotes."
 
 
 class UnknownColumnGroup(RuleError):
     """The table has no such column group."""
 
     code = "SNP-132"  # Oracle: ORA-23331
-    hint = "Make it first: snaptide rules group SITE TABLE GROUP COLUMN..."
+    hint = "Create it first: snaptide rules group SITE TABLE GROUP COLUMN..."
 
 
 class RuleExists(RuleError):
-    """There is a rule at that place of the sequence."""
+    """A rule with that sequence number already exists."""
 
     code = "SNP-133"  # Oracle: ORA-23339
-    hint = "Choose another --sequence, or remove the rule that is there."
+    hint = "Choose another --sequence, or remove the existing rule."
 
 
 class UnknownRule(RuleError):
@@ -168,18 +179,18 @@ class UnknownConstraint(RuleError):
     """The table has no such primary key, unique constraint or unique index."""
 
     code = "SNP-135"
-    hint = "The error lists those that it has."
+    hint = "Use one of the constraints that the message lists."
 
 
 class BadRulebook(RuleError):
-    """The file of rules cannot be read as one."""
+    """The file is not a valid file of rules."""
 
     code = "SNP-136"
-    hint = "Begin with what snaptide rules export SITE prints."
+    hint = "Start from the output of: snaptide rules export SITE"
 
 
 class NoSuchRecord(SnaptideError):
-    """There is no such record of a resolution."""
+    """There is no resolution record with that number."""
 
     code = "SNP-137"
     hint = "List them with: snaptide conflicts list SITE"

@@ -54,7 +54,7 @@ class ArrowTransportFailed(SnaptideError):
     """Rows could not be read from, or written to, a database as Arrow tables."""
 
     code = "SNP-020"
-    hint = "Nothing was written. What the database said is in the message."
+    hint = "Nothing was written. The message holds the database's own error."
 
 
 def carrier(column_type: str) -> Literal["native", "text"]:

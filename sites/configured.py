@@ -17,10 +17,10 @@ from sites.site import Directory, Site
 
 
 class NotConfigured(SnaptideError):
-    """This process was not told which sites there are."""
+    """This process has no configured sites."""
 
     code = "SNP-010"
-    hint = "Call sites.configured.configure(...) first, or run it under snaptide."
+    hint = "Call sites.configured.configure(...) first, or start it with snaptide."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ LONGEST_MESSAGE = 8000
 
 
 class SnaptideError(Exception):
-    """Something that Snaptide was asked to do cannot be done.
+    """Snaptide cannot do what it was asked to do.
 
     The first line of a class's docstring is the message when none is given;
     facts about the failure become attributes.
@@ -45,10 +45,10 @@ def _shortened(message: str) -> str:
 
 
 class UnknownSite(SnaptideError):
-    """No site of that name is configured."""
+    """No site with that name is configured."""
 
     code = "SNP-001"
-    hint = "Add a [sites.NAME] section to snaptide.toml, or name one that it has."
+    hint = "Add a [sites.NAME] section to snaptide.toml, or use one of the sites in it."
 
 
 class SiteUnreachable(SnaptideError):
@@ -56,122 +56,130 @@ class SiteUnreachable(SnaptideError):
 
     code = "SNP-002"
     hint = (
-        "Check that the server runs and that host, port, user and password in "
-        "snaptide.toml are right. Queued changes stay where they are."
+        "Check that the server is running and that host, port, user and password in "
+        "snaptide.toml are right. Queued changes are kept."
     )
 
 
 class SiteNotInitialised(SnaptideError):
-    """The site has no schema snaptide yet, or an older one."""
+    """The site has no schema snaptide yet, or an older version of it."""
 
     code = "SNP-003"
     hint = "Run: snaptide site init NAME"
 
 
 class UnknownTable(SnaptideError):
-    """There is no such table, or the user of the site may not see it."""
+    """The table does not exist, or the site's user is not allowed to see it."""
 
     code = "SNP-004"
-    hint = "Give the name as schema.table; the schema public may be left out."
+    hint = "Write the name as schema.table; the schema public may be left out."
 
 
 class BadName(SnaptideError):
-    """That is not the name of a table."""
+    """This is not a valid table name."""
 
     code = "SNP-005"
-    hint = "Write table or schema.table; put quotes around parts that hold a dot."
+    hint = (
+        "Write table or schema.table; put double quotes around a part that contains a "
+        "dot."
+    )
 
 
 class UnsupportedDatabase(SnaptideError):
-    """This kind or version of database cannot take part."""
+    """Snaptide does not support this kind or version of database."""
 
     code = "SNP-006"
-    hint = "Sites run on PostgreSQL 16 or later, and not on a standby."
+    hint = "Use PostgreSQL 16 or later, and the primary server instead of a standby."
 
 
 class SiteChanged(SnaptideError):
-    """The database is no longer the one that this site was before."""
+    """The site's database is not the one that Snaptide recorded for this site."""
 
     code = "SNP-007"
     hint = (
-        "It was restored, cloned, promoted or upgraded. Run: snaptide site check "
-        "NAME, which says what changed; with --repair the site goes on from here."
+        "The database was restored, cloned, promoted or upgraded. Run snaptide site "
+        "check NAME to see what changed; add --repair to go on with this database."
     )
 
 
 class SiteRestored(SnaptideError):
-    """A site does not remember what another one has seen of it."""
+    """A site has lost changes that another site has already seen."""
 
     code = "SNP-018"
     hint = (
-        "It was restored from a backup, rolled back, or is a copy. If it is to go on, "
-        "run: snaptide site check NAME --repair, which keeps what is queued."
+        "The site was restored from a backup, rolled back, or is a copy. To go on "
+        "with it, run: snaptide site check NAME --repair. Queued changes are kept."
     )
 
 
 class SiteReplaced(SnaptideError):
-    """Another database has gone on as this site: this one is a copy of before."""
+    """Another database has taken over as this site; this one is an older copy."""
 
     code = "SNP-019"
     hint = (
-        "If this one is to take its place: snaptide site check NAME --repair. If both "
-        "are to live, give this one a name of its own in snaptide.toml, and repair it "
-        "by that name: it keeps the changes that only it has."
+        "To go on with this database instead, run: snaptide site check NAME --repair. "
+        "To keep both, give this one a name of its own in snaptide.toml and repair "
+        "it under that name; it keeps the changes that only it has."
     )
 
 
 class NoFreeValue(SnaptideError):
-    """A unique column can neither be NULL nor be given a free value for a moment."""
+    """Snaptide cannot give a unique column a temporary value."""
 
     code = "SNP-008"
     hint = (
-        "Values of such a column could not be swapped. Make one column of the "
-        "constraint nullable, or use an integer, text or uuid column."
+        "Swapping two values of a unique key needs a temporary value. Make one column "
+        "of the constraint nullable, or use an integer, text or uuid column."
     )
 
 
 class ValueDoesNotFit(SnaptideError):
-    """A value is none that the column at the destination can hold."""
+    """The column at the destination cannot hold a value."""
 
     code = "SNP-027"
     hint = (
-        "Correct the value at the site, or have the column at the destination hold it: "
-        "its length, range, labels, or the encoding of its database."
+        "Correct the value at the site, or change the column at the destination so "
+        "that it can hold the value: its length, range or labels, or the encoding of "
+        "its database."
     )
 
 
 class RowCountMismatch(SnaptideError):
-    """A statement did not touch exactly the rows that were compared."""
+    """A statement changed more or fewer rows than were compared."""
 
     code = "SNP-009"
     hint = (
-        "A trigger or a row-level security policy at the destination swallowed "
-        "or multiplied rows. Look at the triggers of the table that is named."
+        "A trigger or a row-level security policy at the destination suppressed or "
+        "added rows. Check the triggers of the table that the message names."
     )
 
 
 class NotAMember(SnaptideError):
-    """The user that Snaptide connects as may not apply changes."""
+    """Snaptide's database user is not allowed to apply changes."""
 
     code = "SNP-017"
     hint = (
-        "Connect as the user who ran snaptide site init, or: GRANT snaptide_apply "
-        "TO USER. Without it a refresh would look like changes of the site's own."
+        "Connect as the user who ran snaptide site init, or run: GRANT snaptide_apply "
+        "TO USER. Otherwise the site would record a refresh as changes of its own."
     )
 
 
 class StillNeeded(SnaptideError):
-    """Something that others have made depends on what is to be dropped."""
+    """Other objects depend on the objects to be dropped."""
 
     code = "SNP-021"
-    hint = "Drop what is named first, and make it again afterwards if it is needed."
+    hint = (
+        "Drop the objects that the message names first, and create them again "
+        "afterwards if you need them."
+    )
 
 
 class RecordedAlready(SnaptideError):
-    """Changes of a partition or child are recorded for another table already."""
+    """Changes of a partition or child are already recorded for another table."""
 
     code = "SNP-022"
     hint = (
-        "Record the whole table: a snapshot's condition can select what one partition "
-        "holds. From one that was detached, drop the triggers snaptide_* first."
+        "Create the log on the whole table: a snapshot's condition can select the "
+        "rows of one partition. If the partition was detached, drop its triggers "
+        "snaptide_* first."
     )

@@ -27,10 +27,10 @@ _PACKAGES: Mapping[str, Sequence[str]] = {
 
 
 class MissingExtra(SnaptideError):
-    """A library is not installed that comes with an extra."""
+    """A library of an optional extra is not installed."""
 
     code = "SNP-028"
-    hint = "Install it: pip install 'snaptide[EXTRA]', where EXTRA is the one named."
+    hint = "Run: pip install 'snaptide[EXTRA]', with the EXTRA that the message names."
 
 
 @cache

@@ -8,10 +8,10 @@ from sites.errors import SnaptideError
 
 
 class RefreshError(SnaptideError):
-    """The refresh could not be done; the snapshots are as they were."""
+    """The refresh failed; the snapshots are unchanged."""
 
     code = "SNP-200"  # Oracle: ORA-12008
-    hint = "Look at the message, put right what it names, and refresh again."
+    hint = "Correct what the message names, then refresh again."
 
 
 class NoSnapshotLog(RefreshError):
@@ -22,21 +22,21 @@ class NoSnapshotLog(RefreshError):
 
 
 class SnapshotLogTooYoung(RefreshError):
-    """The snapshot log is younger than the last refresh: changes would be missed."""
+    """The snapshot log is younger than the last refresh and misses changes."""
 
     code = "SNP-204"  # Oracle: ORA-12034
     hint = "Run a complete refresh once; fast refresh works again after it."
 
 
 class RefreshRunning(RefreshError):
-    """This refresh group is being refreshed already."""
+    """Another refresh of this group is running."""
 
     code = "SNP-205"
-    hint = "Wait for the refresh that runs; snaptide status shows it."
+    hint = "Wait until it ends; snaptide status shows it."
 
 
 class PositionMoved(RefreshError):
-    """Another refresh of the group came in between."""
+    """Another refresh of the group finished in the meantime."""
 
     code = "SNP-206"
     hint = "Refresh again."
@@ -57,7 +57,8 @@ class ErrorsAtMaster(RefreshError):
 
     code = "SNP-208"  # Oracle: ORA-23402
     hint = (
-        "Settle them (snaptide errors list), or refresh with refresh_after_errors=True."
+        "Settle them (snaptide errors list), or refresh with --refresh-after-errors "
+        "(refresh_after_errors=True)."
     )
 
 
@@ -66,17 +67,18 @@ class MasterChanged(RefreshError):
 
     code = "SNP-209"
     hint = (
-        "If it was restored, run: snaptide site check MASTER --repair. If the name "
-        "leads to another site now, correct its url, or drop the snapshots."
+        "If it was restored, run: snaptide site check MASTER --repair. If the site's "
+        "url leads to another database, correct the url, or drop the snapshots."
     )
 
 
 class WrongMethod(RefreshError):
-    """That is not a refresh method."""
+    """This is not a refresh method."""
 
     code = "SNP-210"
     hint = (
-        "Give one character per snapshot: f fast, c complete, ? whichever is possible."
+        "Give one character per snapshot: f for fast, c for complete, ? for fast "
+        "where possible."
     )
 
 
@@ -88,51 +90,51 @@ class DifferentGroups(RefreshError):
 
 
 class CannotMerge(RefreshError):
-    """The differences cannot be written to the snapshots, whatever is held back."""
+    """The refresh cannot write its changes to the snapshots."""
 
     code = "SNP-212"
     hint = "A trigger or constraint at the site refuses them; the message names it."
 
 
 class StageLost(RefreshError):
-    """The staged rows are not those that were written; nothing was changed."""
+    """The staged rows of the refresh are incomplete; nothing was changed."""
 
     code = "SNP-213"
-    hint = "The site's server may have crashed in between: refresh again."
+    hint = "The site's server may have crashed during the refresh: refresh again."
 
 
 class ColumnGone(RefreshError):
-    """A column that the snapshot carries was dropped or renamed."""
+    """A column of the snapshot was dropped, renamed or created again."""
 
     code = "SNP-214"
     hint = "Rename it back, or drop the snapshot and create it again."
 
 
 class ColumnChanged(RefreshError):
-    """A column of the master table has another type, whose values might be rounded."""
+    """A column of the master table no longer fits the snapshot's column."""
 
     code = "SNP-243"
-    hint = "Push what the site has, then drop the snapshot and create it again."
+    hint = "Push the site's changes, then drop the snapshot and create it again."
 
 
 class MasterBehind(RefreshError):
-    """The master lacks DDL of its replication group that the snapshot has seen."""
+    """The master lacks DDL of its replication group that the snapshot has."""
 
     code = "SNP-244"
     hint = (
-        "snaptide group show SITE GROUP says who is behind; bring the table there to "
-        "what it is at the definition site, then let any command of the group run. "
-        "Nothing is lost: the snapshot stays as it is."
+        "Run snaptide group show SITE GROUP to see which master is behind. Change its "
+        "table to match the definition site, then run any command of the group. "
+        "Nothing is lost: the snapshot is unchanged."
     )
 
 
 class RowsHidden(RefreshError):
-    """Row-level security hides rows from the user that Snaptide connects as."""
+    """Row-level security hides rows from Snaptide's database user."""
 
     code = "SNP-215"
     hint = (
-        "A row that is hidden looks like one that is gone. Connect as the owner of "
-        "the table, or: ALTER ROLE USER BYPASSRLS."
+        "A hidden row looks like a deleted row. Connect as the owner of the table, or "
+        "run: ALTER ROLE USER BYPASSRLS."
     )
 
 
@@ -150,24 +152,24 @@ class FirstLoadByAnother(RefreshError):
 
 
 class SnapshotRefused(SnaptideError):
-    """A snapshot like this cannot be kept."""
+    """This snapshot cannot be created."""
 
     code = "SNP-220"
-    hint = "The message says which part of the definition stands in the way."
+    hint = "Change the part of the definition that the message names."
 
 
 class UnknownSnapshot(SnaptideError):
-    """There is no snapshot of that name at this site."""
+    """This site has no snapshot with that name."""
 
     code = "SNP-221"  # Oracle: ORA-12003
-    hint = "snaptide snapshot list shows those that there are."
+    hint = "List its snapshots with: snaptide snapshot list SITE"
 
 
 class NameTaken(SnapshotRefused):
-    """The site has a table or view of that name already."""
+    """The site already has a table or view with that name."""
 
     code = "SNP-222"
-    hint = "Choose another name for the snapshot, or drop what has it."
+    hint = "Choose another name for the snapshot, or drop the table or view."
 
 
 class MixedMasters(SnapshotRefused):
@@ -181,25 +183,27 @@ class UnknownColumn(SnapshotRefused):
     """The master table has no such column."""
 
     code = "SNP-224"
-    hint = "Names are compared as they stand in the catalog, case included."
+    hint = (
+        "Write names exactly as the catalog holds them, including upper and lower case."
+    )
 
 
 class IdentityLeftOut(SnapshotRefused):
-    """The columns that identify a row have to be part of the snapshot."""
+    """The snapshot must include the columns that identify a row."""
 
     code = "SNP-225"
-    hint = "Add the columns that are named to the list of columns."
+    hint = "Add the columns that the message names to the list of columns."
 
 
 class ColumnsLeftOut(SnapshotRefused):
-    """An updatable snapshot leaves out columns that an insert has to fill."""
+    """An updatable snapshot leaves out columns that an insert must fill."""
 
     code = "SNP-226"
-    hint = "Include them, or give them a default at the master, or make them nullable."
+    hint = "Include them, give them a default at the master, or make them nullable."
 
 
 class CannotPark(SnapshotRefused):
-    """A unique key has no value that can be freed for a moment."""
+    """Snaptide cannot give a unique key a temporary value."""
 
     code = "SNP-227"
     hint = (
@@ -209,12 +213,13 @@ class CannotPark(SnapshotRefused):
 
 
 class UnusableTable(SnapshotRefused):
-    """That kind of relation cannot be the master of a snapshot."""
+    """A snapshot cannot have this kind of relation as its master."""
 
     code = "SNP-228"
     hint = (
-        "Masters are tables and partitioned tables that outlive a crash, and the base "
-        "table of no snapshot: create this one from the master of that one."
+        "The master must be an ordinary or partitioned table, neither UNLOGGED nor "
+        "TEMPORARY. If it is the base table of a snapshot, use that snapshot's master "
+        "instead."
     )
 
 
@@ -226,26 +231,27 @@ class MissingAtSite(SnapshotRefused):
 
 
 class DifferentTypes(SnapshotRefused):
-    """A type or collation of that name is another at the site than at the master."""
+    """A type or collation at the site differs from the one at the master."""
 
     code = "SNP-230"
-    hint = "Make it the same at both: labels in the same order, the same checks."
+    hint = "Make the two the same: labels in the same order, the same checks."
 
 
 class UnreadableType(SnapshotRefused):
-    """Values of that type cannot be brought to another database."""
+    """Values of this type cannot be copied to another database."""
 
     code = "SNP-231"
     hint = "Leave the column out of the snapshot."
 
 
 class CannotPropagate(SnaptideError):
-    """The master cannot take part in transactions of others."""
+    """The master cannot take part in synchronous propagation."""
 
     code = "SNP-242"
     hint = (
-        "At the master: ALTER SYSTEM SET max_prepared_transactions = 64, restart, no "
-        "pooler in transaction mode on the way. Of another version: snaptide site init."
+        "At the master, run ALTER SYSTEM SET max_prepared_transactions = 64 and "
+        "restart the server; connect to it without a pooler in transaction mode. If "
+        "the message says that the schemas differ, run: snaptide site init NAME"
     )
 
 
@@ -254,23 +260,26 @@ class HiddenRows(SnapshotRefused):
 
     code = "SNP-232"
     hint = (
-        "Connect to the master as the owner of the table, or: ALTER ROLE USER "
-        "BYPASSRLS. A condition (--where) chooses the rows of a snapshot."
+        "Connect to the master as the owner of the table, or run: ALTER ROLE USER "
+        "BYPASSRLS. To select the rows of a snapshot, use a condition (--where)."
     )
 
 
 class TooWide(SnapshotRefused):
-    """The table has more, or larger, columns than a snapshot of it can hold."""
+    """The table has more or larger columns than a snapshot can hold."""
 
     code = "SNP-233"
     hint = "Leave out columns (--columns), or make a read-only snapshot."
 
 
 class KeyGenerated(SnapshotRefused):
-    """An updatable snapshot cannot send what its master computes by itself."""
+    """An updatable snapshot cannot send values that its master generates."""
 
     code = "SNP-234"
-    hint = "Create the snapshot log WITH ROWID: rows are told apart by that."
+    hint = (
+        "Create the snapshot log WITH ROWID (--with-rowid): a rowid then identifies "
+        "the rows."
+    )
 
 
 class UndeliveredCalls(SnaptideError):
@@ -281,10 +290,11 @@ class UndeliveredCalls(SnaptideError):
 
 
 class MasterUnreachable(SnaptideError):
-    """The master cannot be told that the snapshot is gone."""
+    """Snaptide cannot reach the master to unregister the snapshot."""
 
     code = "SNP-241"
     hint = (
-        "Drop with --force; unregister it at the master when it is back, or its log "
-        "keeps rows for a snapshot that no longer exists."
+        "Drop with --force. When the master is back, run: snaptide log unregister "
+        "MASTER SITE SNAPSHOT. Until then its log keeps rows for a snapshot that no "
+        "longer exists."
     )

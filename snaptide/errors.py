@@ -10,7 +10,7 @@ class SettingsNotFound(SnaptideError):
 
     code = "SNP-011"
     hint = (
-        "Write one ([sites.NAME] url = ...), or say where it is with --config or "
+        "Write one ([sites.NAME] url = ...), or give its path with --config or "
         "SNAPTIDE_CONFIG."
     )
 
@@ -26,14 +26,17 @@ class UnsetVariable(SnaptideError):
     """The settings name an environment variable that is not set."""
 
     code = "SNP-013"
-    hint = "Set it, or write $${NAME} where the text itself is meant."
+    hint = "Set it, or write $${NAME} if you mean the text itself."
 
 
 class UnreadableSecret(SnaptideError):
     """A password file cannot be read."""
 
     code = "SNP-014"
-    hint = "Relative paths begin at the folder of snaptide.toml."
+    hint = (
+        "Correct the path or its permissions; a relative path starts at the folder of "
+        "snaptide.toml."
+    )
 
 
 class NoBroker(SnaptideError):
@@ -55,30 +58,31 @@ class NotThere(DatabaseError):
 
     code = "SNP-408"
     hint = (
-        "Where it is one of the schema snaptide, a site was not upgraded with the "
-        "program: snaptide doctor says which, and snaptide site init NAME does it."
+        "If it belongs to the schema snaptide, a site was not upgraded with the "
+        "program: snaptide doctor names the site, and snaptide site init NAME "
+        "upgrades it."
     )
 
 
 class NotPermitted(SnaptideError):
-    """The user that Snaptide connects as lacks a right."""
+    """Snaptide's database user lacks a privilege."""
 
     code = "SNP-406"
     hint = (
-        "docs/howto/security.md says which role needs what. To create, load the first "
-        "time, drop and upgrade takes the owner of the schema snaptide."
+        "docs/howto/security.md lists what each role needs. Only the owner of the "
+        "schema snaptide can create, fill for the first time, drop and upgrade."
     )
 
 
 class Unexpected(SnaptideError):
-    """Something happened that Snaptide did not foresee."""
+    """An unexpected error occurred."""
 
     code = "SNP-499"
-    hint = "Run again with --debug, and report what it prints."
+    hint = "Run the command again with --debug, and report what it prints."
 
 
 class BadArgument(SnaptideError):
-    """The request makes no sense."""
+    """The command's arguments are not valid."""
 
     code = "SNP-404"
     hint = "Run the command with --help for examples."
@@ -88,11 +92,13 @@ class NotRegistered(SnaptideError):
     """No snapshot of that name is registered at this master."""
 
     code = "SNP-409"
-    hint = "snaptide log list SITE names those that are, as SNAPSHOT_SITE:SNAPSHOT."
+    hint = (
+        "snaptide log list SITE lists the registered ones, as SNAPSHOT_SITE:SNAPSHOT."
+    )
 
 
 class CannotRepair(SnaptideError):
-    """The site cannot be repaired as things are."""
+    """The site cannot be repaired now."""
 
     code = "SNP-405"
     hint = "The message says what is missing. Nothing was changed."

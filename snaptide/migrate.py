@@ -57,16 +57,16 @@ class SchemaInUse(SnaptideError):
 
     code = "SNP-401"
     hint = (
-        "Drop them first, take it out of its groups, and settle what its error queue "
-        "holds: all of it would be lost."
+        "Dropping the schema would lose them: drop logs and snapshots first, take the "
+        "site out of its groups, and settle what its error queue holds."
     )
 
 
 class NewerSchema(SnaptideError):
-    """A newer Snaptide than this one made the schema of the site."""
+    """A newer version of Snaptide made the schema of the site."""
 
     code = "SNP-407"
-    hint = "Install the newer Snaptide here."
+    hint = "Install that newer version here."
 
 
 def upgrade(site: Site, revision: str = "head") -> None:

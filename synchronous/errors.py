@@ -6,40 +6,41 @@ from sites.errors import SnaptideError
 
 
 class SynchronousConflict(SnaptideError):
-    """The master's row is not what the site's was, and no rule settles that."""
+    """The master's row differs from the site's old row, and no rule settles it."""
 
     code = "SNP-351"
-    hint = "Roll back, refresh, and try again; or choose a rule for this conflict."
+    hint = "Roll back, refresh and try again, or choose a rule for this conflict."
 
 
 class RefusedByMaster(SnaptideError):
-    """The master refuses what the site has done."""
+    """The master refuses a change of the transaction."""
 
     code = "SNP-352"
     hint = (
-        "Roll back. Rows that others hold are free later; constraints say what to do."
+        "Roll back. If another session holds the row, try again later; if a "
+        "constraint refused the change, correct it."
     )
 
 
 class PendingCalls(SnaptideError):
-    """The row has changes that wait for a push."""
+    """The row has changes that are waiting for a push."""
 
     code = "SNP-353"
     hint = "Push first (snaptide push SITE), then change it synchronously."
 
 
 class TransactionControl(SnaptideError):
-    """A statement would end a coordinated transaction past its coordinator."""
+    """A statement would end a coordinated transaction without its coordinator."""
 
     code = "SNP-354"
-    hint = "Leave the block of synchronous.begin, or use the session's commit."
+    hint = "Leave the block of synchronous.begin, or call the session's commit."
 
 
 class NoTransaction(SnaptideError):
-    """A connection has no transaction that can be coordinated."""
+    """The connection has no transaction that can be coordinated."""
 
     code = "SNP-355"
-    hint = "Choose an isolation level other than AUTOCOMMIT, and no two phases."
+    hint = "Use an isolation level other than AUTOCOMMIT, and no two-phase transaction."
 
 
 class CommitFailed(SnaptideError):
@@ -50,31 +51,37 @@ class CommitFailed(SnaptideError):
 
 
 class OutcomeUnknown(SnaptideError):
-    """The site was lost while it committed."""
+    """The connection to the site was lost while it committed."""
 
     code = "SNP-357"
     hint = (
-        "Do not run it again before you know. Recovery finishes it when the site is "
-        "back; see snaptide indoubt list."
+        "Do not run the transaction again before you know its outcome. Recovery "
+        "finishes it when the site is back; see snaptide indoubt list."
     )
 
 
 class NotCoordinated(SnaptideError):
-    """An engine of an application's cannot take part in coordinated transactions."""
+    """The application's engine cannot take part in coordinated transactions."""
 
     code = "SNP-360"
-    hint = "Make it with create_engine('postgresql+psycopg://...'); not an async one."
+    hint = (
+        "Create it with create_engine('postgresql+psycopg://...'); it must not be "
+        "async."
+    )
 
 
 class NotInDoubt(SnaptideError):
-    """Nothing of ours is in doubt at this site under that name."""
+    """The site has no in-doubt transaction of Snaptide's with that name."""
 
     code = "SNP-358"
-    hint = "List what is with: snaptide indoubt list SITE"
+    hint = "List them with: snaptide indoubt list SITE"
 
 
 class DecidedOtherwise(SnaptideError):
-    """The deciding site says something else."""
+    """The deciding site has another decision."""
 
     code = "SNP-359"
-    hint = "Recovery will do what it says: snaptide indoubt recover SITE. Or --force."
+    hint = (
+        "Let recovery carry out that decision: snaptide indoubt recover SITE. To "
+        "override it, use --force."
+    )

