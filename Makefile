@@ -12,7 +12,7 @@ PG_OPTION := $(if $(PG),--pg $(PG))
 KEEP_OPTION := $(if $(KEEP),--keep)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-unit test-long check docs campaign soak growth bench profile bench-page clean
+.PHONY: help demo test test-unit test-long check docs campaign soak growth bench walk profile bench-page clean
 
 help: ## list the targets
 	@while IFS= read -r line; do \
@@ -83,6 +83,9 @@ campaign: .venv ## crash by the thousand (KIND=async, sync or masters, CRASHES=1
 bench: .venv ## run the benchmarks (ONLY=push for one; ONLY=scale-out alone has Spark's cluster, ROWS=, AGAINST=FILE to compare with an earlier run)
 	$(BIN)/python -m benchmarks $(if $(ONLY),--only $(ONLY)) $(if $(ROWS),--rows $(ROWS)) \
 	  $(if $(AGAINST),--against $(AGAINST))
+
+walk: .venv ## count the files, calls and statements of the main flows (FLOW=push shows those of one)
+	$(BIN)/python -m benchmarks.walk $(if $(FLOW),--flow "$(FLOW)")
 
 profile: .venv ## show where a benchmark's time goes (ONLY=refresh ROWS=100000)
 	$(BIN)/python -m benchmarks.profile --only $(ONLY) $(if $(ROWS),--rows $(ROWS))
