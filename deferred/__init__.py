@@ -1,7 +1,5 @@
 """Deferred propagation: queues, pushes, error queues, procedure calls, schedules."""
 
-from deferred.lives.history import History, history
-from deferred.lives.life import Event, Standing
 from deferred.parked.edit import Edit
 from deferred.parked.error_queue import delete_errors, list_errors, show_error
 from deferred.parked.retry import retry, retry_errors
@@ -18,6 +16,8 @@ from deferred.pushing.everywhere import Pushes, push_all
 from deferred.pushing.push import PushReport, push
 from deferred.queues.backlog import Backlog, list_destinations
 from deferred.queues.budget import set_budget, validate_destination
+from deferred.row_history.events import CurrentRow, Event
+from deferred.row_history.history import History, history
 from deferred.schedules import (
     Schedule,
     enable_schedule,
@@ -29,13 +29,13 @@ from deferred.schedules import (
 __all__ = [
     "AllowedProcedure",
     "Backlog",
+    "CurrentRow",
     "Edit",
     "Event",
     "History",
     "PushReport",
     "Pushes",
     "Schedule",
-    "Standing",
     "allow_procedure",
     "call",
     "delete_errors",

@@ -229,7 +229,7 @@ push_marker = Table(
     Column("batch_id", Uuid),
     Column("order_no", BigInteger, nullable=False, server_default=text("0")),
     Column("applied_at", DateTime(timezone=True)),
-    # How often the watch list has grown, see second_way; 0 if it is empty.
+    # How often the watch list has grown, see duplicate_watch; 0 if it is empty.
     Column("watched", Integer, nullable=False, server_default=text("0")),
 )
 
@@ -264,7 +264,7 @@ ledger_horizon = Table(
 #: The watch list: sites whose changes may come to the masters of a group by a second
 #: way, because they were switched to another master, or a master that has brought them
 #: was restored.
-second_way = Table(
+duplicate_watch = Table(
     "second_way",
     metadata,
     Column("replication_group", Text, primary_key=True),
@@ -281,7 +281,7 @@ second_way = Table(
 )
 
 #: Transactions of the watch list that have come to this master.
-taken_transaction = Table(
+applied_transaction = Table(
     "taken_transaction",
     metadata,
     Column("replication_group", Text, primary_key=True),

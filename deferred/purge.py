@@ -15,8 +15,8 @@ from sqlalchemy import Connection, TableClause, and_, func, not_, select
 from deferred.batches import ledger, work
 from deferred.catalog import deferred_transaction, delivery, destination, procedure_call
 from deferred.catalog import queue as queue_catalog
-from deferred.queues.covered import beyond
 from deferred.queues.queue import Queue, call_numbers, list_queues
+from deferred.queues.refresh_coverage import beyond
 from sites import Site, faults, identity
 
 #: Delivered calls are kept this long, so that a master that is restored from

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from sqlalchemy import Connection
 
-from deferred.batches import former_sender, second_way
+from deferred.batches import duplicate_watch, former_sender
 from deferred.batches.arrivals import forget
-from deferred.parked import differing, quiet
+from deferred.parked import differing, group_hold
 from deferred.queues import define, group_queue
 from groups import group as groups
 from groups import guard
@@ -59,9 +59,9 @@ def leave(connection: Connection, group: Group) -> None:
     _release(connection, *group.tables)
     define.hold_back(connection, group.name, [])
     forget(connection, group.name)
-    second_way.forget(connection, group.name)
+    duplicate_watch.forget(connection, group.name)
     former_sender.forget(connection, group.name)
-    quiet.end(connection, group.id)
+    group_hold.end(connection, group.id)
     differing.forget(connection, group.id)
     groups.forget(connection, group.name)
 

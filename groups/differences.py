@@ -12,9 +12,9 @@ import sqlalchemy as sa
 from sqlalchemy import Connection, Numeric, Text, cast, func, select
 from sqlalchemy.exc import DBAPIError
 
-from deferred.lives.life import Wanted
 from deferred.parked import differing
 from deferred.parked.differing import Differing
+from deferred.row_history.events import Wanted
 from groups import group as groups
 from groups.group import Group, TargetType
 from groups.shape import carried

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from deferred.options import ErrorAction
-from deferred.parked import quiet as quiet_groups
-from deferred.parked.quiet import Quiet
+from deferred.parked import group_hold
+from deferred.parked.group_hold import QuietGroup
 from deferred.parked.unquiet import Unquieted, unquiet
 from deferred.queues.backlog import set_disabled
 from groups.change import Connections, administered, change
@@ -52,7 +52,7 @@ def set_quiet(home: Site, name: str, master: str, *, quiet: bool) -> list[str]:
     return senders
 
 
-def quiet_group(home: Site, name: str, master: str, *, why: str = "") -> Quiet:
+def quiet_group(home: Site, name: str, master: str, *, why: str = "") -> QuietGroup:
     """Hold back all transactions for a group at one master (Ingres: QuietCDDS).
 
     Whichever site pushes them, they wait in the master's error queue, with those that
@@ -72,8 +72,8 @@ def quiet_group(home: Site, name: str, master: str, *, why: str = "") -> Quiet:
     group.master(master)
     with home.peer(master).begin() as connection:
         identity.confirm(connection, master)
-        quiet_groups.begin(connection, [group.id], why or "by hand")
-        [found] = quiet_groups.listed(connection, group.id)
+        group_hold.begin(connection, [group.id], why or "by hand")
+        [found] = group_hold.listed(connection, group.id)
         return found
 
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from deferred.batches.arrivals import Arrival, arrivals
-from deferred.parked import quiet
-from deferred.parked.quiet import Quiet
+from deferred.parked import group_hold
+from deferred.parked.group_hold import QuietGroup
 from deferred.queues import group_queue
 from deferred.queues.queue import undelivered_calls
 from groups import group as groups
@@ -33,7 +33,7 @@ class MasterReport:
     #: changes that have come there: of which master, and which one brought them
     arrived: tuple[Arrival, ...]
     #: since when all transactions for the group are held back there, and why
-    quiet: Quiet | None
+    quiet: QuietGroup | None
     #: rows that may be different there, because of a decision there
     different: tuple[Difference, ...] = ()
     #: why it does not answer, or is behind the master definition site
@@ -107,7 +107,7 @@ def show_group(site: Site, name: str) -> GroupReport:
 def _master(site: Site, group: Group, name: str, target_type: str) -> MasterReport:
     version, waiting, problem = None, dict[str, int](), None
     arrived: list[Arrival] = []
-    held: list[Quiet] = []
+    held: list[QuietGroup] = []
     different: list[Difference] = []
     try:
         finish(site.peer(name))
@@ -118,7 +118,7 @@ def _master(site: Site, group: Group, name: str, target_type: str) -> MasterRepo
             if version != group.version:
                 problem = f"knows version {version} of the group, not {group.version}"
             arrived = arrivals(connection, group.name)
-            held = quiet.listed(connection, group.id)
+            held = group_hold.listed(connection, group.id)
             if not group.master(name).joined:
                 problem = "is joining: its rows are not there yet"
             if any(one.source == name for one in arrived):

@@ -20,7 +20,7 @@ from deferred.batches.redirect import Redirected
 from deferred.errors import BothDestinations, PushRunning
 from deferred.parked import error_queue
 from deferred.pushing.push import destinations
-from deferred.queues import covered
+from deferred.queues import refresh_coverage
 from groups.pushes import push, push_everywhere
 from groups.switch_commit import Start, commit, start
 from groups.switch_given import Switch, look
@@ -217,5 +217,5 @@ def _answered(given: Switch) -> Marker | None:
         with given.site.peer(given.group.master).connect() as master:
             at = marker.read(master, given.me.site_id)
         keys = [one.snapshot for one in given.queues]
-        seen = not keys or covered.covers(site, keys, at.batch_no, at.order_no)
+        seen = not keys or refresh_coverage.covers(site, keys, at.batch_no, at.order_no)
     return at if seen else None

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
-from deferred.batches import agreement, marker, queued, redirect, second_way
+from deferred.batches import duplicate_watch, marker, queued, reconcile, redirect
+from deferred.batches.duplicate_watch import DuplicateWatch
 from deferred.batches.marker import Marker
 from deferred.batches.queued import Numbers
 from deferred.batches.redirect import Redirected
-from deferred.batches.second_way import SecondWay
 from deferred.queues import target_columns
 from groups.switch_given import Switch
 from sites import faults, locks, position, ranges
@@ -55,21 +55,21 @@ def commit(given: Switch, since: Start | None, answered: Marker | None) -> Redir
         CallsQueued, BothDestinations: calls that wait cannot be sent there.
     """
     with given.site.connect() as origin, given.new.connect() as there:
-        them = agreement.confirm(origin, there, given.me, given.new.name)
-        way = _way(given, origin, there, answered)
+        them = reconcile.confirm(origin, there, given.me, given.new.name)
+        watch = _watch(given, origin, there, answered)
         origin.rollback()
         at = marker.read(there, given.me.site_id)
         for attempt in locks.patiently():
             with attempt, _alone(given) as connection:
-                done = _redirect(given, connection, there, them, at, answered, way)
+                done = _redirect(given, connection, there, them, at, answered, watch)
                 _move(given, connection, them, since)
                 faults.point("switch.before_commit")
     return done
 
 
-def _way(
+def _watch(
     given: Switch, origin: Connection, there: Connection, answered: Marker | None
-) -> SecondWay | None:
+) -> DuplicateWatch | None:
     """Have the new master watch for calls that the former one may have sent on."""
     if not given.queues:
         return None
@@ -78,16 +78,18 @@ def _way(
     if answered is not None or numbers is None:
         origin.rollback()
         return None
-    way = _second_way(given, origin, numbers)
+    watch = _duplicate_watch(given, origin, numbers)
     origin.rollback()
-    second_way.watch(there, [way])
+    duplicate_watch.watch_for(there, [watch])
     faults.point("switch.after_watch")
-    return way
+    return watch
 
 
-def _second_way(given: Switch, origin: Connection, numbers: Numbers) -> SecondWay:
+def _duplicate_watch(
+    given: Switch, origin: Connection, numbers: Numbers
+) -> DuplicateWatch:
     elsewhere = queued.went_elsewhere(origin, given.queues, given.others)
-    return SecondWay(
+    return DuplicateWatch(
         replication_group=given.replicated.name,
         origin=given.site.name,
         first_no=numbers.first,
@@ -117,15 +119,15 @@ def _redirect(
     them: Identity,
     at: Marker,
     answered: Marker | None,
-    way: SecondWay | None,
+    watch: DuplicateWatch | None,
 ) -> Redirected:
     """Have queued calls go to the new master."""
     if not given.queues:
         return Redirected(transactions=0, settled=0)
     if answered is not None:
         settled = redirect.answered_by(given.group.master, answered)
-    elif way is not None:
-        taken = second_way.taken(way)
+    elif watch is not None:
+        taken = duplicate_watch.taken(watch)
         settled = redirect.known_there(connection, there, taken, given.queues)
     else:
         settled = sa.false()
@@ -134,8 +136,8 @@ def _redirect(
         target_columns.settle(connection, queue, describe(there, queue.target))
     for one in given.members:
         base_table.make_log_view(connection, one)
-    if way is not None:
-        second_way.note(connection, way)
+    if watch is not None:
+        duplicate_watch.note(connection, watch)
     return done
 
 

@@ -11,7 +11,7 @@ from psycopg import errors as pg
 from sqlalchemy import Connection, select
 from sqlalchemy.dialects import postgresql
 
-from deferred.queues import covered, define, queue
+from deferred.queues import define, queue, refresh_coverage
 from masters.log.snapshot_log import ROWID
 from sites import ddl, guards, roles, transport, triggers
 from sites.catalog import SCHEMA
@@ -217,7 +217,7 @@ def make_log_view(connection: Connection, snapshot: Snapshot) -> None:
     query = select(*(extra.c[k] for k in keys), extra.c.reason.label("source"))
     calls = queue.find_queue(connection, snapshot.key)
     if calls is not None:
-        inner = covered.uncovered_keys(calls).subquery()
+        inner = refresh_coverage.uncovered_keys(calls).subquery()
         query = select(*inner.c, sa.literal("call").label("source")).union(query)
     compiled = query.compile(
         dialect=postgresql.dialect(),  # type: ignore[no-untyped-call]

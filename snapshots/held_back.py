@@ -23,7 +23,7 @@ from sqlalchemy import (
     select,
 )
 
-from deferred.queues import covered, queue
+from deferred.queues import queue, refresh_coverage
 from sites import position, unique_values
 from sites.names import QualifiedName
 from sites.types import PgSnapshot
@@ -188,7 +188,9 @@ def _pending(
     calls = queue.find_queue(connection, snapshot.key)
     if calls is not None:
         marker = window.marker
-        queries.append(covered.pending_keys(calls, marker.batch_no, marker.order_no))
+        queries.append(
+            refresh_coverage.pending_keys(calls, marker.batch_no, marker.order_no)
+        )
     return queries
 
 

@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from sqlalchemy import Connection, cast, func, literal, select
 
 from deferred.batches import marker
-from deferred.queues import covered
+from deferred.queues import refresh_coverage
 from masters import group_schema
 from masters.log import catalog as log_catalog
 from masters.log import registration
@@ -170,4 +170,4 @@ def _is_answered(master: Connection, site: Connection, task: Task) -> bool:
     if not keys:
         return True
     at = marker.read(master, task.who.site_id)
-    return covered.covers(site, keys, at.batch_no, at.order_no)
+    return refresh_coverage.covers(site, keys, at.batch_no, at.order_no)

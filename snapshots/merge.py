@@ -25,8 +25,8 @@ from sqlalchemy import (
     update,
 )
 
-from deferred.batches import agreement
-from deferred.queues import covered, target_columns
+from deferred.batches import reconcile
+from deferred.queues import refresh_coverage, target_columns
 from sites import locks, position, references, unique_values
 from sites.triggered import users_search_path
 from sites.types import PgSnapshot
@@ -213,10 +213,12 @@ def settle(
         PositionMoved: the master was repaired meanwhile; pending rows were
             judged by a marker that is gone.
     """
-    if not agreement.holds(connection, group.master, window.master.incarnation):
+    if not reconcile.holds(connection, group.master, window.master.incarnation):
         raise PositionMoved(f"Site {group.master} was repaired meanwhile.")
     keys = [m.snapshot.key for m in window.members]
-    covered.cover(connection, keys, window.marker.batch_no, window.marker.order_no)
+    refresh_coverage.cover(
+        connection, keys, window.marker.batch_no, window.marker.order_no
+    )
     for member in window.members:
         _note(connection, member, methods[member.snapshot.key])
         target_columns.note(connection, member.snapshot.key, member.master)

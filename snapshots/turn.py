@@ -8,8 +8,8 @@ from contextlib import suppress
 from psycopg import errors as pg
 from sqlalchemy import Connection, func, select
 
-from deferred.batches import agreement, lost_rows
-from deferred.queues import covered
+from deferred.batches import lost_rows, reconcile
+from deferred.queues import refresh_coverage
 from deferred.queues.queue import list_queues
 from masters.log import registration
 from masters.log.catalog import find_logs
@@ -61,7 +61,7 @@ def run(task: Task, told: Progress | None) -> tuple[str, tuple[SnapshotReport, .
     with task.site.connect() as site, task.master.connect() as master:
         # Check that neither side was restored to before their last contact.
         name = task.group.master
-        them = agreement.confirm_for_refresh(site, master, task.who, name)
+        them = reconcile.confirm_for_refresh(site, master, task.who, name)
         registered = enrolment.register_new(master, task)
         faults.point("refresh.after_register")
         _hold_moment(master, task)
@@ -120,7 +120,7 @@ def _shows_all_answers(task: Task) -> bool:
     with task.site.begin() as connection:
         to = task.group.master
         queues = [one for one in list_queues(connection) if one.destination == to]
-        return covered.nothing_waits(connection, queues)
+        return refresh_coverage.nothing_waits(connection, queues)
 
 
 def _hold_moment(master: Connection, task: Task) -> None:

@@ -15,14 +15,14 @@ from dataclasses import dataclass
 from sqlalchemy import Connection
 from sqlalchemy.exc import OperationalError
 
-import deferred.batches.restamp
-from deferred.batches import agreement
+import deferred.batches.rebase_transaction_ids
+from deferred.batches import reconcile
 from deferred.batches.pusher import only_pusher
 from deferred.errors import CannotTell, PastRetention
 from deferred.parked import differing
 from deferred.pushing.push import destinations
-from deferred.queues import copied
-from masters.log import restamp
+from deferred.queues import detach_copy
+from masters.log import restart
 from sites import Site, faults, identity, peers
 from sites.errors import SiteUnreachable, UnknownSite
 from sites.identity import Identity
@@ -76,8 +76,10 @@ def repair(site: Site, *, restored: bool = False) -> RepairReport:
         if before.name != site.name:
             return _make_its_own(site, before, reasons)
         with _alone(site) as connection:
-            moved = deferred.batches.restamp.restamp(connection, before.generation + 1)
-            removed = restamp.restamp(connection)
+            moved = deferred.batches.rebase_transaction_ids.rebase_transaction_ids(
+                connection, before.generation + 1
+            )
+            removed = restart.restart_logs(connection)
             identity.renew(connection, site.name)
             differing.note_all(connection, f"{site.name} was restored, or moved")
             faults.point("repair.before_commit")
@@ -95,7 +97,7 @@ def _go_on_without(site: Site) -> RepairReport:
     gaps = {name: gap for name in destinations(site) if (gap := _gap(site, name))}
     with site.begin() as connection:
         for name in gaps:
-            agreement.accept_gap(connection, name)
+            reconcile.accept_gap(connection, name)
     return RepairReport(
         site=site.name, repaired=bool(gaps), reasons=tuple(gaps.values())
     )
@@ -108,8 +110,8 @@ def _gap(site: Site, name: str) -> str | None:
         origin.rollback()
         target.rollback()
         try:
-            if not agreement.is_agreed(origin, them):
-                agreement.check(origin, target, me.site_id, name)
+            if not reconcile.is_reconciled(origin, them):
+                reconcile.check(origin, target, me.site_id, name)
         except PastRetention as error:
             return error.message
         except CannotTell:
@@ -124,13 +126,15 @@ def _make_its_own(
     """Make a copy a new site, which keeps only the calls that the original lacks."""
     with _original(site, before) as original:
         with _alone(site) as connection:
-            moved = deferred.batches.restamp.restamp(connection, before.generation + 1)
+            moved = deferred.batches.rebase_transaction_ids.rebase_transaction_ids(
+                connection, before.generation + 1
+            )
         for name in destinations(site):
             _ask(site, before, name)
         with _alone(site) as connection:
-            left = copied.leave_to_original(connection, original)
-            removed = restamp.restamp(connection)
-            restamp.forget_sites(connection)
+            left = detach_copy.leave_to_original(connection, original)
+            removed = restart.restart_logs(connection)
+            restart.forget_sites(connection)
             peers.forget(connection)
             identity.renew(connection, site.name)
             faults.point("repair.before_commit")
@@ -150,7 +154,7 @@ def _ask(site: Site, before: Identity, name: str) -> None:
     with site.connect() as origin, site.peer(name).connect() as target:
         them = identity.confirm(target, name)
         target.rollback()
-        agreement.agree(origin, target, before.site_id, name, them.incarnation)
+        reconcile.reconcile(origin, target, before.site_id, name, them.incarnation)
 
 
 @contextmanager
@@ -192,7 +196,7 @@ def _alone(site: Site) -> Iterator[Connection]:
         connection = plain.execution_options(isolation_level="REPEATABLE READ")
         with connection.begin():
             try:
-                deferred.batches.restamp.lock(connection)
+                deferred.batches.rebase_transaction_ids.lock(connection)
             except OperationalError as error:
                 raise CannotRepair(
                     f"A user's transaction is open at {site.name}: try again when it "

@@ -12,7 +12,7 @@ import time
 
 from sqlalchemy import Connection, func, select
 
-from deferred.batches import agreement
+from deferred.batches import reconcile
 from sites import Site, identity, peers
 from synchronous import line
 from synchronous.knowledge import Contact, Knowledge
@@ -60,7 +60,7 @@ def agree(knowledge: Knowledge, taken: Connection, master: Site) -> None:
     with site.connect() as origin, line.in_transactions(taken) as target:
         me = identity.confirm(origin, site.name)
         origin.rollback()
-        them = agreement.confirm_for_refresh(origin, target, me, master.name)
+        them = reconcile.confirm_for_refresh(origin, target, me, master.name)
         contact = Contact(
             until=time.monotonic() + RENEWAL, servers=(_start(origin), _start(target))
         )

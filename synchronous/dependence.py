@@ -8,7 +8,7 @@ from sqlalchemy import Connection
 
 from deferred.batches import footprint
 from deferred.errors import PredecessorLost, WaitsForError
-from deferred.parked import quiet, waiting
+from deferred.parked import error_dependencies, group_hold
 from deferred.procedures.steps import Steps
 from masters.apply import Unit
 
@@ -21,13 +21,13 @@ def refuse(connection: Connection, site_id: uuid.UUID, unit: Unit, master: str) 
     Raises:
         WaitsForError, PredecessorLost.
     """
-    if not quiet.in_the_way(connection, site_id).parked:
+    if not group_hold.find_holds(connection, site_id).parked:
         return
     steps = Steps(units=[unit])
     found = footprint.relations(connection, site_id, steps.changed, steps.rows)
     relations = [one for one in found.values() if one.certain]
     if any(one.lost for one in relations):
-        raise PredecessorLost(f"{waiting.LOST} At {master}.", master=master)
+        raise PredecessorLost(f"{error_dependencies.LOST} At {master}.", master=master)
     if relations:
         waits_for = sorted({n for one in relations for n in one.error_ids})
         numbers = ", ".join(map(str, waits_for))

@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from sqlalchemy import ColumnElement, Connection, func, select
 from sqlalchemy.dialects.postgresql import insert
 
-from deferred.catalog import push_marker, second_way
+from deferred.catalog import duplicate_watch, push_marker
 from sites.prepared import planned_once
 
 
@@ -27,9 +27,9 @@ class Marker:
     batch_id: uuid.UUID | None = None
     #: order number of the transaction, within the batch
     order_no: int = 0
-    #: how often the watch list (`second_way`) has grown: transactions on it may have
-    #: come by another way; 0 if it is empty
-    watched: int = field(default=0, compare=False)
+    #: how often the watch list (`duplicate_watch`) has grown, whose transactions may
+    #: come a second time; 0 if it is empty
+    watch_version: int = field(default=0, compare=False)
 
 
 #: Far below deadlock_timeout (1 s by default), so that in a deadlock the push gives way
@@ -68,7 +68,7 @@ def make(connection: Connection, origin_id: uuid.UUID, origin: str) -> None:
         .values(
             origin_id=origin_id,
             origin=origin,
-            watched=select(func.count()).select_from(second_way).scalar_subquery(),
+            watched=select(func.count()).select_from(duplicate_watch).scalar_subquery(),
         )
         .on_conflict_do_nothing()
     )
@@ -82,14 +82,16 @@ def block_new_markers(connection: Connection) -> None:
     connection.execute(select(func.pg_advisory_xact_lock(*_first())))
 
 
-def lock_shared(connection: Connection, origin_id: uuid.UUID, watched: int) -> bool:
+def lock_shared(
+    connection: Connection, origin_id: uuid.UUID, watch_version: int
+) -> bool:
     """Keep others from `lock` until this transaction ends; `advance` stays possible.
 
     A stream that works ahead of its turn calls it before it touches anything else. The
     time limits are those of `lock`.
 
     Parameters:
-        watched: the marker's value when the batch was looked at.
+        watch_version: the marker's value when the batch was looked at.
 
     Returns:
         False if another session waits in `request_exclusive` and should get the marker,
@@ -101,7 +103,7 @@ def lock_shared(connection: Connection, origin_id: uuid.UUID, watched: int) -> b
     row = connection.execute(_SHARE, mine).one_or_none()
     if row is None:
         connection.execute(_LIMIT, _limits())
-    return row is None or row.watched == watched
+    return row is None or row.watch_version == watch_version
 
 
 def request_exclusive(connection: Connection, origin_id: uuid.UUID) -> None:
@@ -195,14 +197,17 @@ _ADVANCE = _MOVE.where(
     )
 )
 
-_WANTED = select(*(push_marker.c[name] for name in Marker.__slots__)).where(_of(_ID))
+_WANTED = select(
+    *(push_marker.c[name] for name in _PLACE),
+    push_marker.c.watched.label("watch_version"),
+).where(_of(_ID))
 _READ = planned_once(_WANTED)
 _LOCKED = _WANTED.with_for_update().subquery()
 #: The limits are set after the row is locked, because another pusher may hold it for a
 #: long time.
 _LOCK = planned_once(select(*_LOCKED.c, *_LIMITS))
 _SHARED = _WANTED.with_for_update(read=True, key_share=True).subquery()
-_SHARE = planned_once(select(_SHARED.c.watched, *_LIMITS))
+_SHARE = planned_once(select(_SHARED.c.watch_version, *_LIMITS))
 
 
 def _read(connection: Connection, origin_id: uuid.UUID, *, lock: bool) -> Marker | None:

@@ -85,7 +85,7 @@ def known_there(
     Creates a temporary table in this transaction.
 
     Parameters:
-        taken: a query for the destination: `second_way.taken`.
+        taken: a query for the destination: `duplicate_watch.taken`.
     """
     table = sa.Table(
         "snaptide_taken",

@@ -63,9 +63,9 @@ class Shipment:
     #: the destination sends changes of some tables on, those of its users' triggers too
     sends_on: bool = False
     #: transactions of the batch may have come by another way: apply each by itself
-    watched: bool = False
-    #: the marker's `watched` value when that was found out
-    watched_for: int = 0
+    may_hold_duplicates: bool = False
+    #: the marker's `watch_version` when that was found out
+    watch_version: int = 0
 
     @property
     def error_actions(self) -> dict[QualifiedName, ErrorAction]:

@@ -20,8 +20,8 @@ from deferred.catalog import (
     error_transaction,
 )
 from deferred.errors import NoSuchError
-from deferred.parked import differing, waiting
-from deferred.parked.waiting import Edge
+from deferred.parked import differing, error_dependencies
+from deferred.parked.error_dependencies import Edge
 from sites import QualifiedName, Site, identity
 from sites.staged import selected
 
@@ -109,7 +109,7 @@ def show_error(
         count = _count(connection, error_id)
         more = None if limit is None else limit + 1
         found = connection.execute(wanted.order_by("call_no").limit(more)).all()
-        edges = waiting.around(connection, row.origin_id, error_id)
+        edges = error_dependencies.around(connection, row.origin_id, error_id)
         called = connection.execute(_procedures(error_id)).all()
     calls = tuple(_call(call) for call in found[:limit])
     more_follow = len(found) > len(calls)
@@ -177,7 +177,8 @@ def remove(
 
     Parameters:
         which: a condition on `error_transaction`.
-        lost: why the rows that they made do not exist, as for `waiting.release`.
+        lost: why the rows that they made do not exist, as for
+            `error_dependencies.release`.
         keep: keep the footprints of rows that they made, for transactions that the site
             sends before it sees the result.
 
@@ -193,7 +194,7 @@ def remove(
     for table in (error_call, error_procedure, error_footprint):
         theirs = selected(table, {"error_id": tuple(gone)})
         connection.execute(sa.delete(table).where(theirs))
-    waiting.release(connection, gone, lost)
+    error_dependencies.release(connection, gone, lost)
     return len(gone)
 
 

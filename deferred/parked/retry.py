@@ -19,7 +19,13 @@ from deferred.errors import (
     RetryFailed,
     WaitsForError,
 )
-from deferred.parked import differing, edit, error_queue, unparking, waiting
+from deferred.parked import (
+    differing,
+    edit,
+    error_dependencies,
+    error_queue,
+    restage_parked,
+)
 from deferred.parked.calls import Call
 from deferred.parked.edit import Edit, edited
 from deferred.procedures.steps import FAILURES, Steps, apply, refusal
@@ -128,7 +134,7 @@ def retry_alone(
         with master.begin() as connection:
             identity.confirm(connection, master.name)
             row = error_queue.get(connection, error_id)
-            if waiting.has_lost(row) and not named:
+            if error_dependencies.has_lost(row) and not named:
                 reason = str(row.error_message)
                 return RetryReport(error_id=error_id, applied=False, reason=reason)
             return retry(connection, master, error_id, edits)
@@ -169,7 +175,7 @@ def _steps(
                 if row.sources
                 else partial(lost_rows.write, connection, row.origin_id),
             )
-            for number in unparking.units(row.id, procedures)
+            for number in restage_parked.units(row.id, procedures)
         ],
         calls=procedures,
     )
@@ -241,7 +247,7 @@ def _staged(
     error_id = row.id
     try:
         with connection.begin_nested():
-            return unparking.stage(connection, error_id, instead, procedures)
+            return restage_parked.stage(connection, error_id, instead, procedures)
     except ValueDoesNotFit as unfit:
         raise RetryFailed(
             f"Error transaction {error_id}: {unfit.message}", error_id=error_id

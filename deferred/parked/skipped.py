@@ -24,7 +24,7 @@ def following(
     return links.following(connection, steps.changed, steps.number, call_nos)
 
 
-def divided(
+def split_conflicts(
     connection: Connection, steps: Steps, call_nos: Sequence[int]
 ) -> tuple[Steps, Steps]:
     """Split a one-step transaction: the rest, and the rows of the given calls.
@@ -40,8 +40,8 @@ def divided(
     return _of(connection, steps, steps.number), _of(connection, steps, -steps.number)
 
 
-def together(connection: Connection, steps: Steps) -> None:
-    """Undo `divided`."""
+def rejoin(connection: Connection, steps: Steps) -> None:
+    """Undo `split_conflicts`."""
     for staged in steps.units[0].staged:
         source = staged.source
         connection.execute(

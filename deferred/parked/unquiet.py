@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from deferred.catalog import error_transaction
 from deferred.errors import NoSuchError, RetryFailed, WaitsForError
-from deferred.parked import error_queue, quiet, waiting
+from deferred.parked import error_dependencies, error_queue, group_hold
 from deferred.parked.retry import RetryReport, retry_alone
 from sites import Site, identity
 
@@ -39,7 +39,7 @@ def unquiet(master: Site, group: uuid.UUID) -> Unquieted:
     """
     with master.begin() as connection:
         identity.confirm(connection, master.name)
-        was_quiet = quiet.end(connection, group)
+        was_quiet = group_hold.end(connection, group)
     applied = 0
     while True:
         # A transaction that a push brings meanwhile depends on these, or is applied.
@@ -61,10 +61,12 @@ def unquiet(master: Site, group: uuid.UUID) -> Unquieted:
 def _ready(master: Site) -> list[int]:
     """The transactions held back, and all that depend on them, in order."""
     with master.begin() as connection:
-        wanted = set(quiet.waiting(connection))
+        wanted = set(group_hold.no_longer_held(connection))
     if wanted:
         for error in sorted(error_queue.list_errors(master), key=lambda e: e.id):
-            if error.reason == waiting.DEPENDANT and wanted & set(error.waits_for):
+            if error.reason == error_dependencies.DEPENDANT and wanted & set(
+                error.waits_for
+            ):
                 wanted.add(error.id)
     return sorted(wanted)
 
@@ -87,9 +89,11 @@ def _note_failures(master: Site, left: tuple[RetryReport, ...]) -> None:
         for report in left:
             connection.execute(
                 sa.update(error_transaction)
-                .where(at.id == report.error_id, at.reason == quiet.REASON)
+                .where(at.id == report.error_id, at.reason == group_hold.REASON)
                 .values(
-                    reason=sa.case((waits, waiting.DEPENDANT), else_="error"),
+                    reason=sa.case(
+                        (waits, error_dependencies.DEPENDANT), else_="error"
+                    ),
                     error_code=sa.case(
                         (waits, WaitsForError.code), else_=RetryFailed.code
                     ),

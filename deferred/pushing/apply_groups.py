@@ -18,7 +18,7 @@ from deferred.batches.batch import QueuedTransaction
 from deferred.batches.groups import ApplyGroup
 from deferred.batches.shipping import Shipment, prepare_shipment, ship, ship_what_fits
 from deferred.errors import TransactionRefused
-from deferred.parked import quiet
+from deferred.parked import group_hold
 from deferred.pushing.compiled import deliver_together
 from deferred.pushing.delivery import Delivered, deliver
 from deferred.pushing.run import Run
@@ -64,7 +64,7 @@ def apply_group(
     """
     options = run.options
     single = len(group) == 1 or group.one_by_one
-    if single or shipment.watched or not options.grouping:
+    if single or shipment.may_hold_duplicates or not options.grouping:
         return _one_by_one(shipment, sender, group, run)
     # After PATIENCE waits the group is divided: a user who holds a row then delays only
     # the transactions after it.
@@ -92,7 +92,7 @@ def _alone(shipment: Shipment, excluded: tuple[str, ...]) -> set[int]:
     """
     acting = references.acting(shipment.target, [one.table for one in shipment.staged])
     named = {names.parse(name) for name in excluded} | shipment.going_on
-    named |= quiet.tables(shipment.target)
+    named |= group_hold.tables(shipment.target)
     found = procedure_call.orders(shipment.origin, shipment.batch)
     for queue, staged in zip(shipment.queues, shipment.staged, strict=True):
         calls = queue.sql()
@@ -174,7 +174,11 @@ def _prepared_again(shipment: Shipment, sender: Sender) -> Shipment:
     ledger.note(shipment.origin, shipment.target, sender.id, shipment.batch)
     shipment.target.commit()
     shipment.origin.commit()
-    return replace(again, watched=shipment.watched, watched_for=shipment.watched_for)
+    return replace(
+        again,
+        may_hold_duplicates=shipment.may_hold_duplicates,
+        watch_version=shipment.watch_version,
+    )
 
 
 def _each_as_far_as_it_fits(
@@ -262,7 +266,7 @@ def _deliver_each(
                 run.options.error_action,
                 run.writing(transaction.calls),
                 unfit,
-                None if shipment.watched else shipment.watched_for,
+                None if shipment.may_hold_duplicates else shipment.watch_version,
             )
         except TransactionRefused:
             commit()

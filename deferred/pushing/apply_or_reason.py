@@ -19,7 +19,7 @@ from deferred.errors import (
     UnresolvedConflict,
     WaitsForError,
 )
-from deferred.parked import error_queue, quiet, skipped, waiting
+from deferred.parked import error_dependencies, error_queue, group_hold, skipped
 from deferred.procedures.steps import Steps, apply, refusal
 from deferred.pushing.sender import Sender
 from masters.apply import Outcome
@@ -62,23 +62,27 @@ def try_apply(
     Parameters:
         sure: it has certainly not come before; else no rule may settle a conflict.
     """
-    there = quiet.in_the_way(connection, sender.id)
+    there = group_hold.find_holds(connection, sender.id)
     relation = footprint.NOTHING
     if there.parked:
         relation = _dependence(connection, sender, steps)
     waits_for = relation.error_ids
-    if held := quiet.of_tables(connection, tables_of(steps)) if there.quiet else []:
+    if (
+        held := group_hold.of_tables(connection, tables_of(steps))
+        if there.quiet
+        else []
+    ):
         return ParkReason(
-            reason=quiet.REASON,
+            reason=group_hold.REASON,
             code=GroupQuiet.code,
-            message=" ".join(map(quiet.told, held)),
+            message=" ".join(map(group_hold.message, held)),
             waits_for=waits_for,
         )
     if relation.lost:
         return ParkReason(
-            reason=waiting.DEPENDANT,
+            reason=error_dependencies.DEPENDANT,
             code=PredecessorLost.code,
-            message=waiting.LOST,
+            message=error_dependencies.LOST,
             waits_for=waits_for,
         )
     if relation.certain:
@@ -116,7 +120,7 @@ def skip_rows(
     while failed.reason == "conflict" and failed.conflicts and not steps.calls:
         for call_no in skipped.following(connection, steps, list(found)):
             found[call_no] = skipped.REASON
-        rest, aside = skipped.divided(connection, steps, list(found))
+        rest, aside = skipped.split_conflicts(connection, steps, list(found))
         if not rest.changed:
             break
         answer = try_apply(connection, sender, rest)
@@ -124,7 +128,7 @@ def skip_rows(
             return aside, answer.resolved, replace(failed, conflicts=found)
         failed = answer
         found |= answer.conflicts
-    skipped.together(connection, steps)
+    skipped.rejoin(connection, steps)
     return steps, 0, replace(failed, conflicts=found)
 
 

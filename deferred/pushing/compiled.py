@@ -19,7 +19,7 @@ from deferred.batches import batch as batches
 from deferred.batches.groups import ApplyGroup
 from deferred.batches.marker import Marker
 from deferred.batches.shipping import Shipment, ship
-from deferred.parked import error_queue, quiet
+from deferred.parked import error_queue, group_hold
 from deferred.procedures.steps import Steps
 from deferred.pushing.delivery import Delivered, already_answered, made_by
 from deferred.pushing.sender import Sender
@@ -75,7 +75,7 @@ def deliver_together(
     if already_answered(at, to) or _within(at, to, group.after):
         target.rollback()
         return Delivered(fresh=False)
-    if at.watched != shipment.watched_for:
+    if at.watch_version != shipment.watch_version:
         target.rollback()
         return Refused()
     faults.point("push.before_apply")
@@ -133,8 +133,8 @@ def try_apply_group(
         )
     alone = Steps(units=[unit])
     touched = [staged.table.qualified for staged in alone.changed]
-    there = quiet.in_the_way(shipment.target, sender.id)
-    if there.quiet and quiet.of_tables(shipment.target, touched):
+    there = group_hold.find_holds(shipment.target, sender.id)
+    if there.quiet and group_hold.of_tables(shipment.target, touched):
         return Refused()
     if there.parked and (related := _related(shipment, sender, alone)):
         return Refused(transactions=related)

@@ -18,7 +18,7 @@ from deferred.errors import (
     TransactionRefused,
 )
 from deferred.options import QUIET, ErrorAction
-from deferred.parked import quiet
+from deferred.parked import group_hold
 from deferred.parked.parking import Parked, park
 from deferred.procedures.steps import Steps
 from deferred.pushing import duplicates
@@ -53,7 +53,7 @@ def deliver(
     on_error: ErrorAction = ErrorAction.QUEUE,
     told: Callable[[int], None] | None = None,
     unfit: ValueDoesNotFit | None = None,
-    unwatched: int | None = None,
+    unwatched_version: int | None = None,
 ) -> Delivered:
     """Apply one transaction at the destination, or park it, exactly once.
 
@@ -62,8 +62,8 @@ def deliver(
     Parameters:
         told: called from time to time with how many of its changes are written.
         unfit: why it cannot be applied, if it could not be shipped whole.
-        unwatched: the marker's `watched` value when the push found that no transaction
-            of the batch is watched for.
+        unwatched_version: the marker's `watch_version` when the push found that no
+            transaction of the batch is watched for.
 
     Raises:
         TransactionRefused: it would have to be parked, and the error action forbids it.
@@ -78,7 +78,7 @@ def deliver(
     transaction = replace(transaction, origin_user=user)
     sources = forwarding.sources(transaction, sender.name, sender.groups.values())
     # If the transaction is refused, the savepoint rolls back the note that it arrived.
-    watched = at.watched not in (0, unwatched)
+    watched = at.watch_version not in (0, unwatched_version)
     with connection.begin_nested() if watched else nullcontext():
         sure = not watched or duplicates.drop_already_applied(
             connection, sender, transaction, staged
@@ -172,7 +172,7 @@ def _park_or_refuse(
     sure: bool,
 ) -> Delivered:
     """Park a transaction that was not applied, whole or in part, or refuse it."""
-    held = failed.reason == quiet.REASON
+    held = failed.reason == group_hold.REASON
     asked = sender.action(tables_of(steps), on_error)
     action = ErrorAction.QUEUE if held else asked
     if action is ErrorAction.STOP or action in QUIET:

@@ -12,8 +12,8 @@ from sqlalchemy.dialects.postgresql import insert
 
 from deferred.batches import forwarding
 from deferred.batches.batch import QueuedTransaction
+from deferred.catalog import applied_transaction, duplicate_watch
 from deferred.catalog import queue as queue_catalog
-from deferred.catalog import second_way, taken_transaction
 from deferred.pushing.sender import Sender
 from sites import QualifiedName
 from sites.position import STRETCH
@@ -76,10 +76,10 @@ def _watched(connection: Connection, origin: str, number: int) -> Mapping[str, b
 
     False for a group if the transaction may have come before they were recorded.
     """
-    way = second_way.c
+    watch = duplicate_watch.c
     rows = connection.execute(
-        select(way.replication_group, way.known_from).where(
-            way.origin == origin, way.first_no <= number, way.end_no > number
+        select(watch.replication_group, watch.known_from).where(
+            watch.origin == origin, watch.first_no <= number, watch.end_no > number
         )
     )
     return {row.replication_group: row.known_from <= number for row in rows}
@@ -130,8 +130,8 @@ def _take(
     Returns:
         None if they had not come before; else whether it is certain that they had.
     """
-    row = taken_transaction.c
-    new = insert(taken_transaction).values(**values, certain=True)
+    row = applied_transaction.c
+    new = insert(applied_transaction).values(**values, certain=True)
     if not connection.execute(new.on_conflict_do_nothing()).rowcount:
         return True
     whole = {**values, "target": ""}

@@ -13,8 +13,15 @@ from sqlalchemy import Connection, func, select
 from sqlalchemy.exc import DBAPIError
 
 from deferred import sqlstate
-from deferred.batches import agreement, cut, former_sender, ledger, marker, second_way
 from deferred.batches import batch as batches
+from deferred.batches import (
+    cut,
+    duplicate_watch,
+    former_sender,
+    ledger,
+    marker,
+    reconcile,
+)
 from deferred.batches.batch import Batch
 from deferred.batches.pusher import only_pusher
 from deferred.batches.shipping import prepare_shipment
@@ -29,7 +36,7 @@ from deferred.errors import (
     TooManyErrors,
 )
 from deferred.options import ErrorAction, Options
-from deferred.parked import notification, quiet
+from deferred.parked import group_hold, notification
 from deferred.pushing import apply_groups, streams
 from deferred.pushing.run import Progress, Run
 from deferred.pushing.sender import Sender
@@ -159,12 +166,12 @@ def _push_with_plans_of_now(
 
 def _push(origin: Connection, site: Site, me: Identity, name: str, run: Run) -> None:
     with site.peer(name).connect() as target:
-        them = agreement.confirm(origin, target, me, name)
+        them = reconcile.confirm(origin, target, me, name)
         run.meet = partial(peers.meet, origin, target, me, them)
         who = Sender(id=me.site_id, name=site.name, master=name)
         wanted = run.options.parallelism if run.options.parallel else 0
         if run.options.error_limit:
-            run.parked = quiet.others_parked(target, who.id)
+            run.parked = group_hold.others_parked(target, who.id)
             target.commit()
         with streams.opened(site, site.peer(name), wanted) as pairs:
             _push_all(Ends(origin=origin, target=target, pairs=pairs), who, run)
@@ -229,7 +236,7 @@ def _passes(error: DBAPIError | OtherSchemaVersion) -> bool:
 def _push_batch(ends: Ends, sender: Sender, run: Run) -> bool:
     """Push the rest of the current batch, or the next one; False if there is none."""
     origin, target = ends.origin, ends.target
-    second_way.pass_on(origin, target)
+    duplicate_watch.pass_on(origin, target)
     with each_by_itself(target):
         at = marker.read(target, sender.id)
     batch = _next_batch(ends, sender, at)
@@ -239,8 +246,10 @@ def _push_batch(ends: Ends, sender: Sender, run: Run) -> bool:
     faults.point("push.after_cut")
     shipment = replace(
         prepare_shipment(origin, target, batch, sender.name),
-        watched=second_way.is_in(origin, target, batch, sender.name, at),
-        watched_for=at.watched,
+        may_hold_duplicates=duplicate_watch.is_in(
+            origin, target, batch, sender.name, at
+        ),
+        watch_version=at.watch_version,
     )
     run.expect(lambda: calls_left(origin, sender.master, shipment.queues))
     former_sender.refuse(target, shipment.groups.values(), sender.name)

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from sqlalchemy import Connection
 
 from deferred.options import ErrorAction
-from deferred.parked import quiet
+from deferred.parked import group_hold
 from deferred.parked.parking import Parked
 from deferred.pushing.sender import Sender
 from sites import QualifiedName
@@ -27,9 +27,9 @@ def make_quiet(
         if sender.action([table], asked) is ErrorAction.QUIET_GROUP
     ]
     why = f"Transaction {parked.origin_transaction} of {parked.origin} was parked:"
-    quiet.begin(
+    group_hold.begin(
         connection,
-        quiet.groups(connection, wanted),
+        group_hold.groups(connection, wanted),
         f"{why} {parked.error_message}",
         by=f"the push of {sender.name}",
     )

@@ -104,7 +104,7 @@ class Stream:
         if not order.reached(piece.place, piece.waits_for):
             return False
         if not marker.lock_shared(
-            self.shipment.target, self.sender.id, self.shipment.watched_for
+            self.shipment.target, self.sender.id, self.shipment.watch_version
         ):
             order.halt(piece.place)
             self._undo()

@@ -63,7 +63,7 @@ def apply_all(
         pairs: connections of the streams.
         at: the marker before the first group.
     """
-    if len(pairs) < 2 or len(groups) < 2 or shipment.watched:
+    if len(pairs) < 2 or len(groups) < 2 or shipment.may_hold_duplicates:
         for group in groups:
             if not apply_groups.apply_group(shipment, sender, group, run):
                 return
@@ -75,7 +75,7 @@ def apply_all(
         Stream(
             shipment=replace(
                 _prepared(pair, shipment.batch, sender.name),
-                watched_for=shipment.watched_for,
+                watch_version=shipment.watch_version,
             ),
             sender=sender,
             bulk=run.options.bulk_threshold,

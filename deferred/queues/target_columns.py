@@ -13,7 +13,7 @@ from sqlalchemy import Connection
 
 from deferred.catalog import queue as queue_catalog
 from deferred.errors import TargetColumnsMoved
-from deferred.queues import covered
+from deferred.queues import refresh_coverage
 from deferred.queues.queue import Queue, find_queue
 from sites import locks
 from sites.table import Table, describe
@@ -83,7 +83,7 @@ def _moved(queue: Queue, target: Table) -> dict[str, str]:
 
 def _waits(connection: Connection, queue: Queue) -> bool:
     """Whether a call is not covered yet, or a session may be writing one now."""
-    waiting = sa.select(covered.uncovered_keys(queue).subquery())
+    waiting = sa.select(refresh_coverage.uncovered_keys(queue).subquery())
     base = describe(connection, queue.base)
     return bool(connection.scalar(sa.select(waiting.exists()))) or locks.others_write(
         connection, [base.oid]

@@ -10,7 +10,7 @@ from rich.table import Table
 
 import groups
 from deferred.batches.arrivals import Arrival
-from deferred.parked.quiet import told
+from deferred.parked.group_hold import message
 from groups import Group, GroupReport, Status, TargetType
 from groups.show import MasterReport
 from snaptide.cli.arguments import Json, SiteName, complete_site
@@ -292,7 +292,7 @@ def _attention(one: MasterReport) -> str:
         f"{found.rows or 'all'} rows of {found.table} may differ: {found.why}"
         for found in one.different
     ]
-    return "; ".join([*([told(one.quiet)] if one.quiet else []), *different])
+    return "; ".join([*([message(one.quiet)] if one.quiet else []), *different])
 
 
 def _masters(report: GroupReport) -> Table:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from rich.tree import Tree
 
-from deferred.parked.waiting import Edge
+from deferred.parked.error_dependencies import Edge
 
 
 def trees(number: int, edges: Sequence[Edge]) -> Iterator[Tree]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from sqlalchemy import Connection, select
 
-from deferred.batches import agreement
+from deferred.batches import reconcile
 from sites import Site, identity, peers
 from sites.catalog import peer
 from sites.errors import SnaptideError
@@ -70,8 +70,8 @@ def _between(
             yield _fatal(str(error.facts["site"]), IDENTITY, error)
             continue
         try:
-            if not agreement.is_agreed(site, second):
-                agreement.check(site, master, first.site_id, second.name)
+            if not reconcile.is_reconciled(site, second):
+                reconcile.check(site, master, first.site_id, second.name)
         except SnaptideError as error:
             yield _fatal(first.name, GAP, error)
 

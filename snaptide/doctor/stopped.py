@@ -13,7 +13,7 @@ from sqlalchemy import Connection, func, select
 
 from deferred import runs
 from deferred.catalog import destination, error_transaction, schedule
-from deferred.parked import quiet
+from deferred.parked import group_hold
 from deferred.queues import queue
 from deferred.queues.backlog import waiting_destinations
 from groups import Status
@@ -133,14 +133,14 @@ def _suspended(connection: Connection, site: str) -> Iterator[Finding]:
 
 def _quiet(connection: Connection, site: str) -> Iterator[Finding]:
     known = {row.id: row for row in connection.execute(select(replication_group))}
-    for one in quiet.listed(connection):
+    for one in group_hold.listed(connection):
         group = known.get(one.group_id)
         if group is None:
             continue
         yield warning(
             site,
             f"group {group.name}",
-            f"{quiet.told(one)} What comes for it waits in the error queue.",
+            f"{group_hold.message(one)} What comes for it waits in the error queue.",
             f"snaptide group unquiet {group.definition_site} {group.name} {site}"
             " --only-group",
         )

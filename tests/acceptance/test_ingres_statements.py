@@ -14,8 +14,8 @@ import pytest
 
 import deferred
 import groups
-from deferred.batches import second_way
-from deferred.batches.second_way import SecondWay
+from deferred.batches import duplicate_watch
+from deferred.batches.duplicate_watch import DuplicateWatch
 from deferred.errors import DestinationDisabled, TooManyErrors
 from deferred.queues.backlog import set_disabled
 from groups import TargetType
@@ -166,7 +166,7 @@ def test_11_transaction_that_comes_twice_is_left_out_with_a_warning(
     [(number,)] = run(
         chain["a"], "SELECT xid::text::bigint FROM snaptide.deferred_transaction"
     )
-    way = SecondWay(
+    watch = DuplicateWatch(
         replication_group=GROUP,
         origin="a",
         first_no=number,
@@ -175,7 +175,7 @@ def test_11_transaction_that_comes_twice_is_left_out_with_a_warning(
         whole=True,
     )
     with chain["b"].connect() as connection:
-        second_way.watch(connection, [way])
+        duplicate_watch.watch_for(connection, [watch])
     # It is queued once more, as if nobody knew that it has been sent.
     run(
         chain["a"],

@@ -3,7 +3,7 @@
 import pytest
 
 import deferred
-from deferred.batches import agreement
+from deferred.batches import reconcile
 from sites import Directory, identity, peers
 from sites.errors import SiteRestored
 from sites.identity import Identity
@@ -116,10 +116,10 @@ def test_agreement_that_is_broken_off_changes_nothing(
     with pytest.raises(KeyboardInterrupt):
         deferred.push(orders["jfk"])
     with orders["jfk"].connect() as connection:
-        assert not agreement.is_agreed(connection, _who(orders, "hq"))
+        assert not reconcile.is_reconciled(connection, _who(orders, "hq"))
     assert deferred.push(orders["jfk"]).transactions == 0
     with orders["jfk"].connect() as connection:
-        assert agreement.is_agreed(connection, _who(orders, "hq"))
+        assert reconcile.is_reconciled(connection, _who(orders, "hq"))
 
 
 def _change(sites: Directory) -> None:

@@ -8,8 +8,8 @@ from typer.testing import CliRunner
 
 import deferred
 import groups
-from deferred.batches import former_sender, second_way
-from deferred.batches.second_way import SecondWay
+from deferred.batches import duplicate_watch, former_sender
+from deferred.batches.duplicate_watch import DuplicateWatch
 from deferred.errors import NoMasterAnyMore
 from deferred.pushing.push import destinations
 from groups.branch import Branch
@@ -103,7 +103,7 @@ def test_it_leaves_and_what_it_pushes_of_other_groups_goes_on(
 
 def _remember_others(site: Site) -> None:
     """As after a switch of jfk, whose changes hq brings, and a master that is gone."""
-    way = SecondWay(
+    watch = DuplicateWatch(
         replication_group=GROUP,
         origin="hq",
         first_no=0,
@@ -112,7 +112,7 @@ def _remember_others(site: Site) -> None:
         whole=True,
     )
     with site.connect() as connection:
-        second_way.watch(connection, [way])
+        duplicate_watch.watch_for(connection, [watch])
     with site.begin() as connection:
         former_sender.forbid(connection, GROUP, "rio")
     assert all(_remembered(site))

@@ -7,7 +7,7 @@ import pytest
 
 import deferred
 import groups
-from deferred.batches.restamp import lock, restamp
+from deferred.batches.rebase_transaction_ids import lock, rebase_transaction_ids
 from sites import Directory, Site
 from tests.fix_worlds import prepared_once
 from tests.grouped import (
@@ -75,7 +75,7 @@ def test_repaired_site_sends_a_new_master_nothing_old(grown: Directory) -> None:
         with grown["hq"].connect() as plain:
             connection = plain.execution_options(isolation_level="REPEATABLE READ")
             lock(connection)
-            restamp(connection, generation)
+            rebase_transaction_ids(connection, generation)
             connection.commit()
         assert waiting(grown["hq"])["bos"] == generation
         run(grown["hq"], "UPDATE orders SET qty = 2 WHERE id = 2")

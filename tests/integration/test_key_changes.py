@@ -7,7 +7,7 @@ from sqlalchemy import text
 
 import deferred
 import synchronous
-from deferred.queues import covered
+from deferred.queues import refresh_coverage
 from deferred.queues.queue import list_queues
 from masters import rules
 from sites import Directory
@@ -240,7 +240,7 @@ def test_both_keys_are_pending(orders: Directory) -> None:
     run(orders["jfk"], "UPDATE orders SET id = 7 WHERE id = 1")
     with orders["jfk"].begin() as connection:
         [queue] = list_queues(connection)
-        found = connection.execute(covered.pending_keys(queue, 0, 0)).all()
+        found = connection.execute(refresh_coverage.pending_keys(queue, 0, 0)).all()
     assert sorted(key for (key,) in found) == [1, 7]
 
 

@@ -6,7 +6,7 @@ import pytest
 
 import deferred
 from deferred.errors import PositionMismatch, QueueNotEmpty
-from deferred.queues import covered, define, queue
+from deferred.queues import define, queue, refresh_coverage
 from sites import Directory, Site
 from tests.fix_worlds import prepared_once
 from tests.linked_table import as_refresh, link, queued, run
@@ -32,7 +32,7 @@ def sites(sites: Directory) -> None:
 def cover(site: Site, batch: int, order: int) -> None:
     """Note, as a refresh does, that the answer up to a marker is seen."""
     with site.begin() as connection:
-        covered.cover(connection, ["orders"], batch, order)
+        refresh_coverage.cover(connection, ["orders"], batch, order)
 
 
 def test_covered_calls_go_after_retention(jfk: Site) -> None:
@@ -144,5 +144,5 @@ def _pending(site: Site, batch: int, order: int) -> set[int]:
     with site.begin() as connection:
         found = queue.find_queue(connection, "orders")
         assert found is not None
-        keys = covered.pending_keys(found, batch, order)
+        keys = refresh_coverage.pending_keys(found, batch, order)
         return set(connection.scalars(keys))

@@ -5,7 +5,7 @@ import io
 import pytest
 from rich.console import Console
 
-from deferred.parked.waiting import Edge
+from deferred.parked.error_dependencies import Edge
 from snaptide.cli.waiting import trees
 
 

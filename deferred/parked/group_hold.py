@@ -31,7 +31,7 @@ _ALL = select(quiet_group).order_by(quiet_group.c.group_id)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Quiet:
+class QuietGroup:
     """A replication group that is quiet at a master."""
 
     group_id: uuid.UUID
@@ -41,7 +41,7 @@ class Quiet:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class InTheWay:
+class Holds:
     """What may keep a transaction of an origin from being applied."""
 
     #: whether transactions of its origin are parked, or have lost rows
@@ -50,13 +50,13 @@ class InTheWay:
     quiet: bool
 
 
-def in_the_way(connection: Connection, origin_id: uuid.UUID) -> InTheWay:
+def find_holds(connection: Connection, origin_id: uuid.UUID) -> Holds:
     """Whether an origin has parked transactions here, and whether a group is quiet."""
-    parked, quiet = connection.execute(_IN_THE_WAY, {"its_id": origin_id}).one()
-    return InTheWay(parked=parked, quiet=quiet)
+    parked, quiet = connection.execute(_HOLDS, {"its_id": origin_id}).one()
+    return Holds(parked=parked, quiet=quiet)
 
 
-_IN_THE_WAY = planned_once(
+_HOLDS = planned_once(
     select(
         lost_rows.held(
             sa.bindparam("its_id", type_=error_transaction.c.origin_id.type)
@@ -96,18 +96,20 @@ def end(connection: Connection, group: uuid.UUID) -> bool:
     return connection.execute(sa.delete(quiet_group).where(mine)).rowcount == 1
 
 
-def listed(connection: Connection, group: uuid.UUID | None = None) -> list[Quiet]:
+def listed(connection: Connection, group: uuid.UUID | None = None) -> list[QuietGroup]:
     """The groups that are quiet here, or one if it is."""
     mine = quiet_group.c.group_id == group
     return _read(connection, _ALL if group is None else _ALL.where(mine))
 
 
-def told(one: Quiet) -> str:
+def message(one: QuietGroup) -> str:
     """The message about a quiet group, for operators."""
     return f"The group is quiet since {one.since:%F %T%z}: {one.why}"
 
 
-def of_tables(connection: Connection, tables: Collection[QualifiedName]) -> list[Quiet]:
+def of_tables(
+    connection: Connection, tables: Collection[QualifiedName]
+) -> list[QuietGroup]:
     """The quiet groups that some tables are in; they stay quiet until the commit.
 
     `end` waits for that commit, and so finds all transactions that were parked for it.
@@ -148,7 +150,7 @@ def others_parked(connection: Connection, origin_id: uuid.UUID) -> int:
     return connection.scalar(counted) or 0
 
 
-def waiting(connection: Connection) -> list[int]:
+def no_longer_held(connection: Connection) -> list[int]:
     """The transactions parked for a quiet group whose groups are no longer quiet.
 
     Their numbers, in the order in which they came.
@@ -172,9 +174,11 @@ def waiting(connection: Connection) -> list[int]:
     return list(connection.scalars(wanted.order_by(number)))
 
 
-def _read(connection: Connection, wanted: sa.Select[*tuple[Any, ...]]) -> list[Quiet]:
+def _read(
+    connection: Connection, wanted: sa.Select[*tuple[Any, ...]]
+) -> list[QuietGroup]:
     return [
-        Quiet(
+        QuietGroup(
             group_id=row.group_id,
             by=row.quiet_by,
             since=row.since,

@@ -16,7 +16,7 @@ from sites.catalog import SCHEMA
 from sites.types import Xid8
 
 
-def restamp(connection: Connection) -> int:
+def restart_logs(connection: Connection) -> int:
     """Start the logs anew; return how many rows of other clusters were removed.
 
     Writes the logs, snapshot_log and registered_snapshot.

@@ -20,7 +20,7 @@ def leave_to_original(connection: Connection, original: Connection) -> int:
     """Drop transactions that the original has or had; return how many.
 
     Before this, the site agrees with its destinations on the transactions that were
-    delivered (`deferred.batches.agreement`). Writes the queues and their catalogs; the
+    delivered (`deferred.batches.reconcile`). Writes the queues and their catalogs; the
     next refresh has to be complete.
     """
     theirs = _take(connection, original)

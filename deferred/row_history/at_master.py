@@ -9,7 +9,7 @@ from sqlalchemy import Connection, Row, Text, cast, func, or_, select
 from sqlalchemy.types import DateTime
 
 from deferred.catalog import error_call, error_transaction
-from deferred.lives.life import Event, Wanted, operation
+from deferred.row_history.events import Event, Wanted, operation
 from masters.catalog import resolution_record
 from sites.catalog import SCHEMA
 from sites.types import NativeType

@@ -114,7 +114,7 @@ class Event:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class CurrentRow:
     """The row as a site has it now."""
 
     site: str

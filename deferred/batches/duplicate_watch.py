@@ -27,14 +27,14 @@ from deferred.batches.brought import EACH, HAS_COME, MADE_AT, NOTED
 from deferred.batches.ledger import original
 from deferred.batches.marker import Marker
 from deferred.catalog import (
+    applied_transaction,
     arrival,
     deferred_transaction,
     delivery,
+    duplicate_watch,
     ledger_horizon,
     push_batch,
     push_marker,
-    second_way,
-    taken_transaction,
 )
 from sites.position import STRETCH
 from sites.prepared import planned_once
@@ -42,7 +42,7 @@ from sites.site import each_by_itself
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SecondWay:
+class DuplicateWatch:
     """A range of a site's transactions that may come by two ways."""
 
     replication_group: str
@@ -55,7 +55,7 @@ class SecondWay:
     #: all its transactions of this group went to that master
     whole: bool
 
-    def is_in(self, known: Mapping[tuple[str, str], SecondWay]) -> bool:
+    def is_in(self, known: Mapping[tuple[str, str], DuplicateWatch]) -> bool:
         """Whether a known entry already includes it, with all its transactions."""
         other = known.get((self.replication_group, self.origin))
         return (
@@ -67,23 +67,23 @@ class SecondWay:
         )
 
 
-def list_ways(connection: Connection) -> list[SecondWay]:
+def list_watches(connection: Connection) -> list[DuplicateWatch]:
     """The transactions that this site watches for."""
-    return [SecondWay(**row._mapping) for row in connection.execute(_WAYS)]
+    return [DuplicateWatch(**row._mapping) for row in connection.execute(_WATCHES)]
 
 
-_WAYS = planned_once(
-    select(*(second_way.c[name] for name in SecondWay.__slots__)).order_by(
+_WATCHES = planned_once(
+    select(*(duplicate_watch.c[name] for name in DuplicateWatch.__slots__)).order_by(
         "replication_group", "origin"
     )
 )
 
 
-def note(connection: Connection, way: SecondWay) -> None:
-    """Store a second way, or widen the one that is stored."""
-    values = {name: getattr(way, name) for name in SecondWay.__slots__}
-    new = insert(second_way).values(values)
-    then = second_way.c
+def note(connection: Connection, watch: DuplicateWatch) -> None:
+    """Store a watch, or widen the one that is stored."""
+    values = {name: getattr(watch, name) for name in DuplicateWatch.__slots__}
+    new = insert(duplicate_watch).values(values)
+    then = duplicate_watch.c
     connection.execute(
         new.on_conflict_do_update(
             index_elements=[then.replication_group, then.origin],
@@ -103,12 +103,12 @@ def pass_on(origin: Connection, target: Connection) -> None:
     Call it before each batch.
     """
     with each_by_itself(origin):
-        ways = list_ways(origin)
-    if ways:
-        watch(target, ways)
+        watches = list_watches(origin)
+    if watches:
+        watch_for(target, watches)
 
 
-def watch(connection: Connection, ways: Sequence[SecondWay]) -> None:
+def watch_for(connection: Connection, watches: Sequence[DuplicateWatch]) -> None:
     """Make a master watch for these transactions; commits.
 
     It looks up which of them have come already; meanwhile all markers are locked, so
@@ -116,9 +116,9 @@ def watch(connection: Connection, ways: Sequence[SecondWay]) -> None:
     """
     with connection.begin():
         here = {
-            (one.replication_group, one.origin): one for one in list_ways(connection)
+            (one.replication_group, one.origin): one for one in list_watches(connection)
         }
-    missing = [way for way in ways if not way.is_in(here)]
+    missing = [watch for watch in watches if not watch.is_in(here)]
     if not missing:
         return
     with connection.begin():
@@ -127,13 +127,13 @@ def watch(connection: Connection, ways: Sequence[SecondWay]) -> None:
             marker.request_exclusive(connection, sender)
         locked = select(push_marker.c.origin_id).order_by("origin_id")
         connection.execute(locked.with_for_update())
-        for way in missing:
-            note(connection, way)
-        asked = {(way.replication_group, way.origin) for way in missing}
-        for way in list_ways(connection):
-            if (way.replication_group, way.origin) in asked:
-                connection.execute(_already_here(way))
-                connection.execute(_set_known_from(way))
+        for watch in missing:
+            note(connection, watch)
+        asked = {(watch.replication_group, watch.origin) for watch in missing}
+        for watch in list_watches(connection):
+            if (watch.replication_group, watch.origin) in asked:
+                connection.execute(_already_here(watch))
+                connection.execute(_set_known_from(watch))
         more = push_marker.c.watched + 1
         connection.execute(sa.update(push_marker).values(watched=more))
 
@@ -146,14 +146,14 @@ def is_in(
     Parameters:
         at: the destination's marker.
     """
-    if not at.watched:
+    if not at.watch_version:
         return False
     made = deferred_transaction.c
     began = func.coalesce(made.origin, sender)
     number = original(func.coalesce(made.origin_transaction, cast(made.xid, sa.Text)))
     found = [
-        and_(began == way.origin, number >= way.first_no, number < way.end_no)
-        for way in list_ways(target)
+        and_(began == watch.origin, number >= watch.first_no, number < watch.end_no)
+        for watch in list_watches(target)
     ]
     wanted = (
         select(delivery.c.xid)
@@ -163,16 +163,16 @@ def is_in(
     return bool(origin.scalar(select(wanted.exists())))
 
 
-def taken(way: SecondWay) -> sa.Select[tuple[int, datetime, str]]:
+def taken(watch: DuplicateWatch) -> sa.Select[tuple[int, datetime, str]]:
     """The watched transactions that have certainly come to a master.
 
     Their numbers, when they were made, and the table whose changes have come; '' means
     all tables of the group.
     """
-    row = taken_transaction.c
+    row = applied_transaction.c
     return select(row.transaction, row.made_at, row.target).where(
-        row.replication_group == way.replication_group,
-        row.origin == way.origin,
+        row.replication_group == watch.replication_group,
+        row.origin == watch.origin,
         row.part == "",
         row.certain,
     )
@@ -180,7 +180,7 @@ def taken(way: SecondWay) -> sa.Select[tuple[int, datetime, str]]:
 
 def of_restored(
     target: Connection, sender_id: uuid.UUID, sender: str, batch_no: int
-) -> list[SecondWay]:
+) -> list[DuplicateWatch]:
     """Transactions that a restored sender may send on again, by a destination's ledger.
 
     The sender's own changes after the restore point are lost. Transactions that others
@@ -205,7 +205,7 @@ def of_restored(
     )
     lost = target.execute(found).all()
     return [
-        SecondWay(
+        DuplicateWatch(
             replication_group=group,
             origin=origin,
             first_no=first,
@@ -220,10 +220,10 @@ def of_restored(
 
 def forget(connection: Connection, group: str) -> None:
     """Stop watching for transactions of a group that this site leaves."""
-    for table in (second_way, taken_transaction):
+    for table in (duplicate_watch, applied_transaction):
         mine = table.c.replication_group == group
         connection.execute(sa.delete(table).where(mine))
-    left = select(second_way.c.origin).exists()
+    left = select(duplicate_watch.c.origin).exists()
     connection.execute(sa.update(push_marker).where(sa.not_(left)).values(watched=0))
 
 
@@ -232,7 +232,7 @@ def _senders(connection: Connection) -> list[uuid.UUID]:
     return list(found)
 
 
-def _already_here(way: SecondWay) -> sa.Insert:
+def _already_here(watch: DuplicateWatch) -> sa.Insert:
     """Remember the transactions that batches have brought here until now.
 
     A batch does not say what a transaction changed. Its arrival is certain if all that
@@ -247,13 +247,13 @@ def _already_here(way: SecondWay) -> sa.Insert:
     )
     direct = EACH.c.origin.is_(None)
     certain = and_(
-        literal(way.whole), sa.case((direct, literal(way.alone)), else_=one_group)
+        literal(watch.whole), sa.case((direct, literal(watch.alone)), else_=one_group)
     )
     again = and_(sa.not_(direct), one_group, one_source)
     found = (
         select(
-            literal(way.replication_group),
-            literal(way.origin),
+            literal(watch.replication_group),
+            literal(watch.origin),
             EACH.c.transaction,
             MADE_AT,
             literal(""),
@@ -264,19 +264,19 @@ def _already_here(way: SecondWay) -> sa.Insert:
         .select_from(NOTED)
         .where(
             HAS_COME,
-            func.coalesce(EACH.c.origin, push_marker.c.origin) == way.origin,
-            EACH.c.transaction >= way.first_no,
-            EACH.c.transaction < way.end_no,
+            func.coalesce(EACH.c.origin, push_marker.c.origin) == watch.origin,
+            EACH.c.transaction >= watch.first_no,
+            EACH.c.transaction < watch.end_no,
         )
         .group_by(EACH.c.transaction, MADE_AT)
     )
-    columns = [column.name for column in taken_transaction.columns]
+    columns = [column.name for column in applied_transaction.columns]
     return (
-        insert(taken_transaction).from_select(columns, found).on_conflict_do_nothing()
+        insert(applied_transaction).from_select(columns, found).on_conflict_do_nothing()
     )
 
 
-def _set_known_from(way: SecondWay) -> sa.Update:
+def _set_known_from(watch: DuplicateWatch) -> sa.Update:
     """Note the first transaction from which arrivals in batches are known here.
 
     It lies after all transactions of purged batches. None is known while a kept batch
@@ -285,18 +285,18 @@ def _set_known_from(way: SecondWay) -> sa.Update:
     unknown = select(push_batch.c.number).where(push_batch.c.transactions.is_(None))
     forgotten = (
         select(ledger_horizon.c.transaction + 1)
-        .where(ledger_horizon.c.origin == way.origin)
+        .where(ledger_horizon.c.origin == watch.origin)
         .scalar_subquery()
     )
     known = sa.case(
         (unknown.exists(), literal(STRETCH, sa.BigInteger)),
         else_=func.coalesce(forgotten, 0),
     )
-    return sa.update(second_way).where(_is(way)).values(known_from=known)
+    return sa.update(duplicate_watch).where(_is(watch)).values(known_from=known)
 
 
-def _is(way: SecondWay) -> ColumnElement[bool]:
+def _is(watch: DuplicateWatch) -> ColumnElement[bool]:
     return and_(
-        second_way.c.replication_group == way.replication_group,
-        second_way.c.origin == way.origin,
+        duplicate_watch.c.replication_group == watch.replication_group,
+        duplicate_watch.c.origin == watch.origin,
     )

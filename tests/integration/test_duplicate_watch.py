@@ -5,8 +5,8 @@ import time
 import uuid
 from collections.abc import Callable
 
-from deferred.batches import marker, second_way
-from deferred.batches.second_way import SecondWay
+from deferred.batches import duplicate_watch, marker
+from deferred.batches.duplicate_watch import DuplicateWatch
 from sites import Directory, Site
 from tests.linked_table import run
 
@@ -21,7 +21,7 @@ def test_sender_that_comes_for_the_first_time_is_watched_too(
 ) -> None:
     """Its marker is made, and not committed, while the master is told."""
     master, sender = make_sites("hq")["hq"], uuid.uuid4()
-    way = SecondWay(
+    watch = DuplicateWatch(
         replication_group="sales",
         origin="jfk",
         first_no=800,
@@ -30,18 +30,18 @@ def test_sender_that_comes_for_the_first_time_is_watched_too(
         whole=True,
     )
 
-    def watch() -> None:
+    def add_watch() -> None:
         with master.connect() as connection:
-            second_way.watch(connection, [way])
+            duplicate_watch.watch_for(connection, [watch])
 
     with master.connect() as first:
-        assert marker.lock(first, sender, "lax").watched == 0
-        watching = threading.Thread(target=watch)
+        assert marker.lock(first, sender, "lax").watch_version == 0
+        watching = threading.Thread(target=add_watch)
         watching.start()
         _wait_until_over_or_blocked(master, watching)
         first.commit()
         watching.join()
-        assert marker.read(first, sender).watched == 1
+        assert marker.read(first, sender).watch_version == 1
 
 
 def _wait_until_over_or_blocked(master: Site, running: threading.Thread) -> None:

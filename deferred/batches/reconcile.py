@@ -25,7 +25,7 @@ from sqlalchemy import (
     update,
 )
 
-from deferred.batches import ledger, marker, second_way
+from deferred.batches import duplicate_watch, ledger, marker
 from deferred.batches.marker import Marker
 from deferred.batches.pusher import only_pusher, waiting_for_pushes
 from deferred.catalog import deferred_transaction, delivery, destination
@@ -54,8 +54,8 @@ def confirm(
         them = identity.confirm(target, name)
     pair = peers.compare(origin, target, me, them)
     pair.confirm()
-    if not is_agreed(origin, them):
-        agree(origin, target, me.site_id, name, them.incarnation)
+    if not is_reconciled(origin, them):
+        reconcile(origin, target, me.site_id, name, them.incarnation)
     if not pair.acquainted:
         peers.meet(origin, target, me, them)
     return them
@@ -75,7 +75,7 @@ def confirm_for_refresh(
     # A running push agrees first of all, so soon there may be nothing left to do.
     for attempt in waiting_for_pushes():
         with attempt:
-            if not is_agreed(origin, them):
+            if not is_reconciled(origin, them):
                 with only_pusher(origin, name) as alone:
                     if not alone:
                         raise PushRunning(
@@ -89,7 +89,7 @@ def confirm_for_refresh(
     return them
 
 
-def is_agreed(origin: Connection, them: Identity) -> bool:
+def is_reconciled(origin: Connection, them: Identity) -> bool:
     """Whether this site's batches belong to the destination's current incarnation."""
     with each_by_itself(origin):
         return _incarnations(origin, them.name) <= {them.incarnation}
@@ -112,7 +112,7 @@ _INCARNATION = planned_once(
 )
 
 
-def agree(
+def reconcile(
     origin: Connection,
     target: Connection,
     origin_id: uuid.UUID,
@@ -164,8 +164,8 @@ def _watch_restored(
         batch_no = origin.scalar(remembered)
         me = identity.read(origin).name
     with each_by_itself(target):
-        ways = second_way.of_restored(target, origin_id, me, batch_no or 0)
-    second_way.watch(target, ways)
+        watches = duplicate_watch.of_restored(target, origin_id, me, batch_no or 0)
+    duplicate_watch.watch_for(target, watches)
 
 
 def check(

@@ -18,10 +18,9 @@ from sqlalchemy.exc import DBAPIError
 
 from deferred import sqlstate
 from deferred.errors import BadKey, NothingKnown
-from deferred.lives import history_of_master as at_master
-from deferred.lives import history_of_queue as in_queue
-from deferred.lives.life import Event, Key, Standing, Wanted
 from deferred.queues.queue import Queue, list_queues
+from deferred.row_history import at_master, in_queue
+from deferred.row_history.events import CurrentRow, Event, Key, Wanted
 from masters import group_schema
 from masters.log.catalog import find_log
 from sites import Site, identity, names
@@ -43,7 +42,7 @@ class History:
     #: in the order of time, by the clocks of the sites that report them
     events: tuple[Event, ...]
     #: the row at masters and in updatable snapshots
-    now: tuple[Standing, ...]
+    now: tuple[CurrentRow, ...]
     #: sites that could not be reached
     away: tuple[str, ...] = ()
 
@@ -139,9 +138,9 @@ class _Search:
 
     def told(
         self, places: Sequence[_Place], wanted: Wanted
-    ) -> tuple[list[Event], list[Standing]]:
+    ) -> tuple[list[Event], list[CurrentRow]]:
         """The events of the row, and its current values."""
-        events, now = list[Event](), list[Standing]()
+        events, now = list[Event](), list[CurrentRow]()
         for place in places:
             found = self.ask(place.site, partial(_told, place, wanted))
             if found is not None:
@@ -229,9 +228,9 @@ def _keys(place: _Place, wanted: Wanted, connection: Connection) -> set[Key]:
 
 def _told(
     place: _Place, wanted: Wanted, connection: Connection
-) -> tuple[list[Event], list[Standing]]:
+) -> tuple[list[Event], list[CurrentRow]]:
     site, here = place.site.name, (connection, place.site.name)
-    events, now = list[Event](), list[Standing]()
+    events, now = list[Event](), list[CurrentRow]()
     bases = {queue.base: queue.snapshot for queue in place.queues}
     if place.master:
         events += at_master.settled(*here, wanted)

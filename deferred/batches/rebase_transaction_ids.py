@@ -51,7 +51,7 @@ def lock(connection: Connection) -> None:
     )
 
 
-def restamp(connection: Connection, generation: int) -> int:
+def rebase_transaction_ids(connection: Connection, generation: int) -> int:
     """Give all queued transactions ids that can never come again; return how many.
 
     Writes the queues, extra keys, deferred_transaction, delivery, destination, route.

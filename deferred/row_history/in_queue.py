@@ -21,9 +21,9 @@ from sqlalchemy import (
 
 from deferred.batches import procedure_call
 from deferred.catalog import deferred_transaction, delivery
-from deferred.lives.life import Event, Key, Standing, Wanted, operation
 from deferred.parked import image
 from deferred.queues.queue import Queue, delivery_of
+from deferred.row_history.events import CurrentRow, Event, Key, Wanted, operation
 from sites.table import Table, describe
 
 
@@ -74,14 +74,14 @@ def other_keys(connection: Connection, queue: Queue, wanted: Wanted) -> Iterator
 
 def standing(
     connection: Connection, site: str, name: str, table: Table, wanted: Wanted
-) -> list[Standing]:
+) -> list[CurrentRow]:
     """The row as it is now, under each of its keys; one without a row if absent."""
     rows = table.sql()
     images = image.as_json(table.names, [rows.c[one] for one in table.names])
     found = connection.scalars(
         select(images).where(wanted.found(lambda one: rows.c[one]))
     ).all()
-    return [Standing(site=site, name=name, row=row) for row in found or [None]]
+    return [CurrentRow(site=site, name=name, row=row) for row in found or [None]]
 
 
 def _calls(queue: Queue, calls: sa.TableClause) -> Select[*tuple[Any, ...]]:
