@@ -19,7 +19,7 @@ from masters.analysis import records
 from masters.analysis.records import RECORD_DAYS
 from sites import activity, configured
 from sites.errors import SiteUnreachable, SnaptideError, in_one_line
-from sites.site import each_by_itself
+from sites.site import autocommit
 
 log = logging.getLogger(__name__)
 
@@ -52,7 +52,7 @@ def push(
     everything = destination == schedules.EVERYTHING
     wanted = destinations(home) if everything else [destination]
     if not task.request.retries:
-        with home.connect() as connection, each_by_itself(connection):
+        with home.connect() as connection, autocommit(connection):
             resting = backlog.resting(connection)
         open_ = [name for name in wanted if name not in resting]
         if wanted and not open_:

@@ -67,9 +67,9 @@ def copy(
     total = 0
     for stretch in stretches([describe(view, name) for name in group.tables]):
         jobs = _jobs(view, stretch, settings)
-        told = _after(total, progress)
+        on_progress = _after(total, progress)
         load_id = stretch.load_id(group)
-        total += parallel_copy.run(model, to, jobs, moment, load_id, told)
+        total += parallel_copy.run(model, to, jobs, moment, load_id, on_progress)
         with to.begin() as target:
             for table in stretch.tables:
                 analyze(target, table.sql())

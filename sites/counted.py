@@ -37,7 +37,7 @@ class Counted:
     #: equalities that select the changes in each source
     rows: Mapping[str, Any]
     #: called with the number of rows written; large writes are then divided by `SLICE`
-    told: Callable[[int], None] | None = None
+    on_progress: Callable[[int], None] | None = None
     done: int = 0
 
     def run(
@@ -72,7 +72,7 @@ class Counted:
         A row that refers to its own table may refer to a row of a later part; and
         users' statement triggers must see the same with and without a progress report.
         """
-        if self.told is None or expected <= SLICE:
+        if self.on_progress is None or expected <= SLICE:
             return False
         if table.qualified in {foreign.parent for foreign in table.foreign_keys}:
             return False
@@ -101,8 +101,8 @@ class Counted:
 
     def _written(self, touched: int) -> int:
         self.done += touched
-        if self.told is not None:
-            self.told(self.done)
+        if self.on_progress is not None:
+            self.on_progress(self.done)
         return touched
 
 

@@ -10,7 +10,7 @@ from sqlalchemy import ColumnElement, Double, Text, case, cast, func
 ENOUGH = "32MB"
 
 
-def enough() -> ColumnElement[Any]:
+def raise_work_mem() -> ColumnElement[Any]:
     """Raise work_mem to `ENOUGH` for the rest of the transaction, if it is lower."""
     now = func.current_setting("work_mem")
     less = func.pg_size_bytes(now) < func.pg_size_bytes(ENOUGH)

@@ -23,7 +23,7 @@ from sites.catalog import peer
 from sites.errors import SiteReplaced, SiteRestored
 from sites.identity import Identity
 from sites.prepared import planned_once
-from sites.site import each_by_itself
+from sites.site import autocommit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,7 +136,7 @@ def compare(site: Connection, master: Connection, me: Identity, them: Identity) 
 
     Both connections must be outside a transaction, and are so afterwards.
     """
-    with each_by_itself(site, master):
+    with autocommit(site, master):
         pair = _read(site, master, me, them)
         if pair.remembers_the_same:
             return pair
@@ -154,7 +154,7 @@ def meet(site: Connection, master: Connection, me: Identity, them: Identity) -> 
     Raises:
         SiteRestored, SiteReplaced: one of the two does not remember.
     """
-    with each_by_itself(site, master), _alone(site, them):
+    with autocommit(site, master), _alone(site, them):
         pair = _read(site, master, me, them)
         pair.confirm()
         number = 1 + max(pair.at_site.contact_no, pair.at_master.contact_no)

@@ -287,7 +287,7 @@ class Site:
 
 
 @contextmanager
-def each_by_itself(*connections: Connection) -> Iterator[None]:
+def autocommit(*connections: Connection) -> Iterator[None]:
     """Let each statement be a transaction of its own, which saves two round trips.
 
     The connections must be outside a transaction, and are so afterwards.

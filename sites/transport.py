@@ -40,7 +40,7 @@ def copy(
     columns: Sequence[str],
     *,
     few: int = 0,
-    told: Callable[[int], None] | None = None,
+    on_progress: Callable[[int], None] | None = None,
 ) -> int:
     """Copy the rows of a query into a table of another database.
 
@@ -50,7 +50,7 @@ def copy(
             text, if the caller keeps it.
         table: the table to which the rows are added.
         few: fewer rows than this are sent as values of one statement.
-        told: called from time to time with the number of rows sent.
+        on_progress: called from time to time with the number of rows sent.
 
     Returns:
         How many rows were written.
@@ -73,7 +73,9 @@ def copy(
             with writer.copy(copy_in(table, columns)) as sink:
                 for row in first:
                     sink.write_row(row)
-                for block in joined(_counted(rows, told) if told else rows):
+                for block in joined(
+                    _counted(rows, on_progress) if on_progress else rows
+                ):
                     sink.write(block)
         return writer.rowcount
 
@@ -231,12 +233,12 @@ def joined(blocks: Iterable[bytes | bytearray | memoryview]) -> Iterator[bytes]:
 
 
 def _counted(
-    rows: Iterable[bytes | bytearray | memoryview], told: Callable[[int], None]
+    rows: Iterable[bytes | bytearray | memoryview], on_progress: Callable[[int], None]
 ) -> Iterator[bytes | bytearray | memoryview]:
     """Pass on rows of COPY, and report their number from time to time."""
     for count, row in enumerate(rows, 1):
         if count % COUNTED == 0:
-            told(count)
+            on_progress(count)
         yield row
 
 

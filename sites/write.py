@@ -172,22 +172,22 @@ def write(
     changes: Sequence[Staged],
     counts: Sequence[Mapping[str, int]],
     rows: Mapping[str, Any],
-    told: Callable[[int], None] | None = None,
+    on_progress: Callable[[int], None] | None = None,
 ) -> None:
     """Write changes to all their tables; each statement must touch exactly its rows.
 
     Parameters:
         counts: for each of `changes`, how many rows there are of each kind.
         rows: equalities that select the changes in each source.
-        told: called from time to time with the number of rows written. Large writes
-            are then divided, unless users' statement triggers would notice.
+        on_progress: called from time to time with the number of rows written. Large
+            writes are then divided, unless users' statement triggers would notice.
 
     Raises:
         RowCountMismatch: a statement touched more or fewer rows than it should.
         NoFreeValue: a unique value passes from row to row, and no free value can
             stand in for it meanwhile.
     """
-    counted = Counted(connection=connection, rows=rows, told=told)
+    counted = Counted(connection=connection, rows=rows, on_progress=on_progress)
     paired = _ordered(zip(changes, counts, strict=True))
     anew = replaced_anew(paired)
     if any(count.get(MOVE) for _, count in paired):

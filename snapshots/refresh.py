@@ -15,7 +15,7 @@ from deferred.queues import queue
 from sites import extras, identity, names
 from sites.activity import Progress
 from sites.errors import SnaptideError
-from sites.site import Site, each_by_itself
+from sites.site import Site, autocommit
 from snapshots import refresh_group, snapshot, task, turn
 from snapshots.errors import (
     DifferentGroups,
@@ -76,7 +76,7 @@ def refresh(
     """
     started = time.monotonic()
     extras.require("spark")
-    with site.connect() as connection, each_by_itself(connection):
+    with site.connect() as connection, autocommit(connection):
         identity.confirm(connection, site.name)
         group, named = _group_of(connection, what)
         has_queues = bool(queue.list_queues(connection, group.master))

@@ -25,7 +25,7 @@ from sqlalchemy import (
 from sites.identity import Identity
 from sites.names import parse
 from sites.prepared import planned_once
-from sites.site import Site, each_by_itself
+from sites.site import Site, autocommit
 from sites.types import PgSnapshot
 from snapshots import catalog
 from snapshots.errors import MixedMasters, PositionMoved, RefreshRunning
@@ -197,7 +197,7 @@ def exclusively(site: Site, name: str) -> Iterator[Connection]:
         RefreshRunning: another one runs.
     """
     lock = {"space": _REFRESH_LOCK, "name": name}
-    with site.connect() as connection, each_by_itself(connection):
+    with site.connect() as connection, autocommit(connection):
         taken = connection.scalar(
             text("SELECT pg_try_advisory_lock(:space, hashtext(:name))"), lock
         )

@@ -52,7 +52,9 @@ _CANNOT_LINK = (
 )
 
 
-def run(task: Task, told: Progress | None) -> tuple[str, tuple[SnapshotReport, ...]]:
+def run(
+    task: Task, on_progress: Progress | None
+) -> tuple[str, tuple[SnapshotReport, ...]]:
     """Read, compare and merge once; commits at the site, then at the master.
 
     Returns:
@@ -95,7 +97,7 @@ def run(task: Task, told: Progress | None) -> tuple[str, tuple[SnapshotReport, .
         _meet(task, seen)
         # The connection still answers: the master has not been restored since.
         master.scalar(select(1))
-        loaded = _load(task, master, seen, told)
+        loaded = _load(task, master, seen, on_progress)
         faults.point("refresh.after_load")
         compared = _compare(sides, seen, ready, mine)
     faults.point("refresh.after_stage")
@@ -229,14 +231,16 @@ def _compare(
 
 
 def _load(
-    task: Task, master: Connection, seen: Window, told: Progress | None
+    task: Task, master: Connection, seen: Window, on_progress: Progress | None
 ) -> dict[str, int]:
     new = [m for m in seen.members if m.method == LOAD]
     if not new:
         return {}
     moment = str(master.scalar(select(func.pg_export_snapshot())))
     return {
-        m.snapshot.key: first_load.copy(task.site, task.master, master, moment, m, told)
+        m.snapshot.key: first_load.copy(
+            task.site, task.master, master, moment, m, on_progress
+        )
         for m in new
     }
 

@@ -21,7 +21,7 @@ from deferred.queues.backlog import waiting_destinations
 from sites import Site
 from sites.configured import configured
 from sites.errors import SiteNotInitialised, SnaptideError
-from sites.site import each_by_itself
+from sites.site import autocommit
 from snaptide.application import PUSH, enqueue
 from snaptide.asking import said_of
 from snaptide.patience import LONGEST, Trouble
@@ -139,7 +139,7 @@ class Listener(threading.Thread):
         As long as no push is done, it enqueues only a few requests.
         """
         try:
-            with self._site.connect() as connection, each_by_itself(connection):
+            with self._site.connect() as connection, autocommit(connection):
                 waiting = waiting_destinations(connection)
             for name, pushed_at in waiting.items():
                 if not self._unanswered.is_enough(name, pushed_at):

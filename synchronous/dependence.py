@@ -10,10 +10,12 @@ from deferred.batches import footprint
 from deferred.errors import PredecessorLost, WaitsForError
 from deferred.parked import error_dependencies, group_hold
 from deferred.procedures.steps import Steps
-from masters.apply import Unit
+from masters.apply import ApplyUnit
 
 
-def refuse(connection: Connection, site_id: uuid.UUID, unit: Unit, master: str) -> None:
+def refuse(
+    connection: Connection, site_id: uuid.UUID, unit: ApplyUnit, master: str
+) -> None:
     """Refuse staged changes that start from, or refer to, rows of a parked call.
 
     A push would park them behind it; here their application can wait.

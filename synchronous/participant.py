@@ -22,7 +22,7 @@ from deferred.batches import lost_rows, net_change, work
 from deferred.parked import calls
 from deferred.parked.calls import Call
 from deferred.queues.queue import Queue
-from masters.apply import Made, Outcome, Unit, apply
+from masters.apply import ApplyUnit, Outcome, SourceTransaction, apply
 from sites import Site, outdated, transport
 from sites.errors import SiteUnreachable
 from sites.triggered import USERS_SEARCH_PATH
@@ -325,14 +325,16 @@ class Participant:
             self._began = self._driver.pgconn.transaction_status in _OPEN
         return answer
 
-    def _unit(self, staged: Sequence[Any], xid: str) -> Unit:
-        return Unit(
+    def _unit(self, staged: Sequence[Any], xid: str) -> ApplyUnit:
+        return ApplyUnit(
             number=_UNIT,
             staged=staged,
             counts=work.counts(self.connection, staged, _UNIT),
             origin=self._terms.origin,
             master=self.master.name,
-            made=lambda _: Made(transaction=xid, changed_at=datetime.now(UTC)),
+            transaction_of=lambda _: SourceTransaction(
+                transaction=xid, changed_at=datetime.now(UTC)
+            ),
             on_lost=partial(lost_rows.write, self.connection, self._site_id()),
         )
 

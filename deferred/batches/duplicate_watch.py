@@ -38,7 +38,7 @@ from deferred.catalog import (
 )
 from sites.position import STRETCH
 from sites.prepared import planned_once
-from sites.site import each_by_itself
+from sites.site import autocommit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,7 +102,7 @@ def pass_on(origin: Connection, target: Connection) -> None:
 
     Call it before each batch.
     """
-    with each_by_itself(origin):
+    with autocommit(origin):
         watches = list_watches(origin)
     if watches:
         watch_for(target, watches)

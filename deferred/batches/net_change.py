@@ -111,7 +111,10 @@ def _number(value: int | ColumnElement[int]) -> ColumnElement[int]:
 #: Select it to make PostgreSQL join as for many calls in the rest of the transaction.
 #: New rows are not analysed yet; with plans for a few rows, a fold would compare each
 #: step with every other one.
-EXPECTING_MANY = (func.set_config("enable_nestloop", "off", True), memory.enough())
+EXPECTING_MANY = (
+    func.set_config("enable_nestloop", "off", True),
+    memory.raise_work_mem(),
+)
 
 
 def key_names(queue: Queue) -> list[str]:

@@ -9,7 +9,7 @@ from sqlalchemy import Connection, func, select
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_random
 
 from deferred.errors import PushRunning
-from sites.site import each_by_itself
+from sites.site import autocommit
 
 #: How long a caller that has to be the pusher waits for another one to end.
 PATIENCE_SECONDS = 60
@@ -23,14 +23,14 @@ def only_pusher(connection: Connection, name: str) -> Iterator[bool]:
     """
     key = (func.hashtext("snaptide.push"), func.hashtext(name))
     connection.commit()
-    with each_by_itself(connection):
+    with autocommit(connection):
         held = bool(connection.scalar(select(func.pg_try_advisory_lock(*key))))
     try:
         yield held
     finally:
         if held and not connection.invalidated:
             connection.rollback()
-            with each_by_itself(connection):
+            with autocommit(connection):
                 connection.execute(select(func.pg_advisory_unlock(*key)))
 
 

@@ -35,7 +35,7 @@ from deferred.queues.queue import Queue, call_numbers, list_queues
 from sites import faults, identity, peers, transport
 from sites.identity import Identity
 from sites.prepared import planned_once
-from sites.site import each_by_itself
+from sites.site import autocommit
 
 
 def confirm(
@@ -50,7 +50,7 @@ def confirm(
         SiteRestored, SiteReplaced: one of the two is older than the other remembers.
         CannotTell, PastRetention: the two cannot agree without an operator.
     """
-    with each_by_itself(target):
+    with autocommit(target):
         them = identity.confirm(target, name)
     pair = peers.compare(origin, target, me, them)
     pair.confirm()
@@ -70,7 +70,7 @@ def confirm_for_refresh(
         PushRunning: the two still have to agree, and a push holds the lock.
         As `confirm` does.
     """
-    with each_by_itself(target):
+    with autocommit(target):
         them = identity.confirm(target, name)
     # A running push agrees first of all, so soon there may be nothing left to do.
     for attempt in waiting_for_pushes():
@@ -91,7 +91,7 @@ def confirm_for_refresh(
 
 def is_reconciled(origin: Connection, them: Identity) -> bool:
     """Whether this site's batches belong to the destination's current incarnation."""
-    with each_by_itself(origin):
+    with autocommit(origin):
         return _incarnations(origin, them.name) <= {them.incarnation}
 
 
@@ -160,10 +160,10 @@ def _watch_restored(
     origin: Connection, target: Connection, origin_id: uuid.UUID, name: str
 ) -> None:
     remembered = select(destination.c.batch_no).where(destination.c.name == name)
-    with each_by_itself(origin):
+    with autocommit(origin):
         batch_no = origin.scalar(remembered)
         me = identity.read(origin).name
-    with each_by_itself(target):
+    with autocommit(target):
         watches = duplicate_watch.of_restored(target, origin_id, me, batch_no or 0)
     duplicate_watch.watch_for(target, watches)
 

@@ -143,7 +143,7 @@ def ship(
     transactions: int,
     only: Sequence[int] | None = None,
     in_steps: bool = False,
-    told: Callable[[int], None] | None = None,
+    on_progress: Callable[[int], None] | None = None,
 ) -> None:
     """Fill the work tables with the net changes of a part of the batch.
 
@@ -155,14 +155,14 @@ def ship(
         transactions: how many transactions there are.
         only: the order numbers among them that are wanted; all when not given.
         in_steps: some call procedures, so that each step is a unit.
-        told: called from time to time with how many changes have been sent.
+        on_progress: called from time to time with how many changes have been sent.
     """
     work.clear(shipment.target, shipment.staged)
     _tell_session(shipment, after, end, only or ())
     gone = 0
     part = _Part(after=after, end=end, only=only, in_steps=in_steps, together=together)
     for staged, query in _queries(shipment, part, single=calls == transactions):
-        tell = partial(_tell, told, gone) if told else None
+        tell = partial(_tell, on_progress, gone) if on_progress else None
         if calls < bulk and only is None and not in_steps:
             gone += transport.send(
                 shipment.origin,
@@ -329,8 +329,8 @@ def _single(batch: Batch, number: int) -> Select[Any]:
     )
 
 
-def _tell(told: Callable[[int], None], before: int, rows: int) -> None:
-    told(before + rows)
+def _tell(on_progress: Callable[[int], None], before: int, rows: int) -> None:
+    on_progress(before + rows)
 
 
 def _looked_at(staged: Staged) -> list[str]:
@@ -345,7 +345,7 @@ def _fill(
     staged: Staged,
     query: str,
     bulk: int,
-    told: Callable[[int], None] | None,
+    on_progress: Callable[[int], None] | None,
 ) -> int:
     rows = transport.copy(
         shipment.origin,
@@ -354,7 +354,7 @@ def _fill(
         staged.source,
         work.columns_of(staged),
         few=bulk,
-        told=told,
+        on_progress=on_progress,
     )
     if rows > ANALYZED:
         transport.analyze(shipment.target, staged.source, _looked_at(staged))

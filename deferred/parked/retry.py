@@ -29,7 +29,7 @@ from deferred.parked import (
 from deferred.parked.calls import Call
 from deferred.parked.edit import Edit, edited
 from deferred.procedures.steps import FAILURES, Steps, apply, refusal
-from masters.apply import Made, Outcome, Unit
+from masters.apply import ApplyUnit, Outcome, SourceTransaction
 from masters.errors import UnknownColumn
 from sites import Site, faults, identity, outdated, triggered
 from sites.errors import UnknownTable, ValueDoesNotFit
@@ -153,7 +153,9 @@ def _steps(
     procedures, left = edit.procedures(procedures, edits)
     instead = edited(connection, row.id, left)
     staged = _staged(connection, row, instead, procedures)
-    made = Made(transaction=row.origin_transaction, changed_at=row.start_time)
+    made = SourceTransaction(
+        transaction=row.origin_transaction, changed_at=row.start_time
+    )
     facts = forwarding.facts(
         origin=row.origin,
         transaction=row.origin_transaction,
@@ -163,13 +165,13 @@ def _steps(
     )
     return Steps(
         units=[
-            Unit(
+            ApplyUnit(
                 number=number,
                 staged=staged,
                 counts=work.counts(connection, staged, number),
                 origin=row.origin,
                 master=master.name,
-                made=lambda _: made,
+                transaction_of=lambda _: made,
                 facts=facts,
                 on_lost=None
                 if row.sources

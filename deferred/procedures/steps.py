@@ -20,7 +20,7 @@ from deferred.batches.called import ProcedureCall
 from deferred.errors import ProcedureFailed, ProcedureNotAllowed
 from deferred.procedures import perform
 from masters import apply as masters_apply
-from masters.apply import Outcome, Unit
+from masters.apply import ApplyUnit, Outcome
 from masters.errors import InvalidNetChange
 from sites import misfits
 from sites.errors import NoFreeValue, RowCountMismatch, ValueDoesNotFit
@@ -45,7 +45,7 @@ class Steps:
     """The row changes and procedure calls of a transaction, in order."""
 
     #: row changes, one unit more than there are calls
-    units: Sequence[Unit]
+    units: Sequence[ApplyUnit]
     #: each runs after the unit at the same index
     calls: Sequence[ProcedureCall] = ()
     #: why not all of it could be shipped, if so
@@ -77,7 +77,7 @@ class Steps:
         return {"unit": tuple(unit.number for unit in self.units)}
 
 
-def changed_in(unit: Unit) -> list[bool]:
+def changed_in(unit: ApplyUnit) -> list[bool]:
     """For each of its work tables, whether a unit has changes there."""
     return [bool(count) for count in unit.counts]
 

@@ -26,7 +26,7 @@ from deferred.pushing.sender import Sender
 from deferred.queues.queue import Queue, changes_key
 from sites import encodings, faults, names, references
 from sites.errors import ValueDoesNotFit
-from sites.site import each_by_itself
+from sites.site import autocommit
 
 #: Calls that are shipped at a time when transactions are applied one by one.
 SHIPPED = 1000
@@ -120,7 +120,7 @@ def _one_by_one(
     shipment: Shipment, sender: Sender, group: ApplyGroup, run: Run
 ) -> bool:
     """Deliver each transaction of a group by itself, in order."""
-    with each_by_itself(shipment.origin):
+    with autocommit(shipment.origin):
         ahead = batches.queued_transactions(
             shipment.origin, shipment.batch, group.after, group.end
         )
@@ -157,7 +157,7 @@ def _ship(
         transactions=len(some),
         only=[some[0].order_no] if calls > SHIPPED else None,
         in_steps=any(one.procedures for one in some),
-        told=run.shipping(calls),
+        on_progress=run.shipping(calls),
     )
     faults.point("push.before_ship_commit")
     shipment.target.commit()

@@ -23,7 +23,7 @@ from deferred.parked import error_queue, group_hold
 from deferred.procedures.steps import Steps
 from deferred.pushing.delivery import Delivered, already_answered, made_by
 from deferred.pushing.sender import Sender
-from masters.apply import Made, Unit, apply
+from masters.apply import ApplyUnit, SourceTransaction, apply
 from sites import faults
 from sites.errors import NoFreeValue, RowCountMismatch
 
@@ -101,26 +101,26 @@ def _within(at: Marker, to: Marker, after: int) -> bool:
     return at.batch_id == to.batch_id and at.order_no > after
 
 
-def unit_of(shipment: Shipment, sender: Sender, group: ApplyGroup) -> Unit:
+def unit_of(shipment: Shipment, sender: Sender, group: ApplyGroup) -> ApplyUnit:
     """A group as it lies in the work tables, under its last order number."""
     # The destination sends none of these on, wherever they began: transactions that go
     # on are applied one by one. Changes of the sender's own that come another way may
     # still go on.
     began = {group: source or sender.name for group, source in shipment.sources.items()}
-    return Unit(
+    return ApplyUnit(
         number=group.end,
         staged=shipment.staged,
         counts=work.counts(shipment.target, shipment.staged, group.end),
         origin=sender.name,
         master=sender.master,
-        made=_made(shipment, group),
+        transaction_of=_made(shipment, group),
         several=True,
         facts={"sources": began},
     )
 
 
 def try_apply_group(
-    shipment: Shipment, sender: Sender, unit: Unit, *, patient: bool
+    shipment: Shipment, sender: Sender, unit: ApplyUnit, *, patient: bool
 ) -> Delivered | Refused:
     """Apply a unit; if it is refused, the caller rolls back.
 
@@ -168,11 +168,11 @@ def _may_resolve(shipment: Shipment, sender: Sender) -> bool:
     return not error_queue.with_procedures(shipment.target, sender.id)
 
 
-def _made(shipment: Shipment, group: ApplyGroup) -> Callable[[int], Made]:
+def _made(shipment: Shipment, group: ApplyGroup) -> Callable[[int], SourceTransaction]:
     """A function that gives a transaction's source, read only if rows conflict."""
-    known: dict[int, Made] = {}
+    known: dict[int, SourceTransaction] = {}
 
-    def made(order_no: int) -> Made:
+    def made(order_no: int) -> SourceTransaction:
         if not known:
             for one in batches.queued_transactions(
                 shipment.origin, shipment.batch, group.after, group.end

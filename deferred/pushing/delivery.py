@@ -25,7 +25,7 @@ from deferred.pushing import duplicates
 from deferred.pushing.apply_or_reason import ParkReason, skip_rows, tables_of, try_apply
 from deferred.pushing.quieting import make_quiet
 from deferred.pushing.sender import Sender
-from masters.apply import Made, Outcome, Unit
+from masters.apply import ApplyUnit, Outcome, SourceTransaction
 from sites import encodings, faults
 from sites.errors import ValueDoesNotFit
 from sites.staged import Staged
@@ -51,7 +51,7 @@ def deliver(
     transaction: QueuedTransaction,
     staged: Sequence[Staged],
     on_error: ErrorAction = ErrorAction.QUEUE,
-    told: Callable[[int], None] | None = None,
+    on_progress: Callable[[int], None] | None = None,
     unfit: ValueDoesNotFit | None = None,
     unwatched_version: int | None = None,
 ) -> Delivered:
@@ -60,7 +60,7 @@ def deliver(
     Runs in the caller's transaction, which must be committed as a whole.
 
     Parameters:
-        told: called from time to time with how many of its changes are written.
+        on_progress: called from time to time with how many of its changes are written.
         unfit: why it cannot be applied, if it could not be shipped whole.
         unwatched_version: the marker's `watch_version` when the push found that no
             transaction of the batch is watched for.
@@ -83,7 +83,7 @@ def deliver(
         sure = not watched or duplicates.drop_already_applied(
             connection, sender, transaction, staged
         )
-        steps = _steps(connection, sender, transaction, staged, sources, told)
+        steps = _steps(connection, sender, transaction, staged, sources, on_progress)
         steps = replace(steps, unfit=unfit)
         answer = try_apply(connection, sender, steps, sure=sure)
         if isinstance(answer, Outcome):
@@ -107,7 +107,7 @@ def _steps(
     transaction: QueuedTransaction,
     staged: Sequence[Staged],
     sources: Mapping[str, str],
-    told: Callable[[int], None] | None,
+    on_progress: Callable[[int], None] | None,
 ) -> Steps:
     """A transaction as it is in the work tables: one unit for each of its steps."""
     made = made_by(transaction)
@@ -121,15 +121,15 @@ def _steps(
     calls = transaction.procedures
     return Steps(
         units=[
-            Unit(
+            ApplyUnit(
                 number=number,
                 staged=staged,
                 counts=work.counts(connection, staged, number),
                 origin=transaction.origin or sender.name,
                 master=sender.master,
-                made=lambda _: made,
+                transaction_of=lambda _: made,
                 facts=facts,
-                told=told,
+                on_progress=on_progress,
                 # A master of a group has no refresh that would show it lost rows.
                 on_lost=None
                 if sources
@@ -141,9 +141,9 @@ def _steps(
     )
 
 
-def made_by(transaction: QueuedTransaction) -> Made:
+def made_by(transaction: QueuedTransaction) -> SourceTransaction:
     """The source of a transaction, for rules and the record of resolutions."""
-    return Made(
+    return SourceTransaction(
         transaction=transaction.xid,
         changed_at=transaction.start_time,
         origin=transaction.origin,

@@ -46,7 +46,7 @@ from sites import Site, configured, faults, identity, outdated, peers
 from sites.errors import SnaptideError
 from sites.identity import Identity
 from sites.prepared import planned_once
-from sites.site import each_by_itself
+from sites.site import autocommit
 
 #: Seconds after which an idle pusher with delay_seconds looks for new work.
 POLL = 0.2
@@ -114,7 +114,7 @@ def push(
     chosen = Options(**{**configured.push_options(), **options})
     run = Run(options=chosen, progress=progress, stop=stop)
     with site.connect() as origin:
-        with each_by_itself(origin):
+        with autocommit(origin):
             me = identity.confirm(origin, site.name)
             name = _destination(origin, destination)
         with only_pusher(origin, name) as alone:
@@ -237,7 +237,7 @@ def _push_batch(ends: Ends, sender: Sender, run: Run) -> bool:
     """Push the rest of the current batch, or the next one; False if there is none."""
     origin, target = ends.origin, ends.target
     duplicate_watch.pass_on(origin, target)
-    with each_by_itself(target):
+    with autocommit(target):
         at = marker.read(target, sender.id)
     batch = _next_batch(ends, sender, at)
     if batch is None:
@@ -266,7 +266,7 @@ def _push_batch(ends: Ends, sender: Sender, run: Run) -> bool:
     faults.point("push.after_plan")
     streams.apply_all(shipment, ends.pairs, sender, groups, at, run)
     faults.point("push.before_mark")
-    with each_by_itself(target):
+    with autocommit(target):
         at = marker.read(target, sender.id)
     with origin.begin():
         batches.note_delivered(origin, sender.master, at)

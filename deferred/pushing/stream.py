@@ -24,7 +24,7 @@ from deferred.pushing.commit_order import CommitOrder
 from deferred.pushing.compiled import Refused
 from deferred.pushing.delivery import Delivered
 from deferred.pushing.sender import Sender
-from masters.apply import Unit
+from masters.apply import ApplyUnit
 from sites import faults
 from sites.errors import SnaptideError
 
@@ -177,7 +177,7 @@ class Stream:
             connection.rollback()
 
 
-def _unheld(unit: Unit) -> bool:
+def _unheld(unit: ApplyUnit) -> bool:
     """Whether it needs keys to be absent that other streams might still insert.
 
     `deferred.pushing.dependence` finds transactions of one key by the key's text; keys

@@ -7,7 +7,7 @@ answers go into the work table (`verdict.py`, `restage.py`) and into the record
 (`record.py`).
 """
 
-from masters.apply.detect import Made
-from masters.apply.unit import Outcome, Unit, apply
+from masters.apply.detect import SourceTransaction
+from masters.apply.unit import ApplyUnit, Outcome, apply
 
-__all__ = ["Made", "Outcome", "Unit", "apply"]
+__all__ = ["ApplyUnit", "Outcome", "SourceTransaction", "apply"]

@@ -13,7 +13,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import BigInteger, Connection, DateTime, Integer, Text
 
-from masters.apply.detect import Made
+from masters.apply.detect import SourceTransaction
 from masters.apply.resolve import ResolutionRecord, RowResolution, Take
 from masters.apply.verdict import Verdict
 from masters.resolution.conflict import Row
@@ -25,7 +25,7 @@ class Settled:
     """One row whose conflicts were settled."""
 
     #: the transaction that changed the row
-    made: Made
+    made: SourceTransaction
     verdict: Verdict
     answer: RowResolution
     #: the site's values in columns for which a method computed others
@@ -33,7 +33,7 @@ class Settled:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Manner:
+class ResolutionSummary:
     """How conflicts were settled; lists of columns are the texts of arrays."""
 
     kind: str
@@ -54,7 +54,7 @@ _LINE: Mapping[str, sa.types.TypeEngine[Any]] = {
     "transaction": Text(),
     "changed_at": DateTime(timezone=True),
     "deleted_at": DateTime(timezone=True),
-    "manner": Integer(),
+    "summary": Integer(),
     "reason": Text(),
     "number": BigInteger(),
     "given": Text(),
@@ -65,20 +65,20 @@ _LINE: Mapping[str, sa.types.TypeEngine[Any]] = {
 def tables(
     connection: Connection, rows: Sequence[Settled], columns: Sequence[str]
 ) -> tuple[sa.FromClause, sa.FromClause]:
-    """The answers, one line per conflict, and the manners that they name by number.
+    """The answers, one line per conflict, and the summaries that they name by number.
 
     Parameters:
         columns: the columns of the table that the rows carry.
     """
-    manners: dict[Manner, int] = {}
+    summaries: dict[ResolutionSummary, int] = {}
     lines: list[tuple[object, ...]] = []
     shapes = _Shapes(columns)
     for row in rows:
         given = _object(connection, row.verdict.explicit)
         wanted = _object(connection, row.wanted)
         for one in row.answer.records:
-            manner = shapes.manner(row, one)
-            place = manners.setdefault(manner, len(manners))
+            summary = shapes.summary(row, one)
+            place = summaries.setdefault(summary, len(summaries))
             reason, number = _reason(one), one.conflict.number
             call = (
                 row.verdict.call_no,
@@ -88,7 +88,7 @@ def tables(
                 one.conflict.deleted_at,
             )
             lines.append((*call, place, reason, number, given, wanted))
-    return _table("answer", _LINE, lines), _manners(list(manners))
+    return _table("answer", _LINE, lines), _summaries(list(summaries))
 
 
 def _reason(one: ResolutionRecord) -> str:
@@ -100,13 +100,13 @@ def _reason(one: ResolutionRecord) -> str:
 
 
 class _Shapes:
-    """A cache of manners: they are few, and each is made once."""
+    """A cache of summaries: they are few, and each is made once."""
 
     def __init__(self, columns: Sequence[str]) -> None:
         self._columns = columns
-        self._known: dict[tuple[object, ...], Manner] = {}
+        self._known: dict[tuple[object, ...], ResolutionSummary] = {}
 
-    def manner(self, row: Settled, one: ResolutionRecord) -> Manner:
+    def summary(self, row: Settled, one: ResolutionRecord) -> ResolutionSummary:
         key = (
             id(one.rule),
             one.resolution.decision,
@@ -122,9 +122,9 @@ class _Shapes:
             found = self._known[key] = self._made(row, one)
         return found
 
-    def _made(self, row: Settled, one: ResolutionRecord) -> Manner:
+    def _made(self, row: Settled, one: ResolutionRecord) -> ResolutionSummary:
         not_new, not_current = self._left_out(row)
-        return Manner(
+        return ResolutionSummary(
             kind=one.conflict.kind.value,
             reference=one.rule.reference,
             sequence_no=one.rule.sequence_no,
@@ -147,16 +147,16 @@ class _Shapes:
         )
 
 
-def _manners(manners: Sequence[Manner]) -> sa.FromClause:
+def _summaries(summaries: Sequence[ResolutionSummary]) -> sa.FromClause:
     kinds: dict[str, sa.types.TypeEngine[Any]] = {
         name: Integer() if name == "sequence_no" else Text()
-        for name in Manner.__slots__
+        for name in ResolutionSummary.__slots__
     }
     lines = [
-        (place, *(getattr(one, name) for name in Manner.__slots__))
-        for place, one in enumerate(manners)
+        (place, *(getattr(one, name) for name in ResolutionSummary.__slots__))
+        for place, one in enumerate(summaries)
     ]
-    return _table("manner", {"place": Integer(), **kinds}, lines)
+    return _table("summary", {"place": Integer(), **kinds}, lines)
 
 
 def _table(

@@ -43,7 +43,7 @@ def written(
     rules: TableRules,
     *,
     last: bool,
-    told: Callable[[int], None] | None = None,
+    on_progress: Callable[[int], None] | None = None,
 ) -> bool:
     """Write a unit that changes this table only; False if its rows must be compared.
 
@@ -53,12 +53,12 @@ def written(
     Parameters:
         count: how many staged rows there are of each kind.
         last: False leaves deferrable constraints unchecked: the transaction goes on.
-        told: called with the number of rows written. A unit of more than
+        on_progress: called with the number of rows written. A unit of more than
             `sites.counted.SLICE` rows is not written here then, so that the usual way
             can report progress.
     """
     expected = sum(count.values())
-    if told is not None and expected > counted.SLICE:
+    if on_progress is not None and expected > counted.SLICE:
         return False
     if not _fits(connection, staged, unit, count, rules):
         return False
@@ -80,8 +80,8 @@ def written(
         savepoint.rollback()
         return False
     savepoint.commit()
-    if told is not None:
-        told(expected)
+    if on_progress is not None:
+        on_progress(expected)
     return True
 
 

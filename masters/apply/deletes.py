@@ -24,7 +24,7 @@ from sqlalchemy import (
     select,
 )
 
-from masters.apply.detect import Made
+from masters.apply.detect import SourceTransaction
 from masters.log.catalog import find_log
 from masters.rules.table_rules import TableRules
 from sites import ring
@@ -58,7 +58,10 @@ class Deletes:
         return func.greatest(by_key, case((was_there, emptied)), type_=_WHEN)
 
     def date(
-        self, connection: Connection, unit: int, made: Callable[[int], Made]
+        self,
+        connection: Connection,
+        unit: int,
+        transaction_of: Callable[[int], SourceTransaction],
     ) -> None:
         """Give the deletes of a unit that was written the time of their origin.
 
@@ -67,7 +70,7 @@ class Deletes:
         source = self.staged.source
         mine = and_(source.c.unit == unit, self.staged.kind("D"))
         orders = connection.scalars(select(source.c.tran).where(mine).distinct())
-        dated = {order: made(order).changed_at for order in orders}
+        dated = {order: transaction_of(order).changed_at for order in orders}
         # If the time at the origin is not known, the time of the master stays.
         known = {order: at.isoformat() for order, at in dated.items() if at}
         moment = unnested(

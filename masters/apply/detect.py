@@ -28,7 +28,7 @@ from sites.staged import MOVE, Staged
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Made:
+class SourceTransaction:
     """A transaction at its origin."""
 
     #: its id there
@@ -40,13 +40,13 @@ class Made:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Parties:
+class ConflictContext:
     """The two sides of a conflict: transactions of a site, and the master."""
 
     origin: str
     master: str
     #: gives the transaction of an order number
-    made: Callable[[int], Made]
+    transaction_of: Callable[[int], SourceTransaction]
     #: the newest timestamp that the transaction wrote, if a rule asks for it
     newest: object = None
 
@@ -138,7 +138,7 @@ def detect(
     connection: Connection,
     compared: Compared,
     groups: Groups,
-    parties: Parties,
+    context: ConflictContext,
     read: Sequence[str],
     *,
     many: bool,
@@ -182,7 +182,7 @@ def detect(
                 for row in rows
                 # If several transactions changed it, it may be another row without
                 # being in conflict.
-                if (conflicts := _conflicts(staged, groups, row, parties, read))
+                if (conflicts := _conflicts(staged, groups, row, context, read))
                 or row.several
             ]
         yield found
@@ -265,11 +265,11 @@ def _conflicts(
     staged: Staged,
     groups: Groups,
     row: Row[Any],
-    parties: Parties,
+    context: ConflictContext,
     read: Sequence[str],
 ) -> list[Conflict]:
-    shared = facts(staged, row, parties, read)
-    late = _late(parties.made(row.tran), row.deleted_at)
+    shared = facts(staged, row, context, read)
+    late = _late(context.transaction_of(row.tran), row.deleted_at)
     if row.kind == "I" and row.missing and not late:
         return []
     if row.kind in ("I", "N", "A") and not row.missing:
@@ -295,7 +295,7 @@ def _conflicts(
 
 
 def facts(
-    staged: Staged, row: Row[Any], parties: Parties, read: Sequence[str]
+    staged: Staged, row: Row[Any], context: ConflictContext, read: Sequence[str]
 ) -> dict[str, Any]:
     """The fields that all conflicts of a row have in common, by name.
 
@@ -303,21 +303,21 @@ def facts(
         row: as it comes from `with_rows`.
         read: the columns whose values the conflicts hold.
     """
-    made = parties.made(row.tran)
+    made = context.transaction_of(row.tran)
     return {
         "table": (staged.table.schema, staged.table.name),
         "old": None if row.kind in ("I", "N", "A") else image(read, row, 0),
         "new": None if row.kind == "D" else image(read, row, 1),
         "current": None if row.missing else image(read, row, 2),
-        "origin": made.origin or parties.origin,
-        "master": parties.master,
+        "origin": made.origin or context.origin,
+        "master": context.master,
         "changed_at": made.changed_at,
-        "newest": parties.newest,
+        "newest": context.newest,
         "deleted_at": row.deleted_at if row.missing else None,
     }
 
 
-def _late(made: Made, deleted_at: datetime | None) -> bool:
+def _late(made: SourceTransaction, deleted_at: datetime | None) -> bool:
     """Whether a change was made before the master deleted its row."""
     if made.changed_at is None or deleted_at is None:
         return False

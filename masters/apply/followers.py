@@ -66,7 +66,7 @@ class Followers:
     tables: Sequence[tuple[Staged, dict[str, int]]]
     #: row changes of the transaction follow in a later unit
     goes_on: bool
-    #: see `masters.apply.Unit`
+    #: see `masters.apply.ApplyUnit`
     on_lost: Callable[[Staged, Mapping[str, Any], Set[str] | None], None] | None
     #: how many records there are
     written: int = 0

@@ -33,7 +33,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import OID, aggregate_order_by
 
 from masters.apply import detect
-from masters.apply.detect import Parties, RowConflicts
+from masters.apply.detect import ConflictContext, RowConflicts
 from masters.apply.images import Compared, chosen
 from masters.resolution.conflict import Conflict, Kind
 from sites.references import Referring, referring
@@ -109,7 +109,7 @@ def conflicts(
     staged: Staged,
     among: Sequence[Staged],
     unit: int,
-    parties: Parties,
+    context: ConflictContext,
     read: Sequence[str],
     *,
     anew: bool,
@@ -143,7 +143,7 @@ def conflicts(
                     columns=staged.columns,
                     takes_along=taken[row.call_no],
                     changes=tuple(row.changes) if row.kind in UPDATES else (),
-                    **detect.facts(staged, row, parties, read),
+                    **detect.facts(staged, row, context, read),
                 ),
             ),
         )

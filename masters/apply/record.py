@@ -12,13 +12,13 @@ from sqlalchemy.dialects.postgresql import JSONB
 
 from masters.apply import answers
 from masters.apply.answers import Settled
-from masters.apply.detect import Parties
+from masters.apply.detect import ConflictContext
 from masters.apply.images import Compared
 from masters.catalog import resolution_record
 from masters.rules.table_rules import TableRules
 from sites.staged import Staged
 
-#: Columns of the record that are copied from the manner.
+#: Columns of the record that are copied from the summary.
 _SHOWN = ("kind", "reference", "sequence_no", "method", "decision")
 
 _EMPTY = sa.literal({}, JSONB)
@@ -35,7 +35,7 @@ class Records:
     connection: Connection
     staged: Staged
     rules: TableRules
-    parties: Parties
+    context: ConflictContext
     #: how many conflicts are recorded
     written: int = 0
     #: calls that are recorded and may be looked at again
@@ -63,7 +63,7 @@ class Records:
 
     def _insert(self, compared: Compared, rows: Sequence[Settled]) -> sa.Insert:
         images = compared.as_text([row.verdict.call_no for row in rows])
-        answer, manner = answers.tables(self.connection, rows, self.staged.columns)
+        answer, summary = answers.tables(self.connection, rows, self.staged.columns)
         not_key = [c for c in self.staged.columns if c not in self.staged.identity]
         new = images.c.new.op("||")(_json(answer.c.wanted))
         values: dict[str, Any] = {
@@ -72,34 +72,34 @@ class Records:
             "row_key": _without(
                 func.coalesce(images.c.old, new), sa.literal(not_key, sa.ARRAY(Text))
             ),
-            "origin": func.coalesce(answer.c.origin, self.parties.origin),
-            "master": sa.literal(self.parties.master),
+            "origin": func.coalesce(answer.c.origin, self.context.origin),
+            "master": sa.literal(self.context.master),
             "origin_transaction": answer.c.transaction,
             "changed_at": answer.c.changed_at,
             "deleted_at": answer.c.deleted_at,
             "call_no": answer.c.call_no,
-            **{name: manner.c[name] for name in _SHOWN},
-            "columns": _names(manner.c.columns),
+            **{name: summary.c[name] for name in _SHOWN},
+            "columns": _names(summary.c.columns),
             "rules_version": sa.literal(self.rules.version, BigInteger),
             "reason": answer.c.reason,
             "number": answer.c.number,
             "old_values": images.c.old,
             "new_values": new,
             "current_values": images.c.current,
-            "result_values": _without(new, _names(manner.c.not_new))
+            "result_values": _without(new, _names(summary.c.not_new))
             .op("||")(
                 _without(
                     func.coalesce(images.c.current, _EMPTY),
-                    _names(manner.c.not_current),
+                    _names(summary.c.not_current),
                 )
             )
             .op("||")(_json(answer.c.given)),
         }
         wanted = (
             sa.select(*values.values())
-            .join_from(answer, manner, manner.c.place == answer.c.manner)
+            .join_from(answer, summary, summary.c.place == answer.c.summary)
             .join(images, images.c.call_no == answer.c.call_no)
-            .order_by(answer.c.call_no, answer.c.manner)
+            .order_by(answer.c.call_no, answer.c.summary)
         )
         return sa.insert(resolution_record).from_select(list(values), wanted)
 
@@ -112,17 +112,17 @@ class Records:
         record, made = resolution_record.c, rows[0].made
         mine = sa.and_(
             record.resolved_at >= func.now(),
-            record.origin == (made.origin or self.parties.origin),
+            record.origin == (made.origin or self.context.origin),
             record.origin_transaction == made.transaction,
         )
-        answer, manner = answers.tables(self.connection, rows, ())
+        answer, summary = answers.tables(self.connection, rows, ())
         gone = self.connection.execute(
             sa.delete(resolution_record).where(
                 mine,
                 record.call_no == answer.c.call_no,
-                manner.c.place == answer.c.manner,
-                record.kind == manner.c.kind,
-                record.reference == manner.c.reference,
+                summary.c.place == answer.c.summary,
+                record.kind == summary.c.kind,
+                record.reference == summary.c.reference,
             )
         )
         self.written -= gone.rowcount
@@ -136,8 +136,8 @@ class Records:
         self.connection.execute(
             sa.update(resolution_record)
             .where(mine, record.call_no == answer.c.call_no)
-            .where(manner.c.place == answer.c.manner)
-            .values(result_values=sa.case((manner.c.not_new.is_not(None), result)))
+            .where(summary.c.place == answer.c.summary)
+            .values(result_values=sa.case((summary.c.not_new.is_not(None), result)))
         )
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import BigInteger, ColumnElement, Connection, Text, func
 
-from masters.apply.detect import Made
+from masters.apply.detect import SourceTransaction
 from masters.apply.images import Compared
 from masters.catalog import resolution_record
 from masters.resolution.conflict import Decision
@@ -25,7 +25,7 @@ KIND = "reference"
 class Cause:
     """The transaction that changed the row referred to, and the rule that decided."""
 
-    made: Made
+    made: SourceTransaction
     rule: Rule
     rules_version: int
 

@@ -25,7 +25,7 @@ from masters.apply import (
     verdict,
 )
 from masters.apply.answers import Settled
-from masters.apply.detect import Parties, RowConflicts
+from masters.apply.detect import ConflictContext, RowConflicts
 from masters.apply.drawing import numbered
 from masters.apply.followers import Followers
 from masters.apply.images import Compared
@@ -57,7 +57,7 @@ class Settlement:
     staged: Staged
     unit: int
     rules: TableRules
-    parties: Parties
+    context: ConflictContext
     #: how many staged rows there are of each kind; kept up to date
     count: dict[str, int]
     #: rows that refer to rows of this table and of others in the unit
@@ -95,7 +95,7 @@ class Settlement:
             connection=self.connection,
             staged=self.staged,
             rules=self.rules,
-            parties=self.parties,
+            context=self.context,
         )
         self._groups = differences.groups_of(self.staged, self.rules)
         self._resolver = Resolver(self.rules.rules, self.staged.columns)
@@ -104,7 +104,7 @@ class Settlement:
         )
 
     @property
-    def hopeless(self) -> bool:
+    def too_many_unresolved(self) -> bool:
         """Whether so many rows are unresolved that the search stops."""
         return len(self.unresolved) >= ENOUGH
 
@@ -122,7 +122,7 @@ class Settlement:
             self._settle_rows(None, again=self._touched)
         while (
             (self._touched or self._exposed)
-            and not self.hopeless
+            and not self.too_many_unresolved
             and self._settle_values(constraints)
         ):
             pass
@@ -163,10 +163,10 @@ class Settlement:
         )
         moved: list[int] = []
         for rows in detect.detect(
-            self.connection, compared, groups, self.parties, read, many=self._many()
+            self.connection, compared, groups, self.context, read, many=self._many()
         ):
             moved += self._settle(rows, compared, by_key=True, again=again)
-            if self.hopeless:
+            if self.too_many_unresolved:
                 return
         if moved:
             detect.lock(self.connection, self.staged, self.unit)
@@ -191,7 +191,7 @@ class Settlement:
             self.staged,
             [staged for staged, _ in among],
             self.unit,
-            self.parties,
+            self.context,
             self._resolver.reads({(Kind.DELETE, None): self.staged.columns}),
             anew=self.staged.table.qualified in write.replaced_anew(among),
             but=self._accepted,
@@ -211,12 +211,12 @@ class Settlement:
             )
             moved: list[int] = []
             for rows in uniqueness.detect(
-                self.connection, compared, unique, self.parties, read, many=self._many()
+                self.connection, compared, unique, self.context, read, many=self._many()
             ):
                 new = [r for r in rows if (r.call_no, unique.name) not in self._refused]
                 moved += self._settle(new, compared, by_key=False, again=True)
                 settled = settled or bool(new)
-                if self.hopeless:
+                if self.too_many_unresolved:
                     return False
             if moved:
                 detect.lock(self.connection, self.staged, self.unit)
@@ -326,7 +326,7 @@ class Settlement:
                     rule=one.rule,
                     reason=f"{one.resolution.reason}, which is taken too",
                 )
-        made = self.parties.made(row.tran)
+        made = self.context.transaction_of(row.tran)
         return Settled(made=made, verdict=decided, answer=answer, wanted=dict(wanted))
 
     def _note_failure(self, row: RowConflicts) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import ColumnElement, Connection, FromClause, and_, case, or_, select
 
-from masters.apply.detect import Parties, RowConflicts
+from masters.apply.detect import ConflictContext, RowConflicts
 from masters.apply.images import Compared, chunks, image
 from masters.resolution.conflict import Conflict, Kind
 from sites.staged import UPDATES, Staged
@@ -54,7 +54,7 @@ def detect(
     connection: Connection,
     compared: Compared,
     unique: Unique,
-    parties: Parties,
+    context: ConflictContext,
     read: Sequence[str],
     *,
     many: bool,
@@ -74,7 +74,7 @@ def detect(
                 kind=row.kind,
                 present=row.kind != "I",
                 alone=False,
-                conflicts=(_conflict(compared.staged, unique, row, parties, read),),
+                conflicts=(_conflict(compared.staged, unique, row, context, read),),
             )
             for row in rows
         ]
@@ -158,10 +158,10 @@ def _conflict(
     staged: Staged,
     unique: Unique,
     row: sa.Row[Any],
-    parties: Parties,
+    context: ConflictContext,
     read: Sequence[str],
 ) -> Conflict:
-    made = parties.made(row.tran)
+    made = context.transaction_of(row.tran)
     return Conflict(
         kind=Kind.UNIQUENESS,
         table=(staged.table.schema, staged.table.name),
@@ -170,8 +170,8 @@ def _conflict(
         old=None if row.kind == "I" else image(read, row, 0),
         new=image(read, row, 1),
         current=image(read, row, 2),
-        origin=made.origin or parties.origin,
-        master=parties.master,
+        origin=made.origin or context.origin,
+        master=context.master,
         changed_at=made.changed_at,
-        newest=parties.newest,
+        newest=context.newest,
     )

@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import Boolean, Connection, Row, Select, literal_column, select, text
 
 from masters.apply import at_once, reached, unchecked
-from masters.apply.detect import Made, Parties
+from masters.apply.detect import ConflictContext, SourceTransaction
 from masters.apply.followers import Followers
 from masters.apply.newest import newest
 from masters.apply.settlement import Settlement
@@ -23,7 +23,7 @@ from sites.staged import Staged
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Unit:
+class ApplyUnit:
     """Deferred transactions that are applied as one; their net changes are staged."""
 
     #: selects its rows in the work tables
@@ -34,7 +34,7 @@ class Unit:
     origin: str
     master: str
     #: gives the transaction of an order number, as it was at its origin
-    made: Callable[[int], Made]
+    transaction_of: Callable[[int], SourceTransaction]
     #: the unit may have several transactions: a conflict stays unresolved if settling
     #: them one by one might give another answer
     several: bool = False
@@ -47,7 +47,7 @@ class Unit:
     #: facts of the transaction for the master's queues, if it goes on to other masters
     facts: Mapping[str, object] = field(default_factory=dict)
     #: called from time to time with the number of rows written
-    told: Callable[[int], None] | None = None
+    on_progress: Callable[[int], None] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +76,7 @@ _ANY_DEFERRABLE = literal_column(
 _BEGIN: Select[*tuple[Any, ...]] = planned_once(
     select(
         *triggered.BROUGHT,
-        memory.enough(),
+        memory.raise_work_mem(),
         memory.lookups(),
         unchecked.oids(),
         table_rules.LAST_VERSION,
@@ -88,7 +88,7 @@ _BEGIN: Select[*tuple[Any, ...]] = planned_once(
 
 def apply(
     connection: Connection,
-    unit: Unit,
+    unit: ApplyUnit,
     *,
     resolving: bool = True,
     last: bool = True,
@@ -126,7 +126,13 @@ def apply(
     if whole and _alone(*touched[0], known_as):
         (staged, count), (its_rules,) = touched[0], known
         if at_once.written(
-            connection, staged, unit.number, count, its_rules, last=last, told=unit.told
+            connection,
+            staged,
+            unit.number,
+            count,
+            its_rules,
+            last=last,
+            on_progress=unit.on_progress,
         ):
             return Outcome()
     settlements, followers = _settled(connection, unit, touched, known, known_as)
@@ -139,7 +145,7 @@ def apply(
                 connection.execute(text("SET CONSTRAINTS ALL IMMEDIATE"))
         for settlement in settlements:
             if settlement.deletes is not None and settlement.count.get("D"):
-                settlement.deletes.date(connection, unit.number, unit.made)
+                settlement.deletes.date(connection, unit.number, unit.transaction_of)
     return Outcome(
         resolved=followers.written + sum(one.resolved for one in settlements),
         takes_away=followers.take_away,
@@ -150,7 +156,7 @@ def apply(
 
 def _write(
     connection: Connection,
-    unit: Unit,
+    unit: ApplyUnit,
     counts: Sequence[Mapping[str, int]],
     *,
     row_by_row: bool,
@@ -159,10 +165,10 @@ def _write(
     if row_by_row:
         write_rows(connection, unit.staged, rows)
     else:
-        write.write(connection, unit.staged, counts, rows, unit.told)
+        write.write(connection, unit.staged, counts, rows, unit.on_progress)
 
 
-def _begun(connection: Connection, unit: Unit) -> Row[Any]:
+def _begun(connection: Connection, unit: ApplyUnit) -> Row[Any]:
     """Set the transaction up: name the origin, set the planner, read the catalog."""
     whose = triggered.as_brought(unit.origin, unit.facts)
     known_as = connection.execute(_BEGIN, triggered.values(whose)).one()
@@ -178,21 +184,21 @@ def _rules(
     return known if resolving else replace(known, rules=())
 
 
-def _parties(
+def _context(
     connection: Connection,
-    unit: Unit,
+    unit: ApplyUnit,
     touched: Sequence[Staged],
     known: Sequence[TableRules],
-) -> Parties:
+) -> ConflictContext:
     """The two sides; with the newest timestamp if the unit is one transaction.
 
     If it has several, rows in conflict are settled later, transaction by transaction.
     """
     tables = [] if unit.several else list(zip(touched, known, strict=True))
-    return Parties(
+    return ConflictContext(
         origin=unit.origin,
         master=unit.master,
-        made=unit.made,
+        transaction_of=unit.transaction_of,
         newest=newest(connection, unit.number, tables),
     )
 
@@ -209,13 +215,13 @@ def _parents_first(
 
 def _settled(
     connection: Connection,
-    unit: Unit,
+    unit: ApplyUnit,
     touched: Sequence[tuple[Staged, dict[str, int]]],
     known: Sequence[TableRules],
     known_as: Row[Any],
 ) -> tuple[list[Settlement], Followers]:
     """Lock and compare the rows of each table, and settle their conflicts."""
-    parties = _parties(connection, unit, [one for one, _ in touched], known)
+    context = _context(connection, unit, [one for one, _ in touched], known)
     followers = Followers(
         connection=connection,
         unit=unit.number,
@@ -236,14 +242,14 @@ def _settled(
             staged=staged,
             unit=unit.number,
             rules=its_rules,
-            parties=parties,
+            context=context,
             followers=followers,
             count=count,
             several=unit.several,
         )
         settlement.run()
         settlements.append(settlement)
-        if settlement.hopeless:
+        if settlement.too_many_unresolved:
             break
     if not any(one.unresolved for one in settlements):
         reaching = [
@@ -263,7 +269,7 @@ def _alone(staged: Staged, count: Mapping[str, int], known_as: Row[Any]) -> bool
     return staged.table.oid not in known_as.unchecked and not reaches
 
 
-def _refuse_invalid(unit: Unit) -> None:
+def _refuse_invalid(unit: ApplyUnit) -> None:
     for staged, count in zip(unit.staged, unit.counts, strict=True):
         if count.get("X"):
             raise InvalidNetChange(

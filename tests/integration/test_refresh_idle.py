@@ -9,7 +9,7 @@ import deferred
 import masters
 import snapshots
 from sites import Directory, Site
-from sites.site import each_by_itself
+from sites.site import autocommit
 from snapshots import difference
 from tests.fix_sites import log, rows, run
 from tests.fix_worlds import prepared_once
@@ -122,7 +122,7 @@ def planned(site: Site) -> set[tuple[object, ...]]:
     with ExitStack() as all_of_them:
         for _ in range(site.engine.pool.checkedin()):  # type: ignore[attr-defined]
             connection = all_of_them.enter_context(site.connect())
-            all_of_them.enter_context(each_by_itself(connection))
+            all_of_them.enter_context(autocommit(connection))
             found.update(map(tuple, connection.execute(asked)))
     return found
 
