@@ -77,10 +77,10 @@ def switch_master(site: Site, what: str, *, to: str) -> SwitchReport:
         PushRunning, RefreshRunning: a push or a refresh is running.
     """
     given = look(site, what, to)
-    with former.untold(site, to), _registered(given) as since:
+    with former.defer_unregister(site, to), _registered(given) as since:
         done, why = _switch_patiently(given, since)
     faults.point("switch.after_commit")
-    away = former.tell(site, pause=timedelta())
+    away = former.unregister_at_former(site, pause=timedelta())
     return SwitchReport(
         group=given.group.name,
         master=to,

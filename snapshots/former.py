@@ -51,8 +51,8 @@ def forget(
 
 
 @contextmanager
-def untold(site: Site, master: str) -> Iterator[None]:
-    """Keep `tell` away from a master while snapshots come to it, perhaps back.
+def defer_unregister(site: Site, master: str) -> Iterator[None]:
+    """Keep `unregister_at_former` from a master to which snapshots come, perhaps back.
 
     They are registered there before the site deletes the note that they left.
     """
@@ -69,7 +69,7 @@ def untold(site: Site, master: str) -> Iterator[None]:
                 connection.commit()
 
 
-def tell(site: Site, *, pause: timedelta = PAUSE) -> list[str]:
+def unregister_at_former(site: Site, *, pause: timedelta = PAUSE) -> list[str]:
     """Unregister snapshots at masters that they have left; commits.
 
     Parameters:
@@ -97,13 +97,13 @@ def tell(site: Site, *, pause: timedelta = PAUSE) -> list[str]:
     for master, master_id in dict.fromkeys((row.master, row.master_id) for row in due):
         names = [row.snapshot for row in due if row.master_id == master_id]
         faults.point("former.before_tell")
-        _tell_one(site, me.site_id, master, master_id, names)
+        _unregister_at(site, me.site_id, master, master_id, names)
     with site.begin() as connection:
         left = select(former_master.c.master).distinct().order_by("master")
         return list(connection.scalars(left))
 
 
-def _tell_one(
+def _unregister_at(
     site: Site, site_id: uuid.UUID, master: str, master_id: uuid.UUID, names: list[str]
 ) -> None:
     with site.begin() as here:

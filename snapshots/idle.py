@@ -33,7 +33,7 @@ from snapshots.window import FAST
 SILENCE = timedelta(days=1)
 
 
-def moment(
+def unchanged_position(
     master: Connection,
     site: Connection,
     task: Task,

@@ -16,7 +16,7 @@ from sites import extras, identity, names
 from sites.activity import Progress
 from sites.errors import SnaptideError
 from sites.site import Site, autocommit
-from snapshots import refresh_group, snapshot, task, turn
+from snapshots import refresh_group, refresh_once, snapshot, task
 from snapshots.errors import (
     DifferentGroups,
     PositionMoved,
@@ -97,7 +97,7 @@ def refresh(
                 given = task.read(connection, site, group.name, named, method, rules)
                 if not refresh_after_errors:
                     task.refuse_errors(given)
-                position, reports = turn.run(given, progress)
+                position, reports = refresh_once.refresh_once(given, progress)
     return RefreshReport(
         site=site.name,
         group=group.name,

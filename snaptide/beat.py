@@ -22,8 +22,8 @@ from sites import Site
 from sites.configured import configured
 from snaptide.application import PURGE, PUSH, RECOVER, REFRESH, enqueue
 from snaptide.asking import said_of
+from snaptide.backoff_logger import BackoffLogger
 from snaptide.listener import Listeners
-from snaptide.patience import Trouble
 
 log = logging.getLogger(__name__)
 
@@ -86,14 +86,14 @@ class Look:
     def __init__(self, app: Celery, site: Site) -> None:
         self._app = app
         self._site = site
-        self._trouble = Trouble(log, f"Schedules of {site.name}")
+        self._backoff = BackoffLogger(log, f"Schedules of {site.name}")
         self._running: Future[None] | None = None
         self._recover_at = 0.0
         self._note_at = 0.0
 
     def begin(self, pool: ThreadPoolExecutor) -> None:
         """Look, unless the last look still runs or failed a moment ago."""
-        if self._trouble.resting or (self._running and not self._running.done()):
+        if self._backoff.resting or (self._running and not self._running.done()):
             return
         self._running = pool.submit(self.look)
 
@@ -108,9 +108,9 @@ class Look:
             self._recover()
         except Exception as error:
             # No caller reads the result of a look: log the failure here.
-            self._trouble.failed(said_of(self._site, error))
+            self._backoff.failed(said_of(self._site, error))
         else:
-            self._trouble.over()
+            self._backoff.over()
 
     def _note(self) -> None:
         """Note every now and then that beat looks, for `snaptide status`."""

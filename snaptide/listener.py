@@ -24,8 +24,8 @@ from sites.errors import SiteNotInitialised, SnaptideError
 from sites.site import autocommit
 from snaptide.application import PUSH, enqueue
 from snaptide.asking import said_of
-from snaptide.patience import LONGEST, Trouble
-from snaptide.unanswered import Unanswered
+from snaptide.backoff_logger import LONGEST, BackoffLogger
+from snaptide.request_limiter import RequestLimiter
 
 log = logging.getLogger(__name__)
 
@@ -79,9 +79,9 @@ class Listener(threading.Thread):
         self._site = site
         self._debounce = debounce
         self._poll = poll
-        self._line = Trouble(log, f"Listening to {site.name}")
-        self._sending = Trouble(log, f"Pushes of {site.name}")
-        self._unanswered = Unanswered(lasting=poll)
+        self._listening = BackoffLogger(log, f"Listening to {site.name}")
+        self._sending = BackoffLogger(log, f"Pushes of {site.name}")
+        self._requests = RequestLimiter(lasting=poll)
 
     def run(self) -> None:
         """Listen until told to stop; connect again when the connection is lost."""
@@ -91,7 +91,7 @@ class Listener(threading.Thread):
                     session.execute(f"LISTEN {CHANNEL}")
                     # Push the calls committed while no listener was connected.
                     self._ask()
-                    self._line.over()
+                    self._listening.over()
                     self._follow(session)
             except (psycopg.Error, SnaptideError, SQLAlchemyError) as error:
                 self.stopping.wait(self._leave_alone(said_of(self._site, error)))
@@ -103,7 +103,7 @@ class Listener(threading.Thread):
         """
         if isinstance(error, SiteNotInitialised):
             return LONGEST
-        return self._line.failed(error)
+        return self._listening.failed(error)
 
     def _connect(self) -> Session:
         return psycopg.connect(
@@ -127,11 +127,11 @@ class Listener(threading.Thread):
     def _sleep_until_told(self, session: Session) -> None:
         """Wait for a notification, at most until the next look is due."""
         # If the broker did not answer, try it again soon.
-        patience = min(self._poll, 1.0) if self._sending.resting else self._poll
-        while patience > 0 and not self.stopping.is_set():
+        seconds_left = min(self._poll, 1.0) if self._sending.resting else self._poll
+        while seconds_left > 0 and not self.stopping.is_set():
             for _ in session.notifies(timeout=_STOP_WITHIN, stop_after=1):
                 return
-            patience -= _STOP_WITHIN
+            seconds_left -= _STOP_WITHIN
 
     def _ask(self) -> None:
         """Enqueue a push to each destination that has calls waiting.
@@ -142,9 +142,9 @@ class Listener(threading.Thread):
             with self._site.connect() as connection, autocommit(connection):
                 waiting = waiting_destinations(connection)
             for name, pushed_at in waiting.items():
-                if not self._unanswered.is_enough(name, pushed_at):
+                if not self._requests.is_enough(name, pushed_at):
                     enqueue(self._app, PUSH, self._site.name, name, expires=self._poll)
-                    self._unanswered.note(name)
+                    self._requests.note(name)
         except SnaptideError as error:
             self._sending.failed(error)
         else:

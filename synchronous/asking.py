@@ -14,7 +14,7 @@ from psycopg.adapt import Transformer
 from psycopg.pq import TransactionStatus
 from psycopg.pq.abc import PGresult
 
-from synchronous.exchange import Conversation
+from synchronous.exchange import Pipeline
 from synchronous.prepared import Translated
 from synchronous.template import Bound
 
@@ -33,7 +33,7 @@ def execute(
     driver = cursor.connection
     cursor._tx = Transformer(cursor)
     query = cursor._convert_query(statement, values)
-    with Conversation(driver) as site:
+    with Pipeline(driver) as site:
         site.send(
             *_begin(driver),
             Translated(

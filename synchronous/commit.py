@@ -25,10 +25,10 @@ from sites.values import array_text
 from synchronous import decision, refusal
 from synchronous.decision import Answer
 from synchronous.errors import CommitFailed, OutcomeUnknown
-from synchronous.exchange import Conversation
+from synchronous.exchange import Pipeline
 from synchronous.gid import Gid
-from synchronous.knowledge import Knowledge
 from synchronous.participant import Participant
+from synchronous.site_cache import SiteCache
 from synchronous.template import COMMIT
 from synchronous.transaction import Transaction
 
@@ -52,11 +52,11 @@ def commit(transaction: Transaction) -> None:
         # The site is the only participant: it commits by itself.
         transaction.end()
         return
-    gid = Gid.of(transaction.knowledge.who, int(transaction.xid))
+    gid = Gid.of(transaction.site_cache.who, int(transaction.xid))
     try:
         with (
-            _settled(transaction.knowledge) as settled,
-            Conversation(transaction.driver) as site,
+            _settled(transaction.site_cache) as settled,
+            Pipeline(transaction.driver) as site,
         ):
             with _prepared(writers, gid):
                 _tell(site, transaction, writers, gid, settled)
@@ -67,13 +67,13 @@ def commit(transaction: Transaction) -> None:
                 _find_out(transaction, writers, gid, error)
         faults.point("synchronous.after_decision")
         if _confirm(writers, gid):
-            transaction.knowledge.settled.append(transaction.xid)
+            transaction.site_cache.settled.append(transaction.xid)
     finally:
         transaction.end()
 
 
 def _tell(
-    site: Conversation,
+    site: Pipeline,
     transaction: Transaction,
     writers: Sequence[Participant],
     gid: Gid,
@@ -94,7 +94,7 @@ def _tell(
     try:
         site.send(statement.template.bind(parameters))
     except psycopg.Error as error:
-        raise refusal.not_committed(transaction.knowledge.site, error) from error
+        raise refusal.not_committed(transaction.site_cache.site, error) from error
 
 
 @contextmanager
@@ -120,7 +120,7 @@ def _prepared(writers: Sequence[Participant], gid: Gid) -> Iterator[None]:
     faults.point("synchronous.after_prepare")
 
 
-def _decide(site: Conversation) -> None:
+def _decide(site: Pipeline) -> None:
     """Commit at the site, and with it the decision."""
     faults.point("synchronous.before_decision")
     site.send(COMMIT)
@@ -130,16 +130,16 @@ def _decide(site: Conversation) -> None:
 
 
 @contextmanager
-def _settled(knowledge: Knowledge) -> Iterator[list[str]]:
+def _settled(site_cache: SiteCache) -> Iterator[list[str]]:
     """Decisions that a commit may delete; if it fails, another commit may."""
     found: list[str] = []
     with suppress(IndexError):
         while len(found) < 100:
-            found.append(knowledge.settled.popleft())
+            found.append(site_cache.settled.popleft())
     try:
         yield found
     except BaseException:
-        knowledge.settled.extend(found)
+        site_cache.settled.extend(found)
         raise
 
 
@@ -163,10 +163,10 @@ def _find_out(
     if answer is Answer.ROLLED_BACK:
         _release(writers, gid)
         if isinstance(error, psycopg.Error):
-            raise refusal.not_committed(transaction.knowledge.site, error) from error
+            raise refusal.not_committed(transaction.site_cache.site, error) from error
         raise error
     raise OutcomeUnknown(
-        f"{transaction.knowledge.site.name} was lost while it committed {gid}.",
+        f"{transaction.site_cache.site.name} was lost while it committed {gid}.",
         gid=gid.transaction,
     ) from error
 
@@ -189,7 +189,7 @@ def _asked(transaction: Transaction, gid: Gid) -> Answer:
     while answer is Answer.IN_PROGRESS and time.monotonic() < until:
         with (
             suppress(SnaptideError, DBAPIError),
-            transaction.knowledge.site.begin() as connection,
+            transaction.site_cache.site.begin() as connection,
         ):
             answer = decision.ask(connection, gid)
         if answer is Answer.IN_PROGRESS:

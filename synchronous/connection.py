@@ -11,10 +11,10 @@ from sqlalchemy import Connection, Engine, event
 from sqlalchemy.engine.interfaces import ExecutionContext
 
 from sites import Site, configured, identity
-from synchronous import home, idle, lines, session
+from synchronous import counting_connection, idle, kept_connections, session
 from synchronous.commit import commit
 from synchronous.errors import NotCoordinated, NoTransaction
-from synchronous.knowledge import Knowledge
+from synchronous.site_cache import SiteCache
 from synchronous.transaction import Transaction
 
 #: How many seconds a master may take to answer.
@@ -108,7 +108,7 @@ def coordinate(
         timeout=timeout, lock_timeout=lock_timeout, idle_timeout=idle_timeout
     )
     _confirm(engine, found)
-    _listen(engine, Knowledge(found), limits)
+    _listen(engine, SiteCache(found), limits)
 
 
 def _limits(**seconds: float) -> dict[str, float]:
@@ -143,23 +143,23 @@ def _engine(site: Site) -> Engine:
             max_overflow=56,
         )
         idle.try_after_idling(engine)
-        event.listen(engine, "do_connect", home.connect)
+        event.listen(engine, "do_connect", counting_connection.connect)
         session.set_once(engine, LIMITS)
         # SQLAlchemy's questions on its first connection are not to be coordinated.
         with site.connect(engine):
             pass
-        _listen(engine, Knowledge(site), LIMITS)
+        _listen(engine, SiteCache(site), LIMITS)
         return engine
 
     return site.pool("coordinated", make)
 
 
-def _listen(engine: Engine, knowledge: Knowledge, limits: Mapping[str, float]) -> None:
+def _listen(engine: Engine, site_cache: SiteCache, limits: Mapping[str, float]) -> None:
     def begin(connection: Connection) -> None:
         if connection.connection.driver_connection.autocommit:  # type: ignore[union-attr]
             raise NoTransaction("A connection in autocommit mode has no transactions.")
         own = connection.get_execution_options().get("snaptide_limits", limits)
-        _open[connection] = Transaction(connection, knowledge, own)
+        _open[connection] = Transaction(connection, site_cache, own)
 
     def execute(cursor: Any, statement: str, values: Any, context: Any) -> bool:
         return _transaction(context).execute(cursor, statement, values)
@@ -170,7 +170,7 @@ def _listen(engine: Engine, knowledge: Knowledge, limits: Mapping[str, float]) -
     def execute_no_params(cursor: Any, statement: str, context: Any) -> bool:
         return _transaction(context).execute(cursor, statement, None)
 
-    lines.close_with(engine)
+    kept_connections.close_with(engine)
     event.listen(engine, "begin", begin)
     event.listen(engine, "do_execute", execute)
     event.listen(engine, "do_executemany", execute_many)

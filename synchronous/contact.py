@@ -14,8 +14,8 @@ from sqlalchemy import Connection, func, select
 
 from deferred.batches import reconcile
 from sites import Site, identity, peers
-from synchronous import line
-from synchronous.knowledge import Contact, Knowledge
+from synchronous import master_connection
+from synchronous.site_cache import Contact, SiteCache
 
 #: Seconds between two new tokens: a copy that is older than that is recognized.
 RENEWAL = 60.0
@@ -24,29 +24,29 @@ _KEY = "snaptide.agreed"
 
 
 def ensure(
-    knowledge: Knowledge, at_site: Connection, taken: Connection, master: Site
+    site_cache: SiteCache, at_site: Connection, taken: Connection, master: Site
 ) -> None:
     """Agree with a master, unless these two connections have done so recently.
 
     Parameters:
         at_site: the coordinated connection; only notes about it are used.
-        taken: the line to the master, in no transaction.
+        taken: the connection to the master, in no transaction.
 
     Raises:
-        As `agree` does.
+        As `confirm_contact` does.
     """
     agreed = at_site.info.setdefault(_KEY, set())
     if (
         _KEY not in taken.info
         or master.name not in agreed
-        or knowledge.is_contact_old(master.name)
+        or site_cache.is_contact_old(master.name)
     ):
-        agree(knowledge, taken, master)
+        confirm_contact(site_cache, taken, master)
         agreed.add(master.name)
         taken.info[_KEY] = True
 
 
-def agree(knowledge: Knowledge, taken: Connection, master: Site) -> None:
+def confirm_contact(site_cache: SiteCache, taken: Connection, master: Site) -> None:
     """Make sure that site and master remember each other.
 
     Commits at both; at the site over a connection of its own.
@@ -56,18 +56,18 @@ def agree(knowledge: Knowledge, taken: Connection, master: Site) -> None:
         NotAMember: changes that we apply there would count as changes of users.
         CannotTell, PastRetention: a restored side cannot be reconciled by asking.
     """
-    site = knowledge.site
-    with site.connect() as origin, line.in_transactions(taken) as target:
+    site = site_cache.site
+    with site.connect() as origin, master_connection.in_transactions(taken) as target:
         me = identity.confirm(origin, site.name)
         origin.rollback()
         them = reconcile.confirm_for_refresh(origin, target, me, master.name)
         contact = Contact(
             until=time.monotonic() + RENEWAL, servers=(_start(origin), _start(target))
         )
-        if knowledge.is_contact_old(master.name, contact.servers):
+        if site_cache.is_contact_old(master.name, contact.servers):
             peers.meet(origin, target, me, them)
-            knowledge.contacts[master.name] = contact
-    knowledge.site_is(me)
+            site_cache.contacts[master.name] = contact
+    site_cache.site_is(me)
 
 
 def _start(connection: Connection) -> object:

@@ -22,7 +22,7 @@ from synchronous.template import Bound
 _GOOD = (ExecStatus.COMMAND_OK, ExecStatus.TUPLES_OK, ExecStatus.EMPTY_QUERY)
 
 
-class Conversation:
+class Pipeline:
     """Statements on their way to a server that works while we do something else.
 
     Between `send` and `answers`, the connection can be used for nothing else. At the
@@ -47,7 +47,7 @@ class Conversation:
         """Send statements at once; if one fails, the later ones are not run.
 
         Raises:
-            psycopg.Error: the line was lost.
+            psycopg.Error: the connection was lost.
         """
         self._pgconn.enter_pipeline_mode()
         for one in statements:
@@ -71,7 +71,7 @@ class Conversation:
         try:
             found = self._connection.wait(_answers(self._pgconn, len(awaited)))
         except BaseException:
-            # This fails if the line was lost, which the error says already.
+            # This fails if the connection was lost, which the error says already.
             with suppress(psycopg.Error):
                 self._pgconn.exit_pipeline_mode()
             raise
@@ -109,16 +109,16 @@ def exchange(connection: psycopg.Connection[Any], *statements: Bound) -> PGresul
     Raises:
         psycopg.Error: of the first statement that failed; later ones were not run.
     """
-    conversation = Conversation(connection)
-    conversation.send(*statements)
-    return conversation.answers()[-1]
+    pipeline = Pipeline(connection)
+    pipeline.send(*statements)
+    return pipeline.answers()[-1]
 
 
 def command(connection: psycopg.Connection[Any], verb: str, name: str) -> None:
     """Send one of the statements of two-phase commit, which take no parameters.
 
     Raises:
-        psycopg.Error: the line was lost.
+        psycopg.Error: the connection was lost.
     """
     pgconn = connection.pgconn
     literal = Escaping(pgconn).escape_literal(name.encode())

@@ -28,15 +28,15 @@ from sites.errors import SiteUnreachable
 from sites.triggered import USERS_SEARCH_PATH
 from synchronous import (
     dependence,
-    line,
-    lines,
+    kept_connections,
+    master_connection,
     pending,
     printing,
     staging,
 )
 from synchronous.exchange import command, done, exchange
 from synchronous.fast import Image, Statement
-from synchronous.lines import Lines
+from synchronous.kept_connections import KeptConnections
 from synchronous.template import Bound
 
 _OPEN = (TransactionStatus.INTRANS, TransactionStatus.INERROR)
@@ -84,7 +84,7 @@ class Participant:
         branch: int,
         terms: Terms,
         *,
-        kept: Lines,
+        kept: KeptConnections,
         meet: Callable[[Connection, Site], None],
         site_id: Callable[[], uuid.UUID],
     ) -> None:
@@ -96,13 +96,13 @@ class Participant:
         self._site_id = site_id
         self._connection: Connection | None = None
         #: the driver's connection below it
-        self._driver: line.Line
+        self._driver: master_connection.MasterConnection
         #: id of its transaction, once it has begun
         self.xid = ""
         self._began = False
         #: it was asked to prepare, and has not answered yet
         self._preparing = False
-        #: its line may have outdated plans, and is not kept
+        #: its connection may have outdated plans, and is not kept
         self._outdated = False
         #: savepoints that are set here
         self._depth = 0
@@ -121,18 +121,18 @@ class Participant:
 
     @property
     def is_lost(self) -> bool:
-        """Whether the line to the master has gone."""
+        """Whether the connection to the master has gone."""
         taken = self._connection
         return taken is not None and (taken.invalidated or self._driver.closed)
 
     @property
     def connection(self) -> Connection:
-        """The line to the master; its transaction has begun."""
+        """The connection to the master; its transaction has begun."""
         assert self._connection is not None
         return self._connection
 
     def connect(self) -> Connection:
-        """Take a line to the master, unless there is one.
+        """Take a connection to the master, unless there is one.
 
         Raises:
             SiteUnreachable: the master does not answer.
@@ -140,7 +140,7 @@ class Participant:
         """
         if self._connection is None:
             self._connection = self._line()
-            self._driver = line.driver(self._connection)
+            self._driver = master_connection.driver(self._connection)
         return self._connection
 
     def apply_one(
@@ -183,7 +183,7 @@ class Participant:
 
         def work() -> tuple[Outcome, list[Call]]:
             self.xid = _text(self._run(_XID, depth))
-            with line.searching_as_ours(self.connection):
+            with master_connection.searching_as_ours(self.connection):
                 return self._apply(site, list(queues), known, xid, after)
 
         outcome, unresolved = self._with_plans_of_now(work)
@@ -249,7 +249,7 @@ class Participant:
         command(self._driver, "PREPARE TRANSACTION", gid)
 
     def prepared(self) -> None:
-        """Wait until it is prepared, which ends the transaction on this line."""
+        """Wait until it is prepared, which ends the transaction on this connection."""
         self._preparing = False
         done(self._driver)
 
@@ -267,18 +267,18 @@ class Participant:
         done(self._driver)
 
     def end(self) -> None:
-        """Roll back a transaction that is open, and give the line back."""
+        """Roll back a transaction that is open, and give the connection back."""
         connection, self._connection = self._connection, None
         if connection is not None and self._outdated:
-            lines.drop(connection)
+            kept_connections.drop(connection)
         elif connection is not None:
             self._lines.give(self.master, connection)
 
     def _with_plans_of_now(self, work: Callable[[], Done]) -> Done:
-        """Do some work, and repeat it on a new line if the old one may be outdated.
+        """Do some work; repeat it on a new connection if the old one may be outdated.
 
-        If the transaction had begun before on the old line, the work fails, and the
-        line is not kept.
+        If the transaction had begun before on the old connection, the work fails, and
+        that connection is not kept.
         """
         begun = self._began
         try:
@@ -305,9 +305,9 @@ class Participant:
         try:
             self._meet(connection, self.master)
         except BaseException:
-            lines.drop(connection)
+            kept_connections.drop(connection)
             raise
-        line.configure(connection, self._terms.settings())
+        master_connection.configure(connection, self._terms.settings())
         return connection
 
     def _run(self, statement: Bound, depth: int) -> PGresult:

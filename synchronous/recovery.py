@@ -23,7 +23,7 @@ from deferred.catalog import decision as decisions
 from deferred.catalog import heuristic_decision
 from sites import Site, faults, identity
 from sites.errors import SnaptideError
-from synchronous import decision, line
+from synchronous import decision, master_connection
 from synchronous.decision import Answer
 from synchronous.gid import PREFIX, Gid
 
@@ -127,9 +127,9 @@ def end_prepared(site: Site, gid: Gid, *, commit: bool) -> bool:
         sqlalchemy.exc.OperationalError, psycopg.Error: the site was lost.
     """
     command = "COMMIT PREPARED {}" if commit else "ROLLBACK PREPARED {}"
-    with line.connect(site, TIMEOUT) as connection:
+    with master_connection.connect(site, TIMEOUT) as connection:
         try:
-            line.driver(connection).execute(
+            master_connection.driver(connection).execute(
                 sql.SQL(command).format(sql.Literal(str(gid)))
             )
         except errors.UndefinedObject:

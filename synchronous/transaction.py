@@ -19,18 +19,18 @@ from sites import faults
 from synchronous import (
     asking,
     contact,
-    home,
-    lines,
+    counting_connection,
+    kept_connections,
     pending,
     refusal,
     session,
 )
 from synchronous.errors import CommitFailed, TransactionControl
 from synchronous.exchange import exchange
-from synchronous.knowledge import Knowledge
 from synchronous.last import LastStatement
 from synchronous.participant import Participant, Terms
 from synchronous.savepoints import Savepoints
+from synchronous.site_cache import SiteCache
 from synchronous.template import Bound
 
 _CAPTURED = """
@@ -53,12 +53,12 @@ class Transaction:
     """The state of a coordinated transaction while it is open."""
 
     def __init__(
-        self, connection: Connection, knowledge: Knowledge, limits: Mapping[str, Any]
+        self, connection: Connection, site_cache: SiteCache, limits: Mapping[str, Any]
     ) -> None:
         self.connection = connection
         #: the driver's connection to the site
         self.driver: psycopg.Connection[Any] = connection.connection.driver_connection  # type: ignore[assignment]
-        self.knowledge = knowledge
+        self.site_cache = site_cache
         self.participants: dict[str, Participant] = {}
         self.savepoints = Savepoints()
         #: queues that have calls, or had some
@@ -99,7 +99,7 @@ class Transaction:
         if plain and not session.unprepares(statement):
             question = self._question(kept=True)
             asked = asking.execute(cursor, statement, values, question)
-            self._used = home.used(self.driver)
+            self._used = counting_connection.used(self.driver)
         else:
             cursor.execute(statement, values)
         self._together(lambda: self._follow(statement, asked))
@@ -131,10 +131,10 @@ class Transaction:
     def last_statement(self, masters: Container[str]) -> LastStatement:
         """The last statement to run at the site, if these masters will commit."""
         queues = (
-            self.knowledge.queue(self.connection, number)
+            self.site_cache.queue(self.connection, number)
             for number in sorted(self.touched)
         )
-        return self.knowledge.last_statement(
+        return self.site_cache.last_statement(
             [queue for queue in queues if queue.destination in masters]
         )
 
@@ -193,7 +193,7 @@ class Transaction:
         """Apply calls that were captured past SQLAlchemy, if there may be any."""
         if self.driver.info.transaction_status is not TransactionStatus.INTRANS:
             return
-        if self._used is None or self._used != home.used(self.driver):
+        if self._used is None or self._used != counting_connection.used(self.driver):
             self._together(self._propagate)
 
     def _question(self, *, kept: bool) -> Bound:
@@ -202,14 +202,14 @@ class Transaction:
     def _ask(self) -> PGresult:
         # Other code has used the connection: perhaps nothing is prepared any more.
         asked = exchange(self.driver, self._question(kept=False))
-        self._used = home.used(self.driver)
+        self._used = counting_connection.used(self.driver)
         return asked
 
     def _agree(self, settings: Sequence[str]) -> None:
         """Take over the settings of the site's session for its masters."""
         level, lock_timeout, statement_timeout, idle_timeout = settings
         self._terms = Terms(
-            origin=self.knowledge.site.name,
+            origin=self.site_cache.site.name,
             isolation_level=level,
             lock_timeout=lock_timeout,
             statement_timeout=statement_timeout,
@@ -228,10 +228,10 @@ class Transaction:
         xid: str,
     ) -> bool:
         """Apply the only call by one statement; False if that is not possible."""
-        queue = self.knowledge.queue(self.connection, queue_id)
+        queue = self.site_cache.queue(self.connection, queue_id)
         self._note(queue, xid)
         participant = self._participant(queue)
-        statement = self.knowledge.statement(participant.connect(), queue, kind)
+        statement = self.site_cache.statement(participant.connect(), queue, kind)
         if statement is None or not statement.fits(old, new):
             return False
         if not synchronous:
@@ -240,7 +240,7 @@ class Transaction:
             self.connection,
             queue,
             statement.keys if kind != "D" else (),
-            self.knowledge.queues,
+            self.site_cache.queues,
             xid,
             self._seen,
         )
@@ -252,7 +252,7 @@ class Transaction:
     def _apply_all(self) -> None:
         """Apply all captured calls, master by master."""
         rows = self.driver.execute(_CAPTURED_ALL, [self._seen]).fetchall()
-        queues = [self.knowledge.queue(self.connection, row[0]) for row in rows]
+        queues = [self.site_cache.queue(self.connection, row[0]) for row in rows]
         xid = rows[0][2]
         for queue, row in zip(queues, rows, strict=True):
             self._note(queue, xid)
@@ -267,7 +267,7 @@ class Transaction:
             outcome, calls = self._participant(next(iter(mine))).apply_all(
                 self.connection,
                 mine,
-                self.knowledge.queues,
+                self.site_cache.queues,
                 xid,
                 self._seen,
                 self.savepoints.depth,
@@ -284,15 +284,15 @@ class Transaction:
         found = self.participants.get(queue.destination)
         if found is None:
             assert self._terms is not None
-            master = self.knowledge.site.peer(queue.destination)
+            master = self.site_cache.site.peer(queue.destination)
             found = Participant(
                 master,
                 len(self.participants),
                 self._terms,
-                kept=lines.of(self.connection),
-                meet=partial(contact.ensure, self.knowledge, self.connection),
+                kept=kept_connections.of(self.connection),
+                meet=partial(contact.ensure, self.site_cache, self.connection),
                 # Known once they have met.
-                site_id=lambda: self.knowledge.who.site_id,
+                site_id=lambda: self.site_cache.who.site_id,
             )
             self.participants[queue.destination] = found
         return found
@@ -313,7 +313,7 @@ class Transaction:
     def _lost(self) -> str | None:
         """The site or master whose connection has gone."""
         if self.connection.invalidated or self.driver.closed:
-            return self.knowledge.site.name
+            return self.site_cache.site.name
         lost = (name for name, one in self.participants.items() if one.is_lost)
         return next(lost, None)
 

@@ -16,7 +16,7 @@ import masters
 import snapshots
 from deferred import schedules
 from sites import Directory, Site
-from snaptide import migrate, patience
+from snaptide import backoff_logger, migrate
 from snaptide.application import PUSH
 from snaptide.embedded import RedisServer
 from snaptide.status import status_of
@@ -217,7 +217,7 @@ def test_an_unreachable_site_does_not_keep_the_others_waiting(
         take(seats, 1)
         eventually(lambda: free_at_hq(seats, 1) == 7)
         beat.wait_for_line("Schedules of away: SNP-002 Site away")
-        again = (time.monotonic() - begun) // patience.SAY_EVERY
+        again = (time.monotonic() - begun) // backoff_logger.SAY_EVERY
         assert 1 <= beat.printed().count("Schedules of away") <= 1 + again
         assert str(away["away"].url.password) not in beat.printed()
     finally:

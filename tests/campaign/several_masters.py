@@ -60,7 +60,7 @@ class GroupWorld(World):
             push_all(self.sites)
             settle(*subscribers)
         for site in subscribers:
-            former.tell(site, pause=timedelta())
+            former.unregister_at_former(site, pause=timedelta())
         self.assert_settled()
 
     def assert_settled(self) -> None:

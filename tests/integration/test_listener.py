@@ -12,8 +12,8 @@ import deferred
 from sites import Directory
 from snaptide.application import celery_app, queue_of
 from snaptide.listener import Listener
+from snaptide.request_limiter import ENOUGH
 from snaptide.settings import Settings
-from snaptide.unanswered import ENOUGH
 from tests.fix_worker import WriteSettings
 from tests.linked_table import link, run
 

@@ -235,7 +235,10 @@ def test_master_that_was_left_is_not_told_so_while_snapshots_come_back(
         push_among(left, "jfk", "lax", "bos")
     run(world["lax"], ADD.format(1, 1))
     moments.at("switch.after_register", lambda: run(jfk, LATER))
-    moments.at("switch.after_level", lambda: former.tell(jfk, pause=timedelta()))
+    moments.at(
+        "switch.after_level",
+        lambda: former.unregister_at_former(jfk, pause=timedelta()),
+    )
     groups.switch_master(jfk, "orders", to="hq")
     assert registered(world["hq"]) == [("orders",)]
     assert registered(world["lax"]) == []
@@ -252,7 +255,7 @@ def test_master_is_told_nothing_that_is_no_more_so(
     moments.at(
         "former.before_tell", lambda: groups.switch_master(jfk, "orders", to="hq")
     )
-    assert former.tell(jfk, pause=timedelta()) == []
+    assert former.unregister_at_former(jfk, pause=timedelta()) == []
     assert registered(world["hq"]) == [("orders",)]
 
 

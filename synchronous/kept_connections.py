@@ -1,4 +1,4 @@
-"""The lines to masters that belong to one connection to the site.
+"""The connections to masters that belong to one connection to the site.
 
 They stay open as long as it does: taking each from a pool costs a transaction of one
 row a twentieth of its time.
@@ -14,61 +14,61 @@ from psycopg.pq import TransactionStatus
 from sqlalchemy import Connection, Engine, event
 
 from sites import Site
-from synchronous import idle, line
+from synchronous import idle, master_connection
 
-_KEY = "snaptide.lines"
+_KEY = "snaptide.master_connections"
 
 
-class Lines:
-    """The lines that are not in use, and since when."""
+class KeptConnections:
+    """The connections that are not in use, and since when."""
 
     def __init__(self) -> None:
         self._kept: dict[str, tuple[Connection, float]] = {}
         self._closed = False
 
     def take(self, master: Site, timeout: float) -> Connection:
-        """A line to a master; neither this nor an answer takes longer than `timeout`.
+        """A connection to a master; to open it, or to answer, takes `timeout` at most.
 
         Raises:
             sqlalchemy.exc.OperationalError: the master cannot be reached.
         """
         connection, since = self._kept.pop(master.name, (None, 0.0))
         if connection is not None:
-            driver = line.driver(connection)
-            driver.patience = timeout
+            driver = master_connection.driver(connection)
+            driver.answer_timeout = timeout
             if idle.is_alive(driver, since):
                 return connection
             drop(connection)
-        return line.connect(master, timeout)
+        return master_connection.connect(master, timeout)
 
     def give(self, master: Site, connection: Connection) -> None:
-        """Take a line back, and roll back a transaction that is open on it."""
+        """Take a connection back, and roll back a transaction that is open on it."""
         if self._closed or not _is_reset(connection):
             drop(connection)
         else:
             self._kept[master.name] = (connection, time.monotonic())
 
     def close(self) -> None:
-        """Close the lines, and any that are given back from now on."""
+        """Close the connections, and any that are given back from now on."""
         self._closed = True
         while self._kept:
             drop(self._kept.popitem()[1][0])
 
 
-def of(at_site: Connection) -> Lines:
-    """The lines that belong to a connection."""
-    found: Lines = at_site.info.setdefault(_KEY, Lines())
+def of(at_site: Connection) -> KeptConnections:
+    """The connections to masters that belong to one to the site."""
+    found: KeptConnections = at_site.info.setdefault(_KEY, KeptConnections())
     return found
 
 
 def drop(connection: Connection) -> None:
-    """Close a line, whether it works or not."""
+    """Close a connection, whether it works or not."""
     connection.invalidate()
     connection.close()
 
 
 def close_with(engine: Engine) -> None:
-    """Close the lines of each connection of a pool when the connection is closed."""
+    """Close those that belong to each connection of a pool when that is closed."""
 
     def close(_driver: object, record: Any) -> None:
         if _KEY in record.info:
@@ -78,10 +78,10 @@ def close_with(engine: Engine) -> None:
 
 
 def _is_reset(connection: Connection) -> bool:
-    """Roll a line back; True if nothing is open on it any more."""
+    """Roll a connection back; True if nothing is open on it any more."""
     if connection.invalidated:
         return False
-    driver = line.driver(connection)
+    driver = master_connection.driver(connection)
     try:
         if driver.pgconn.transaction_status != TransactionStatus.IDLE:
             driver.rollback()

@@ -15,7 +15,7 @@ from deferred.queues.queue import Queue, list_queues
 from sites import Site, references
 from sites.identity import Identity
 from sites.table import describe
-from synchronous import fast, last, line
+from synchronous import fast, last, master_connection
 from synchronous.fast import Statement
 from synchronous.last import LastStatement
 
@@ -41,7 +41,7 @@ class Contact:
 
 
 @dataclass
-class Knowledge:
+class SiteCache:
     """Facts about one site, shared by its coordinated transactions in this process."""
 
     site: Site
@@ -97,7 +97,7 @@ class Knowledge:
         key = (queue.id, kind)
         known = self._statements.get(key)
         if known is None or known.until < time.monotonic():
-            with line.searching_as_ours(master):
+            with master_connection.searching_as_ours(master):
                 statement = _build(master, queue, kind, self.who.site_id)
             known = _Known(statement, time.monotonic() + FRESH)
             self._statements[key] = known

@@ -1,4 +1,4 @@
-"""Lines to masters: connections that do not wait forever."""
+"""Connections to masters that do not wait forever."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from sites import Site
 from sites.site import SETTINGS
 from sites.triggered import USERS_SEARCH_PATH
 
-#: Where a line remembers its settings.
+#: Where a connection remembers its settings.
 _SETTINGS = "snaptide.settings"
 
 
@@ -25,34 +25,34 @@ class NoAnswer(psycopg.OperationalError):
     """The server did not answer in time."""
 
 
-class Line(psycopg.Connection[Any]):
+class MasterConnection(psycopg.Connection[Any]):
     """A connection that is given up when the server does not answer in time."""
 
     #: seconds; None waits forever
-    patience: float | None = None
+    answer_timeout: float | None = None
 
     def wait(
         self, gen: PQGen[RV], interval: float = 0.1, timeout: float | None = None
     ) -> RV:
-        """Wait for an answer, at most as long as `patience`.
+        """Wait for an answer, at most as long as `answer_timeout`.
 
         Raises:
             NoAnswer: none came; the connection is closed.
         """
         try:
-            return super().wait(gen, interval, timeout or self.patience)
+            return super().wait(gen, interval, timeout or self.answer_timeout)
         except errors._WaitTimeout:
             self.pgconn.finish()
-            seconds = f"{timeout or self.patience:g}"
+            seconds = f"{timeout or self.answer_timeout:g}"
             raise NoAnswer(f"no answer within {seconds} seconds") from None
 
 
-#: timeout of the line that is being opened, in seconds
+#: timeout of the connection that is being opened, in seconds
 _timeout: ContextVar[float] = ContextVar("timeout", default=10.0)
 
 
 def engine(master: Site) -> Engine:
-    """The engine that opens lines to a master; callers begin transactions on them.
+    """The engine that opens connections to a master; callers begin transactions.
 
     PREPARE TRANSACTION ends a transaction in a way that no driver knows of.
     """
@@ -69,11 +69,11 @@ def engine(master: Site) -> Engine:
         event.listen(made, "do_connect", _connect)
         return made
 
-    return master.pool("lines", make)
+    return master.pool("master_connections", make)
 
 
 def connect(master: Site, timeout: float) -> Connection:
-    """Open a line to a master; neither this nor an answer takes longer than `timeout`.
+    """Open a connection to a master; this, and each answer, takes `timeout` at most.
 
     Raises:
         sqlalchemy.exc.OperationalError: the master cannot be reached.
@@ -83,17 +83,17 @@ def connect(master: Site, timeout: float) -> Connection:
         connection = engine(master).connect()
     finally:
         _timeout.reset(token)
-    driver(connection).patience = timeout
+    driver(connection).answer_timeout = timeout
     return connection
 
 
-def driver(connection: Connection) -> Line:
-    """The line below a connection."""
-    return cast("Line", connection.connection.driver_connection)
+def driver(connection: Connection) -> MasterConnection:
+    """The psycopg connection below one of SQLAlchemy."""
+    return cast("MasterConnection", connection.connection.driver_connection)
 
 
 def configure(connection: Connection, settings: Mapping[str, str]) -> None:
-    """Apply settings to all transactions of a line, which is in none, if needed.
+    """Apply settings to all transactions of a connection, which is in none, if needed.
 
     To apply them in each transaction would cost one more statement in each.
     """
@@ -105,7 +105,7 @@ def configure(connection: Connection, settings: Mapping[str, str]) -> None:
 
 @contextmanager
 def in_transactions(connection: Connection) -> Iterator[Connection]:
-    """Let a line that is in no transaction be used like an ordinary connection."""
+    """Let a connection that is in no transaction be used like an ordinary one."""
     connection.rollback()
     connection.execution_options(isolation_level="READ COMMITTED")
     yield connection
@@ -115,9 +115,9 @@ def in_transactions(connection: Connection) -> Iterator[Connection]:
 
 @contextmanager
 def searching_as_ours(connection: Connection) -> Iterator[None]:
-    """Use our own search path on a line while the block runs.
+    """Use our own search path on a connection while the block runs.
 
-    If the block fails, the line is configured again before it is used again.
+    If the block fails, the connection is configured again before it is used again.
     """
     settings = connection.info.pop(_SETTINGS)
     _search(connection, SETTINGS["search_path"])
@@ -132,8 +132,8 @@ def _search(connection: Connection, path: str) -> None:
 
 def _connect(
     _dialect: object, _record: object, arguments: list[Any], named: dict[str, Any]
-) -> Line:
+) -> MasterConnection:
     # The driver counts whole seconds, and two at least.
     named["connect_timeout"] = math.ceil(_timeout.get())
-    connect = cast("Callable[..., Line]", Line.connect)
+    connect = cast("Callable[..., MasterConnection]", MasterConnection.connect)
     return connect(*arguments, **named)

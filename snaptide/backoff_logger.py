@@ -15,7 +15,7 @@ SAY_AT_MOST = 60.0
 LONGEST = 15.0
 
 
-class Trouble:
+class BackoffLogger:
     """Failures of one piece of work: when to try again, and whether to log again."""
 
     def __init__(
@@ -40,7 +40,7 @@ class Trouble:
         self._delay = min(self._delay * 2 or self._first, self._longest)
         now = time.monotonic()
         self._until = now + self._delay
-        said = _told(error)
+        said = _in_one_line(error)
         # Log another error soon, and the same one every hour for later readers.
         silent = SAY_EVERY if said == self._said else SAY_AT_MOST
         if self._said_at is None or now - self._said_at >= silent:
@@ -60,7 +60,7 @@ class Trouble:
         return time.monotonic() < self._until
 
 
-def _told(error: Exception) -> str:
+def _in_one_line(error: Exception) -> str:
     if isinstance(error, SnaptideError):
         return in_one_line(error)
     return next(iter(str(error).strip().splitlines()), type(error).__name__)

@@ -15,7 +15,7 @@ from datetime import datetime
 ENOUGH = 20
 
 
-class Unanswered:
+class RequestLimiter:
     """The requests that were sent since the last push to each destination.
 
     Parameters:

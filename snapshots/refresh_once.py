@@ -52,7 +52,7 @@ _CANNOT_LINK = (
 )
 
 
-def run(
+def refresh_once(
     task: Task, on_progress: Progress | None
 ) -> tuple[str, tuple[SnapshotReport, ...]]:
     """Read, compare and merge once; commits at the site, then at the master.
@@ -67,7 +67,7 @@ def run(
         registered = enrolment.register_new(master, task)
         faults.point("refresh.after_register")
         _hold_moment(master, task)
-        nothing_since = idle.moment(master, site, task, them, registered)
+        nothing_since = idle.unchanged_position(master, site, task, them, registered)
         # Not rolled back: a rollback would make the server forget prepared plans.
         site.commit()
         if nothing_since is not None:
@@ -113,7 +113,7 @@ def run(
         registration.advance(connection, task.who.site_id, keys, seen.position)
         if shown:
             lost_rows.forget(connection, task.who.site_id)
-    former.tell(task.site)
+    former.unregister_at_former(task.site)
     return seen.position, _reports(seen, compared, merged, loaded)
 
 

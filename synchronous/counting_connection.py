@@ -10,7 +10,7 @@ from psycopg.pq import TransactionStatus
 from psycopg.rows import TupleRow
 
 
-class Home(psycopg.Connection[TupleRow]):
+class CountingConnection(psycopg.Connection[TupleRow]):
     """A connection that counts all its exchanges with the server.
 
     So the coordinator need not ask before each commit whether there was anything else.
@@ -36,11 +36,13 @@ class Home(psycopg.Connection[TupleRow]):
 
 def connect(
     _dialect: object, _record: object, arguments: list[Any], named: dict[str, Any]
-) -> Home:
+) -> CountingConnection:
     """Open a connection for a pool."""
-    return cast("Callable[..., Home]", Home.connect)(*arguments, **named)
+    return cast("Callable[..., CountingConnection]", CountingConnection.connect)(
+        *arguments, **named
+    )
 
 
 def used(driver: psycopg.Connection[Any]) -> int | None:
     """How often a connection was used; None if it does not count."""
-    return driver.used if isinstance(driver, Home) else None
+    return driver.used if isinstance(driver, CountingConnection) else None
