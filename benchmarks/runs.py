@@ -35,7 +35,7 @@ BENCHMARKS: dict[str, tuple[Callable[[int], list[Result]], int]] = {
     "push-size": (push_size.run, 100_000),
     "refresh": (refresh.run, 1_000_000),
     "scale-out": (scale_out.run, 1_000_000),
-    "streams": (streams.run, 250),
+    "streams": (streams.run, 100),
     "sync": (sync.run, 500),
     "table-size": (table_size.run, 400_000),
     "until-equal": (until_equal.run, 10_000),

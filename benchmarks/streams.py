@@ -1,8 +1,14 @@
-"""What several streams gain, where transactions are applied one by one."""
+"""What several streams gain, where the way to the master is long.
+
+Transactions are applied one by one, and each message to the master, and each answer,
+takes a few milliseconds. Beside the master streams gain nothing: there, one processor
+does what the push itself does between two statements.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import deferred
 import masters
@@ -10,6 +16,10 @@ from benchmarks import push
 from benchmarks.pairs import Result, Side, compared, seconds
 from benchmarks.setting import create_orders, directory, tidy
 from sites import Directory
+from tests.fix_proxy import Proxy
+
+#: Seconds that a message takes, in each direction.
+DELAY = 0.0025
 
 #: 1.5 times the rate of one stream.
 BAR = 1 / 1.5
@@ -26,30 +36,47 @@ def run(transactions: int) -> list[Result]:
                 create_orders(connection, transactions)
         masters.create_snapshot_log(sites["hq"], "orders")
         push.link(sites)
+        with _far(sites) as far:
+            return _compared(sites, far, transactions)
 
-        def before() -> None:
-            push.commit_each(sites, "orders", transactions, transactions)
-            masters.purge_snapshot_logs(sites["hq"])
-            for site in sites.values():
-                tidy(site, "public.orders")
 
-        one, *several = seconds(
-            [
-                Side(label=_label(n), run=_pushed(sites, n), before=before)
-                for n in (1, *STREAMS)
-            ]
-        )
-        return [
-            compared(
-                f"push: {transactions:,} transactions of one row, one by one",
-                _label(n),
-                _label(1),
-                times,
-                one,
-                bar=BAR,
-            )
-            for n, times in zip(STREAMS, several, strict=True)
+@contextmanager
+def _far(sites: Directory) -> Iterator[Directory]:
+    """The same sites, with the master far away."""
+    proxy = Proxy(sites["hq"].url.render_as_string(hide_password=False))
+    proxy.delay = DELAY
+    proxy.start()
+    try:
+        with Directory({"jfk": sites["jfk"].url, "hq": proxy.url}) as far:
+            yield far
+    finally:
+        proxy.stop()
+
+
+def _compared(sites: Directory, far: Directory, transactions: int) -> list[Result]:
+    def before() -> None:
+        push.commit_each(sites, "orders", transactions, transactions)
+        masters.purge_snapshot_logs(sites["hq"])
+        for site in sites.values():
+            tidy(site, "public.orders")
+
+    one, *several = seconds(
+        [
+            Side(label=_label(n), run=_pushed(far, n), before=before)
+            for n in (1, *STREAMS)
         ]
+    )
+    return [
+        compared(
+            f"push: {transactions:,} transactions of one row, answers after 5 ms",
+            _label(n),
+            _label(1),
+            times,
+            one,
+            bar=BAR,
+        )
+        for n, times in zip(STREAMS, several, strict=True)
+    ]
 
 
 def _label(streams: int) -> str:
