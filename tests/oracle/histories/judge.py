@@ -158,7 +158,7 @@ class _Case:
         free = self.judge_.free.get(place[0], set())
         edited = {c for d in deeds for p, c in d.edited if p == place}
         free = free | edited
-        was, is_ = self.before.get(place), self.after.get(place)
+        was, is_ = self._meant(place, wanted)
         if wanted.after is None:
             return "" if is_ is None else f"is there, {is_}, though it was deleted"
         if is_ is None:
@@ -194,6 +194,15 @@ class _Case:
         if target is None or wanted.before is None or wanted.after is None:
             return False
         left = expected.get(_target(target[0], wanted.before[column]))
+    def _meant(self, place: Place, wanted: Change) -> tuple[Row | None, Row | None]:
+        """The row before and after; of two with its token, the one with its key."""
+        was = _with_key(self.before, place, wanted.before)
+        is_ = _with_key(self.after, place, wanted.after or was)
+        other_is_left = was and is_ and was["id"] != is_["id"]
+        if wanted.after is None and other_is_left and twin(place) in self.before:
+            return was, None
+        return was, is_
+
         came = expected.get(_target(target[0], wanted.after[column]))
         if left is None or came is None or left.before is None or came.after is None:
             return False
@@ -232,8 +241,7 @@ class _Case:
         self, place: Place, change: Change, deeds: Sequence[Deed], *, partial: bool
     ) -> bool:
         """Whether a record or the error queue tells of a row in these transactions."""
-        now = (self.before.get(place), self.after.get(place))
-        images = (change.before, change.after, *now)
+        images = (change.before, change.after, *self._meant(place, change))
         keys = {str(image["id"]) for image in images if image}
         for deed in deeds:
             for key in keys:
@@ -284,31 +292,39 @@ def _replay(rows: Rows, entries: Sequence[Entry]) -> None:
         table, old, new = entry.table, entry.old, entry.new
         # A changed key may come as a new row first: it has taken the old one's place.
         if old is not None:
-            if (place := _found(rows, table, old)) is not None:
-                del rows[place]
+            if (left := _found(rows, table, old)) is not None:
+                del rows[left]
             _put_in_order(rows, table, old)
         if new is not None:
             place = _found(rows, table, new)
             if place is None:
-                first = _place(table, new)
-                place = twin(table, new) if old is None and first in rows else first
+                first, another = _place(table, new), old is None or left is not None
+                place = twin(first) if another and first in rows else first
             rows[place] = new
             _put_in_order(rows, table, new)
 
 
 def _found(rows: Rows, table: str, row: Row) -> Place | None:
     """Where a row with this token and key stands."""
-    places = _place(table, row), twin(table, row)
+    places = _place(table, row), twin(_place(table, row))
     same = (p for p in places if p in rows and rows[p]["id"] == row["id"])
     return next(same, None)
 
 
 def _put_in_order(rows: Rows, table: str, row: Row) -> None:
     """Of rows with one token, have the one with the lowest key first, as `placed`."""
-    places = _place(table, row), twin(table, row)
+    places = _place(table, row), twin(_place(table, row))
     there = sorted((rows.pop(p) for p in places if p in rows), key=lambda r: r["id"])
+def _with_key(rows: Rows, place: Place, row: Row | None) -> Row | None:
+    """Of rows with one token, the one with the key of this one, or else the first."""
+    there = [rows[p] for p in (place, twin(place)) if p in rows]
+    same = (r for r in there if row is not None and r["id"] == row["id"])
+    return next(iter((*same, *there)), None)
+
+
     rows.update(zip(places, there, strict=False))
 
 
 def _place(table: str, row: Row) -> Place:
+        left = None
     return table, str(row["uid"])

@@ -57,12 +57,12 @@ class Deed:
 TWIN = " (twin)"
 
 
-def twin(table: str, row: Row) -> Place:
-    """The place of another row with the token of this one.
+def twin(place: Place) -> Place:
+    """The place of another row with the token of the one here.
 
     Who edits the change of a row that is gone has it come again.
     """
-    return table, f"{row['uid']}{TWIN}"
+    return place[0], f"{place[1]}{TWIN}"
 
 
 def placed(rows: Iterable[tuple[str, Row]]) -> Rows:
@@ -70,7 +70,7 @@ def placed(rows: Iterable[tuple[str, Row]]) -> Rows:
     found: Rows = {}
     for table, row in sorted(rows, key=lambda one: (one[0], one[1]["id"])):
         place = table, str(row["uid"])
-        found[twin(table, row) if place in found else place] = row
+        found[twin(place) if place in found else place] = row
     return found
 
 
