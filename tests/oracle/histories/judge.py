@@ -27,6 +27,9 @@ from tests.oracle.histories.ledger import (
 )
 from tests.oracle.histories.told import Entry, Named, Record, Told
 
+#: By history and row, columns and what they have had there.
+_Keys = defaultdict[tuple[int, Place], set[tuple[str, object]]]
+
 
 @dataclass(frozen=True, slots=True)
 class Violation:
@@ -58,14 +61,17 @@ class Judge:
     #: what was seen in each history, to be counted
     seen: defaultdict[int, set[str]] = field(default_factory=lambda: defaultdict(set))
     records: Mapping[Named, Sequence[Record]] = field(init=False)
+    #: by history and row, the keys and codes that users of sites have given it
+    given: _Keys = field(default_factory=lambda: defaultdict(set))
     #: by history and row, the keys and codes that it has had at the master
-    had: defaultdict[tuple[int, Place], set[tuple[str, object]]] = field(
-        default_factory=lambda: defaultdict(set)
-    )
+    had: _Keys = field(default_factory=lambda: defaultdict(set))
 
     def judge(self) -> list[Violation]:
         """All violations."""
         self._receipts()
+        for deed in self.deeds:
+            for place, change in deed.effect.items():
+                self.given[deed.history, place] |= _named_by(change.after)
         self.records = self.told.records()
         self._count_methods()
         arrived = defaultdict(list)
@@ -116,7 +122,7 @@ class Judge:
             after = resolved(masters[history], self.references)
             actual = difference(before, after)
             for place, row in before.items():
-                self.had[history, place] |= {(c, row.get(c)) for c in ("id", "code")}
+                self.had[history, place] |= _named_by(row)
             if transaction in self.own:
                 continue
             mine = [d for d in arrived if d.history == history]
@@ -181,19 +187,13 @@ class _Case:
                 and wanted.before is not None
                 and column not in edited
                 and was[column] != wanted.after[column]
-                and not self._same(place[0], column, wanted.before[column], was[column])
+                and not self._seen_as(
+                    place[0], column, wanted.before[column], was[column]
+                )
             ):
                 return f"{column} was {was[column]!r}, not {wanted.before[column]!r}"
         return ""
 
-    def _stays(
-        self, place: Place, column: str, wanted: Change, expected: Effect
-    ) -> bool:
-        """Whether a reference has its value still: another row has come under it."""
-        target = self.judge_.references.get(place[0], {}).get(column)
-        if target is None or wanted.before is None or wanted.after is None:
-            return False
-        left = expected.get(_target(target[0], wanted.before[column]))
     def _meant(self, place: Place, wanted: Change) -> tuple[Row | None, Row | None]:
         """The row before and after; of two with its token, the one with its key."""
         was = _with_key(self.before, place, wanted.before)
@@ -203,6 +203,14 @@ class _Case:
             return was, None
         return was, is_
 
+    def _stays(
+        self, place: Place, column: str, wanted: Change, expected: Effect
+    ) -> bool:
+        """Whether a reference has its value still: another row has come under it."""
+        target = self.judge_.references.get(place[0], {}).get(column)
+        if target is None or wanted.before is None or wanted.after is None:
+            return False
+        left = expected.get(_target(target[0], wanted.before[column]))
         came = expected.get(_target(target[0], wanted.after[column]))
         if left is None or came is None or left.before is None or came.after is None:
             return False
@@ -228,14 +236,29 @@ class _Case:
         """
         if meant == found:
             return True
+        return self._by_value(self.judge_.had, table, column, meant, found)
+
+    def _by_value(
+        self, keys: _Keys, table: str, column: str, meant: object, found: object
+    ) -> bool:
+        """Whether the row that is referred to has a key that the other one has had."""
         target = self.judge_.references.get(table, {}).get(column)
         if target is None:
             return False
-        had = self.judge_.had[self.history, _target(target[0], meant)]
+        had = keys.get((self.history, _target(target[0], meant)), ())
         there = {**self.before, **self.after}.get(_target(target[0], found))
         if there is None:
             return False
         return any((column, there[column]) in had for column in (target[1], "id"))
+
+    def _seen_as(self, table: str, column: str, meant: object, found: object) -> bool:
+        """Whether somebody at a site had this value before him.
+
+        To him, a reference may have led to a row that has never come to the master.
+        """
+        if self._same(table, column, meant, found):
+            return True
+        return self._by_value(self.judge_.given, table, column, meant, found)
 
     def _explained(
         self, place: Place, change: Change, deeds: Sequence[Deed], *, partial: bool
@@ -271,6 +294,11 @@ class _Case:
         self.judge_._blame(self.history, f"master's {self.transaction}: {what}")
 
 
+def _named_by(row: Row | None) -> set[tuple[str, object]]:
+    """What references may name a row by."""
+    return {(c, row.get(c)) for c in ("id", "code")} if row else set()
+
+
 def _names(deeds: Sequence[Deed]) -> str:
     return ", ".join(f"{d.site}'s {d.receipt} ({d.transaction})" for d in deeds)
 
@@ -287,10 +315,18 @@ def _target(table: str, reference: object) -> Place:
     return table, str(reference).removeprefix("row ")
 
 
+def _with_key(rows: Rows, place: Place, row: Row | None) -> Row | None:
+    """Of rows with one token, the one with the key of this one, or else the first."""
+    there = [rows[p] for p in (place, twin(place)) if p in rows]
+    same = (r for r in there if row is not None and r["id"] == row["id"])
+    return next(iter((*same, *there)), None)
+
+
 def _replay(rows: Rows, entries: Sequence[Entry]) -> None:
     for entry in entries:
         table, old, new = entry.table, entry.old, entry.new
         # A changed key may come as a new row first: it has taken the old one's place.
+        left = None
         if old is not None:
             if (left := _found(rows, table, old)) is not None:
                 del rows[left]
@@ -315,16 +351,8 @@ def _put_in_order(rows: Rows, table: str, row: Row) -> None:
     """Of rows with one token, have the one with the lowest key first, as `placed`."""
     places = _place(table, row), twin(_place(table, row))
     there = sorted((rows.pop(p) for p in places if p in rows), key=lambda r: r["id"])
-def _with_key(rows: Rows, place: Place, row: Row | None) -> Row | None:
-    """Of rows with one token, the one with the key of this one, or else the first."""
-    there = [rows[p] for p in (place, twin(place)) if p in rows]
-    same = (r for r in there if row is not None and r["id"] == row["id"])
-    return next(iter((*same, *there)), None)
-
-
     rows.update(zip(places, there, strict=False))
 
 
 def _place(table: str, row: Row) -> Place:
-        left = None
     return table, str(row["uid"])
