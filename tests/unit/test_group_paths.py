@@ -70,6 +70,20 @@ def test_masters_join_and_leave_and_all_others_are_reached(
         check(masters, paths)
 
 
+def test_who_leaves_is_stepped_over():
+    """Others keep their ways; its neighbour sends on what it did, not the source."""
+    chained = of("a", "a-b", "b-c", "c-d", "c-e", "b-f")
+    assert without(chained, "c") == (*of("a", "a-b", "b-d", "b-e", "b-f"),)
+    assert without(chained, "b") == (*of("a", "a-c", "c-d", "c-e", "a-f"),)
+    assert without(chained, "d") == (*of("a", "a-b", "b-c", "c-e", "b-f"),)
+    assert without(chained, "a") == ()
+
+
+def test_each_source_steps_over_it_on_its_own_way():
+    paths = chain(("a", "b", "c", "d"))
+    assert set(without(paths, "b")) == set(chain(("a", "c", "d")))
+
+
 @pytest.mark.parametrize(
     ("paths", "fault"),
     [

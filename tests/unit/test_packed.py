@@ -43,3 +43,22 @@ def test_parts_come_back_as_they_were() -> None:
     parts = packed.unpack(found)
     assert [part.drop_columns(["op"]) for part in parts] == [p.master for p in pairs]
     assert all(part.column_names[0] == "op" for part in parts)
+
+
+def test_columns_of_one_type_stay_apart_and_are_shared_by_number() -> None:
+    wide = pa.table({"c1": [1], "c2": ["a"], "c3": ["b"], "c4": ["c"]})
+    narrow = pa.table({"c1": [2], "c2": ["d"], "c3": ["e"]})
+    twice = pa.table({"c1": [3], "c2": [4]})
+    pairs = [
+        _pair(wide, wide.slice(1), "c1"),
+        _pair(narrow, narrow, "c1"),
+        _pair(twice, twice, "c1", "c2"),
+    ]
+    packed = pack(pairs).pair
+    assert packed.key == ["c1", "c2", "c6"]
+    assert [tuple(row.values()) for row in packed.master.to_pylist()] == [
+        (0, 1, "a", "b", "c", None),
+        (1, 2, "d", "e", None, None),
+        (2, 3, None, None, None, 4),
+    ]
+    assert [one.rows for one in [*pairs, packed]] == [1, 2, 2, 5]

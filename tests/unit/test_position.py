@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import pytest
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql
 
@@ -36,3 +37,31 @@ def test_position_is_a_value_never_sql() -> None:
 
 def test_xid_is_passed_as_text() -> None:
     assert _sql(position.xid8(2**63)) == "CAST('9223372036854775808' AS xid8)"
+
+
+def test_after_a_position_of_this_cluster_there_are_only_its_own_ids() -> None:
+    text = _sql(position.after(XID, "10:20:12"))
+    assert f"xid < CAST('{position.STRETCH}' AS xid8) AND " in text
+    assert "NOT pg_visible_in_snapshot(xid, CAST('10:20:12' AS pg_snapshot))" in text
+
+
+@pytest.mark.parametrize("high", [position.STRETCH, position.STRETCH + 9])
+def test_after_a_position_that_was_moved_come_all_ids_of_this_cluster(
+    high: int,
+) -> None:
+    """The high end says of which cluster a position is."""
+    text = _sql(position.after(XID, f"10:{high}:"))
+    assert f"xid < CAST('{position.STRETCH}' AS xid8) OR NOT pg_visible" in text
+
+
+@pytest.mark.parametrize(
+    ("before", "by", "then"),
+    [
+        ("10:20:", 100, "110:120:"),
+        ("10:20:12", 100, "110:120:112"),
+        ("10:20:12,15", 100, "110:120:112,115"),
+        (position.START, 2**48, f"{2**48 + 1}:{2**48 + 1}:"),
+    ],
+)
+def test_position_is_moved_with_all_ids_in_it(before: str, by: int, then: str) -> None:
+    assert position.moved(before, by) == then

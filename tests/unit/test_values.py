@@ -2,7 +2,7 @@
 
 import pytest
 
-from sites.values import array_text
+from sites.values import array_text, unsized
 
 
 @pytest.mark.parametrize(
@@ -16,3 +16,25 @@ from sites.values import array_text
 )
 def test_array_text(values: list[object], text: str) -> None:
     assert array_text(values) == text
+
+
+@pytest.mark.parametrize(
+    ("name", "cast"),
+    [
+        ("integer", "integer"),
+        ("numeric(10,2)", "numeric"),
+        ("numeric(3,-2)", "numeric"),
+        ("character varying(9)", "character varying"),
+        ("timestamp(3) with time zone", "timestamp with time zone"),
+        # Without a length these two would be one long.
+        ("character(4)", "bpchar"),
+        ("bit(3)", "bit varying"),
+        ("integer[]", "integer[]"),
+        ("numeric(10,2)[]", "numeric[]"),
+        ("character(4)[]", "bpchar[]"),
+        ("bit(3)[]", "bit varying[]"),
+        ("bit(3)[][]", "bit varying[][]"),
+    ],
+)
+def test_type_without_its_length(name: str, cast: str) -> None:
+    assert unsized(name) == cast

@@ -17,12 +17,24 @@ from tests.unit.tables import column, staged, table, unique
         ({"a": [], "b": [], "c": []}, "abc"),
         ({"a": ["b"], "b": ["c"], "c": []}, "cba"),
         ({"a": ["a"], "b": ["a"]}, "ab"),
+        ({"a": ["a"], "b": []}, "ab"),
         ({"c": ["a", "b"], "b": ["a"], "a": []}, "abc"),
         ({"a": ["elsewhere"], "b": []}, "ab"),
         ({"a": ["b"], "b": ["a"]}, "ab"),
         ({"d": ["a"], "a": ["b"], "b": ["a"], "c": []}, "cadb"),
+        ({"c": ["a", "d"], "d": ["c"], "a": ["b"], "b": ["a"]}, "abcd"),
     ],
-    ids=["none", "chain", "itself", "diamond", "not among them", "cycle", "below one"],
+    ids=[
+        "none",
+        "chain",
+        "itself",
+        "itself alone",
+        "diamond",
+        "not among them",
+        "cycle",
+        "below one",
+        "cycle below one",
+    ],
 )
 def test_parents_come_first(parents: dict[str, Sequence[str]], expected: str) -> None:
     tables = [table(name, parents=above) for name, above in parents.items()]
