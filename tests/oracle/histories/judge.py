@@ -155,6 +155,7 @@ class _Case:
             wrong = self._wrong(place, change, deeds, expected)
             if wrong and not self._explained(place, change, deeds, partial=partial):
                 self._blame(f"{place}: {wrong}, of {_names(deeds)}")
+            self._unmeant(place, change, deeds)
         for place in set(self.actual) - set(expected):
             self._unasked(place, self.actual[place], deeds)
 
@@ -215,6 +216,15 @@ class _Case:
         if left is None or came is None or left.before is None or came.after is None:
             return False
         return bool(left.before[target[1]] == came.after[target[1]])
+
+    def _unmeant(self, place: Place, wanted: Change, deeds: Sequence[Deed]) -> None:
+        """Of two rows with one token, the other one is as it was."""
+        meant, _ = self._meant(place, wanted)
+        for row in _with_token(self.before, place):
+            after = _with_token(self.after, place)
+            now = next((r for r in after if r["id"] == row["id"]), None)
+            if row is not meant and now != row:
+                self._unasked(place, Change(row, now), deeds)
 
     def _unasked(self, place: Place, change: Change, deeds: Sequence[Deed]) -> None:
         free = self.judge_.free.get(place[0], set())
@@ -315,9 +325,13 @@ def _target(table: str, reference: object) -> Place:
     return table, str(reference).removeprefix("row ")
 
 
+def _with_token(rows: Rows, place: Place) -> list[Row]:
+    return [rows[p] for p in (place, twin(place)) if p in rows]
+
+
 def _with_key(rows: Rows, place: Place, row: Row | None) -> Row | None:
     """Of rows with one token, the one with the key of this one, or else the first."""
-    there = [rows[p] for p in (place, twin(place)) if p in rows]
+    there = _with_token(rows, place)
     same = (r for r in there if row is not None and r["id"] == row["id"])
     return next(iter((*same, *there)), None)
 
