@@ -111,20 +111,22 @@ def _purge_procedures(
 
 def _by_table(queues: Sequence[Queue]) -> list[list[Queue]]:
     """The queues grouped by table: one for each destination of the table's calls."""
-    return [list(ways) for _, ways in groupby(queues, attrgetter("queue_table"))]
+    return [
+        list(of_table) for _, of_table in groupby(queues, attrgetter("queue_table"))
+    ]
 
 
 def _purge_calls(
-    connection: Connection, ways: Sequence[Queue], retention: timedelta
+    connection: Connection, of_table: Sequence[Queue], retention: timedelta
 ) -> int:
     """Remove calls that neither a destination nor a refresh needs."""
-    calls = ways[0].sql()
+    calls = of_table[0].sql()
     needed = [
         and_(queue.goes_there(calls.c.xid), calls.c.xid.not_in(_done(queue, retention)))
-        for queue in ways
+        for queue in of_table
     ]
     gone = select(calls.c.xid).where(not_(sa.or_(*needed)))
-    for queue in ways:
+    for queue in of_table:
         _note_purged(connection, queue.destination, gone)
     return connection.execute(sa.delete(calls).where(calls.c.xid.in_(gone))).rowcount
 

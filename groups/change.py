@@ -132,12 +132,14 @@ def waiting_calls(
 
     Calls of procedures count too, because these may change any table there.
     """
-    ways = [way for table in tables for way in group_queue.found(connection, table)]
+    queues = [
+        queue for table in tables for queue in group_queue.found(connection, table)
+    ]
     found = {
-        (str(way.target), way.destination): undelivered_calls(connection, way)
-        for way in ways
+        (str(queue.target), queue.destination): undelivered_calls(connection, queue)
+        for queue in queues
     }
-    for to in sorted({way.destination for way in ways}):
+    for to in sorted({queue.destination for queue in queues}):
         found["procedures", to] = undelivered_procedures(connection, to)
     return {place: count for place, count in found.items() if count}
 

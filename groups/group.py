@@ -236,11 +236,11 @@ def with_master(group: Group, new: Master, via: str | None) -> Group:
     if via is not None:
         group.master(via)
     after = changed(group, masters=(*group.masters, new))
-    ways = paths.joined(
+    joined = paths.joined(
         group.paths, group.names, new.name, via, read_only=after.read_only
     )
-    paths.check(after.names, ways, after.read_only, after.joining)
-    return replace(after, paths=ways)
+    paths.check(after.names, joined, after.read_only, after.joining)
+    return replace(after, paths=joined)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

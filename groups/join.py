@@ -37,7 +37,7 @@ from groups.errors import (
 )
 from groups.everywhere import exclusively, is_alive
 from groups.group import Group, Master, TargetType, changed
-from groups.pushes import push_round, ways_between
+from groups.pushes import push_round, routes_between
 from groups.unfinished import finish
 from sites import QualifiedName, Site, faults, identity, locks
 from sites.activity import Progress
@@ -181,7 +181,7 @@ def _begun(
             if attempt == ATTEMPTS - 1 or "destination" not in busy.facts:
                 raise
             masters = administered(home, name).names
-            push_round(home, ways_between(home, masters))
+            push_round(home, routes_between(home, masters))
         else:
             return views[-1]
     raise AssertionError("unreachable")

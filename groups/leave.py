@@ -93,6 +93,6 @@ def _refuse_member(site: Site, group: Group, *, force: bool) -> None:
 def _undelivered(connection: Connection, group: Group) -> dict[str, int]:
     found: Counter[str] = Counter()
     for table in group.tables:
-        for way in group_queue.found(connection, table):
-            found[way.destination] += undelivered_calls(connection, way)
+        for queue in group_queue.found(connection, table):
+            found[queue.destination] += undelivered_calls(connection, queue)
     return dict(found)

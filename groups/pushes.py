@@ -25,7 +25,7 @@ class Pushed:
     others_at_work: bool
 
 
-def ways_between(site: Site, masters: Sequence[str]) -> list[tuple[str, str]]:
+def routes_between(site: Site, masters: Sequence[str]) -> list[tuple[str, str]]:
     """The pairs of masters between which something is pushed: from and to.
 
     Parameters:
@@ -39,16 +39,16 @@ def ways_between(site: Site, masters: Sequence[str]) -> list[tuple[str, str]]:
     ]
 
 
-def push_round(home: Site, ways: Iterable[tuple[str, str]]) -> Pushed:
-    """Push each of these ways once; if others push already, wait for a moment.
+def push_round(home: Site, routes: Iterable[tuple[str, str]]) -> Pushed:
+    """Push each of these routes once; if others push already, wait for a moment.
 
     Parameters:
-        ways: from which master to which.
+        routes: from which master to which.
 
     Raises:
         SiteUnreachable, PushInterrupted, and the other errors of `deferred.push`.
     """
-    reports = [deferred.push(home.peer(master), to) for master, to in ways]
+    reports = [deferred.push(home.peer(master), to) for master, to in routes]
     others = any(report.another_pusher for report in reports)
     if others:
         time.sleep(PAUSE)
@@ -59,7 +59,7 @@ def push_round(home: Site, ways: Iterable[tuple[str, str]]) -> Pushed:
 
 
 def push_everywhere(site: Site, masters: Sequence[str]) -> None:
-    """Push from each master to each, as often as the longest way can have steps.
+    """Push from each master to each, as often as the longest route can have steps.
 
     All transactions that were committed before have then come everywhere, or are
     parked there.
@@ -72,8 +72,8 @@ def push_everywhere(site: Site, masters: Sequence[str]) -> None:
         As `deferred.push` does.
     """
     for _ in masters[1:]:
-        ways = ways_between(site, masters)
-        if not sum(push(site.peer(master), to) for master, to in ways):
+        routes = routes_between(site, masters)
+        if not sum(push(site.peer(master), to) for master, to in routes):
             return
 
 

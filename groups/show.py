@@ -124,9 +124,11 @@ def _master(site: Site, group: Group, name: str, target_type: str) -> MasterRepo
             if any(one.source == name for one in arrived):
                 problem = "changes of its own have come back"
             for table in group.tables:
-                for way in group_queue.found(connection, table):
-                    calls = undelivered_calls(connection, way)
-                    waiting[way.destination] = waiting.get(way.destination, 0) + calls
+                for queue in group_queue.found(connection, table):
+                    calls = undelivered_calls(connection, queue)
+                    waiting[queue.destination] = (
+                        waiting.get(queue.destination, 0) + calls
+                    )
         different = differences(site.peer(name), group.name)
     except SnaptideError as error:
         problem = error.message

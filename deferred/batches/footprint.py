@@ -72,7 +72,7 @@ NOTHING = Relation(error_ids=(), certain=False)
 def write(
     connection: Connection,
     error_id: int,
-    origin_id: uuid.UUID,
+    sender_id: uuid.UUID,
     changes: Sequence[Staged],
     rows: Mapping[str, Any],
 ) -> None:
@@ -92,14 +92,14 @@ def write(
             found.append(select(theirs.c.how, theirs.c.hash).distinct().subquery())
         for entry in found:
             values = select(
-                literal(error_id), literal(origin_id), entry.c.how, entry.c.hash
+                literal(error_id), literal(sender_id), entry.c.how, entry.c.hash
             ).order_by(entry.c.hash)  # the index takes millions faster in its order
             connection.execute(sa.insert(error_footprint).from_select(STORED, values))
 
 
 def relations(
     connection: Connection,
-    origin_id: uuid.UUID,
+    sender_id: uuid.UUID,
     changes: Sequence[Staged],
     rows: Mapping[str, Any],
 ) -> dict[int, Relation]:
@@ -127,7 +127,7 @@ def relations(
     found = connection.execute(
         select(mine.c.tran, parked.c.error_id, func.bool_or(certain).label("certain"))
         .join(
-            parked, and_(parked.c.origin_id == origin_id, parked.c.entry == mine.c.hash)
+            parked, and_(parked.c.origin_id == sender_id, parked.c.entry == mine.c.hash)
         )
         .where(meets)
         .group_by(mine.c.tran, parked.c.error_id)

@@ -90,7 +90,7 @@ def facts(
     }
 
 
-def ways(target: Connection) -> Sequence[Row[Any]]:
+def onward_routes(target: Connection) -> Sequence[Row[Any]]:
     """The tables whose changes a destination sends on, and the source masters."""
     return target.execute(_GOES_ON).all()
 
@@ -104,7 +104,7 @@ def tables(
     that the next destination gets it as it was made.
 
     Parameters:
-        there: the `ways` of the destination.
+        there: the `onward_routes` of the destination.
     """
     return frozenset(
         queue.target

@@ -45,7 +45,7 @@ RETENTION = timedelta(days=30)
 
 
 def note(
-    origin: Connection, target: Connection, origin_id: uuid.UUID, batch: Batch
+    origin: Connection, target: Connection, sender_id: uuid.UUID, batch: Batch
 ) -> None:
     """Record at the destination the transactions of a batch, before it is applied."""
     row = origin.execute(_listed(), placed(batch, -1, batch.end)).one()
@@ -55,7 +55,7 @@ def note(
         for name, value in row._mapping.items()
     }
     statement = insert(push_batch).values(
-        origin_id=origin_id, number=batch.number, **values
+        origin_id=sender_id, number=batch.number, **values
     )
     # A batch of that number with another id was shipped, but nothing of it applied.
     target.execute(
@@ -104,15 +104,15 @@ def original(xid: ColumnElement[Any]) -> ColumnElement[int]:
     return func.mod(number, literal(STRETCH, sa.BigInteger))
 
 
-def reaches_back_to(target: Connection, origin_id: uuid.UUID, at: Marker) -> int:
+def reaches_back_to(target: Connection, sender_id: uuid.UUID, at: Marker) -> int:
     """The first batch from which the ledger is complete, up to the marker."""
     oldest = select(func.min(push_batch.c.number)).where(
-        push_batch.c.origin_id == origin_id, push_batch.c.number <= at.batch_no
+        push_batch.c.origin_id == sender_id, push_batch.c.number <= at.batch_no
     )
     return target.scalar(oldest) or at.batch_no + 1
 
 
-def answered(origin_id: uuid.UUID, at: Marker) -> Select[tuple[object, ...]]:
+def answered(sender_id: uuid.UUID, at: Marker) -> Select[tuple[object, ...]]:
     """Transactions that the destination has answered: batch, order number, start.
 
     All of them, because neither clocks nor the numbers of another incarnation can tell
@@ -130,7 +130,7 @@ def answered(origin_id: uuid.UUID, at: Marker) -> Select[tuple[object, ...]]:
         select(push_batch.c.number, each.c.order_no, each.c.started)
         .select_from(push_batch.join(each, sa.true()))
         .where(
-            push_batch.c.origin_id == origin_id,
+            push_batch.c.origin_id == sender_id,
             or_(
                 push_batch.c.number < at.batch_no,
                 and_(

@@ -28,7 +28,7 @@ _LOST = -cast(cast(func.pg_current_xact_id(), Text), sa.BigInteger)
 
 def write(
     connection: Connection,
-    origin_id: uuid.UUID,
+    sender_id: uuid.UUID,
     staged: Staged,
     rows: Mapping[str, Any],
     moved: Set[str] | None,
@@ -50,7 +50,7 @@ def write(
     if moved is None or moved & set(staged.identity):
         parts.append(footprint.whole(staged, footprint.MADE))
     entry = footprint.entries(staged, rows, parts)
-    values = select(_LOST, literal(origin_id), entry.c.how, entry.c.hash)
+    values = select(_LOST, literal(sender_id), entry.c.how, entry.c.hash)
     connection.execute(sa.insert(error_footprint).from_select(footprint.STORED, values))
 
 
@@ -81,7 +81,7 @@ def keep(connection: Connection, error_ids: Sequence[int]) -> None:
     )
 
 
-def forget(connection: Connection, origin_id: uuid.UUID) -> None:
+def forget(connection: Connection, sender_id: uuid.UUID) -> None:
     """Delete the footprints of a site's lost rows that its refreshes have seen.
 
     Call it when no transaction made before them waits at the site. Writes
@@ -91,12 +91,12 @@ def forget(connection: Connection, origin_id: uuid.UUID) -> None:
     xid = cast(cast(-mine.error_id, Text), Xid8())
     connection.execute(
         sa.delete(error_footprint)
-        .where(mine.origin_id == origin_id, mine.error_id < 0)
-        .where(registration.seen_by_all(origin_id, xid))
+        .where(mine.origin_id == sender_id, mine.error_id < 0)
+        .where(registration.seen_by_all(sender_id, xid))
     )
 
 
-def held(origin_id: ColumnElement[Any]) -> ColumnElement[bool]:
-    """Whether an origin has parked transactions or lost rows."""
+def held(sender_id: ColumnElement[Any]) -> ColumnElement[bool]:
+    """Whether a sender has parked transactions or lost rows."""
     tables = (error_transaction, error_footprint)
-    return or_(*(sa.exists().where(one.c.origin_id == origin_id) for one in tables))
+    return or_(*(sa.exists().where(one.c.origin_id == sender_id) for one in tables))

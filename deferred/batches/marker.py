@@ -1,4 +1,4 @@
-"""The marker: how far a destination has answered an origin's queue.
+"""The marker: how far a destination has answered a sender's queue.
 
 It is the truth (docs/explanation/exactly-once.md). Every apply locks it first and
 moves it in the same transaction, so that two pushers, or one that was believed dead,
@@ -21,7 +21,7 @@ from sites.prepared import planned_once
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Marker:
-    """The last transaction of an origin that a destination has answered."""
+    """The last transaction of a sender that a destination has answered."""
 
     batch_no: int = 0
     batch_id: uuid.UUID | None = None
@@ -41,33 +41,33 @@ LOCK_TIMEOUT = "100ms"
 IDLE_TIMEOUT = "30s"
 
 
-def read(connection: Connection, origin_id: uuid.UUID) -> Marker:
+def read(connection: Connection, sender_id: uuid.UUID) -> Marker:
     """The marker as it stands at the destination; zeros before the first push."""
-    return _read(connection, origin_id, lock=False) or Marker()
+    return _read(connection, sender_id, lock=False) or Marker()
 
 
-def lock(connection: Connection, origin_id: uuid.UUID, origin: str) -> Marker:
-    """Lock the marker of an origin, before the push touches anything else.
+def lock(connection: Connection, sender_id: uuid.UUID, sender: str) -> Marker:
+    """Lock the marker of a sender, before the push touches anything else.
 
     From then on this transaction waits at most `LOCK_TIMEOUT` for a lock, and may be
     idle for at most `IDLE_TIMEOUT`.
     """
-    found = _read(connection, origin_id, lock=True)
+    found = _read(connection, sender_id, lock=True)
     if found is None:
-        make(connection, origin_id, origin)
-        found = _read(connection, origin_id, lock=True)
+        make(connection, sender_id, sender)
+        found = _read(connection, sender_id, lock=True)
     return found or Marker()
 
 
-def make(connection: Connection, origin_id: uuid.UUID, origin: str) -> None:
-    """Insert a marker for an origin, at the start, if it has none."""
+def make(connection: Connection, sender_id: uuid.UUID, sender: str) -> None:
+    """Insert a marker for a sender, at the start, if it has none."""
     # Wait for sessions that add to the watch list (`block_new_markers`), then count it.
     connection.execute(select(func.pg_advisory_xact_lock_shared(*_first())))
     connection.execute(
         insert(push_marker)
         .values(
-            origin_id=origin_id,
-            origin=origin,
+            origin_id=sender_id,
+            origin=sender,
             watched=select(func.count()).select_from(duplicate_watch).scalar_subquery(),
         )
         .on_conflict_do_nothing()
@@ -83,7 +83,7 @@ def block_new_markers(connection: Connection) -> None:
 
 
 def lock_shared(
-    connection: Connection, origin_id: uuid.UUID, watch_version: int
+    connection: Connection, sender_id: uuid.UUID, watch_version: int
 ) -> bool:
     """Keep others from `lock` until this transaction ends; `advance` stays possible.
 
@@ -97,8 +97,8 @@ def lock_shared(
         False if another session waits in `request_exclusive` and should get the marker,
         or if the watch list has grown.
     """
-    mine = {"its_id": origin_id, **_limits()}
-    if not connection.scalar(_TAKE_TURN, {"its_name": str(origin_id)}):
+    mine = {"its_id": sender_id, **_limits()}
+    if not connection.scalar(_TAKE_TURN, {"its_name": str(sender_id)}):
         return False
     row = connection.execute(_SHARE, mine).one_or_none()
     if row is None:
@@ -106,26 +106,26 @@ def lock_shared(
     return row is None or row.watch_version == watch_version
 
 
-def request_exclusive(connection: Connection, origin_id: uuid.UUID) -> None:
+def request_exclusive(connection: Connection, sender_id: uuid.UUID) -> None:
     """Make streams that hold the marker by `lock_shared` release it soon.
 
     Call it before `lock`: otherwise at least one stream shares the marker at any time
     until the push is over.
     """
-    connection.execute(select(func.pg_advisory_xact_lock(*_turn(str(origin_id)))))
+    connection.execute(select(func.pg_advisory_xact_lock(*_turn(str(sender_id)))))
 
 
-def move(connection: Connection, origin_id: uuid.UUID, to: Marker) -> None:
+def move(connection: Connection, sender_id: uuid.UUID, to: Marker) -> None:
     """Move the marker; the caller has locked it."""
-    connection.execute(_MOVE, {"its_id": origin_id, **_named("to", to)})
+    connection.execute(_MOVE, {"its_id": sender_id, **_named("to", to)})
 
 
 def advance(
-    connection: Connection, origin_id: uuid.UUID, at: Marker, to: Marker
+    connection: Connection, sender_id: uuid.UUID, at: Marker, to: Marker
 ) -> bool:
     """Move the marker if it still stands at `at`; return whether it did."""
     places = {**_named("at", at), **_named("to", to)}
-    return connection.execute(_ADVANCE, {"its_id": origin_id, **places}).rowcount == 1
+    return connection.execute(_ADVANCE, {"its_id": sender_id, **places}).rowcount == 1
 
 
 _LIMITS = (
@@ -180,8 +180,8 @@ def _first() -> tuple[ColumnElement[int], int]:
     return func.hashtext("snaptide.new_marker"), 0
 
 
-def _of(origin_id: uuid.UUID | sa.BindParameter[Any]) -> sa.ColumnElement[bool]:
-    return sa.and_(push_marker.c.origin_id == origin_id, push_marker.c.stream == 0)
+def _of(sender_id: uuid.UUID | sa.BindParameter[Any]) -> sa.ColumnElement[bool]:
+    return sa.and_(push_marker.c.origin_id == sender_id, push_marker.c.stream == 0)
 
 
 _ID = sa.bindparam("its_id", type_=push_marker.c.origin_id.type)
@@ -210,10 +210,10 @@ _SHARED = _WANTED.with_for_update(read=True, key_share=True).subquery()
 _SHARE = planned_once(select(_SHARED.c.watch_version, *_LIMITS))
 
 
-def _read(connection: Connection, origin_id: uuid.UUID, *, lock: bool) -> Marker | None:
+def _read(connection: Connection, sender_id: uuid.UUID, *, lock: bool) -> Marker | None:
     wanted = _LOCK if lock else _READ
     limits = _limits() if lock else {}
-    row = connection.execute(wanted, {"its_id": origin_id, **limits}).one_or_none()
+    row = connection.execute(wanted, {"its_id": sender_id, **limits}).one_or_none()
     if row is None:
         return None
     return Marker(**{name: row._mapping[name] for name in Marker.__slots__})

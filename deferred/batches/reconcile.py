@@ -115,7 +115,7 @@ _INCARNATION = planned_once(
 def reconcile(
     origin: Connection,
     target: Connection,
-    origin_id: uuid.UUID,
+    sender_id: uuid.UUID,
     name: str,
     incarnation: uuid.UUID,
 ) -> None:
@@ -129,16 +129,16 @@ def reconcile(
     Raises:
         CannotTell, PastRetention: they cannot agree; nothing is written.
     """
-    _watch_restored(origin, target, origin_id, name)
+    _watch_restored(origin, target, sender_id, name)
     with target.begin(), origin.begin():
-        at = marker.read(target, origin_id)
-        floor = ledger.reaches_back_to(target, origin_id, at)
+        at = marker.read(target, sender_id)
+        floor = ledger.reaches_back_to(target, sender_id, at)
         row = origin.execute(
             select(destination).where(destination.c.name == name).with_for_update()
         ).one()
         queues = list_queues(origin, name)
         _refuse_gap(origin, row, at, floor)
-        known = _take_ledger(origin, target, origin_id, at)
+        known = _take_ledger(origin, target, sender_id, at)
         _settle(origin, row, at, floor, known)
         _move_back(origin, queues, at)
         origin.execute(
@@ -157,19 +157,19 @@ def reconcile(
 
 
 def _watch_restored(
-    origin: Connection, target: Connection, origin_id: uuid.UUID, name: str
+    origin: Connection, target: Connection, sender_id: uuid.UUID, name: str
 ) -> None:
     remembered = select(destination.c.batch_no).where(destination.c.name == name)
     with autocommit(origin):
         batch_no = origin.scalar(remembered)
         me = identity.read(origin).name
     with autocommit(target):
-        watches = duplicate_watch.of_restored(target, origin_id, me, batch_no or 0)
+        watches = duplicate_watch.of_restored(target, sender_id, me, batch_no or 0)
     duplicate_watch.watch_for(target, watches)
 
 
 def check(
-    origin: Connection, target: Connection, origin_id: uuid.UUID, name: str
+    origin: Connection, target: Connection, sender_id: uuid.UUID, name: str
 ) -> None:
     """Make sure that the two can agree; writes nothing.
 
@@ -177,8 +177,8 @@ def check(
         CannotTell, PastRetention.
     """
     with target.begin(), origin.begin():
-        at = marker.read(target, origin_id)
-        floor = ledger.reaches_back_to(target, origin_id, at)
+        at = marker.read(target, sender_id)
+        floor = ledger.reaches_back_to(target, sender_id, at)
         row = origin.execute(
             select(destination).where(destination.c.name == name)
         ).one_or_none()
@@ -218,7 +218,7 @@ def _refuse_gap(origin: Connection, row: Row[Any], at: Marker, floor: int) -> No
 
 
 def _take_ledger(
-    origin: Connection, target: Connection, origin_id: uuid.UUID, at: Marker
+    origin: Connection, target: Connection, sender_id: uuid.UUID, at: Marker
 ) -> sa.TableClause:
     """Copy the answered transactions of the destination into a temporary table."""
     known = sa.Table(
@@ -233,7 +233,7 @@ def _take_ledger(
     known.create(origin, checkfirst=False)
     names = ("number", "order_no", "started")
     table = sa.table(known.name, *(known.c[n]._copy() for n in names))
-    transport.copy(target, ledger.answered(origin_id, at), origin, table, names)
+    transport.copy(target, ledger.answered(sender_id, at), origin, table, names)
     transport.analyze(origin, table)
     return table
 

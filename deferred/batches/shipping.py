@@ -117,7 +117,7 @@ def prepare_shipment(
     for queue, one in zip(queues, staged, strict=True):
         target_columns.refuse_moved(queue, one.table)
     version = table_rules.version(target)
-    ways = forwarding.ways(target)
+    onward = forwarding.onward_routes(target)
     return Shipment(
         origin=origin,
         target=target,
@@ -127,8 +127,8 @@ def prepare_shipment(
         comparisons=[
             table_rules.known(target, one, version).comparison for one in staged
         ],
-        going_on=forwarding.tables(ways, queues, sender),
-        sends_on=bool(ways),
+        going_on=forwarding.tables(onward, queues, sender),
+        sends_on=bool(onward),
     )
 
 

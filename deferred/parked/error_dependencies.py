@@ -32,13 +32,13 @@ class Edge:
 
 
 def around(
-    connection: Connection, origin_id: uuid.UUID, error_id: int
+    connection: Connection, sender_id: uuid.UUID, error_id: int
 ) -> tuple[Edge, ...]:
     """What a parked transaction waits for, and what waits for it, directly or not.
 
     Transactions that were settled meanwhile are not among them.
     """
-    of_origin = error_transaction.c.origin_id == origin_id
+    of_origin = error_transaction.c.origin_id == sender_id
     on = func.unnest(error_transaction.c.waits_for).label("waited_for")
     waits = select(error_transaction.c.id, on).where(of_origin).subquery()
     parked = select(error_transaction.c.id).where(of_origin)
@@ -88,12 +88,12 @@ def has_lost(row: sa.Row[Any]) -> bool:
 
 
 def _reached(start: Collection[int], steps: Iterable[tuple[int, int]]) -> set[int]:
-    ways: dict[int, list[int]] = {}
+    reached_from: dict[int, list[int]] = {}
     for here, there in steps:
-        ways.setdefault(here, []).append(there)
+        reached_from.setdefault(here, []).append(there)
     reached, open_ = set(start), list(start)
     while open_:
-        for there in ways.get(open_.pop(), ()):
+        for there in reached_from.get(open_.pop(), ()):
             if there not in reached:
                 reached.add(there)
                 open_.append(there)

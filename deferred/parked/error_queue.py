@@ -219,9 +219,9 @@ def procedures(connection: Connection, error_id: int) -> list[ProcedureCall]:
     return [called.read(row) for row in connection.execute(_procedures(error_id))]
 
 
-def numbers(connection: Connection, origin_id: uuid.UUID) -> tuple[int, ...]:
+def numbers(connection: Connection, sender_id: uuid.UUID) -> tuple[int, ...]:
     """The numbers of all parked transactions of an origin."""
-    of_origin = error_transaction.c.origin_id == origin_id
+    of_origin = error_transaction.c.origin_id == sender_id
     wanted = select(error_transaction.c.id).where(of_origin).order_by("id")
     return tuple(connection.scalars(wanted))
 
@@ -235,11 +235,11 @@ def of_table(connection: Connection, table: QualifiedName) -> int:
     return connection.scalar(counted) or 0
 
 
-def with_procedures(connection: Connection, origin_id: uuid.UUID) -> tuple[int, ...]:
+def with_procedures(connection: Connection, sender_id: uuid.UUID) -> tuple[int, ...]:
     """The parked transactions that call procedures, so that their rows are unknown."""
     wanted = (
         select(error_transaction.c.id)
-        .where(error_transaction.c.origin_id == origin_id, _calls_procedures())
+        .where(error_transaction.c.origin_id == sender_id, _calls_procedures())
         .order_by("id")
     )
     return tuple(connection.scalars(wanted))
@@ -250,7 +250,7 @@ def _calls_procedures() -> ColumnElement[bool]:
 
 
 def parked(
-    connection: Connection, origin_id: uuid.UUID, tables: Sequence[QualifiedName]
+    connection: Connection, sender_id: uuid.UUID, tables: Sequence[QualifiedName]
 ) -> int:
     """How many parked transactions of an origin may touch some tables."""
     touching = select(error_call.c.error_id).where(
@@ -266,7 +266,7 @@ def parked(
         )
     )
     wanted = select(func.count()).where(
-        error_transaction.c.origin_id == origin_id,
+        error_transaction.c.origin_id == sender_id,
         or_(error_transaction.c.id.in_(touching), _calls_procedures()),
     )
     return connection.scalar(wanted) or 0

@@ -50,9 +50,9 @@ class Holds:
     quiet: bool
 
 
-def find_holds(connection: Connection, origin_id: uuid.UUID) -> Holds:
+def find_holds(connection: Connection, sender_id: uuid.UUID) -> Holds:
     """Whether an origin has parked transactions here, and whether a group is quiet."""
-    parked, quiet = connection.execute(_HOLDS, {"its_id": origin_id}).one()
+    parked, quiet = connection.execute(_HOLDS, {"its_id": sender_id}).one()
     return Holds(parked=parked, quiet=quiet)
 
 
@@ -143,10 +143,10 @@ def tables(connection: Connection) -> set[QualifiedName]:
     return {QualifiedName(*row) for row in rows}
 
 
-def others_parked(connection: Connection, origin_id: uuid.UUID) -> int:
+def others_parked(connection: Connection, sender_id: uuid.UUID) -> int:
     """How many of an origin are parked for another reason than a quiet group."""
     at = error_transaction.c
-    counted = select(func.count()).where(at.origin_id == origin_id, at.reason != REASON)
+    counted = select(func.count()).where(at.origin_id == sender_id, at.reason != REASON)
     return connection.scalar(counted) or 0
 
 

@@ -69,7 +69,7 @@ Hook = Callable[[UnresolvedConflict], object]
 REGISTRY = Registry[Hook]("snaptide.notification", "hook")
 
 
-def announce(connection: Connection, master: str, origin_id: uuid.UUID) -> None:
+def announce(connection: Connection, master: str, sender_id: uuid.UUID) -> None:
     """Report the conflicts of an origin that were not reported yet.
 
     Commits after each transaction. Writes error_transaction.
@@ -78,7 +78,7 @@ def announce(connection: Connection, master: str, origin_id: uuid.UUID) -> None:
         connection: to the master, without an open transaction.
     """
     until = time.monotonic() + ALTOGETHER
-    untold = _untold(connection, origin_id)
+    untold = _untold(connection, sender_id)
     connection.commit()
     for row in untold:
         conflicts = _conflicts(connection, master, row)
@@ -93,11 +93,11 @@ def announce(connection: Connection, master: str, origin_id: uuid.UUID) -> None:
             _note(connection, row.id, told=not failed)
 
 
-def _untold(connection: Connection, origin_id: uuid.UUID) -> Sequence[Row[Any]]:
+def _untold(connection: Connection, sender_id: uuid.UUID) -> Sequence[Row[Any]]:
     return connection.execute(
         select(error_transaction)
         .where(
-            error_transaction.c.origin_id == origin_id,
+            error_transaction.c.origin_id == sender_id,
             error_transaction.c.reason == "conflict",
             error_transaction.c.told_at.is_(None),
         )

@@ -124,10 +124,10 @@ def remove(connection: Connection, *tables: QualifiedName) -> None:
     there = {table: number for table, number in numbers.items() if number is not None}
     if not there:
         return
-    ways = [way for table in there for way in found(connection, table)]
+    queues = [queue for table in there for queue in found(connection, table)]
     mine = queue_catalog.c.id.in_(there.values())
     connection.execute(sa.delete(queue_catalog).where(mine))
-    note_forgotten(connection, {way.destination for way in ways})
+    note_forgotten(connection, {queue.destination for queue in queues})
     define.show_calls(connection)
     for table in there:
         name = names.derived("def$_", table)
@@ -197,13 +197,13 @@ def _set_routes(connection: Connection, number: int, routes: Routes) -> None:
     them as rows, and other masters got them by another route.
     """
     mine = route.c.queue_id == number
-    ways = [(to, source) for to, sources in routes.items() for source in sources]
-    stay = sa.tuple_(route.c.destination, route.c.source).in_(ways)
+    wanted = [(to, source) for to, sources in routes.items() for source in sources]
+    stay = sa.tuple_(route.c.destination, route.c.source).in_(wanted)
     ended = connection.scalars(
         sa.delete(route).where(mine, sa.not_(stay)).returning(route.c.destination)
     )
     note_forgotten(connection, set(ended))
-    for to, source in ways:
+    for to, source in wanted:
         connection.execute(
             insert(route)
             .values(

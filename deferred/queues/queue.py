@@ -107,7 +107,7 @@ class Queue:
         # An alias, because the caller's query may read deferred_transaction too.
         made = deferred_transaction.alias("made_where").c
         began = made.sources[self.replication_group].astext
-        ways = [
+        routes = [
             and_(
                 func.coalesce(began, "").in_(
                     s
@@ -118,7 +118,7 @@ class Queue:
             )
             for since in dict.fromkeys(self.since)
         ]
-        return sa.exists().where(made.xid == xid, sa.or_(*ways))
+        return sa.exists().where(made.xid == xid, sa.or_(*routes))
 
     def keys(self, calls: sa.FromClause) -> list[ColumnElement[Any]]:
         """The identity of a call's row before the change, labelled k1, k2, ..."""

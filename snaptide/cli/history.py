@@ -92,10 +92,10 @@ def _what(event: Event) -> str:
         return f"{event.origin}'s {event.operation} parked as error {event.number}"
     if event.kind == "logged":
         return f"{event.operation} at the master, transaction {event.transaction}"
-    return f"{event.operation}, {_way(event)}"
+    return f"{event.operation}, {_propagation(event)}"
 
 
-def _way(event: Event) -> str:
+def _propagation(event: Event) -> str:
     if event.procedure is not None:
         return f"by procedure {event.procedure}, which {event.destination} runs too"
     if event.delivered_at is None:
