@@ -69,10 +69,10 @@ def first(
 def find(connection: Connection, staged: Staged, rows: Mapping[str, Any]) -> str | None:
     """Describe the first such value in words, with advice; None if there is none."""
     row = first(connection, staged, rows)
-    return told(staged.table.qualified, *row) if row else None
+    return message(staged.table.qualified, *row) if row else None
 
 
-def told(table: QualifiedName, column: str, value: str, why: str) -> str:
+def message(table: QualifiedName, column: str, value: str, why: str) -> str:
     """A message that names the value and its column, the reason and what to do."""
     cut = value if len(value) <= SHOWN else f"{value[:SHOWN]}..."
     return (

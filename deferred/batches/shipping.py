@@ -158,11 +158,11 @@ def ship(
         on_progress: called from time to time with how many changes have been sent.
     """
     work.clear(shipment.target, shipment.staged)
-    _tell_session(shipment, after, end, only or ())
+    _set_part(shipment, after, end, only or ())
     gone = 0
     part = _Part(after=after, end=end, only=only, in_steps=in_steps, together=together)
     for staged, query in _queries(shipment, part, single=calls == transactions):
-        tell = partial(_tell, on_progress, gone) if on_progress else None
+        tell = partial(_report_rows, on_progress, gone) if on_progress else None
         if calls < bulk and only is None and not in_steps:
             gone += transport.send(
                 shipment.origin,
@@ -191,7 +191,7 @@ def ship_what_fits(
     number = transaction.order_no
     work.clear(shipment.target, shipment.staged)
     unfit.begin(shipment.target)
-    _tell_session(shipment, after, number, [number])
+    _set_part(shipment, after, number, [number])
     steps = bool(transaction.procedures)
     part = _Part(after=after, end=number, only=[number], in_steps=steps)
     for staged, query in _queries(shipment, part, single=False):
@@ -246,7 +246,7 @@ def _queries(
             )
 
 
-_TELL = planned_once(
+_SET_PART = planned_once(
     select(
         *(
             func.set_config(
@@ -259,19 +259,17 @@ _TELL = planned_once(
 )
 
 
-def _told(name: str) -> ColumnElement[Any]:
+def _setting(name: str) -> ColumnElement[Any]:
     type_ = ARRAY(BigInteger) if name == "only" else BigInteger()
     return cast(func.current_setting(f"snaptide.{name}"), type_)
 
 
 #: The part of a batch to ship, read from session settings: so the text of a query stays
 #: the same; for a few changes, building it takes longer than running it.
-_BATCH, _AFTER, _END, _ONLY = map(_told, ("batch", "after", "end", "only"))
+_BATCH, _AFTER, _END, _ONLY = map(_setting, ("batch", "after", "end", "only"))
 
 
-def _tell_session(
-    shipment: Shipment, after: int, end: int, only: Sequence[int]
-) -> None:
+def _set_part(shipment: Shipment, after: int, end: int, only: Sequence[int]) -> None:
     """Set the part of the batch in the session until `ship` ends the transaction."""
     listed = f"{{{','.join(map(str, only))}}}"
     values = {
@@ -281,7 +279,7 @@ def _tell_session(
         "only": listed,
     }
     shipment.origin.execute(
-        _TELL, {f"its_{name}": str(v) for name, v in values.items()}
+        _SET_PART, {f"its_{name}": str(v) for name, v in values.items()}
     )
 
 
@@ -329,7 +327,7 @@ def _single(batch: Batch, number: int) -> Select[Any]:
     )
 
 
-def _tell(on_progress: Callable[[int], None], before: int, rows: int) -> None:
+def _report_rows(on_progress: Callable[[int], None], before: int, rows: int) -> None:
     on_progress(before + rows)
 
 

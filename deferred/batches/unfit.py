@@ -134,7 +134,7 @@ def reason(target: Connection, staged: Sequence[Staged]) -> ValueDoesNotFit | No
         for one in staged
         if target.scalar(its(one.source.c.call_no == row.call_no)) is not None
     )
-    shown = misfits.told(
+    shown = misfits.message(
         table, row.name, encodings.read(json.loads(row.text)), row.message
     )
     return ValueDoesNotFit(

@@ -123,13 +123,13 @@ def refusal(connection: Connection, steps: Steps, error: DBAPIError) -> str:
 def _kept(connection: Connection, applied: Callable[[], Outcome]) -> Outcome:
     """Keep what was applied if it was applied whole; else roll back to a savepoint.
 
-    After a failure that `_told` does not name, the savepoint may no longer exist.
+    After other failures than those of `_keeps_savepoint`, it may no longer exist.
     """
     savepoint = connection.begin_nested()
     try:
         outcome = applied()
     except (DBAPIError, *FAILURES) as error:
-        if not isinstance(error, DBAPIError) or _told(error):
+        if not isinstance(error, DBAPIError) or _keeps_savepoint(error):
             savepoint.rollback()
         raise
     if outcome.unresolved:
@@ -139,7 +139,7 @@ def _kept(connection: Connection, applied: Callable[[], Outcome]) -> Outcome:
     return outcome
 
 
-def _told(error: DBAPIError) -> bool:
+def _keeps_savepoint(error: DBAPIError) -> bool:
     return sqlstate.caused_by_data(error) or sqlstate.held_up(error)
 
 

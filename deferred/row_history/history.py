@@ -79,7 +79,7 @@ def history(
     columns = model.columns
     first = _key(search, model.site, columns, key)
     wanted = search.followed(places, columns, first)
-    events, now = search.told(places, wanted)
+    events, now = search.find_events(places, wanted)
     return History(
         table=str(wanted.table),
         key_columns=tuple(column.name for column in columns),
@@ -136,13 +136,13 @@ class _Search:
             if len(keys) == len(wanted.keys):
                 return wanted
 
-    def told(
+    def find_events(
         self, places: Sequence[_Place], wanted: Wanted
     ) -> tuple[list[Event], list[CurrentRow]]:
         """The events of the row, and its current values."""
         events, now = list[Event](), list[CurrentRow]()
         for place in places:
-            found = self.ask(place.site, partial(_told, place, wanted))
+            found = self.ask(place.site, partial(_found_at, place, wanted))
             if found is not None:
                 events += found[0]
                 now += found[1]
@@ -226,7 +226,7 @@ def _keys(place: _Place, wanted: Wanted, connection: Connection) -> set[Key]:
     }
 
 
-def _told(
+def _found_at(
     place: _Place, wanted: Wanted, connection: Connection
 ) -> tuple[list[Event], list[CurrentRow]]:
     site, here = place.site.name, (connection, place.site.name)

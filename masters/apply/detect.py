@@ -121,11 +121,11 @@ def _locked(
     staged: Staged,
     unit: int | ColumnElement[int],
     target: sa.FromClause,
-    *told: ColumnElement[Any],
+    *facts: ColumnElement[Any],
 ) -> sa.Subquery:
     keys = [target.c[name] for name in staged.identity]
     return (
-        select(*told)
+        select(*facts)
         .select_from(target.join(staged.source, staged.same_row(target)))
         .where(staged.source.c.unit == unit)
         .order_by(*keys)
@@ -236,7 +236,7 @@ def with_rows(
         joined=staged.source.outerjoin(target, staged.same_row(target)),
         current=target,
         wrong=wrong if among is None else and_(wrong, among),
-        told=(
+        facts=(
             missing.label("missing"),
             or_(sa.false(), *more).label("more"),
             *(clause.label(f"g{n}") for n, clause in enumerate(in_conflict)),

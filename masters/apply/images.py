@@ -33,7 +33,7 @@ class Compared:
     #: which of the joined rows disagree, if they are of the unit
     wrong: ColumnElement[bool]
     #: further expressions to select for each row, by their labels
-    told: tuple[ColumnElement[Any], ...] = ()
+    facts: tuple[ColumnElement[Any], ...] = ()
 
     def select(self, columns: Sequence[str]) -> sa.Select[Any]:
         """Select the rows that disagree, in the order of the calls, for `image`.
@@ -53,7 +53,7 @@ class Compared:
                 source.c.tran,
                 source.c.several,
                 source.c.kind,
-                *self.told,
+                *self.facts,
                 *values,
             )
             .select_from(self.joined)

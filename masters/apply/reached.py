@@ -246,10 +246,10 @@ def _further(
         if reached.meant:
             yield reached
             continue
-        told = _told(connection, staged, reached, key)
-        for call_no, words in told.items():
+        texts = _rows_as_text(connection, staged, reached, key)
+        for call_no, words in texts.items():
             found[call_no] += words
-        if told:
+        if texts:
             yield reached
 
 
@@ -323,7 +323,7 @@ def _named(
     )
 
 
-def _told(
+def _rows_as_text(
     connection: Connection, staged: Staged, reached: _Path, key: Referring
 ) -> Mapping[int, list[str]]:
     """The rows that are reached, as the database prints them, by call number."""
