@@ -60,10 +60,12 @@ def check_interval(every: str) -> None:
         return
     # croniter also takes six fields and words like @daily; the catalog does not.
     if len(every.split()) != 5 or not croniter.is_valid(every):
-        raise BadInterval(f"{every!r} is neither a duration nor cron.", every=every)
+        raise BadInterval(
+            f"{every!r} is neither a duration nor a cron expression.", every=every
+        )
     try:
         croniter(every).get_next()
     except CroniterBadDateError:
         raise BadInterval(
-            f"There is no such day as {every!r} says.", every=every
+            f"{every!r} names a day that does not exist.", every=every
         ) from None

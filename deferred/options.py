@@ -123,7 +123,7 @@ class Options:
             raise ValueError(f"parallelism must not be above {MOST_STREAMS}")
         if not ValueKind.NAMES.holds(self.one_by_one):
             raise ValueError(
-                f"one_by_one is {ValueKind.NAMES.value}, not {self.one_by_one!r}"
+                f"one_by_one must be {ValueKind.NAMES.value}, not {self.one_by_one!r}"
             )
         # Schedules and tasks carry them as plain JSON.
         object.__setattr__(self, "error_action", ErrorAction(self.error_action))

@@ -199,23 +199,23 @@ def check(kind: str, subject: str, every: str, options: Mapping[str, Any]) -> No
         BadInterval: it is neither a duration nor cron.
     """
     if kind not in OPTIONS:
-        raise BadSchedule(f"{kind!r} is none of {', '.join(OPTIONS)}.", kind=kind)
+        raise BadSchedule(f"{kind!r} is not one of {', '.join(OPTIONS)}.", kind=kind)
     if kind == "refresh" and subject == EVERYTHING:
-        raise BadSchedule("A refresh is scheduled for one refresh group.")
+        raise BadSchedule("A refresh needs the name of one refresh group.")
     if kind == "purge" and subject != EVERYTHING:
-        raise BadSchedule("A purge is of the whole site; name nothing.")
+        raise BadSchedule("A purge covers the whole site: leave out the name.")
     known = OPTIONS[kind]
     unknown = sorted(set(options) - set(known))
     if unknown:
         raise BadSchedule(
-            f"{kind} takes no {', '.join(unknown)}; it takes: "
-            f"{', '.join(sorted(known)) or 'nothing'}.",
+            f"{kind} has no option {', '.join(unknown)}; its options are: "
+            f"{', '.join(sorted(known)) or 'none'}.",
             options=unknown,
         )
     for name, value in options.items():
         # Any text would count as true, also "false".
         if not known[name].holds(value):
-            raise BadSchedule(f"{name} is {known[name].value}, not {value!r}.")
+            raise BadSchedule(f"{name} must be {known[name].value}, not {value!r}.")
     if kind == "push":
         _check_push(options)
     check_interval(every)
@@ -234,7 +234,7 @@ def _require(connection: Connection, kind: str, subject: str) -> None:
     if subject not in known:
         what = "destination" if kind == "push" else "refresh group"
         raise BadSchedule(
-            f"There is no {what} {subject!r} here; there are: "
+            f"This site has no {what} {subject!r}; it has: "
             f"{', '.join(known) or 'none'}.",
             known=known,
         )

@@ -80,7 +80,7 @@ def _tell(report: PushReport) -> None:
     """Log what a push did in one line, as a warning if transactions were parked."""
     if report.another_pusher:
         log.info(
-            "push %s %s: another push is at work.", report.site, report.destination
+            "push %s %s: another push is running.", report.site, report.destination
         )
         return
     log.log(

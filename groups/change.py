@@ -192,7 +192,9 @@ def _lock(connection: Connection, before: Group) -> None:
         select(head.version).where(head.id == before.id).with_for_update()
     )
     if version != before.version:
-        raise GroupChanging(f"Group {before.name} is being changed.", group=before.name)
+        raise GroupChanging(
+            f"Another command is changing group {before.name}.", group=before.name
+        )
 
 
 def _newest_schema(group: Group, connections: Connections) -> int:

@@ -68,8 +68,8 @@ def _refuse_joining(group: Group) -> None:
     if group.joining:
         joining = sorted(group.joining)
         raise MasterJoins(
-            f"{', '.join(joining)} is joining group {group.name}: its rows come as the"
-            " tables are now.",
+            f"{', '.join(joining)} is joining group {group.name}: its rows are copied "
+            "from the tables as they are now.",
             group=group.name,
             joining=joining,
         )
@@ -78,8 +78,8 @@ def _refuse_joining(group: Group) -> None:
 def _refuse_open(group: Group, *, additive: bool) -> None:
     if not additive and group.status is not Status.QUIESCED:
         raise NotQuiesced(
-            f"Group {group.name} is {group.status}, and the statements do more than add"
-            " columns that may be null or have a constant default.",
+            f"Group {group.name} is {group.status}, and the statements do more than "
+            "add columns that are nullable or have a constant default.",
             group=group.name,
         )
 

@@ -58,7 +58,7 @@ def create_group(home: Site, name: str) -> Group:
     with home.begin() as connection:
         identity.confirm(connection, home.name)
         if groups.find(connection, name) is not None:
-            raise GroupExists(f"{home.name} has a group {name} already.", group=name)
+            raise GroupExists(f"{home.name} already has a group {name}.", group=name)
         arrange(connection, home.name, group)
     return group
 
@@ -181,7 +181,7 @@ def add_master(
     before = administered(home, name)
     if master in before.names:
         stands = "a master of" if before.master(master).joined else "joining"
-        raise MasterExists(f"{master} is {stands} {name} already.", master=master)
+        raise MasterExists(f"{master} is already {stands} {name}.", master=master)
     return change(home, name, with_master, joining=[master])
 
 
@@ -200,7 +200,7 @@ def remove_master(home: Site, name: str, master: str, *, force: bool = False) ->
         GroupBusy: changes are on their way, and `force` is not set.
     """
     if master not in _names(home, name):
-        raise NoSuchMaster(f"{master} is no master of {name}.", master=master)
+        raise NoSuchMaster(f"{master} is not a master of {name}.", master=master)
     if master == home.name:
         raise CannotReplicate(
             f"{master} is the master definition site of {name}.", master=master

@@ -34,7 +34,7 @@ class NotDefinitionSite(GroupError):
 
 
 class CannotReplicate(GroupError):
-    """The table cannot be in a replication group."""
+    """The replication group does not allow this for the table or master."""
 
     code = "SNP-504"  # Oracle: ORA-23308
     hint = "The message says why. Nothing was changed."

@@ -60,7 +60,9 @@ def exclusively(home: Site, group: uuid.UUID) -> Iterator[Connection]:
     with home.connect() as plain:
         connection = plain.execution_options(isolation_level="AUTOCOMMIT")
         if not connection.scalar(select(func.pg_try_advisory_lock(*key))):
-            raise GroupChanging("The group is being changed.", group=str(group))
+            raise GroupChanging(
+                f"Another command is changing group {group}.", group=str(group)
+            )
         try:
             yield connection
         finally:
@@ -173,4 +175,6 @@ def _refuse_other_schema(connections: Mapping[str, Connection]) -> None:
     versions = {name: str(c.scalar(asked)) for name, c in connections.items()}
     if len(set(versions.values())) > 1:
         told = ", ".join(f"{name} has {version}" for name, version in versions.items())
-        raise OtherSchema(f"The masters have different schemas: {told}.")
+        raise OtherSchema(
+            f"The masters have different versions of Snaptide's schema: {told}."
+        )

@@ -72,7 +72,7 @@ def _refuse_alive(home: Site, name: str, master: str) -> None:
             pass
     except SiteUnreachable:
         return
-    raise MasterAnswers(f"{master} answers.", group=name, master=master)
+    raise MasterAnswers(f"{master} still answers.", group=name, master=master)
 
 
 def _is_sent_on(group: Group, master: str) -> bool:

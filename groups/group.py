@@ -97,7 +97,9 @@ class Group:
             if master.name == name:
                 return master
         raise NoSuchMaster(
-            f"{name} is no master of group {self.name}.", group=self.name, master=name
+            f"{name} is not a master of group {self.name}.",
+            group=self.name,
+            master=name,
         )
 
     def routes(self, here: str) -> dict[str, list[str]]:

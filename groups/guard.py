@@ -74,18 +74,18 @@ def _refusal(group: Group, here: str, table: QualifiedName) -> Refusal | None:
         since = group.status_since.strftime("%Y-%m-%d %H:%M:%S %Z")
         quiesced = group.status is Status.QUIESCED and master.joined
         return Refusal(
-            message=f"Replication group {group.name} is {group.status}:"
-            f" {group.status_by} has suspended it, on {since}",
-            hint="It can be changed again after: snaptide group resume"
-            f" {group.definition_site} {group.name}",
+            message=f"Replication group {group.name} is {group.status}: "
+            f"{group.status_by} suspended it on {since}",
+            hint="To open it again, run: snaptide group resume "
+            f"{group.definition_site} {group.name}",
             open_to=guards.NOTHING if quiesced else masters,
             passes=True,
         )
     if not master.joined:
         return Refusal(
             message=f"{here} is joining group {group.name}: its rows are not there yet",
-            hint="Wait for snaptide group add-master; cut off, it has to be said"
-            " again.",
+            hint="Wait until snaptide group add-master ends; if it was interrupted, "
+            "run it again.",
             open_to=masters,
             passes=True,
         )

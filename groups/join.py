@@ -115,7 +115,11 @@ def _refuse_as_model(model: Master) -> None:
     """
     if model.joined and model.target_type is not TargetType.UNPROTECTED_READ_ONLY:
         return
-    why = "may have other rows" if model.joined else "is joining: its rows come"
+    why = (
+        "may have other rows"
+        if model.joined
+        else "is joining: it does not have all rows yet"
+    )
     raise CannotReplicate(
         f"{model.name} {why}. Copy from another master.", master=model.name
     )
@@ -129,7 +133,7 @@ def _take_back(home: Site, group: Group, master: str, model: str) -> None:
     """
     if group.master(master).joined:
         raise MasterExists(
-            f"{master} is a master of {group.name} already.", master=master
+            f"{master} is already a master of {group.name}.", master=master
         )
     # Transactions that the last attempt has left prepared would lock the tables.
     for name in group.names:

@@ -84,7 +84,8 @@ def _refuse_member(site: Site, group: Group, *, force: bool) -> None:
         return
     if known is not None and site.name in known.names:
         raise StillMaster(
-            f"{site.name} is a master of group {group.name} still, {home} says.",
+            f"According to {home}, {site.name} is still a master of group "
+            f"{group.name}.",
             group=group.name,
             master=site.name,
         )

@@ -54,12 +54,12 @@ def tree(masters: Sequence[str], edges: Sequence[tuple[str, str]]) -> tuple[Path
     for one, other in edges:
         for name in (one, other):
             if name not in neighbours:
-                raise BadPaths(f"{name} is no master of the group.", master=name)
+                raise BadPaths(f"{name} is not a master of the group.", master=name)
         neighbours[one].append(other)
         neighbours[other].append(one)
     if len(edges) >= len(masters):
         drawn = ", ".join(f"{one}-{other}" for one, other in edges)
-        raise BadPaths(f"There is a circle in {drawn}.", edges=list(edges))
+        raise BadPaths(f"The edges {drawn} form a circle.", edges=list(edges))
     found: list[Path] = []
     for source in masters:
         found += _away_from(source, neighbours)
@@ -133,11 +133,11 @@ def check(
     for path in paths:
         unknown = {path.source, path.local, path.target} - set(masters)
         if unknown:
-            raise BadPaths(f"{', '.join(sorted(unknown))}: no master of the group.")
+            raise BadPaths(f"Not a master of the group: {', '.join(sorted(unknown))}.")
         if path.local in read_only:
-            raise BadPaths(f"{path.local} is read-only, and sends nothing on.")
+            raise BadPaths(f"{path.local} is read-only and cannot send changes on.")
         if path.local in joining and path.source != path.local:
-            raise BadPaths(f"{path.local} is joining, and sends nothing on yet.")
+            raise BadPaths(f"{path.local} is joining and cannot send changes on yet.")
         by_source[path.source].append(path)
     for source, mine in by_source.items():
         if source in read_only:

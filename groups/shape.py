@@ -63,7 +63,7 @@ def refuse_different(
             *definitions.differing(types, here),
         ):
             raise TablesDiffer(
-                f"{name} at {master} is not as at {like}: {difference}.",
+                f"{name} at {master} differs from {like}: {difference}.",
                 table=str(name),
                 master=master,
             )
@@ -87,8 +87,8 @@ def refuse_missing(
         if there is None or there.type != sent.type:
             has = "none" if there is None else there.type
             raise TablesDiffer(
-                f"{name} at {master} has to have a column {sent.name} of type"
-                f" {sent.type}; it has {has}.",
+                f"{name} at {master} must have a column {sent.name} of type "
+                f"{sent.type}; it has {has}.",
                 table=str(name),
                 master=master,
             )
@@ -130,14 +130,17 @@ def _unfit(connection: Connection, table: Table) -> str | None:
     if table.kind not in ("r", "p"):
         return "is not a table"
     if table.schema in (SCHEMA, "pg_catalog", "information_schema"):
-        return "is not a table of users"
+        return "is a table of Snaptide or PostgreSQL"
     if not table.key:
         return "has no primary key"
     for column in map(table.column, table.key):
         if not column.pairable:
-            return f"cannot be told apart by {column.name}, of type {column.type}"
+            return (
+                f"has a key column {column.name} whose type {column.type} cannot "
+                "identify rows"
+            )
     if hides_rows(connection, table):
-        return "hides rows from us by row-level security"
+        return "hides rows from Snaptide's user by row-level security"
     for unique in table.uniques:
         if not set(unique.columns) >= set(table.key):
             try:
@@ -154,7 +157,9 @@ def _differences(model: Table, table: Table) -> list[str]:
     ours = {column.name: column for column in table.columns}
     theirs = {column.name: column for column in model.columns}
     found = [f"it has no column {name}" for name in theirs if name not in ours]
-    found += [f"it has a column {name} more" for name in ours if name not in theirs]
+    found += [
+        f"it has an additional column {name}" for name in ours if name not in theirs
+    ]
     return found + [
         f"its column {name} is {_shown(ours[name])}, not {_shown(theirs[name])}"
         for name in theirs

@@ -116,7 +116,7 @@ def _master(site: Site, group: Group, name: str, target_type: str) -> MasterRepo
             there = groups.get(connection, name, group.name)
             version = there.version
             if version != group.version:
-                problem = f"knows version {version} of the group, not {group.version}"
+                problem = f"has version {version} of the group, not {group.version}"
             arrived = arrivals(connection, group.name)
             held = group_hold.listed(connection, group.id)
             if not group.master(name).joined:

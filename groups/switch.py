@@ -138,7 +138,7 @@ def _switch_patiently(given: Switch, since: Start) -> tuple[Redirected, str | No
             if why is None and answered is None and left:
                 continue  # a push came in between
             if why is None and answered is None:
-                why = f"pushes to {given.group.master} come all the time"
+                why = f"other pushes to {given.group.master} keep arriving"
             try:
                 return commit(given, since if why is None else None, answered), why
             except BothDestinations:
@@ -156,9 +156,9 @@ def _level(given: Switch) -> str | None:
     """
     before = given.group.master
     if given.group.position is None:
-        return "it was never loaded"
+        return "its snapshots have never been filled"
     if before not in given.replicated.names:
-        return f"{before} is no master of group {given.replicated.name} any more"
+        return f"{before} is no longer a master of group {given.replicated.name}"
     try:
         with given.site.peer(before).connect() as connection:
             identity.confirm(connection, before)

@@ -71,7 +71,7 @@ def look(site: Site, what: str, to: str) -> Switch:
         every = queue.list_queues(connection)
         going = [one for one in every if one.destination == group.master]
     if to == group.master:
-        raise CannotSwitch(f"{to} is the master of {name} already.", group=name)
+        raise CannotSwitch(f"{to} is already the master of {name}.", group=name)
     new, keys = site.peer(to), {one.key for one in members}
     replicated = _replicated(new, group, members)
     for one in members:
@@ -111,20 +111,23 @@ def _replicated(new: Site, group: RefreshGroup, members: Sequence[Snapshot]) -> 
     if found is None:
         told = ", ".join(f"{table} ({of[table] or 'none'})" for table in tables)
         raise CannotSwitch(
-            f"The tables are not of one replication group at {new.name}: {told}."
+            f"The tables are not in one replication group at {new.name}: {told}."
         )
     if not known:
         raise CannotSwitch(
-            f"{group.master} is no master of group {found.name}.", group=found.name
+            f"{group.master} is not a master of group {found.name}.", group=found.name
         )
     here = found.master(new.name)
     updatable = any(one.updatable for one in members)
     if not here.joined:
-        raise CannotSwitch(f"{new.name} is joining group {found.name}: its rows come.")
+        raise CannotSwitch(
+            f"{new.name} is joining group {found.name}: its rows are still being "
+            "copied."
+        )
     if updatable and here.target_type is not TargetType.FULL_PEER:
         raise CannotSwitch(
-            f"{new.name} is {here.target_type} in group {found.name}: what snapshots "
-            "bring there would go nowhere."
+            f"{new.name} is {here.target_type} in group {found.name}: it would not "
+            "send changes from snapshots to the other masters."
         )
     return found
 
@@ -148,6 +151,6 @@ def _refuse_other_table(new: Site, member: Snapshot) -> None:
     ):
         if there != here:
             raise CannotSwitch(
-                f"{member.master} at {new.name} has other {what} than {member.key}: "
-                f"{', '.join(there)}."
+                f"{member.master} at {new.name} does not have the {what} of "
+                f"{member.key}, but: {', '.join(there)}."
             )

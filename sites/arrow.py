@@ -191,7 +191,7 @@ def _hex(values: pa.Array) -> pa.Array:
 @contextmanager
 def _reading(uri: str, snapshot: str | None) -> Iterator[dbapi.Cursor]:
     if snapshot is not None and not _SNAPSHOT.fullmatch(snapshot):
-        raise ValueError(f"not the name of an exported snapshot: {snapshot!r}")
+        raise ValueError(f"{snapshot!r} is not the name of an exported snapshot")
     with _connected(uri) as connection, connection.cursor() as cursor:
         cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
         if snapshot is not None:

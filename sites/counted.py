@@ -61,8 +61,8 @@ class Counted:
             touched = self._all(build, staged, *kinds)
         if touched != expected:
             raise RowCountMismatch(
-                f"{build.__name__.capitalize()} on {staged.table.qualified} touched"
-                f" {touched} rows where {expected} were compared.",
+                f"{build.__name__.capitalize()} on {staged.table.qualified} changed "
+                f"{touched} rows, but {expected} were compared.",
                 table=str(staged.table.qualified),
             )
 

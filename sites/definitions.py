@@ -57,7 +57,10 @@ def differing(master: Definitions, site: Definitions) -> Iterator[str]:
     for name in sorted(master.keys() & site.keys()):
         there, here = master[name], site[name]
         if there.definition != here.definition:
-            yield f"{name} is {here.definition} here, {there.definition} at the master"
+            yield (
+                f"{name} is {here.definition} here, but {there.definition} at the "
+                "master"
+            )
 
 
 def other_versions(master: Definitions, site: Definitions) -> Iterator[str]:
@@ -65,4 +68,4 @@ def other_versions(master: Definitions, site: Definitions) -> Iterator[str]:
     for name in sorted(master.keys() & site.keys()):
         there, here = master[name].version, site[name].version
         if there != here:
-            yield f"{name} has version {here} here, {there} at the master"
+            yield f"{name} has version {here} here, but {there} at the master"

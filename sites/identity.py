@@ -98,13 +98,15 @@ def confirm(connection: Connection, name: str) -> Identity:
     row = _one(connection, _RECORDED_AND_NOW)
     if not row.may_apply:
         raise NotAMember(
-            f"The user of site {name} is no member of the role snaptide_apply.",
+            f"The user of site {name} is not a member of the role snaptide_apply.",
             site=name,
         )
     changed = _differences(row)
     if changed:
         what = ", ".join(f"{k.replace('_', ' ')}" for k in changed)
-        raise SiteChanged(f"Site {name}: {what} is not what it was.", **changed)
+        raise SiteChanged(
+            f"The database of site {name} has changed: {what}.", **changed
+        )
     if row.name != name:
         raise SiteChanged(f"The database of site {name} says that it is {row.name}.")
     return _of(row)
@@ -149,8 +151,8 @@ def _one(connection: Connection, query: Select[Any]) -> Row[Any]:
         row = None
     if row is None:
         raise SiteNotInitialised(
-            f"Database {connection.engine.url.database} has no schema snaptide yet, or "
-            "an older one."
+            f"Database {connection.engine.url.database} has no schema snaptide yet, "
+            "or an older version of it."
         )
     return row
 

@@ -76,6 +76,7 @@ def message(table: QualifiedName, column: str, value: str, why: str) -> str:
     """A message that names the value and its column, the reason and what to do."""
     cut = value if len(value) <= SHOWN else f"{value[:SHOWN]}..."
     return (
-        f"{table}.{column} cannot hold {cut!r}: {why}. Let the column hold it and"
-        f" retry, or retry with another value (--edit {table}.{column}=VALUE)."
+        f"{table}.{column} cannot hold {cut!r}: {why}. Change the column so that it "
+        "can hold the value and retry, or retry with another value (--edit "
+        f"{table}.{column}=VALUE)."
     )

@@ -83,7 +83,10 @@ def free_keys(connection: Connection, staged: Staged, rows: Mapping[str, Any]) -
         None,
     )
     if spot is None:
-        raise NoFreeValue(f"Keys of {staged.table.qualified} cannot be parked.")
+        raise NoFreeValue(
+            f"Keys of {staged.table.qualified} have to be swapped, but no temporary "
+            "value is possible."
+        )
     target, source = staged.table.sql(), staged.source
     found = held.cte("held")
     others = target.alias("others")
@@ -200,8 +203,8 @@ def refuse_followers(
         )
         if connection.scalar(found.limit(1)) is not None:
             raise RowCountMismatch(
-                f"Rows of {foreign.child} refer to keys of {staged.table.qualified}"
-                " that were changed.",
+                f"Rows of {foreign.child} still refer to old keys of "
+                f"{staged.table.qualified}.",
                 table=str(foreign.child),
             )
 

@@ -37,7 +37,7 @@ def parse(text: str, default_schema: str = "public") -> QualifiedName:
     """
     parts = _split(text)
     if not 1 <= len(parts) <= 2 or not all(parts) or "\0" in text:
-        raise BadName(f"{text!r} is not the name of a table.", name=text)
+        raise BadName(f"{text!r} is not a table name.", name=text)
     return (
         QualifiedName(*parts)
         if len(parts) == 2
@@ -94,7 +94,7 @@ def divided(text: str, at: str, most: int = -1) -> list[str]:
             parts.append(text[start:place].strip())
             start = place + 1
     if inside:
-        raise BadName(f"A quote is not closed in {text!r}.", name=text)
+        raise BadName(f"{text!r} has a quote that is not closed.", name=text)
     return [*parts, text[start:] if len(parts) == most else text[start:].strip()]
 
 

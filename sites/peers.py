@@ -118,15 +118,15 @@ class Pair:
         if behind is not None:
             older, other = behind
             raise SiteRestored(
-                f"Site {older} is older than what {other} has seen of it. Nothing was "
-                f"pushed or refreshed; run: snaptide site check {older} --repair",
+                f"Site {older} is older than the state that {other} has seen. Nothing "
+                f"was pushed or refreshed; run: snaptide site check {older} --repair",
                 site=older,
             )
         copy = {Standing.SITE_REPLACED: site, Standing.MASTER_REPLACED: master}
         if standing in copy:
             raise SiteReplaced(
-                f"Another database has gone on as site {copy[standing]}: the one at "
-                "this address is a copy of before.",
+                f"Another database has taken over as site {copy[standing]}; the one "
+                "at this address is an older copy.",
                 site=copy[standing],
             )
 

@@ -214,7 +214,9 @@ class Site:
 
     def _refuse_old(self, _driver: object, record: Any, _taken: object) -> None:
         if record.info[_OPENED] < self._renewed.at:
-            raise DisconnectionError("The session is of before others were asked for.")
+            raise DisconnectionError(
+                "The session was opened before new ones were asked for."
+            )
 
     @contextmanager
     def connect(self, engine: Engine | None = None) -> Iterator[Connection]:
@@ -316,7 +318,9 @@ def libpq_options() -> str:
 def _driver_url(url: str | URL) -> URL:
     parsed = make_url(url)
     if parsed.get_backend_name() not in ("postgresql", "postgres"):
-        raise UnsupportedDatabase(f"{parsed.get_backend_name()} is not supported.")
+        raise UnsupportedDatabase(
+            f"Snaptide does not support {parsed.get_backend_name()}."
+        )
     return parsed.set(drivername="postgresql+psycopg")
 
 

@@ -190,8 +190,8 @@ def _refuse_recorded(
     if found is not None:
         part = QualifiedName(found.schema, found.name)
         raise RecordedAlready(
-            f"Changes of {part} are recorded already for a table whose partition or "
-            f"child it is or was: {table.qualified} would record them twice.",
+            f"Changes of {part} are already recorded for its present or former parent "
+            f"table: {table.qualified} would record them twice.",
             table=str(part),
             recorded_in=found.function,
         )

@@ -150,8 +150,8 @@ def park(
     if unique.nulls_not_distinct or not spot.takes_null or spot.followed:
         if not has_free_values(spot):
             raise NoFreeValue(
-                f"Rows of other tables follow {spot.name} of {staged.table.qualified},"
-                f" which cannot be parked in unique key {unique.name}."
+                f"Unique key {unique.name} of {staged.table.qualified} cannot take a "
+                f"temporary value: rows of other tables follow its column {spot.name}."
             )
         value = free_value(spot, target.alias("others"), held.c.place)
     keys = zip(staged.identity, held.c, strict=False)
@@ -248,7 +248,8 @@ def parking_column(table: Table, unique: Unique, identity: Sequence[str]) -> Col
     ]
     if not best_first:
         raise NoFreeValue(
-            f"Unique key {unique.name} of {table.qualified} cannot be parked."
+            f"Unique key {unique.name} of {table.qualified} cannot take a temporary "
+            "value."
         )
     return best_first[0]
 

@@ -22,23 +22,23 @@ _NOT_IMMUTABLE = "42P17"
 
 
 class BadCondition(SnaptideError):
-    """The condition is not one that a snapshot can have."""
+    """A snapshot cannot have this condition."""
 
     code: ClassVar[str] = "SNP-015"
     hint: ClassVar[str] = (
-        "A condition is an expression over the columns of the one master table, "
-        "without subqueries and aggregates."
+        "Write an expression over the columns of the master table, without "
+        "subqueries and aggregates."
     )
 
 
 class ConditionNotImmutable(BadCondition):
-    """The condition does not depend on the row alone."""
+    """The condition depends on more than the row."""
 
     code: ClassVar[str] = "SNP-016"
     hint: ClassVar[str] = (
-        "now(), current_user, random() and casts that depend on the time zone change "
-        "their answer while the row stays: rows would enter and leave the snapshot "
-        "with nobody noticing."
+        "Leave out now(), current_user, random() and casts that depend on the time "
+        "zone: their result changes while the row stays the same, so rows would "
+        "enter and leave the snapshot unnoticed."
     )
 
 
@@ -139,7 +139,7 @@ def _refusal(error: psycopg.Error, condition: str) -> BadCondition:
     reason = diag.message_primary or str(error)
     kind = ConditionNotImmutable if diag.sqlstate == _NOT_IMMUTABLE else BadCondition
     return kind(
-        f"The condition {condition!r} is refused: {reason}", condition=condition
+        f"PostgreSQL refuses the condition {condition!r}: {reason}", condition=condition
     )
 
 

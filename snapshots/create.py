@@ -101,10 +101,10 @@ def _describe(
 
 def _refuse_taken(connection: Connection, made: Snapshot) -> None:
     if snapshot.find(connection, made.qualified) is not None:
-        raise NameTaken(f"There is a snapshot {made.key} already.", name=made.key)
+        raise NameTaken(f"A snapshot {made.key} already exists.", name=made.key)
     for name in (made.qualified, made.base):
         if ddl.exists(connection, name):
-            raise NameTaken(f"The site has a relation {name} already.", name=str(name))
+            raise NameTaken(f"The site already has a relation {name}.", name=str(name))
     schema = connection.scalar(
         text("SELECT to_regnamespace(quote_ident(:schema)) IS NULL"),
         {"schema": made.schema},

@@ -122,7 +122,8 @@ def _read(
         raise UnusableTable(f"{name} is not a table.", table=str(name))
     if hides_rows(connection, table):
         raise HiddenRows(
-            f"Row-level security hides rows of {name} from our user.", table=str(name)
+            f"Row-level security hides rows of {name} from Snaptide's user.",
+            table=str(name),
         )
     log = find_log(connection, name)
     if log is None:
@@ -132,10 +133,14 @@ def _read(
         raise UnusableTable(f"{reason}.", table=str(name))
     needs = ddl.default_needs(connection, table)
     chosen, left_out = _choose(table, columns, needs, updatable)
-    _require(table, chosen, log.identity_columns, IdentityLeftOut, "identify a row")
+    _require(
+        table, chosen, log.identity_columns, IdentityLeftOut, "they identify a row"
+    )
     kept = None if condition is None else where.canonical(connection, name, condition)
     if kept is not None:
-        _require(table, chosen, kept.columns, SnapshotRefused, "the condition looks at")
+        _require(
+            table, chosen, kept.columns, SnapshotRefused, "the condition uses them"
+        )
     types = type_definitions(connection, table, chosen)
     _refuse_unreadable(table, types)
     found = ddl.indexes(connection, table)
@@ -187,21 +192,23 @@ def _why_not(
 ) -> str:
     """Why a column cannot be in the snapshot; empty if it can."""
     if column.generated == "v":
-        return "generated when it is read, and not stored"
+        return "it is generated when it is read, and not stored"
     if column.generated != "s" or not updatable or needs is None:
         return ""
     if needs.foreign or not set(needs.inputs) <= names:
-        return "generated from what the site does not have"
+        return "it is generated from data that the site does not have"
     return ""
 
 
 def _lost_default(column: Column, needs: DefaultNeeds | None) -> list[str]:
     name = f"default of {column.name}"
     if column.identity:
-        return [f"{name}: numbers are drawn at the master; who inserts here names one"]
+        return [
+            f"{name}: the master draws the numbers; an insert at the site must give one"
+        ]
     if not column.generated and needs is not None and needs.foreign:
         lacks = f"{column.default} needs more than the site has"
-        return [f"{name}: {lacks}; who inserts here names a value"]
+        return [f"{name}: {lacks}; an insert at the site must give a value"]
     return []
 
 
@@ -215,8 +222,8 @@ def _require(
     missing = [name for name in needed if name not in chosen]
     if missing:
         raise error(
-            f"The snapshot of {table.qualified} has to include {', '.join(missing)}:"
-            f" {why}.",
+            f"The snapshot of {table.qualified} must include {', '.join(missing)}: "
+            f"{why}.",
             columns=missing,
         )
 
@@ -229,8 +236,8 @@ def _refuse_generated_key(made: Definition, updatable: bool) -> None:
     keys = [name for name in made.identity if made.table.column(name).generated]
     if updatable and keys:
         raise KeyGenerated(
-            f"Rows of {made.table.qualified} are identified by {', '.join(keys)},"
-            " which the master generates.",
+            f"Rows of {made.table.qualified} are identified by {', '.join(keys)}, "
+            "which the master generates.",
             columns=keys,
         )
 
@@ -245,7 +252,7 @@ def _refuse_unfillable(made: Definition, updatable: bool) -> None:
     if updatable and missing:
         raise ColumnsLeftOut(
             f"An updatable snapshot of {made.table.qualified} cannot leave out "
-            f"{', '.join(missing)}: NOT NULL, and without a default.",
+            f"{', '.join(missing)}: NOT NULL without a default.",
             columns=missing,
         )
 
@@ -253,8 +260,8 @@ def _refuse_unfillable(made: Definition, updatable: bool) -> None:
 def _refuse_unreadable(table: Table, types: Definitions) -> None:
     for name in sorted(types.keys() & set(UNREADABLE)):
         raise UnreadableType(
-            f"{table.qualified} has values of type {name}: PostgreSQL shows them and "
-            "reads them from nowhere.",
+            f"{table.qualified} has values of type {name}, which PostgreSQL can print "
+            "but not read.",
             type=name,
         )
 
@@ -263,8 +270,8 @@ def _refuse_wide(made: Definition, updatable: bool) -> None:
     most = MOST_COLUMNS if updatable else MOST_READ_ONLY
     if len(made.columns) > most:
         raise TooWide(
-            f"{made.table.qualified} has {len(made.columns)} columns for the snapshot: "
-            f"more than {most} cannot be {'queued' if updatable else 'merged'}.",
+            f"{made.table.qualified} has {len(made.columns)} columns for the "
+            f"snapshot: at most {most} can be {'queued' if updatable else 'merged'}.",
             columns=len(made.columns),
         )
 

@@ -89,6 +89,6 @@ def _unregister(
     except SiteUnreachable as error:
         if not force:
             raise MasterUnreachable(
-                f"{error.message} It would keep its log for {found.key}.",
+                f"{error.message} The master would keep its log for {found.key}.",
                 snapshot=found.key,
             ) from None

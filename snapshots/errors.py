@@ -36,7 +36,7 @@ class RefreshRunning(RefreshError):
 
 
 class PositionMoved(RefreshError):
-    """Another refresh of the group finished in the meantime."""
+    """The group or its master changed while the refresh was running."""
 
     code = "SNP-206"
     hint = "Refresh again."

@@ -69,8 +69,8 @@ def _refuse_another(connection: Connection, member: Member) -> None:
     """Refuse another owner's table: a load adds constraints and triggers to it."""
     if not roles.owns(connection, member.snapshot.base):
         raise FirstLoadByAnother(
-            f"Snapshot {member.snapshot.key} is not filled yet, and the user of the "
-            "site does not own it.",
+            f"Snapshot {member.snapshot.key} is not filled yet, and the site's user "
+            "does not own it.",
             snapshot=member.snapshot.key,
         )
 

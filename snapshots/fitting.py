@@ -32,8 +32,8 @@ def refuse_lossy(snapshot: Snapshot, table: Table, base: Table) -> None:
         there, here = table.column(name), base.column(name)
         if there.type != here.type and not _holds(here, there):
             raise ColumnChanged(
-                f"{snapshot.master}.{name} is {there.type} at the master;"
-                f" {snapshot.key} has it as {here.type}.",
+                f"{snapshot.master}.{name} is {there.type} at the master, but "
+                f"{here.type} in {snapshot.key}.",
                 snapshot=snapshot.key,
                 column=name,
             )

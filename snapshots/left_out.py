@@ -12,9 +12,7 @@ from sites.table import ForeignKey, Table
 from snapshots import snapshot
 from snapshots.snapshot import Snapshot
 
-_LATER = (
-    "a row that it refuses is parked when it is pushed; to have it refused here, add"
-)
+_LATER = "a row that it refuses is parked when it is pushed; to refuse it here, add"
 
 
 def of_table(connection: Connection, table: Table) -> Iterator[str]:
@@ -23,10 +21,10 @@ def of_table(connection: Connection, table: Table) -> Iterator[str]:
     for kind, name, its in rows:
         if kind == "trigger":
             yield (
-                f"trigger {name}: fires at the master alone, when a change is pushed;"
-                f" what {its} does is seen here after the next refresh. To have it here"
-                " as well, create it on the base table, and let it do its work only"
-                " where snaptide.comes_from() IS NULL, here and there"
+                f"trigger {name}: fires only at the master, when a change is pushed; "
+                f"the effects of {its} appear here after the next refresh. To use it "
+                "here as well, create it on the base table, and make it act only if "
+                "snaptide.comes_from() IS NULL, at both sites"
             )
         else:
             yield f"{kind} {name}: {_LATER} to the base table: {its}"
@@ -39,16 +37,16 @@ def of_keys(
     for index in indexes:
         if index.special:
             yield (
-                f"index {index.name}: partial, or over an expression; if it is needed"
-                " here, create it on the base table"
+                f"index {index.name}: partial, or on an expression; if you need it "
+                "here, create it on the base table"
             )
         elif missing := [c for c in index.columns if c not in chosen]:
             yield f"index {index.name}: the snapshot has no {', '.join(missing)}"
     for unique in table.uniques:
         if missing := [c for c in unique.columns if c not in chosen]:
             yield (
-                f"unique key {unique.name}: the snapshot has no {', '.join(missing)};"
-                " the master finds values that are taken when a change is pushed"
+                f"unique key {unique.name}: the snapshot has no {', '.join(missing)}; "
+                "the master finds duplicate values when a change is pushed"
             )
 
 
@@ -72,17 +70,17 @@ def _why_no_reference(key: ForeignKey, made: Snapshot, parent: Snapshot | None) 
     if missing := [c for c in key.columns if c not in made.columns]:
         return f"the snapshot has no {', '.join(missing)}"
     if not key.always:
-        return "at the master it does not hold for all rows; validate it there"
+        return "it is not validated for all rows at the master; validate it there"
     if parent is None:
         return (
-            f"refresh group {made.refresh_group} has no snapshot of {key.parent} here;"
-            f" create one, and the next refresh adds the key; {meanwhile}"
+            f"refresh group {made.refresh_group} has no snapshot of {key.parent} "
+            f"here; create one, and the next refresh adds the key; {meanwhile}"
         )
     if parent.condition is not None:
         return (
-            f"snapshot {parent.key} has a condition, so that rows may refer to parents"
-            " that are not here; create it without one, and the next refresh adds the"
-            f" key; {meanwhile}"
+            f"snapshot {parent.key} has a condition, so rows may refer to parents "
+            "that are not here; create it without one, and the next refresh adds the "
+            f"key; {meanwhile}"
         )
     if missing := [c for c in key.parent_columns if c not in parent.columns]:
         return f"snapshot {parent.key} has no {', '.join(missing)}"

@@ -214,7 +214,7 @@ def settle(
             judged by a marker that is gone.
     """
     if not reconcile.holds(connection, group.master, window.master.incarnation):
-        raise PositionMoved(f"Site {group.master} was repaired meanwhile.")
+        raise PositionMoved(f"Site {group.master} was repaired during the refresh.")
     keys = [m.snapshot.key for m in window.members]
     refresh_coverage.cover(
         connection, keys, window.marker.batch_no, window.marker.order_no

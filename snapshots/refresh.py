@@ -143,7 +143,8 @@ def _group_of(
     groups = {snapshot.read(connection, n).refresh_group for n in named}
     if len(groups) > 1:
         raise DifferentGroups(
-            f"{', '.join(named)} belong to the groups {', '.join(sorted(groups))}.",
+            f"{', '.join(named)} belong to different groups: "
+            f"{', '.join(sorted(groups))}.",
             groups=sorted(groups),
         )
     group = refresh_group.find(connection, groups.pop())

@@ -97,7 +97,9 @@ def lock_at(connection: Connection, group: RefreshGroup) -> None:
         _select(group.name).with_for_update(key_share=True)
     ).one_or_none()
     if now is None or now.position != group.position:
-        raise PositionMoved(f"Refresh group {group.name} was refreshed meanwhile.")
+        raise PositionMoved(
+            f"Another refresh of group {group.name} finished in the meantime."
+        )
 
 
 def advance(
@@ -203,7 +205,7 @@ def exclusively(site: Site, name: str) -> Iterator[Connection]:
         )
         if not taken:
             raise RefreshRunning(
-                f"Refresh group {name} is being refreshed.", group=name
+                f"Another refresh of group {name} is running.", group=name
             )
         try:
             yield connection

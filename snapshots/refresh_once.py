@@ -139,7 +139,12 @@ def _hold_moment(master: Connection, task: Task) -> None:
     tables = [member.master for member in task.members]
     logs = [QualifiedName(SCHEMA, log) for log in find_logs(master, tables)]
     master.commit()
-    _hold(master, tables, logs, gone="A snapshot log of the group went meanwhile.")
+    _hold(
+        master,
+        tables,
+        logs,
+        gone="A snapshot log of the group was dropped during the refresh.",
+    )
 
 
 def _start_spark(master: Connection, task: Task) -> None:
@@ -162,7 +167,9 @@ def _hold_own_moment(site: Connection, members: Sequence[Member]) -> str:
         PositionMoved: a base table was gone, and is there again.
     """
     tables = [member.base.qualified for member in members]
-    _hold(site, tables, gone="A base table of the group went meanwhile.")
+    _hold(
+        site, tables, gone="A base table of the group was dropped during the refresh."
+    )
     return position.current(site)
 
 

@@ -39,7 +39,7 @@ def why_rewritten(snapshot: Snapshot, columns: Columns, files: Files) -> str | N
     """Why values may have changed unseen since the last refresh; None if not."""
     before = _columns_before(snapshot)
     if before is None or snapshot.master_files is None:
-        return "it is not known what the last refresh saw of it"
+        return "there is no record of the table at the last refresh"
     other = [name for name in snapshot.columns if columns.get(name) != before[name]]
     if other:
         return f"{', '.join(other)} is another column, or of another type"
@@ -48,7 +48,7 @@ def why_rewritten(snapshot: Snapshot, columns: Columns, files: Files) -> str | N
     if not all(files.values()):
         return "a crash of the server would empty it (UNLOGGED), or it is foreign"
     if any(known.get(oid, file) != file for oid, file in files.items()):
-        return "it was written anew"
+        return "it was rewritten"
     return None
 
 
@@ -77,8 +77,8 @@ def refuse_generated_otherwise(snapshot: Snapshot, table: Table, base: Table) ->
         now = table.column(column.name).state
         if _expression(now) != _expression(before[column.name]):
             raise ColumnChanged(
-                f"{snapshot.master}.{column.name} is generated otherwise at the master;"
-                f" {snapshot.key} has it as {column.default}.",
+                f"The master now generates {snapshot.master}.{column.name} "
+                f"differently; {snapshot.key} has it as {column.default}.",
                 snapshot=snapshot.key,
                 column=column.name,
             )

@@ -33,8 +33,8 @@ def refuse_other(
         return
     if version.group_id == known.group_id and version.version < known.version:
         raise MasterBehind(
-            f"{master} is behind: {snapshot.master} has schema version"
-            f" {version.version} there; {snapshot.key} has seen {known.version}.",
+            f"{master} is behind: {snapshot.master} has schema version "
+            f"{version.version} there, but {snapshot.key} already has {known.version}.",
             snapshot=snapshot.key,
             behind=master,
         )
@@ -42,8 +42,8 @@ def refuse_other(
         there, here = table.column(name).type, base.column(name).type
         if there != here:
             raise ColumnChanged(
-                f"{snapshot.master}.{name} is {there} at {master} since schema version"
-                f" {version.version}; {snapshot.key} has it as {here}.",
+                f"{snapshot.master}.{name} is {there} at {master} since schema "
+                f"version {version.version}, but {here} in {snapshot.key}.",
                 snapshot=snapshot.key,
                 column=name,
             )

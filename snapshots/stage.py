@@ -40,7 +40,7 @@ class Stage:
             StageLost: there are fewer or more than were written.
         """
         if rows != self.rows:
-            raise StageLost(f"The stage holds {rows} rows of {self.rows}.")
+            raise StageLost(f"The stage holds {rows} of {self.rows} rows.")
 
 
 def create(connection: Connection, member: Member) -> QualifiedName:

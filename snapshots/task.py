@@ -60,7 +60,9 @@ def read(
 
 def _methods(keys: list[str], method: str) -> dict[str, str]:
     if set(method.lower()) - set("fc?") or len(method) > len(keys):
-        raise WrongMethod(f"{method!r} is not a method for {len(keys)} snapshots.")
+        raise WrongMethod(
+            f"{method!r} is not a refresh method for {len(keys)} snapshots."
+        )
     return dict(zip(keys, method.lower(), strict=False))
 
 
@@ -70,7 +72,7 @@ def refuse_errors(task: Task) -> None:
         parked = error_queue.parked(connection, task.who.site_id, tables)
     if parked:
         raise ErrorsAtMaster(
-            f"{parked} transactions of {task.site.name} stand in the error queue of "
-            f"{task.master.name}.",
+            f"The error queue of {task.master.name} holds {parked} transactions of "
+            f"{task.site.name}.",
             transactions=parked,
         )

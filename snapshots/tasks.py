@@ -28,7 +28,7 @@ def refresh(site: str, group: str, **options: Any) -> None:
         ):
             report = snapshots.refresh(home, group, progress=progress, **options)
     except RefreshRunning:
-        log.info("refresh %s %s: another refresh is at work.", site, group)
+        log.info("refresh %s %s: another refresh is running.", site, group)
     else:
         log.info("refresh %s %s: %s", site, group, _counts(report))
 

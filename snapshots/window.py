@@ -199,7 +199,7 @@ def _confirm(master: Connection, group: RefreshGroup, *, complete: bool) -> Iden
     them = identity.confirm(master, group.master)
     if them.site_id != group.master_id:
         raise MasterChanged(
-            f"Site {group.master} is another site now.", group=group.name
+            f"Site name {group.master} leads to another site now.", group=group.name
         )
     if group.incarnation not in (None, them.incarnation):
         return them
@@ -209,7 +209,8 @@ def _confirm(master: Connection, group: RefreshGroup, *, complete: bool) -> Iden
         ) >= func.pg_snapshot_xmax(sa.cast(literal(group.position), PgSnapshot()))
         if not master.scalar(select(ahead)):
             raise MasterChanged(
-                f"Site {group.master} is older than what group {group.name} shows.",
+                f"Site {group.master} is older than the state that group {group.name} "
+                "shows.",
                 group=group.name,
             )
     return them
@@ -254,13 +255,13 @@ def _refuse_altered(connection: Connection, table: Table, snapshot: Snapshot) ->
     gone = [name for name in snapshot.columns if name not in table.names]
     if gone:
         raise ColumnGone(
-            f"{table.qualified} has no column {', '.join(gone)} any more.",
+            f"{table.qualified} no longer has the column {', '.join(gone)}.",
             snapshot=snapshot.key,
             columns=gone,
         )
     if hides_rows(connection, table):
         raise RowsHidden(
-            f"Row-level security hides rows of {table.qualified} from our user.",
+            f"Row-level security hides rows of {table.qualified} from Snaptide's user.",
             snapshot=snapshot.key,
         )
 
@@ -269,8 +270,8 @@ def _refuse_displaced(base: Table, snapshot: Snapshot) -> None:
     others = rewrites.displaced(snapshot, {c.name: c.state for c in base.columns})
     if others:
         raise ColumnGone(
-            f"{base.qualified} has other columns by now that are called"
-            f" {', '.join(others)}.",
+            f"{base.qualified} now has other columns that are called "
+            f"{', '.join(others)}.",
             snapshot=snapshot.key,
             columns=others,
         )
@@ -299,7 +300,7 @@ def _method(
     if not reaches:
         if asked == "f":
             raise SnapshotLogTooYoung(
-                f"The snapshot log of {snapshot.master} does not hold all that changed "
+                f"The snapshot log of {snapshot.master} does not hold all changes "
                 f"since the last refresh of {snapshot.key}.",
                 snapshot=snapshot.key,
             )

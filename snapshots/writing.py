@@ -50,7 +50,7 @@ _GIVE_WAY = (
 )
 
 
-_SWALLOWED = "a trigger or policy at the site swallows the row"
+_SWALLOWED = "a trigger or policy at the site suppresses the row"
 
 #: Rows that cannot be written now, each with the reason if the site refuses it.
 _Missing = dict[int, str | None]
@@ -118,7 +118,7 @@ def write_free(connection: Connection, group: Sequence[Work]) -> None:
             savepoint.commit()
             return
     raise CannotMerge(
-        "Rows at the site stand in the way of the refresh, again and again."
+        "Rows at the site block the refresh, even after several attempts."
     )
 
 
@@ -298,7 +298,7 @@ def _halve(connection: Connection, step: _Step, numbers: list[int]) -> _Missing:
     found = _halve(connection, step, numbers[:middle])
     found |= _halve(connection, step, numbers[middle:])
     if sum(reason is not None for reason in found.values()) >= MOST_REFUSED:
-        raise CannotMerge(f"The site refuses {MOST_REFUSED} rows and more: {why}")
+        raise CannotMerge(f"The site refuses {MOST_REFUSED} rows or more: {why}")
     return found
 
 

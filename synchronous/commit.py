@@ -166,7 +166,8 @@ def _find_out(
             raise refusal.not_committed(transaction.site_cache.site, error) from error
         raise error
     raise OutcomeUnknown(
-        f"{transaction.site_cache.site.name} was lost while it committed {gid}.",
+        f"The connection to {transaction.site_cache.site.name} was lost while it "
+        f"committed {gid}.",
         gid=gid.transaction,
     ) from error
 
@@ -205,11 +206,11 @@ def _confirm(writers: Sequence[Participant], gid: Gid) -> bool:
         try:
             participant.commit_prepared(name)
         except errors.UndefinedObject:
-            log.info("%s was finished by recovery.", name)
+            log.info("Recovery has finished %s.", name)
         except psycopg.Error as error:
             done = False
             log.warning(
-                "%s is committed; %s will hear of it by recovery: %s",
+                "%s is committed; recovery will commit it at %s: %s",
                 name,
                 participant.master.name,
                 error,

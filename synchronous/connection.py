@@ -125,8 +125,8 @@ def _confirm(engine: Engine, site: Site) -> None:
     """Check that an engine can be coordinated, before anything is changed."""
     if engine.dialect.driver != "psycopg" or engine.dialect.is_async:
         raise NotCoordinated(
-            f"An engine of {engine.dialect.name}+{engine.dialect.driver} cannot be"
-            " coordinated.",
+            f"An engine for {engine.dialect.name}+{engine.dialect.driver} cannot be "
+            "coordinated.",
             site=site.name,
         )
     with engine.connect() as connection:
@@ -182,7 +182,10 @@ def _listen(engine: Engine, site_cache: SiteCache, limits: Mapping[str, float]) 
 def _transaction(context: ExecutionContext) -> Transaction:
     found = _open.get(context.root_connection)
     if found is None:
-        raise NoTransaction("A two-phase transaction of its own is not coordinated.")
+        raise NoTransaction(
+            "The connection has begun a two-phase transaction itself, which cannot "
+            "be coordinated."
+        )
     return found
 
 

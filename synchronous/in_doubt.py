@@ -110,7 +110,7 @@ def forget_in_doubt(site: Site, gid: str) -> None:
     for one in _open(site, mine):
         if one.waiting:
             raise DecidedOtherwise(
-                f"{one.waiting} has prepared {gid} and waits for this decision.",
+                f"{one.waiting} has prepared {gid} and is waiting for this decision.",
                 gid=gid,
                 decision=Answer.COMMITTED.value,
             )
@@ -133,7 +133,7 @@ def _end(site: Site, name: str, wanted: Answer, *, force: bool) -> None:
     answer = recovery.ask(site, gid)
     if answer not in (wanted, Answer.ANOTHER_SITE, None) and not force:
         raise DecidedOtherwise(
-            f"The deciding site says of {name}: {answer.value}.",
+            f"The deciding site's decision about {name} is: {answer.value}.",
             gid=name,
             decision=answer.value,
         )
@@ -203,7 +203,7 @@ def _answer(site: Site, name: str) -> str | None:
 
 
 def _not_in_doubt(site: Site, gid: str) -> NotInDoubt:
-    return NotInDoubt(f"Nothing is in doubt at {site.name} as {gid}.", gid=gid)
+    return NotInDoubt(f"{site.name} has no in-doubt transaction {gid}.", gid=gid)
 
 
 _PREPARED = (

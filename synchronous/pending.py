@@ -125,8 +125,8 @@ def _refuse(
     if found is not None:
         key = dict(zip(columns, found, strict=True))
         raise PendingCalls(
-            f"Row {key} of {queue.snapshot} has changes that wait for a push to"
-            f" {queue.destination}.",
+            f"Row {key} of {queue.snapshot} has changes that are waiting for a push "
+            f"to {queue.destination}.",
             snapshot=queue.snapshot,
             key=key,
         )

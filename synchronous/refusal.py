@@ -43,8 +43,10 @@ def refused(error: psycopg.Error | DBAPIError, lost: str | None) -> SnaptideErro
     cause = error.orig if isinstance(error, DBAPIError) else error
     state = getattr(cause, "sqlstate", None)
     if state is None or state.startswith(("08", "57P")):
-        name = lost or "A master"
-        return SiteUnreachable(f"{name} was lost: {_message(cause)}", site=lost)
+        name = lost or "a master"
+        return SiteUnreachable(
+            f"The connection to {name} was lost: {_message(cause)}", site=lost
+        )
     return RefusedByMaster(f"The master refuses: {_message(cause)}", sqlstate=state)
 
 
@@ -64,8 +66,8 @@ def not_committed(site: Site, error: psycopg.Error) -> SnaptideError:
     diagnostics = error.diag
     if (diagnostics.table_name, diagnostics.column_name) == ("decision", "gid"):
         return CommitFailed(
-            f"Changes at {site.name} were undone past its coordinator: savepoints have"
-            " to be set and rolled back to by statements of their own."
+            f"Changes at {site.name} were undone without its coordinator: set a "
+            "savepoint, or roll back to one, in a statement of its own."
         )
     return CommitFailed(
         f"{site.name} cannot commit: {_message(error)}",

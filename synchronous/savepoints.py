@@ -52,7 +52,7 @@ class Savepoints:
         place = next(known, None)
         if place is None:
             raise TransactionControl(
-                f"Savepoint {name} was not set by a statement of its own."
+                f"Savepoint {name} was not set in a statement of its own."
             )
         return place
 

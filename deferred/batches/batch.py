@@ -75,7 +75,8 @@ def queued_transactions(
 def purged(batch: Batch) -> PositionMismatch:
     """The error for a batch that the destination needs and that was purged."""
     return PositionMismatch(
-        f"{batch.destination} asks for batch {batch.number} again: it is purged.",
+        f"{batch.destination} asks for batch {batch.number} again, but it has been "
+        "purged.",
         destination=batch.destination,
         batch=batch.number,
     )

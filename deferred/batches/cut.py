@@ -113,8 +113,8 @@ def _done(row: Row[Any], marker: Marker) -> bool:
     if at == before and marker.order_no >= row.previous_end:
         return False
     raise PositionMismatch(
-        f"{row.name} stands at batch {marker.batch_no} of this site, place"
-        f" {marker.order_no}; this site's newest batch is {row.batch_no}.",
+        f"{row.name} is at batch {marker.batch_no} of this site, place "
+        f"{marker.order_no}; this site's newest batch is {row.batch_no}.",
         destination=row.name,
         marker=marker.batch_no,
         batch=row.batch_no,

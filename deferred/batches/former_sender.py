@@ -62,7 +62,7 @@ def refuse(connection: Connection, groups: Iterable[str], sender: str) -> None:
     found = forgotten_by(connection, names, sender) if names else None
     if found is not None:
         raise NoMasterAnyMore(
-            f"{sender} is no master of group {found} any more.",
+            f"{sender} is no longer a master of group {found}.",
             group=found,
             master=sender,
         )

@@ -198,8 +198,8 @@ def accept_gap(connection: Connection, name: str) -> None:
 def _refuse_gap(origin: Connection, row: Row[Any], at: Marker, floor: int) -> None:
     if (at.batch_no, at.order_no) < (row.purged_batch, row.purged_order):
         raise PastRetention(
-            f"{row.name} was restored to batch {at.batch_no} of this site. Changes of "
-            f"later batches, up to {row.purged_batch}, are no longer kept here.",
+            f"{row.name} was restored to batch {at.batch_no} of this site. This site "
+            f"no longer keeps the changes of later batches up to {row.purged_batch}.",
             destination=row.name,
             batch=at.batch_no,
         )
@@ -210,8 +210,8 @@ def _refuse_gap(origin: Connection, row: Row[Any], at: Marker, floor: int) -> No
     )
     if origin.scalar(waiting):
         raise CannotTell(
-            f"This site was restored to batch {row.batch_no}; {row.name} stands at "
-            f"{at.batch_no} and remembers what they held from {floor} on.",
+            f"This site was restored to batch {row.batch_no}; {row.name} is at "
+            f"{at.batch_no} and remembers only the batches from {floor} on.",
             destination=row.name,
             batch=row.batch_no,
         )

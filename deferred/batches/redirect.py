@@ -57,7 +57,7 @@ def refuse_procedures(connection: Connection, name: str) -> None:
     waiting = undelivered_procedures(connection, name)
     if waiting:
         raise CallsQueued(
-            f"{waiting} calls of procedures wait for {name}.",
+            f"{waiting} procedure calls are queued for {name}.",
             destination=name,
             calls=waiting,
         )
@@ -198,8 +198,8 @@ def _refuse_split(
     )
     if split:
         raise BothDestinations(
-            f"{split} transactions have come to {to}, and wait for it for other "
-            f"snapshots: push to {to} first.",
+            f"{split} transactions have reached {to}, and are still queued for it "
+            f"because of other snapshots: push to {to} first.",
             destination=to,
             transactions=split,
         )
@@ -260,7 +260,7 @@ def _left(
     )
     if tangled:
         raise BothDestinations(
-            f"{tangled} transactions have gone to {to} for other snapshots.",
+            f"{tangled} transactions have been sent to {to} for other snapshots.",
             destination=to,
             transactions=tangled,
         )

@@ -70,10 +70,14 @@ def _refuse_renamed(target: Connection, queues: Sequence[Queue]) -> None:
         table = QualifiedName(row.base_schema, row.base_table)
         if table in wanted:
             queue = wanted[table]
-            now = f"it is called {row.called}" if row.called else "it is gone"
+            now = (
+                f"that column is now called {row.called}"
+                if row.called
+                else "that column was dropped"
+            )
             raise ColumnRenamed(
-                f"Column {row.name} of {table} at {queue.destination} is not the one"
-                f" that group {queue.replication_group} has: {now}.",
+                f"Column {row.name} of {table} at {queue.destination} is not the "
+                f"column of group {queue.replication_group}: {now}.",
                 table=str(table),
                 column=row.name,
             )

@@ -107,7 +107,7 @@ def procedures(
         ]
         if len(places) > 1:
             raise BadEdit(
-                f"{edit.call}.{edit.column} names {len(places)} calls.", edit=edit
+                f"{edit.call}.{edit.column} matches {len(places)} calls.", edit=edit
             )
         if places:
             found[places[0]] = _with_argument(found[places[0]], edit)
@@ -146,7 +146,7 @@ def _named(connection: Connection, error_id: int, edit: Edit) -> int:
     ).one()
     if count != 1:
         what = f"{count} calls" if count else "no call"
-        raise BadEdit(f"{edit.call}.{edit.column} names {what}.", edit=edit)
+        raise BadEdit(f"{edit.call}.{edit.column} matches {what}.", edit=edit)
     return int(first)
 
 

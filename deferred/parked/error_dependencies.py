@@ -18,8 +18,8 @@ DEPENDANT = "dependant"
 
 #: Why an operator has to decide about a transaction that came later.
 LOST = (
-    "Starts from, or refers to, a row that its site has and the master has not: it was"
-    " given up, dropped by a rule, or got another key."
+    "The transaction depends on a row that its site has and the master does not: the "
+    "row was given up, dropped by a rule, or has another key now."
 )
 
 

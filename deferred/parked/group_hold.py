@@ -104,7 +104,7 @@ def listed(connection: Connection, group: uuid.UUID | None = None) -> list[Quiet
 
 def message(one: QuietGroup) -> str:
     """The message about a quiet group, for operators."""
-    return f"The group is quiet since {one.since:%F %T%z}: {one.why}"
+    return f"The group has been quiet since {one.since:%F %T%z}: {one.why}"
 
 
 def of_tables(

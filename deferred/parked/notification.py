@@ -150,7 +150,7 @@ def _hooks() -> Iterator[tuple[str, Hook]]:
         try:
             hook = REGISTRY.find(name)
         except UnusableRoutine as error:
-            log.warning("Nobody is told by %s: %s", name, error.message)
+            log.warning("Hook %s cannot be used: %s", name, error.message)
         else:
             if hook is not None:
                 yield name, hook

@@ -107,7 +107,7 @@ def retry_errors(
         NoSuchError, BadEdit, SiteUnreachable.
     """
     if edits and (error_ids is None or len(error_ids) != 1):
-        raise BadEdit("Edits go with exactly one error transaction.")
+        raise BadEdit("Edits need exactly one error transaction.")
     chosen = _chosen(master, error_ids, origin, with_dependants=with_dependants)
     reports = []
     for error_id in chosen:

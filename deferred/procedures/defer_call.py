@@ -120,7 +120,7 @@ def _queue(
     known = ", ".join(row.known or []) or "none"
     asked = ", ".join(wanted or []) or "nowhere"
     raise NoDestination(
-        f"{name} is to run at: {asked}. This site's destinations are: {known}.",
+        f"{name} cannot be deferred to {asked}. This site's destinations are: {known}.",
         procedure=name,
         known=row.known or [],
     )

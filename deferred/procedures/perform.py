@@ -55,7 +55,7 @@ def at_destination(connection: Connection, call: ProcedureCall) -> None:
         sqlalchemy.exc.DBAPIError: for reasons that pass by themselves.
     """
     if call.malformed is not None:
-        raise _failed(call, f"These are no arguments: {call.malformed[:200]}")
+        raise _failed(call, f"The arguments are malformed: {call.malformed[:200]}")
     faults.point("push.before_call")
     with _reported(call):
         run = _prepared(connection, call, anything=False)
@@ -100,7 +100,7 @@ def _prepared(
     procedure = names.parse(call.name)
     if not (anything or allowed.is_allowed(connection, procedure)):
         raise ProcedureNotAllowed(
-            f"Nothing named {call.name} may run here.", procedure=call.name
+            f"{call.name} is not allowed to run here.", procedure=call.name
         )
     kinds = allowed.kinds(connection, procedure)
     if len(kinds) != 1:

@@ -58,8 +58,8 @@ def drop_already_applied(
             before = _take(connection, values, brought)
             if before:
                 _log.warning(
-                    "Transaction %s of %s came again, by %s: its changes of %s are "
-                    "left out",
+                    "Transaction %s of %s arrived again through %s: its changes of "
+                    "%s are left out",
                     transaction.xid,
                     origin,
                     sender.name,

@@ -75,12 +75,12 @@ def judge(connection: Connection, row: Row[Any]) -> None:
             _note(connection, name, excused=False)
         if reason is not None and not row.excused:
             _note(connection, name, invalid_since=func.now(), invalid_reason=reason)
-            log.warning("Destination %s is invalid now: %s", name, reason)
+            log.warning("Destination %s is now invalid: %s", name, reason)
             raise DestinationInvalid(f"{name} is invalid: {reason}", destination=name)
     if row.invalid_since is not None:
         raise DestinationInvalid(
-            f"{name} is invalid since {row.invalid_since:%Y-%m-%d %H:%M:%S}:"
-            f" {row.invalid_reason}",
+            f"{name} has been invalid since {row.invalid_since:%Y-%m-%d %H:%M:%S}: "
+            f"{row.invalid_reason}",
             destination=name,
         )
 
@@ -105,10 +105,14 @@ def _over(connection: Connection, waiting: Backlog) -> str | None:
     now = connection.execute(select(func.now())).scalar_one()
     age = now - waiting.oldest if waiting.oldest else timedelta(0)
     if waiting.max_lag_age is not None and age > waiting.max_lag_age:
-        return f"its oldest transaction waits for {age}, {waiting.max_lag_age} allowed."
+        return (
+            f"its oldest transaction has waited for {age}; the limit is "
+            f"{waiting.max_lag_age}."
+        )
     if waiting.max_lag_bytes is not None and waiting.bytes > waiting.max_lag_bytes:
         return (
-            f"{waiting.bytes:,} bytes of calls wait, {waiting.max_lag_bytes:,} allowed."
+            f"{waiting.bytes:,} bytes of calls are waiting; the limit is "
+            f"{waiting.max_lag_bytes:,}."
         )
     return None
 

@@ -43,7 +43,7 @@ def captured_columns(
 def _refuse_gone(table: Table, gone: Sequence[str]) -> None:
     if gone:
         raise UnknownColumn(
-            f"Table {table.qualified} has no column {', '.join(gone)} any more.",
+            f"Table {table.qualified} no longer has the column {', '.join(gone)}.",
             table=str(table.qualified),
             columns=gone,
         )

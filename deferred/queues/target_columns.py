@@ -61,8 +61,9 @@ def refuse_moved(queue: Queue, target: Table) -> None:
     """
     for name, called in _moved(queue, target).items():
         raise TargetColumnsMoved(
-            f"Column {name} of {queue.target} at {queue.destination} is not the one"
-            f" that {queue.snapshot} shows by this name: that one is called {called}.",
+            f"Column {name} of {queue.target} at {queue.destination} is not the "
+            f"column that {queue.snapshot} shows under this name: that one is called "
+            f"{called}.",
             table=str(queue.target),
             column=name,
             called=called,

@@ -72,7 +72,7 @@ def history(
     search = _Search(name=table, master=master, sites=list(sites))
     places = search.places()
     if not places:
-        raise NothingKnown(f"No site that answers knows a table {table}.", table=table)
+        raise NothingKnown(f"No site that answers has a table {table}.", table=table)
     # Take the key from a master with a snapshot log, or else from a site with queues:
     # only these have the right key columns.
     model = min(places, key=lambda place: (place.log is None, not place.queues))
@@ -203,7 +203,8 @@ def _key(
     given = key if isinstance(key, Mapping) else dict(zip(wanted, key, strict=False))
     if sorted(given) != sorted(wanted) or len(key) != len(wanted):
         raise BadKey(
-            f"The key of {search.name} is: {', '.join(wanted)}.", columns=wanted
+            f"The key of {search.name} has the columns {', '.join(wanted)}.",
+            columns=wanted,
         )
     values = [
         cast(from_text(literal(given[one.name], Text), one.recorded), Text)

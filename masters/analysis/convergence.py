@@ -28,7 +28,7 @@ _ALWAYS = {"additive", "latest_timestamp"}
 _TWO_MASTERS = {
     "minimum": "unless every change lowers the column",
     "maximum": "unless every change raises the column",
-    "earliest_timestamp": "for a later change always gives way",
+    "earliest_timestamp": "because a later change always loses",
     "priority_group": "unless every change raises the priority",
 }
 
@@ -41,17 +41,17 @@ _BACKUPS = {*_WITH_TIE, "priority_group", "site_priority"}
 
 _WHY = {
     "append_sequence": "each of {masters} masters appends a number of its own",
-    "append_site_name": "each of {masters} masters renames only what arrives last",
+    "append_site_name": "each of {masters} masters renames another row",
     "average": "the average of more than two values depends on their order",
-    "cascade": "rows that one of {masters} masters alone has may go there alone",
-    "custom": "what a custom routine decides at several masters is not known; "
-    "masters.analysis.testing finds out",
+    "cascade": "a row that only one of {masters} masters has may be deleted only there",
+    "custom": "a custom routine may decide anything at several "
+    "masters; masters.analysis.testing tests it",
     "ignore": "a change that is dropped at one of {masters} masters stays at the "
     "others",
-    "restore": "the row that stays is sent to snapshots, not to the other masters",
-    "informix_always": "what arrives last wins, at each of {masters} masters another",
+    "restore": "the restored row is sent to snapshots, not to the other masters",
+    "informix_always": "each of {masters} masters keeps the change that arrives last",
     "informix_delete_wins": "an insert after the delete brings back a stale row",
-    "informix_ignore": "what arrives last wins, at each of {masters} masters another",
+    "informix_ignore": "each of {masters} masters keeps the change that arrives last",
 }
 
 
@@ -100,12 +100,14 @@ def diverges(
         return None
     given = parameters or {}
     if method in _WITH_TIE and given.get("tie") in ("site", "master"):
-        return f"equal values are settled at each of {masters} masters differently"
+        return f"each of {masters} masters settles equal values differently"
     if method in _ALWAYS:
         return None
     if method in _TWO_MASTERS:
         condition = _TWO_MASTERS[method]
-        return None if masters == 2 else f"{method} is for two masters, {condition}"
+        return (
+            None if masters == 2 else f"{method} suits two masters at most, {condition}"
+        )
     if method == "site_priority":
         if masters == 2 and not snapshots:
             return None
@@ -113,7 +115,7 @@ def diverges(
     if method == "informix_timestamp":
         return _servers_unknown(given)
     why = _WHY.get(
-        method, "{method} decides at each of {masters} masters for that master alone"
+        method, "each of {masters} masters decides {method} for itself alone"
     )
     return why.format(method=method, masters=masters)
 
@@ -191,13 +193,13 @@ def _note(rule: Rule, where: Topology, *, last: bool) -> str | None:
     if rule.kind is Kind.UPDATE and rule.method == "latest_timestamp":
         if last and tie == "undecided":
             return (
-                "latest_timestamp without a backup: conflicts with equal stamps wait "
-                "in the error queue; add site_priority behind it"
+                "latest_timestamp has no backup: conflicts with equal timestamps "
+                "wait in the error queue; add site_priority after it"
             )
         return None
     if where.masters > 1 and rule.method in _TWO_MASTERS:
         return (
-            f"two masters may diverge by several changes on their way at once, "
+            "two masters may diverge if several changes are on their way at once, "
             f"{_TWO_MASTERS[rule.method]}"
         )
     others = where.masters > 2 or (where.masters == 2 and where.snapshots)

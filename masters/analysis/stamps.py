@@ -24,13 +24,13 @@ from sites.transport import raw
 _BY_STAMP = {"latest_timestamp", "earliest_timestamp", "informix_timestamp"}
 
 _ANEW = (
-    "trigger {trigger} sets {column} anew when a change arrives, which then looks"
-    " younger than it is; have it leave alone what comes from another site"
+    "trigger {trigger} sets {column} again when a change arrives, so the change "
+    "looks newer than it is; make the trigger ignore changes from other sites"
 )
 _UNSET = (
-    "no trigger at {site} sets {column} when a row of {snapshot} is changed: if the"
-    " application does not either, its changes look as old as the row; create one on"
-    " the base table"
+    "no trigger at {site} sets {column} when a row of {snapshot} is changed: unless "
+    "the application sets it, its changes look as old as the row; create a trigger "
+    "on the base table"
 )
 
 

@@ -96,7 +96,7 @@ def check(
         tried = partial(play, methods, start, change, tuple(sites))
         decided += _search(tried, settings, share)
     if not decided:
-        raise Diverged("No conflict was ever decided, so that nothing was tried.")
+        raise Diverged("No conflict was ever decided, so the methods were not tested.")
 
 
 def any_values(**columns: SearchStrategy[Any]) -> Change:
@@ -262,7 +262,11 @@ def _deliver_and_compare(masters: _Masters, data: DataObject, play: str) -> int:
     first = masters.rows[masters.sites[0]]
     if any(row != first for row in masters.rows.values()) and not masters.undecided:
         ends = "; ".join(f"{site} {row}" for site, row in masters.rows.items())
-        raise Diverged(masters.told(f"Not {play}, the masters end different: {ends}."))
+        raise Diverged(
+            masters.told(
+                f"The methods are not {play}, the masters end up different: {ends}."
+            )
+        )
     return masters.decided
 
 

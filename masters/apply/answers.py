@@ -96,7 +96,7 @@ def _reason(one: ResolutionRecord) -> str:
     others = one.conflict.takes_along
     if not (others and one.resolution.decision.site_wins):
         return one.resolution.reason
-    return f"{one.resolution.reason}; it took along {', '.join(others)}"
+    return f"{one.resolution.reason}; it also affected {', '.join(others)}"
 
 
 class _Shapes:

@@ -227,9 +227,12 @@ def _of(conflict: Conflict) -> str:
     if conflict.kind is Kind.UNIQUENESS:
         return f" of {conflict.constraint}"
     if conflict.takes_along:
-        return f", which would take along {', '.join(conflict.takes_along)}"
+        return f", which would also affect {', '.join(conflict.takes_along)}"
     if conflict.changes:
-        return ", for the row differs where the change of its key leaves it alone"
+        return (
+            ", because the row differs in columns that the change of its key leaves "
+            "alone"
+        )
     return ""
 
 

@@ -265,7 +265,7 @@ class Settlement:
         for row in numbered(self.connection, left, self._drawing):
             self._note_failure(row)
             if self.several and not self._stands_alone(row):
-                self._refuse(row, "to be looked at one by one")
+                self._refuse(row, "the transaction has to be applied on its own")
                 continue
             answer = self._resolver.resolve(
                 row.conflicts, self._failed.get(row.call_no, ())
@@ -290,7 +290,7 @@ class Settlement:
         if reason := self.followers.refuse(self.staged, decided, answer):
             return reason
         if by_key and self.several and self._guarded & decided.explicit.keys():
-            return "the value may be taken by another transaction"
+            return "another transaction may take the value"
         return decided
 
     def _stands_alone(self, row: RowConflicts) -> bool:
@@ -324,7 +324,7 @@ class Settlement:
             if one.conflict.constraint is not None:
                 self._answered[row.call_no, one.conflict.constraint] = Attempt(
                     rule=one.rule,
-                    reason=f"{one.resolution.reason}, which is taken too",
+                    reason=f"{one.resolution.reason}, but that value is taken too",
                 )
         made = self.context.transaction_of(row.tran)
         return Settled(made=made, verdict=decided, answer=answer, wanted=dict(wanted))

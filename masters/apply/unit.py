@@ -273,7 +273,7 @@ def _refuse_invalid(unit: ApplyUnit) -> None:
     for staged, count in zip(unit.staged, unit.counts, strict=True):
         if count.get("X"):
             raise InvalidNetChange(
-                f"{count['X']} rows of {staged.table.qualified} went through steps that"
-                " do not follow from one another.",
+                f"{count['X']} rows of {staged.table.qualified} have changes that do "
+                "not follow from one another.",
                 table=str(staged.table.qualified),
             )

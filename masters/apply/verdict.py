@@ -87,7 +87,7 @@ def of_constraint(
     if row.kind == "I":
         return _verdict(row, answer, "I", Start.KEPT)
     if _touches(answer, identity) and row.kind != MOVE:
-        return "a rule cannot change the key of a row that is there"
+        return "a rule cannot change the key of an existing row"
     if row.kind in UPDATES:
         return _verdict(row, answer, row.kind, Start.CURRENT, rebased=True)
     return _verdict(row, answer, row.kind, Start.KEPT)

@@ -111,7 +111,7 @@ def drop_snapshot_log(site: Site, table: str, *, force: bool = False) -> None:
             users = _users(connection, log.id)
             if users and not force:
                 raise SnapshotLogInUse(
-                    f"The snapshot log of {table} is used by {', '.join(users)}.",
+                    f"Snapshots use the snapshot log of {table}: {', '.join(users)}.",
                     snapshots=users,
                 )
             triggers.remove(connection, log.log_table)
@@ -143,7 +143,9 @@ def show_snapshot_log(site: Site, table: str) -> SnapshotLog:
 
 def _create(connection: Connection, name: QualifiedName, *, with_rowid: bool) -> None:
     if find_log(connection, name) is not None:
-        raise SnapshotLogExists(f"Table {name} has a snapshot log.", table=str(name))
+        raise SnapshotLogExists(
+            f"Table {name} already has a snapshot log.", table=str(name)
+        )
     table = describe(connection, name)
     _refuse_unloggable(connection, table)
     if with_rowid and ROWID not in table.names:
@@ -220,7 +222,7 @@ def _refuse_unloggable(connection: Connection, table: Table) -> None:
             f"{table.qualified} is not a table.", table=str(table.qualified)
         )
     if table.schema in ("snaptide", "pg_catalog", "information_schema"):
-        raise CannotLogTable(f"{table.qualified} is not a user's table.")
+        raise CannotLogTable(f"{table.qualified} is a table of Snaptide or PostgreSQL.")
     reason = why_unloggable(connection, table)
     if reason is not None:
         raise CannotLogTable(f"{reason}.", table=str(table.qualified))
@@ -230,8 +232,8 @@ def _refuse_unpairable(table: Table, keys: Sequence[str]) -> None:
     for column in map(table.column, keys):
         if not column.pairable:
             raise CannotLogTable(
-                f"Rows of {table.qualified} cannot be told apart by {column.name}: "
-                f"rows cannot be paired by the operator = of type {column.type}.",
+                f"Column {column.name} cannot identify rows of {table.qualified}: the "
+                f"operator = of type {column.type} cannot pair rows.",
                 table=str(table.qualified),
                 column=column.name,
             )

@@ -42,8 +42,11 @@ def why_unloggable(connection: Connection, table: Table) -> str | None:
     if found.of_name is not None:
         snapshot = QualifiedName(found.of_schema, found.of_name)
         return (
-            f"{part} is the base table of snapshot {snapshot}: what is sent there would"
-            " not reach its master"
+            f"{part} is the base table of snapshot {snapshot}: changes sent there "
+            "would not reach its master"
         )
     kind = "UNLOGGED" if found.persistence == "u" else "TEMPORARY"
-    return f"{part} is {kind}: rows would go with a crash of the server, unrecorded"
+    return (
+        f"{part} is {kind}: a crash of the server would remove its rows without a "
+        "record"
+    )

@@ -77,7 +77,8 @@ def build(
     method = METHODS.get(name)
     if method is None:
         raise UnknownMethod(
-            f"There is no resolution method {name!r}; there are: {', '.join(METHODS)}.",
+            f"There is no resolution method {name!r}; the methods are: "
+            f"{', '.join(METHODS)}.",
             method=name,
             known=list(METHODS),
         )

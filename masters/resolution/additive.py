@@ -51,7 +51,7 @@ class Additive:
         total = _total(old, new, current)
         if total is None:
             return undecided(
-                f"{self.column}: {current} + ({new} - {old}) is no finite number"
+                f"{self.column}: {current} + ({new} - {old}) is not a finite number"
             )
         return Resolution(
             decision=Decision.SITE_WINS,

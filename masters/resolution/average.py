@@ -47,7 +47,7 @@ class Average:
         current = value_of(conflict.current, self.column)
         mean = _mean(new, current)
         if mean is None:
-            return undecided(f"{self.column}: ({current} + {new}) / 2 is no number")
+            return undecided(f"{self.column}: ({current} + {new}) / 2 is not a number")
         return Resolution(
             decision=Decision.SITE_WINS,
             values={self.column: mean},

@@ -25,6 +25,6 @@ class Cascade(Plain):
 
     def __call__(self, conflict: Conflict) -> Resolution:
         if not conflict.takes_along:
-            return undecided("the change takes no other row along")
+            return undecided("the change affects no other row")
         what = "delete cascades" if conflict.new is None else "change reaches others"
         return Resolution(decision=Decision.SITE_WINS, reason=f"the {what}")

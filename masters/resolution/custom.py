@@ -55,7 +55,7 @@ class Custom:
         routine = parameters["routine"]
         if not isinstance(routine, str):
             raise InvalidParameter(
-                f"custom: routine is the name of a routine, not {routine!r}.",
+                f"custom: routine must be the name of a routine, not {routine!r}.",
                 method=cls.name,
                 parameter="routine",
                 value=routine,
@@ -65,7 +65,7 @@ class Custom:
             isinstance(seconds, int | float) and 0 < seconds < float("inf")
         ):
             raise InvalidParameter(
-                f"custom: seconds is a positive number, not {seconds!r}.",
+                f"custom: seconds must be a positive number, not {seconds!r}.",
                 method=cls.name,
                 parameter="seconds",
                 value=seconds,

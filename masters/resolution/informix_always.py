@@ -28,6 +28,6 @@ class InformixAlways(Plain):
         gone = conflict.current is None and conflict.new is None
         if conflict.kind is Kind.DELETE and gone:
             return Resolution(
-                decision=Decision.IGNORE, reason="the row is gone already"
+                decision=Decision.IGNORE, reason="the row is already gone"
             )
         return Resolution(decision=Decision.SITE_WINS, reason="the site's row applies")

@@ -58,7 +58,7 @@ class InformixDeleteWins:
         if conflict.kind is Kind.DELETE and conflict.current is None:
             if conflict.new is None:
                 return Resolution(
-                    decision=Decision.IGNORE, reason="the row is gone already"
+                    decision=Decision.IGNORE, reason="the row is already gone"
                 )
             return undecided("the row is gone, and an update does not bring it back")
         if conflict.kind is Kind.DELETE and conflict.new is None:

@@ -98,20 +98,20 @@ class InformixTimestamp:
         """Compare the times of the two sides; a loser is dropped."""
         if new is None or held is None:
             side = "site" if new is None else "master"
-            return undecided(f"the moment of the {side}'s change is not known")
+            return undecided(f"the time of the {side}'s change is not known")
         reason = f"{self.column}: {new} against {held}"
         try:
             theirs, ours = _second(new), _second(held)
             if theirs != ours:
                 return self._decided(conflict, theirs > ours, reason)
         except (TypeError, OverflowError):
-            return undecided(f"{self.column}: {new} and {held} do not compare")
+            return undecided(f"{self.column}: {new} and {held} cannot be compared")
         return self._lower_server_wins(conflict, f"{reason}: equal")
 
     def _delete(self, conflict: Conflict) -> Resolution:
         if conflict.current is None:
             return Resolution(
-                decision=Decision.IGNORE, reason="the row is gone already"
+                decision=Decision.IGNORE, reason="the row is already gone"
             )
         return self.newer_wins(conflict, conflict.changed_at, self._held(conflict))
 
@@ -122,7 +122,7 @@ class InformixTimestamp:
         theirs = self.servers.get(conflict.origin)
         ours = self.servers.get(holder) if isinstance(holder, str) else None
         if theirs is None or ours is None or theirs == ours:
-            return undecided(f"{reason}, and no server number decides")
+            return undecided(f"{reason}, and the server numbers do not decide")
         return self._decided(
             conflict, theirs < ours, f"{reason}, server {theirs} against {ours}"
         )

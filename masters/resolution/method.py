@@ -135,7 +135,7 @@ def tie_of(method: str, parameters: Mapping[str, object]) -> Tie:
         if value == tie:
             return tie
     raise InvalidParameter(
-        f"{method}: tie is {', '.join(Tie)}, not {value!r}.",
+        f"{method}: tie must be one of {', '.join(Tie)}, not {value!r}.",
         method=method,
         parameter="tie",
         value=value,

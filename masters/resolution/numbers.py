@@ -23,7 +23,7 @@ def single_column(method: str, columns: Sequence[str]) -> str:
     """
     if len(columns) != 1:
         raise WrongColumnCount(
-            f"{method} decides a group of one numeric column, not of "
+            f"{method} needs a column group of one numeric column; this one has "
             f"{len(columns)}: {', '.join(columns)}.",
             method=method,
             columns=tuple(columns),
@@ -40,7 +40,7 @@ def numbered(method: str, parameter: str, value: object) -> dict[str, Number]:
     """
     if not isinstance(value, Mapping) or not value:
         raise InvalidParameter(
-            f"{method}: {parameter} are a mapping of names to numbers.",
+            f"{method}: {parameter} must map names to numbers.",
             method=method,
             parameter=parameter,
             value=value,
@@ -48,7 +48,7 @@ def numbered(method: str, parameter: str, value: object) -> dict[str, Number]:
     for name, number in value.items():
         if not isinstance(name, str) or not _is_number(number):
             raise InvalidParameter(
-                f"{method}: {name!r}: {number!r} is no name with a number.",
+                f"{method}: {name!r}: {number!r} does not map a name to a number.",
                 method=method,
                 parameter=parameter,
                 value=value,

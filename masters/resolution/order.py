@@ -43,7 +43,7 @@ def decide(
             theirs, ours = ours, theirs
         return higher_wins(theirs, ours, f"{column}: {new} against {current}", tie)
     except (TypeError, OverflowError):
-        return undecided(f"{column}: {new} and {current} do not compare")
+        return undecided(f"{column}: {new} and {current} cannot be compared")
 
 
 def magnitude(value: object) -> tuple[Any, ...]:
@@ -73,7 +73,7 @@ def moment(value: object) -> tuple[Any, ...]:
         TypeError: the value is no date or timestamp.
     """
     if not isinstance(value, date):
-        raise TypeError(f"{type(value).__name__} is no date or timestamp")
+        raise TypeError(f"{type(value).__name__} is not a date or timestamp")
     if value.year in _ENDS:
         bare = value.replace(tzinfo=None) if isinstance(value, datetime) else value
         if bare == type(bare).max:

@@ -85,7 +85,7 @@ def usable(name: str, function: object) -> Any:
         function = _import(name, function)
     if not callable(function) or inspect.iscoroutinefunction(function):
         raise UnusableRoutine(
-            f"Routine {name!r} is no plain function: {function!r}.", routine=name
+            f"Routine {name!r} is not a plain function: {function!r}.", routine=name
         )
     return cast(Callable[..., Any], function)
 
@@ -95,7 +95,8 @@ def _import(name: str, reference: str) -> object:
     """Import `module:function`; any error of the module makes the routine unusable."""
     if ":" not in reference:
         raise UnusableRoutine(
-            f"Routine {name!r}: {reference!r} is not module:function.", routine=name
+            f"Routine {name!r}: {reference!r} does not have the form module:function.",
+            routine=name,
         )
     try:
         return pkgutil.resolve_name(reference)

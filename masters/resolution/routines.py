@@ -38,7 +38,7 @@ def find(name: str) -> Routine:
     if routine is None:
         known = REGISTRY.names()
         raise UnknownRoutine(
-            f"No routine {name!r} is registered; there are: "
+            f"No routine {name!r} is registered; the registered routines are: "
             f"{', '.join(known) or 'none'}.",
             routine=name,
             known=known,

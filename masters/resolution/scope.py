@@ -31,7 +31,7 @@ def scope_of(method: str, parameters: Mapping[str, object]) -> Scope:
         if value == scope:
             return scope
     raise InvalidParameter(
-        f"{method}: scope is {', '.join(Scope)}, not {value!r}.",
+        f"{method}: scope must be one of {', '.join(Scope)}, not {value!r}.",
         method=method,
         parameter="scope",
         value=value,

@@ -23,7 +23,7 @@ def checked(
     length = parameters.get("length")
     if length is not None and (type(length) is not int or length < 1):
         raise InvalidParameter(
-            f"{method}: length is a number of characters, not {length!r}.",
+            f"{method}: length must be a number of characters, not {length!r}.",
             method=method,
             parameter="length",
             value=length,

@@ -45,7 +45,8 @@ def virtuoso(
     """
     if class_name not in _UPDATE:
         raise UnknownMethod(
-            f"Virtuoso has no class {class_name!r}; it has: {', '.join(_UPDATE)}.",
+            f"Virtuoso has no class {class_name!r}; its classes are: "
+            f"{', '.join(_UPDATE)}.",
             method=class_name,
             known=list(_UPDATE),
         )

@@ -51,8 +51,8 @@ def _require_types(method: Method, table: Table) -> None:
         column = table.column(name)
         if not takes.holds(column.recorded):
             raise WrongColumnType(
-                f"{method.name}: column {name} of {table.qualified} is "
-                f"{column.type}, not {takes.value}.",
+                f"{method.name}: column {name} of {table.qualified} is {column.type}; "
+                f"it must be {takes.value}.",
                 method=method.name,
                 column=name,
                 type=column.type,
@@ -86,8 +86,8 @@ def checked_comparison(table: Table, found: Comparison) -> Comparison:
     )
     if needed := unsent & {*table.key, *version}:
         raise RuleError(
-            f"Old values of {', '.join(sorted(needed))} have to be sent: "
-            "they are the key or the row version."
+            f"Old values of {', '.join(sorted(needed))} must be sent, because they "
+            "are the key or the row version."
         )
     return found
 
@@ -101,7 +101,9 @@ def check_groups(table: Table, groups: Mapping[str, Sequence[str]]) -> None:
     members = [column for columns in groups.values() for column in columns]
     require_columns(table, members)
     if len(set(members)) < len(members):
-        raise BadRulebook(f"{table.qualified}: a column is in two column groups.")
+        raise BadRulebook(
+            f"{table.qualified}: a column can be in only one column group."
+        )
 
 
 def _decided(

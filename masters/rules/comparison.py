@@ -95,7 +95,9 @@ def _leave_out(
     wanted: bool,
 ) -> TableRules:
     if operation not in (*fields, "*"):
-        raise RuleError(f"operation is update, delete or *, not {operation!r}.")
+        raise RuleError(
+            f"The operation must be update, delete or *, not {operation!r}."
+        )
 
     def changed(before: Comparison) -> Comparison:
         now: dict[str, Any] = {}

@@ -205,7 +205,7 @@ def _add(
         number = sequence_no if sequence_no is not None else max(taken, default=0) + 1
         if number in taken:
             raise RuleExists(
-                f"There is a rule {number} for {_subject(kind, reference)} of {table}."
+                f"{table} already has a rule {number} for {_subject(kind, reference)}."
             )
         rule = rule_of(kind, reference, number, method, parameters or {})
         rule = checked(rule, describe(connection, where), known.groups)

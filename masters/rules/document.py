@@ -44,7 +44,7 @@ def parsed(
     }
     if unknown := set(body) - known:
         raise BadRulebook(
-            f"{where}: {', '.join(sorted(unknown))} is none of "
+            f"{where}: {', '.join(sorted(unknown))} is not one of "
             f"{', '.join(sorted(known))}."
         )
     groups = {name: tuple(columns) for name, columns in body.get("groups", {}).items()}

@@ -36,8 +36,8 @@ class Rule:
         subject = (self.column_group is not None, self.constraint is not None)
         if subject != (self.kind is Kind.UPDATE, self.kind is Kind.UNIQUENESS):
             raise RuleError(
-                "An update rule names a column group, a uniqueness rule a constraint, "
-                "a delete rule neither.",
+                "An update rule must name a column group, a uniqueness rule a "
+                "constraint, and a delete rule neither.",
                 rule=self,
             )
         return resolution.build(self.method, self.kind, self.parameters, columns)

@@ -93,7 +93,7 @@ def parse(connection: Connection, book: Rulebook) -> list[TableRules]:
     """
     tables = book.get("tables", {})
     if set(book) - {"tables"} or not isinstance(tables, Mapping):
-        raise BadRulebook("A file of rules has [tables] and nothing else.")
+        raise BadRulebook("A rules file may contain only [tables].")
     return [
         _parsed(connection, names.parse(name), body) for name, body in tables.items()
     ]

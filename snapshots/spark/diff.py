@@ -95,5 +95,6 @@ def _check(key: Sequence[str], columns: Sequence[str]) -> None:
     wrong = [name for name in (*columns, *key) if not _NAME.fullmatch(name)]
     if wrong or not key or not set(key) <= set(columns):
         raise ValueError(
-            f"not columns by position, or no key among them: {wrong or key}"
+            "The columns must be given by position, with a key among them: "
+            f"{wrong or key}"
         )

@@ -42,7 +42,7 @@ def test_copy_that_went_on_as_the_original(world: World) -> None:
 
     world.move("jfk", copy)
     for attempt in (lambda: deferred.push(world.jfk), lambda: refresh(world.jfk, "t")):
-        with pytest.raises(SiteReplaced, match="gone on as site jfk"):
+        with pytest.raises(SiteReplaced, match="taken over as site jfk"):
             attempt()
     world.move("jfk", original)
     world.move("lga", copy)

@@ -184,7 +184,7 @@ def test_11_transaction_that_comes_twice_is_left_out_with_a_warning(
     report = deferred.push(chain["a"], "b")
     assert (report.transactions, report.errors) == (1, 0)
     assert [row[2] for row in rows(chain["b"])] == [1]
-    assert "came again, by a: its changes of orders are left out" in caplog.text
+    assert "arrived again through a: its changes of orders are left out" in caplog.text
     assert queued(chain["a"]) == 0
 
 

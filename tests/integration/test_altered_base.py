@@ -46,7 +46,7 @@ def test_users_write_to_renamed_columns(altered: Directory) -> None:
     there = [(1, "changed", "b"), (4, "a", "b")]
     assert rows(hq, "SELECT * FROM public.t ORDER BY 1") == there
 
-    with pytest.raises(ColumnGone, match="no column id"):
+    with pytest.raises(ColumnGone, match="no longer has the column id"):
         refresh(jfk, "t")
     run(
         jfk,

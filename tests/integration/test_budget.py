@@ -71,7 +71,10 @@ def test_what_a_batch_holds_still_waits(orders: Directory, away: Directory) -> N
 
 @pytest.mark.parametrize(
     ("age", "size", "said"),
-    [(LITTLE, None, "oldest transaction waits"), (None, 999, "bytes of calls wait")],
+    [
+        (LITTLE, None, "oldest transaction has waited"),
+        (None, 999, "bytes of calls are"),
+    ],
 )
 def test_over_its_budget_a_destination_is_invalid(
     orders: Directory,
@@ -92,7 +95,7 @@ def test_over_its_budget_a_destination_is_invalid(
     assert tried(jfk) == []
     # Users do not notice.
     run(jfk, "INSERT INTO orders (id) VALUES (3)")
-    with pytest.raises(DestinationInvalid, match="is invalid since"):
+    with pytest.raises(DestinationInvalid, match="has been invalid since"):
         deferred.push(jfk)
     assert queued(jfk) == 3
     assert rows(orders["hq"]) == []

@@ -117,7 +117,7 @@ def test_old_values_that_are_not_sent_do_not_arrive(orders: Directory) -> None:
 @pytest.mark.parametrize("column", ["id", "at"])
 def test_key_and_row_version_have_to_be_sent(orders: Directory, column: str) -> None:
     masters.set_row_version(orders["hq"], "orders", "at")
-    with pytest.raises(RuleError, match="have to be sent"):
+    with pytest.raises(RuleError, match="must be sent"):
         masters.send_old_values(orders["hq"], "orders", [column], send=False)
 
 

@@ -151,7 +151,7 @@ def test_appended_name_that_is_taken_too_leaves_the_next_rule(parts: Directory) 
     run(parts["jfk"], "INSERT INTO parts VALUES (4, 'X', 'b', 1)")
     deferred.push(parts["jfk"])
     [conflict] = refused(parts["hq"])
-    assert "which is taken too" in conflict
+    assert "but that value is taken too" in conflict
     rule(parts, "parts_name_key", "append_sequence", column="name")
     deferred.retry_errors(parts["hq"])
     assert parked(parts["hq"]) == []

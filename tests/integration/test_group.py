@@ -180,7 +180,7 @@ def test_what_is_refused(two: Directory) -> None:
     with pytest.raises(CannotReplicate, match="no primary key"):
         groups.add_table(two["hq"], "other", "keyless")
     for table in ("snaptide.queue", "pg_catalog.pg_class"):
-        with pytest.raises(CannotReplicate, match="not a table of users"):
+        with pytest.raises(CannotReplicate, match="is a table of Snaptide"):
             groups.add_table(two["hq"], "other", table)
     run(two["hq"], ROW)
     with pytest.raises(GroupBusy, match="1 calls of orders wait at hq for lax"):
@@ -221,7 +221,7 @@ def test_show_says_what_waits_and_who_does_not_know(two: Directory) -> None:
     assert [one.waiting for one in report.masters] == [{"lax": 1}, {"hq": 0}]
     assert [one.problem for one in report.masters] == [
         None,
-        "knows version 1 of the group, not 3",
+        "has version 1 of the group, not 3",
     ]
 
 

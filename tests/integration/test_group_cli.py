@@ -85,7 +85,7 @@ def test_show_ends_with_three_where_a_master_has_a_problem(
     call("add-master", "hq", "sales", "lax")
     run(three["lax"], "UPDATE snaptide.replication_group SET version = 1")
     told = call("show", "hq", "sales", code=3)
-    assert told["masters"][1]["problem"] == "knows version 1 of the group, not 2"
+    assert told["masters"][1]["problem"] == "has version 1 of the group, not 2"
 
 
 def test_names_as_people_choose_them(

@@ -100,7 +100,7 @@ def test_tables_of_a_restored_master_are_listed_until_they_are_equal(
         push_all(restored)
         assert rows(restored["hq"]) != rows(restored["lax"])
         [what] = told(restored["hq"])
-        assert "not those of all masters of sales: hq was restored" in what
+        assert "differ from those of some masters of sales: hq was restored" in what
         run(restored["hq"], "UPDATE orders SET qty = 7")
         examine(restored["hq"])
         assert told(restored["hq"]) == []

@@ -42,7 +42,7 @@ def test_suspend_drains_all_queues_and_refuses_users(three: Directory) -> None:
     assert statuses(three) == ["quiesced"] * 3
     for name in ("hq", "lax", "bos"):
         for statement in ("DELETE FROM orders", "TRUNCATE orders"):
-            with pytest.raises(psycopg.Error, match="is quiesced: ann has suspended"):
+            with pytest.raises(psycopg.Error, match="is quiesced: ann suspended it"):
                 run(three[name], statement)
     groups.resume(three["hq"], GROUP)
     run(three["lax"], "DELETE FROM orders WHERE id = 1")

@@ -92,7 +92,7 @@ def test_tables_that_do_not_fit_are_refused(sites: Directory) -> None:
 def test_read_only_master_sends_nothing_on(sites: Directory) -> None:
     run(sites["copy"], f"CREATE TABLE orders ({ORDERS})")
     groups.add_master(sites["hq"], GROUP, "copy", target_type=PROTECTED)
-    with pytest.raises(BadPaths, match="copy is read-only, and sends nothing on"):
+    with pytest.raises(BadPaths, match="copy is read-only and cannot send changes on"):
         groups.set_paths(sites["hq"], GROUP, lambda names: groups.star(names, "copy"))
     chain = [
         Path(source=s, local=s, target=t) for s, t in (("hq", "lax"), ("lax", "hq"))
@@ -120,7 +120,7 @@ def test_partition_is_guarded_as_its_table_is(sites: Directory) -> None:
     with pytest.raises(psycopg.Error, match="cannot be truncated"):
         run(sites["lax"], "TRUNCATE low")
     groups.suspend(sites["hq"], GROUP)
-    with pytest.raises(psycopg.Error, match="has suspended it"):
+    with pytest.raises(psycopg.Error, match="suspended it on"):
         run(sites["lax"], "UPDATE low SET qty = 2")
     groups.execute_ddl(sites["hq"], GROUP, "ALTER TABLE parts DETACH PARTITION high")
     run(sites["lax"], "INSERT INTO high VALUES (60, 1)", "TRUNCATE high")

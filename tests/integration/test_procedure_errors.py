@@ -199,7 +199,7 @@ def test_what_was_queued_malformed_is_parked(orders: Directory) -> None:
     first, *_ = deferred.list_errors(hq)
     [procedure] = deferred.show_error(hq, first.id).procedures
     assert (procedure.arguments, first.error_code) == ((), "SNP-317")
-    assert "no arguments: [1]" in first.error_message
+    assert "arguments are malformed: [1]" in first.error_message
     assert not any(one.applied for one in deferred.retry_errors(hq))
     assert run(
         hq, "SELECT arguments FROM snaptide.error_procedure ORDER BY error_id LIMIT 2"

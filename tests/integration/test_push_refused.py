@@ -113,8 +113,11 @@ def test_restored_site_is_found_out(orders: Directory) -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ("ALTER TABLE orders DROP COLUMN qty", "no column qty"),
-        ("ALTER TABLE orders RENAME COLUMN qty TO quantity", "no column qty"),
+        ("ALTER TABLE orders DROP COLUMN qty", "no longer has the column qty"),
+        (
+            "ALTER TABLE orders RENAME COLUMN qty TO quantity",
+            "no longer has the column qty",
+        ),
         ("DROP TABLE orders", "no table orders"),
         ("ALTER TABLE orders ADD COLUMN must int NOT NULL", None),
     ],

@@ -140,7 +140,7 @@ def test_trigger_that_swallows_rows(hq, jfk):
     run(hq, "UPDATE public.a SET money = 7")
     report = {s.name: s for s in snapshots.refresh(jfk, "bank").snapshots}
     assert (report["a"].updated, report["a"].held_back) == (4, 1)
-    assert "swallows" in str(report["a"].refused)
+    assert "suppresses" in str(report["a"].refused)
 
 
 def test_site_that_refuses_everything(hq, jfk, monkeypatch):

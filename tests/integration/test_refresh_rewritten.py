@@ -161,7 +161,7 @@ def test_what_the_site_computes_itself_it_cannot_follow(sites: Directory) -> Non
     again = generated.format("g", 3)
     run(sites["hq"], "ALTER TABLE public.t DROP g", f"ALTER TABLE public.t ADD {again}")
     for _ in range(2):
-        with pytest.raises(ColumnChanged, match="g is generated otherwise"):
+        with pytest.raises(ColumnChanged, match=r"generates .*g differently"):
             refresh(jfk, "t")
     again = generated.format("g", 2)
     run(sites["hq"], "ALTER TABLE public.t DROP g", f"ALTER TABLE public.t ADD {again}")

@@ -88,7 +88,7 @@ def test_what_is_appended_goes_behind_a_text(hq: Site, method: str) -> None:
         hq, "t", "t_label_key", method, parameters={"column": "label"}
     )
     for column in ("number", "who"):
-        with pytest.raises(WrongColumnType, match="not a text"):
+        with pytest.raises(WrongColumnType, match="must be a text"):
             rules.add_unique_resolution(
                 hq, "t", f"t_{column}_key", method, parameters={"column": column}
             )

@@ -85,11 +85,11 @@ def test_doctor_finds_types_that_were_altered(sites: Directory) -> None:
     run(jfk, "ALTER DOMAIN public.small ADD CHECK (VALUE > 0)")
     mood, small = sorted(set(findings(jfk)) - set(before))
     assert mood.startswith(
-        "public.mood is labels 'glad' here, labels 'glad', 'sad' at the master"
+        "public.mood is labels 'glad' here, but labels 'glad', 'sad' at the master"
     )
     assert small.startswith(
         "public.small is domain over integer CHECK ((VALUE < 9)) CHECK ((VALUE > 0))"
-        " here, domain over integer CHECK ((VALUE < 9)) at the master"
+        " here, but domain over integer CHECK ((VALUE < 9)) at the master"
     )
 
 

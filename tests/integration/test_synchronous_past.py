@@ -114,7 +114,7 @@ def test_what_is_undone_past_the_coordinator_is_committed_nowhere(
             for statement in then:
                 connection.execute(statement)
 
-    with pytest.raises(CommitFailed, match="undone past its coordinator"):
+    with pytest.raises(CommitFailed, match="undone without its coordinator"):
         work()
 
     assert_both(linked, BEFORE)

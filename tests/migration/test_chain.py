@@ -101,11 +101,11 @@ def test_no_step_down_loses_what_waits_or_is_parked(sites: Directory) -> None:
     with jfk.begin() as connection:
         deferred.call(connection, "notify", [1])
     for site, revision, what in (
-        (jfk, "base", "changes that wait"),
+        (jfk, "base", "changes that are waiting"),
         (jfk, "0002", "recorded changes"),
         (hq, "base", "parked transactions"),
         (hq, "0004", "parked transactions"),
-        (jfk, "0022", "calls of procedures"),
+        (jfk, "0022", "procedure calls"),
     ):
         run(jfk, "INSERT INTO others SELECT count(*) FROM others")
         before = _contents(site)

@@ -147,7 +147,7 @@ CASES: dict[str, tuple[Made, ...]] = {
     "virtual generated columns": (
         Made(
             table=made_of("v int", "w int GENERATED ALWAYS AS (v * 2) VIRTUAL"),
-            left_out="column w: generated when it is read",
+            left_out="column w: it is generated when it is read",
             since=18,
         ),
     ),
@@ -159,7 +159,7 @@ CASES: dict[str, tuple[Made, ...]] = {
         Made(
             table=made_of("v int", "w int GENERATED ALWAYS AS (v * 2) STORED"),
             options=(*UPDATABLE, ("columns", ["id", "w"])),
-            left_out="column w: generated from what the site does not have",
+            left_out="column w: it is generated from data that the site does not have",
         ),
     ),
     "identity columns `GENERATED ALWAYS`": (
@@ -187,7 +187,7 @@ CASES: dict[str, tuple[Made, ...]] = {
         ),
         Made(
             table=TABLE + ";; CREATE INDEX {t}_low ON {t} (lower(v))",
-            left_out="_low: partial, or over an expression",
+            left_out="_low: partial, or on an expression",
         ),
     ),
     "checks, exclusion constraints and triggers": (

@@ -132,7 +132,7 @@ def test_a_table_that_is_not_named_has_one_master():
 def test_latest_timestamp_without_a_backup_is_noted(masters):
     (finding,) = found(LATEST, masters=masters)
     assert finding.severity is Severity.NOTE
-    assert "without a backup" in finding.reason
+    assert "has no backup" in finding.reason
 
 
 @pytest.mark.parametrize("masters", [2, 3])

@@ -27,5 +27,7 @@ def test_the_command_line_has_every_option() -> None:
 
 def test_a_name_is_no_list_of_names() -> None:
     """Taken letter by letter it would name no table at all."""
-    with pytest.raises(ValueError, match="one_by_one is a list of names, not 'orders'"):
+    with pytest.raises(
+        ValueError, match="one_by_one must be a list of names, not 'orders'"
+    ):
         Options(one_by_one="orders")  # type: ignore[arg-type]

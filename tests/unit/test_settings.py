@@ -114,7 +114,7 @@ def test_a_doubled_dollar_is_text() -> None:
     [
         ("[brokr]\n", "no setting brokr. Did you mean broker?"),
         (HQ + 'pasword = "x"\n', "no setting sites.hq.pasword. Did you mean password?"),
-        ("[worker]\nzzz = 1\n", "There are: pool, concurrency, log_level"),
+        ("[worker]\nzzz = 1\n", "The settings here are: pool, concurrency, log_level"),
         ("[sites.hq]\n", "sites.hq.url is missing"),
         ('[worker]\npool = "prefork"\n', "worker.pool: "),
         ('[sites."a b"]\nurl = "x"\n', "sites.a b"),

@@ -122,7 +122,7 @@ def test_methods_that_converge_pass(name):
 @pytest.mark.parametrize("name", DIVERGING)
 def test_methods_that_do_not_converge_fail(name):
     methods, start, change = DIVERGING[name]
-    with pytest.raises(Diverged, match="end different"):
+    with pytest.raises(Diverged, match="end up different"):
         testing.check(*methods, start=start, change=change, settings=MUST_FAIL)
 
 
@@ -192,7 +192,9 @@ def test_the_failure_names_the_property_and_tells_the_shortest_history():
     with pytest.raises(Diverged) as failed:
         testing.check(method("overwrite", ["stock"]), start=STOCK, change=ANY_STOCK)
     story = str(failed.value).splitlines()
-    assert story[0].startswith("Not commutative, the masters end different")
+    assert story[0].startswith(
+        "The methods are not commutative, the masters end up different"
+    )
     assert len(story) == 6
     assert "site_wins" in story[-1]
 
@@ -214,7 +216,7 @@ def test_a_routine_that_answers_by_chance_fails():
             decision=random.choice([Decision.SITE_WINS, Decision.MASTER_WINS])
         )
 
-    with pytest.raises(Diverged, match=r"two answers|end different"):
+    with pytest.raises(Diverged, match=r"two answers|end up different"):
         testing.check(chance, start=STOCK, change=ANY_STOCK, settings=MUST_FAIL)
 
 
@@ -235,7 +237,7 @@ def test_row_that_a_master_makes_its_own_reaches_no_other_master():
             decision=Decision.SITE_WINS_ORIGIN_CHANGED, values={"stock": more}
         )
 
-    with pytest.raises(Diverged, match="end different"):
+    with pytest.raises(Diverged, match="end up different"):
         testing.check(raises_it, start=STOCK, change=ANY_STOCK, settings=MUST_FAIL)
 
 
