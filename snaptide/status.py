@@ -145,8 +145,8 @@ def _other_schema(revision: str | None) -> str:
     if revision is None:
         return "It has no schema yet."
     if migrate.is_newer(revision):
-        return "Its schema is of a newer Snaptide than this one."
-    return "Its schema is old."
+        return "Its schema was made by a newer version of Snaptide."
+    return "Its schema has an older version."
 
 
 def _groups(connection: Connection, site: Site, now: datetime) -> list[GroupStatus]:

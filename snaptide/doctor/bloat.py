@@ -60,11 +60,11 @@ def check(
                 site=site,
                 severity=Severity.WARNING,
                 subject=row.name,
-                what=f"It takes {row.bytes / 1024**2:,.0f} MB for {row.live:,} rows"
-                f" ({row.dead:,} dead ones).",
-                todo=f"VACUUM {row.name}; see that no old transaction or replication "
-                f"slot holds it up. VACUUM FULL {row.name} gives the space back, "
-                "while everybody waits.",
+                what=f"It takes {row.bytes / 1024**2:,.0f} MB for {row.live:,} rows "
+                f"({row.dead:,} dead rows).",
+                todo=f"VACUUM {row.name}; make sure that no old transaction or "
+                f"replication slot prevents it. VACUUM FULL {row.name} frees the "
+                "space, but blocks all sessions meanwhile.",
             )
     yield from _unpurged(connection, site, unpurged)
 
@@ -77,7 +77,7 @@ def _unpurged(connection: Connection, site: str, age: timedelta) -> Iterator[Fin
             severity=Severity.WARNING,
             subject="queue",
             what=f"{count:,} transactions were delivered more than {age.days} days ago "
-            "and are kept still.",
-            todo=f"Refresh the site's groups, then: snaptide purge {site}; "
-            f"and: snaptide schedule set {site} purge --every 1d",
+            "and have not been purged.",
+            todo=f"Refresh the site's groups, then run: snaptide purge {site}; to do "
+            f"this daily: snaptide schedule set {site} purge --every 1d",
         )

@@ -79,8 +79,8 @@ def check(connection: Connection, site: str) -> Iterator[Finding]:
                 site=site,
                 severity=Severity.ERROR,
                 subject="snaptide.deferred_transaction",
-                what=f"Trigger {name} is missing or not always on: transactions get "
-                "no order, and are pushed late or never.",
+                what=f"Trigger {name} is missing or not always on: transactions get no "
+                "order and are pushed late or never.",
                 todo=f"ALTER TABLE snaptide.deferred_transaction ENABLE ALWAYS TRIGGER "
                 f"{name}",
             )
@@ -109,7 +109,7 @@ def _missing(site: str, recorded: _Recorded) -> Iterator[Finding]:
         site=site,
         severity=Severity.ERROR,
         subject=str(recorded.table),
-        what=f"The {what} lacks {', '.join(gone)}: changes of it are not recorded.",
+        what=f"The {what} lacks {', '.join(gone)}: its changes are not recorded.",
         todo="; ".join(_create(recorded, name) for name in gone)
         + "; then refresh its snapshots completely",
     )

@@ -18,9 +18,9 @@ from sites.values import unsized
 from snaptide.doctor.finding import Finding, Severity
 
 #: The consequence of an altered column: of a snapshot log, and of a queue.
-_GOES_ON = "writes go on, and no refresh can follow them"
+_GOES_ON = "users can still write, but no refresh can follow their changes"
 _STOPS = (
-    "if it was renamed, writes go on and are pushed, and refreshes stop; if not, every "
+    "if it was renamed, writes and pushes go on, but refreshes stop; otherwise every "
     "write to the table fails"
 )
 
@@ -50,7 +50,7 @@ def check(connection: Connection, site: str) -> Iterator[Finding]:
                 site,
                 name,
                 what,
-                f"Give the column its name back (ALTER TABLE {name} RENAME), or push, "
+                f"Give the column its old name (ALTER TABLE {name} RENAME), or push, "
                 f"then {_made_anew(queue)}",
             )
         if queue.replication_group is not None:
@@ -66,8 +66,8 @@ def _of_kind(
     reason = None if table is None else why_unloggable(connection, table)
     if reason is not None:
         todo = (
-            "ALTER TABLE ... SET LOGGED; or take that part away (DETACH PARTITION, NO "
-            "INHERIT), and create snapshots of it from the master that it comes from"
+            "ALTER TABLE ... SET LOGGED; or remove that part (DETACH PARTITION, NO "
+            "INHERIT), and create snapshots of it from its own master"
         )
         yield _finding(site, name, f"{reason}.", todo)
 
@@ -86,7 +86,7 @@ def _of_log(
 ) -> Iterator[str]:
     table = _described(connection, name)
     if table is None:
-        yield "The table is gone, its snapshot log is not."
+        yield "The table was dropped, but its snapshot log still exists."
         return
     keys = dict(
         zip(log.identity_columns, numbered("k", log.identity_columns), strict=True)
@@ -95,9 +95,9 @@ def _of_log(
     changed = list(_changed(table, recorded, keys, ring.key_type, _GOES_ON))
     yield from changed
     if not (changed or _tells_apart(table, log.identity_columns)):
-        yield f"No key over {', '.join(log.identity_columns)} tells its rows apart."
+        yield f"No key over {', '.join(log.identity_columns)} identifies its rows."
     if hides_rows(connection, table):
-        yield "Row-level security hides rows of it from our user: refreshes stop."
+        yield "Row-level security hides its rows from Snaptide's user: refreshes stop."
 
 
 def _of_queue(
@@ -105,13 +105,13 @@ def _of_queue(
 ) -> Iterator[str]:
     table = _described(connection, name)
     if table is None:
-        yield f"The table whose changes were queued as {queue.snapshot} is gone."
+        yield f"The table whose changes were queued as {queue.snapshot} was dropped."
         return
     for name_then, number in zip(queue.columns, queue.column_numbers, strict=True):
         if name_then in table.names and table.column(name_then).number != number:
             yield (
-                f"Column {name_then} is another one than is queued: {_STOPS}; what "
-                "comes from other sites waits."
+                f"Column {name_then} is not the column that is queued: {_STOPS}; "
+                "changes from other sites wait."
             )
     recorded = _described(connection, QualifiedName(SCHEMA, queue.queue_table))
     images = dict(zip(queue.columns, numbered("n", queue.columns), strict=True))
@@ -127,7 +127,7 @@ def _changed(
 ) -> Iterator[str]:
     """Columns that are gone, or that would be recorded as another type today."""
     if recorded is None:
-        yield "The table that its changes go to is gone: every write to it fails."
+        yield "The table that records its changes was dropped: every write to it fails."
         return
     for name, place in into.items():
         if name not in table.names:

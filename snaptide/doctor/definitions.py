@@ -47,8 +47,8 @@ def _of_snapshot(
             site=site,
             severity=Severity.ERROR,
             subject=one.key,
-            what=f"{one.master} has no column {', '.join(gone)} any more: neither "
-            "pushes nor refreshes go on.",
+            what=f"{one.master} no longer has the column {', '.join(gone)}: pushes and "
+            "refreshes stop.",
             todo="Rename it back, or drop the snapshot and create it again.",
         )
     else:
@@ -58,17 +58,17 @@ def _of_snapshot(
             site=site,
             severity=Severity.ERROR,
             subject=one.key,
-            what=f"{what}: values of one side are refused at the other.",
-            todo="Alter it at one of the two, until both say the same.",
+            what=f"{what}: one side may refuse values of the other.",
+            todo="Alter it at one of the two until both are the same.",
         )
     for what in other_versions(there, here):
         yield Finding(
             site=site,
             severity=Severity.WARNING,
             subject=one.key,
-            what=f"{what}: texts may be in another order, and a condition true there "
-            "and false here.",
-            todo="Bring both servers to the same version of the collation library.",
+            what=f"{what}: the two may sort texts differently, and a condition may be "
+            "true there and false here.",
+            todo="Install the same version of the collation library on both servers.",
         )
 
 
@@ -96,7 +96,7 @@ def _rewritten(
             site=site,
             severity=Severity.WARNING,
             subject=one.key,
-            what=f"{one.master} has changed by DDL since the last refresh: {reason}. "
-            "The next refresh compares all rows.",
+            what=f"DDL has changed {one.master} since the last refresh: {reason}. The "
+            "next refresh compares all rows.",
             todo=f"snaptide refresh {site} {one.refresh_group}",
         )

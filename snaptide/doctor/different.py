@@ -17,17 +17,21 @@ def check(site: Site, *, tables: bool) -> Iterator[Finding]:
     """
     for one in differences(site, tables=tables):
         if one.rows is None:
-            what = f"Its rows may be others at other masters of {one.group}: {one.why}."
-            todo = f"Compare them, which takes its time: snaptide doctor {site.name}"
+            what = (
+                f"Its rows may differ from those of other masters of {one.group}: "
+                f"{one.why}."
+            )
+            todo = f"Compare them, which may take long: snaptide doctor {site.name}"
             if tables:
                 what = (
-                    f"Its rows are not those of all masters of {one.group}: {one.why}."
+                    f"Its rows differ from those of some masters of {one.group}: "
+                    f"{one.why}."
                 )
-                todo = "Compare them, and let the master that lacks some join again."
+                todo = "Compare them, and let a master that lacks rows join again."
         else:
             what = (
                 f"{one.rows} rows are not the same at all masters of {one.group}, or "
                 f"one does not answer; the first is {one.key}: {one.why}."
             )
-            todo = "Change them at one master, so that the others get what is right."
+            todo = "Correct them at one master; the others then get the same rows."
         yield warning(site.name, f"table {one.table}", what, todo)

@@ -33,7 +33,7 @@ def check(connection: Connection, site: str) -> Iterator[Finding]:
         yield warning(
             site,
             f"snaptide.{name}",
-            "A stage table of a refresh that died is left over.",
+            "This is a stage table left over by a refresh that died.",
             f'DROP TABLE snaptide."{name}"',
         )
     for table in ruled(connection):
@@ -42,7 +42,7 @@ def check(connection: Connection, site: str) -> Iterator[Finding]:
             yield warning(
                 site,
                 f"rules of {table}",
-                "There is no such table: they settle nothing.",
-                f"snaptide rules export {site} > rules.toml; take the table out of the "
-                f"file; snaptide rules apply {site} rules.toml",
+                "The table does not exist: its rules settle nothing.",
+                f"snaptide rules export {site} > rules.toml; remove the table from "
+                f"the file; snaptide rules apply {site} rules.toml",
             )

@@ -23,8 +23,8 @@ def check(connection: Connection, site: str) -> Iterator[Finding]:
                 site=site,
                 severity=Severity.WARNING,
                 subject=queue.snapshot,
-                what="Its queue was made by an older version: an UPDATE fails where "
-                "the old and the new row together fill more than a page.",
+                what="An older version created its queue: an UPDATE fails if the old "
+                "and the new row together fill more than a page.",
                 todo=f"Push, then drop snapshot {queue.snapshot} and create it again.",
             )
 

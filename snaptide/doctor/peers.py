@@ -45,8 +45,8 @@ def check(
                     site=site.name,
                     severity=Severity.WARNING,
                     subject=AWAY,
-                    what=f"Site {name} cannot be asked: {error.message}",
-                    todo=f"snaptide site check {site.name}, when it can",
+                    what=f"Site {name} could not be checked: {error.message}",
+                    todo=f"When it answers again: snaptide site check {site.name}",
                 )
 
 

@@ -39,15 +39,19 @@ def _stale(connection: Connection, site: str) -> Iterator[Finding]:
         .order_by("site_name", "snapshot")
     )
     for row in rows:
-        when = f"since {row.refreshed_at:%Y-%m-%d}" if row.refreshed_at else "ever"
+        when = (
+            f"has not been refreshed since {row.refreshed_at:%Y-%m-%d}"
+            if row.refreshed_at
+            else "has never been refreshed"
+        )
         yield Finding(
             site=site,
             severity=Severity.WARNING,
             subject=f"{row.site_name}:{row.snapshot}",
-            what=f"It was not refreshed {when}: no purge takes what the log of "
+            what=f"It {when}: purges leave the rows that the log of "
             f"{QualifiedName(row.table_schema, row.table_name)} holds for it.",
-            todo=f"Refresh it at {row.site_name}, or: snaptide log unregister {site} "
-            f"{row.site_name} {row.snapshot}",
+            todo=f"Refresh it at {row.site_name}, or run: snaptide log unregister "
+            f"{site} {row.site_name} {row.snapshot}",
         )
 
 
@@ -63,7 +67,7 @@ def _orphaned(connection: Connection, site: Site) -> Iterator[Finding]:
                 severity=Severity.WARNING,
                 subject=f"{name}:{row.snapshot}",
                 what=f"It is registered here, but site {name} has no such snapshot: "
-                "the log keeps its rows for nobody.",
+                "the log keeps rows for it without need.",
                 todo=f"snaptide log unregister {site.name} {name} {row.snapshot}",
             )
 
@@ -111,11 +115,17 @@ def _missing_at(
         name = str(QualifiedName(row.schema, row.name))
         table = QualifiedName(row.master_schema, row.master_table)
         if table not in logged:
-            what = f"{master} has no snapshot log of {table}: no fast refresh."
+            what = (
+                f"{master} has no snapshot log of {table}: fast refresh is not "
+                "possible."
+            )
             todo = f"snaptide log create {master} {table}"
         elif name not in registered:
-            what = f"{master} does not know it: a purge may take what it needs."
-            todo = f"Drop it and create it again, when its changes are pushed ({name})."
+            what = (
+                f"It is not registered at {master}: a purge may remove log rows that "
+                "it needs."
+            )
+            todo = f"Push its changes, then drop {name} and create it again."
         else:
             continue
         yield Finding(
@@ -145,8 +155,8 @@ def _untold(connection: Connection, site: str) -> Iterator[Finding]:
             site=site,
             severity=Severity.WARNING,
             subject=f"{row.master}:{row.snapshot}",
-            what=f"It has another master now, and {row.master} did not answer: it "
-            "keeps its log for it.",
-            todo=f"It is told after a refresh, when it is back; or: snaptide log "
+            what=f"It has another master now, but {row.master} did not answer and "
+            "still keeps its log for it.",
+            todo=f"A refresh tells {row.master} when it is back; or run: snaptide log "
             f"unregister {row.master} {site} {row.snapshot}",
         )

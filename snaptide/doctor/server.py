@@ -42,7 +42,7 @@ def _not_at_head(site: str, revision: str, head: str) -> Finding:
         site=site,
         severity=Severity.FATAL,
         subject="schema",
-        what=f"The schema is at {revision}, this program needs {head}.",
+        what=f"The schema is at {revision}, but this program needs {head}.",
         todo="Install the newer Snaptide here."
         if migrate.is_newer(revision)
         else f"snaptide site init {site}",
@@ -57,8 +57,8 @@ def _identity(connection: Connection, site: str) -> Iterator[Finding]:
             severity=Severity.FATAL,
             subject="identity",
             what=f"This database says that it is site {recorded}.",
-            todo=f"Correct the url of [sites.{site}]. If it is a copy that is to live "
-            f"beside {recorded}: snaptide site check {site} --repair",
+            todo=f"Correct the url of [sites.{site}]. If it is a copy that you want to "
+            f"keep beside {recorded}, run: snaptide site check {site} --repair",
         )
         return
     for what, (before, now) in identity.differences(connection).items():
@@ -68,7 +68,7 @@ def _identity(connection: Connection, site: str) -> Iterator[Finding]:
             subject="identity",
             what=f"The {what.replace('_', ' ')} was {before} and is {now}: the "
             "database was restored, cloned, promoted or upgraded.",
-            todo="Make sure that no other database acts as this site; then: "
+            todo="Make sure that no other database acts as this site, then run: "
             f"snaptide site check {site} --repair. Queued changes are kept.",
         )
 
@@ -84,13 +84,16 @@ def _role(connection: Connection, site: str) -> Iterator[Finding]:
         )
     )
     if not member:
-        what = "does not exist" if member is None else "is not granted to our user"
+        what = (
+            "does not exist" if member is None else "is not granted to Snaptide's user"
+        )
         yield Finding(
             site=site,
             severity=Severity.ERROR,
             subject="role snaptide_apply",
-            what=f"The role {what}: what Snaptide applies would be queued again.",
-            todo=f"snaptide site init {site}, as a user who may create roles",
+            what=f"The role {what}: changes that Snaptide applies would be queued "
+            "again.",
+            todo=f"snaptide site init {site}, as a user who can create roles",
         )
 
 
@@ -106,13 +109,14 @@ def _settings(connection: Connection, site: str) -> Iterator[Finding]:
             severity=Severity.WARNING,
             subject="max_prepared_transactions",
             what="It is 0: this database cannot take part in synchronous propagation.",
-            todo="ALTER SYSTEM SET max_prepared_transactions = 64, and restart it.",
+            todo="ALTER SYSTEM SET max_prepared_transactions = 64, then restart the "
+            "server.",
         )
     if connection.scalar(text("SHOW fsync")) == "off":
         yield Finding(
             site=site,
             severity=Severity.WARNING,
             subject="fsync",
-            what="It is off: a crash of the machine loses what was pushed.",
-            todo="ALTER SYSTEM SET fsync = on, and restart it.",
+            what="It is off: a crash of the machine may lose pushed changes.",
+            todo="ALTER SYSTEM SET fsync = on, then restart the server.",
         )

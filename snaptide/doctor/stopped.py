@@ -40,7 +40,7 @@ def _destinations(connection: Connection, site: str) -> Iterator[Finding]:
             yield warning(
                 site,
                 f"destination {row.name}",
-                f"It is invalid, nothing is pushed: {row.invalid_reason}",
+                f"It is invalid, so nothing is pushed: {row.invalid_reason}",
                 f"snaptide destination validate {site} {row.name}",
             )
         elif row.disabled:
@@ -72,13 +72,14 @@ def _schedules(connection: Connection, site: str) -> Iterator[Finding]:
         yield warning(
             site,
             f"schedule {late.kind} {late.subject}",
-            f"Beat asked for it at {_at(late.since)}, and no worker has done it."
+            f"Beat asked for it at {_at(late.since)}, but no worker has finished it."
             if late.asked
-            else f"It is due since {_at(late.since)}, and beat has not asked for it.",
-            f"See that a worker runs, and is not too busy: snaptide worker "
-            f"--site {site}"
+            else f"It has been due since {_at(late.since)}, but beat has not asked for "
+            "it.",
+            "Check that a worker is running and not too busy: snaptide worker --site "
+            f"{site}"
             if late.asked
-            else "See that beat runs, and what its log says: snaptide beat",
+            else "Check that beat is running, and read its log: snaptide beat",
         )
 
 
@@ -94,8 +95,8 @@ def _beat(connection: Connection, site: str) -> Iterator[Finding]:
         yield warning(
             site,
             "beat",
-            f"It has not looked at this site {since}: what is scheduled does not run, "
-            "and commits are not pushed by themselves.",
+            f"It has not looked at this site {since}: schedules do not run, and "
+            "commits are not pushed automatically.",
             "snaptide beat",
         )
 
@@ -112,7 +113,7 @@ def _groups(connection: Connection, site: str) -> Iterator[Finding]:
         yield warning(
             site,
             f"refresh group {row.name}",
-            f"Its last refresh did not end well: {row.last_error}",
+            f"Its last refresh had a problem: {row.last_error}",
             f"snaptide refresh {site} {row.name}",
         )
 
@@ -125,8 +126,8 @@ def _suspended(connection: Connection, site: str) -> Iterator[Finding]:
         yield warning(
             site,
             f"group {row.name}",
-            f"It is {row.status}{who} since {row.status_since:%Y-%m-%d %H:%M} UTC: "
-            "users are refused its tables.",
+            f"It has been {row.status}{who} since {row.status_since:%Y-%m-%d %H:%M} "
+            "UTC: users cannot change its tables.",
             f"snaptide group resume {row.definition_site} {row.name}",
         )
 
@@ -140,7 +141,8 @@ def _quiet(connection: Connection, site: str) -> Iterator[Finding]:
         yield warning(
             site,
             f"group {group.name}",
-            f"{group_hold.message(one)} What comes for it waits in the error queue.",
+            f"{group_hold.message(one)} Changes that arrive for it wait in the error "
+            "queue.",
             f"snaptide group unquiet {group.definition_site} {group.name} {site}"
             " --only-group",
         )
