@@ -35,7 +35,7 @@ _LIVING = {
     "snapshot_log": "snapshot logs",
     "snapshot": "snapshots",
     "replication_group": "replication groups",
-    "deftrandest": "changes that wait for a push",
+    "deftrandest": "changes that are waiting for a push",
     "error_transaction": "parked transactions",
     "decision": "transactions in doubt",
 }
@@ -45,10 +45,10 @@ _LIVING = {
 _KEPT = {
     **{name: what for name, what in _LIVING.items() if name != "deftrandest"},
     "deferred_transaction": "recorded changes",
-    "procedure_call": "calls of procedures",
-    "error_procedure": "parked calls of procedures",
-    "push_marker": "notes of what other sites have pushed",
-    "taken_transaction": "notes of what came by two ways",
+    "procedure_call": "procedure calls",
+    "error_procedure": "parked procedure calls",
+    "push_marker": "records of what other sites have pushed",
+    "taken_transaction": "records of changes that came two ways",
 }
 
 
@@ -122,7 +122,7 @@ def downgrade(site: Site, revision: str) -> None:
             revision in _revisions() and revision <= current
         ):
             raise BadArgument(
-                f"Site {site.name} is at {current}, not above {revision!r}."
+                f"Site {site.name} is at {current}, which is not above {revision!r}."
             )
         filled = _filled(connection, _LIVING if revision == "base" else _KEPT)
         try:
@@ -175,8 +175,8 @@ def _current(connection: Connection, name: str) -> str | None:
     current = current_revision(connection)
     if is_newer(current):
         raise NewerSchema(
-            f"The schema of site {name} is at {current}, this program knows"
-            f" {head_revision()}."
+            f"The schema of site {name} is at {current}, but this program only knows "
+            f"{head_revision()}."
         )
     return current
 

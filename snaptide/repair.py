@@ -81,7 +81,7 @@ def repair(site: Site, *, restored: bool = False) -> RepairReport:
             )
             removed = restart.restart_logs(connection)
             identity.renew(connection, site.name)
-            differing.note_all(connection, f"{site.name} was restored, or moved")
+            differing.note_all(connection, f"{site.name} was restored or moved")
             faults.point("repair.before_commit")
     return RepairReport(
         site=site.name,
@@ -164,13 +164,13 @@ def _original(site: Site, before: Identity) -> Iterator[Connection]:
         with site.peer(before.name).connect() as connection:
             if identity.confirm(connection, before.name).site_id != before.site_id:
                 raise CannotRepair(
-                    f"Site {before.name} is not the one that {site.name} is a copy of."
+                    f"Site {site.name} is not a copy of the present site {before.name}."
                 )
             yield connection
     except (UnknownSite, SiteUnreachable) as error:
         raise CannotRepair(
-            f"Which changes {site.name} shares with {before.name} can only be told "
-            f"with {before.name}: {error.message}"
+            f"Snaptide must ask {before.name} which changes {site.name} shares with "
+            f"it: {error.message}"
         ) from error
 
 

@@ -67,8 +67,9 @@ class SiteSettings(BaseModel):
             ) from None
         if "@" in (url.host or ""):
             raise BadSettings(
-                f"[sites.{name}] url has a second @: in a password it is written as "
-                "%40, or the password stands beside the url, as it is."
+                f"[sites.{name}] url has a second @: in a password, write it as %40, "
+                "or give the password as a separate setting, where it is written as "
+                "it is."
             )
         password = self._password(name, folder)
         return url if password is None else url.set(password=password)

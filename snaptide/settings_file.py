@@ -82,7 +82,7 @@ def _suggestion(model: type[BaseModel], place: tuple[int | str, ...]) -> str:
     near = get_close_matches(str(place[-1]), known, n=1)
     if near:
         return f" Did you mean {near[0]}?"
-    return f" There are: {', '.join(known)}." if known else ""
+    return f" The settings here are: {', '.join(known)}." if known else ""
 
 
 def _known(model: type[BaseModel], place: tuple[int | str, ...]) -> list[str]:

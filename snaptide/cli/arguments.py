@@ -33,14 +33,18 @@ def _note_json(ctx: typer.Context, value: bool) -> bool:
 SiteName = Annotated[
     str,
     typer.Argument(
-        metavar="SITE", help="Name in snaptide.toml.", autocompletion=complete_site
+        metavar="SITE",
+        help="The site's name in snaptide.toml.",
+        autocompletion=complete_site,
     ),
 ]
 
 SiteNames = Annotated[
     list[str] | None,
     typer.Argument(
-        metavar="[SITE]...", help="Names; all sites.", autocompletion=complete_site
+        metavar="[SITE]...",
+        help="The sites' names; default: all sites.",
+        autocompletion=complete_site,
     ),
 ]
 

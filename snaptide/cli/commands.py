@@ -15,9 +15,9 @@ from snaptide import VARIABLE
 from snaptide.cli.later import LoadedLater, Part
 
 _EPILOG = (
-    "Ends with 0 when all is well, 1 when it failed, 2 when the command line is wrong, "
-    "3 when it finished and left something to look at (parked errors, findings), "
-    "4 when a site or the broker does not answer."
+    "Exit status: 0 if all is well, 1 if the command failed, 2 if the command line "
+    "is wrong, 3 if it finished but left something to look at (parked errors, "
+    "findings), 4 if a site or the broker does not answer."
 )
 
 
@@ -25,13 +25,13 @@ class Commands(LoadedLater):
     """The root of all commands: prints errors that reach it, without a traceback."""
 
     parts: ClassVar = {
-        "site": Part("Databases that take part.", ["site"]),
-        "log": Part("Snapshot logs: what changed at a master.", ["log"]),
+        "site": Part("Sites: the databases that take part.", ["site"]),
+        "log": Part("Snapshot logs, which record the changes at a master.", ["log"]),
         "snapshot": Part(
             "Snapshots: writable or read-only copies of master rows.", ["snapshot"]
         ),
         "group": Part(
-            "Replication groups: tables that several masters have.",
+            "Replication groups: tables that several masters share.",
             ["group", "group_errors", "group_paths", "group_quiesce"],
         ),
         "rules": Part(
@@ -39,10 +39,10 @@ class Commands(LoadedLater):
             ["rules", "rules_compared", "rules_file"],
         ),
         "destination": Part(
-            "What waits for a site's destinations, and how much may.", ["destination"]
+            "The queues of a site's destinations, and their budgets.", ["destination"]
         ),
         "procedure": Part(
-            "Which procedures calls from other sites may run.", ["procedure"]
+            "The procedures that calls from other sites may run.", ["procedure"]
         ),
         "errors": Part("The error queue of a master.", ["errors"]),
         "conflicts": Part(
@@ -51,7 +51,7 @@ class Commands(LoadedLater):
         "indoubt": Part(
             "In-doubt transactions of synchronous propagation.", ["indoubt"]
         ),
-        "schedule": Part("What runs by itself, and when.", ["schedule"]),
+        "schedule": Part("Schedules of pushes, refreshes and purges.", ["schedule"]),
         "refresh": Part("Refresh a group to one moment of its master.", ["refresh"]),
         "push": Part(
             "Push a site's deferred transactions; ends with 3 if some were parked.",
@@ -65,23 +65,23 @@ class Commands(LoadedLater):
             ["status"],
         ),
         "history": Part(
-            "Tell the life of a row over all sites; ends with 3 if one was away.",
+            "Show the history of a row at all sites; ends with 3 if a site was away.",
             ["history"],
         ),
         "doctor": Part(
-            "Look for what is missing or wrong; ends with 3 if there is anything.",
+            "Look for problems at sites; ends with 3 if there are any.",
             ["doctor"],
         ),
         "worker": Part(
-            "Run pushes, refreshes and purges that beat and others ask for.",
+            "Run the pushes, refreshes and purges that beat and commands ask for.",
             ["services"],
         ),
         "beat": Part(
-            "Ask for what schedules say, and for a push after every commit.",
+            "Ask for the work that is scheduled, and for a push after every commit.",
             ["services"],
         ),
         "demo": Part(
-            "Run the main job on embedded servers, with real flights.",
+            "Run the whole story on embedded servers, with real flights.",
             [".demo.command"],
         ),
     }
@@ -129,7 +129,7 @@ def begin(
         typer.Option(
             envvar=VARIABLE,
             dir_okay=False,
-            help="The settings; else ./snaptide.toml.",
+            help="The settings file; default: ./snaptide.toml.",
         ),
     ] = None,
     debug: Annotated[
@@ -138,7 +138,10 @@ def begin(
     version: Annotated[
         bool,
         typer.Option(
-            "--version", callback=_show_version, is_eager=True, help="Print and end."
+            "--version",
+            callback=_show_version,
+            is_eager=True,
+            help="Print the version and exit.",
         ),
     ] = False,
 ) -> None:

@@ -10,7 +10,9 @@ import typer
 from snaptide.cli.failures import ExitCode
 from snaptide.errors import BadArgument
 
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask; for scripts.")]
+Yes = Annotated[
+    bool, typer.Option("--yes", "-y", help="Do not ask for confirmation; for scripts.")
+]
 
 
 def confirm(question: str, *, yes: bool) -> None:
@@ -27,6 +29,6 @@ def confirm(question: str, *, yes: bool) -> None:
     if yes:
         return
     if not sys.stdin.isatty():
-        raise BadArgument(f"{question} Nobody is here to answer: say --yes.")
+        raise BadArgument(f"{question} There is no terminal to ask at: use --yes.")
     if not typer.confirm(question, err=True):
         raise typer.Exit(ExitCode.FAILED)

@@ -24,12 +24,12 @@ from snaptide.cli.rules_file import read_rules
 
 app = typer.Typer()
 
-Table = Annotated[str | None, typer.Option(help="Only those of this table.")]
+Table = Annotated[str | None, typer.Option(help="Only conflicts of this table.")]
 Origin = Annotated[
     str | None,
-    typer.Option(help="Only those of this site.", autocompletion=complete_site),
+    typer.Option(help="Only conflicts of this site.", autocompletion=complete_site),
 ]
-Limit = Annotated[int, typer.Option(min=1, help="At most so many, the latest.")]
+Limit = Annotated[int, typer.Option(min=1, help="Show only this many of the latest.")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +46,9 @@ def list_(
     site: SiteName,
     table: Table = None,
     origin: Origin = None,
-    method: Annotated[str | None, typer.Option(help="Only those it settled.")] = None,
+    method: Annotated[
+        str | None, typer.Option(help="Only conflicts that this method settled.")
+    ] = None,
     limit: Limit = 100,
     json: Json = False,
 ) -> None:
@@ -129,7 +131,13 @@ def purge(
     ctx: typer.Context,
     site: SiteName,
     days: Annotated[
-        float, typer.Option("--older-than", min=0, metavar="DAYS", help="Age in days.")
+        float,
+        typer.Option(
+            "--older-than",
+            min=0,
+            metavar="DAYS",
+            help="Remove records older than this.",
+        ),
     ] = 90,
     json: Json = False,
 ) -> None:
@@ -151,7 +159,7 @@ def check(
     masters: Annotated[
         int | None,
         typer.Option(
-            min=1, help="How many masters the tables have; else as their groups say."
+            min=1, help="How many masters the tables have; default: as in their groups."
         ),
     ] = None,
     json: Json = False,
@@ -185,15 +193,16 @@ def replay_(
     ctx: typer.Context,
     site: SiteName,
     rules: Annotated[
-        Path, typer.Option("--rules", metavar="FILE", help="The other rules, TOML.")
+        Path,
+        typer.Option("--rules", metavar="FILE", help="The other rules, a TOML file."),
     ],
     everything: Annotated[
-        bool, typer.Option("--all", help="Also those that would end the same.")
+        bool, typer.Option("--all", help="Also show conflicts that would end the same.")
     ] = False,
     since: Annotated[
-        int, typer.Option(min=0, help="Only those of a higher number.")
+        int, typer.Option(min=0, help="Only conflicts with a higher number.")
     ] = 0,
-    limit: Annotated[int, typer.Option(min=1, help="Show at most so many.")] = 1000,
+    limit: Annotated[int, typer.Option(min=1, help="Show at most this many.")] = 1000,
     json: Json = False,
 ) -> None:
     """Show what other rules would have done with the recorded conflicts.
@@ -222,7 +231,7 @@ def replay_(
         )
         for one in told
     ]
-    title = f"{otherwise} of {count} would end otherwise"
+    title = f"{otherwise} of {count} would end differently"
     show(program, told, lambda: table_of(columns, rows, title))
 
 

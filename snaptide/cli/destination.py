@@ -22,7 +22,7 @@ DestinationName = Annotated[
     str, typer.Argument(metavar="DESTINATION", autocompletion=complete_site)
 ]
 
-COLUMNS = ["to", "transactions", "calls", "size", "oldest", "may wait", ""]
+COLUMNS = ["to", "transactions", "calls", "size", "oldest", "budget", ""]
 _NO_LIMIT = "none"
 #: The largest number that the catalog can store.
 _MOST = 2**63 - 1
@@ -48,10 +48,10 @@ def budget_(
     site: SiteName,
     destination: DestinationName,
     age: Annotated[
-        str, typer.Option(help="Of the oldest transaction: 12h, 7d; none.")
+        str, typer.Option(help="The oldest transaction's age: 12h, 7d; none.")
     ] = _NO_LIMIT,
     size: Annotated[
-        str, typer.Option(help="Of what waits: 500MB, 10GB; none.")
+        str, typer.Option(help="The size of the queue: 500MB, 10GB; none.")
     ] = _NO_LIMIT,
     json: Json = False,
 ) -> None:

@@ -28,11 +28,11 @@ def doctor(
     ctx: typer.Context,
     sites: SiteNames = None,
     fix_hints: Annotated[
-        bool, typer.Option(help="Say what to do about each finding.")
+        bool, typer.Option(help="Show what to do about each finding.")
     ] = True,
     json: Json = False,
 ) -> None:
-    """Look for what is missing or wrong; ends with 3 if there is anything.
+    """Look for problems at sites; ends with 3 if there are any.
 
     Example: snaptide doctor hq jfk
     """
@@ -50,7 +50,7 @@ def findings_table(
 ) -> RenderableType:
     """Findings, each with its remedy below it."""
     if not findings:
-        return Text("Nothing is wrong.", style="green")
+        return Text("No problems found.", style="green")
     lines: list[RenderableType] = []
     for finding in findings:
         severity = (f"{finding.severity.value:8}", _STYLES[finding.severity])

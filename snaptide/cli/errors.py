@@ -31,10 +31,10 @@ app = typer.Typer()
 
 Origin = Annotated[
     str | None,
-    typer.Option(help="Only those of this site.", autocompletion=complete_site),
+    typer.Option(help="Only transactions of this site.", autocompletion=complete_site),
 ]
 Numbers = Annotated[list[int] | None, typer.Argument(metavar="[ID]...")]
-All = Annotated[bool, typer.Option("--all", help="All of them.")]
+All = Annotated[bool, typer.Option("--all", help="All parked transactions.")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,9 +71,9 @@ def show_(
     site: SiteName,
     number: Annotated[int, typer.Argument(metavar="ID")],
     after: Annotated[
-        int, typer.Option(min=0, help="Only calls of a higher number.")
+        int, typer.Option(min=0, help="Only calls with a higher number.")
     ] = 0,
-    limit: Annotated[int, typer.Option(min=1, help="At most so many calls.")] = PAGE,
+    limit: Annotated[int, typer.Option(min=1, help="At most this many calls.")] = PAGE,
     json: Json = False,
 ) -> None:
     """Show a parked transaction: its rows side by side, and a tree of dependants.
@@ -95,7 +95,7 @@ def retry(
     edit: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="TABLE.COLUMN=VALUE", help="Write this instead; with one ID."
+            metavar="TABLE.COLUMN=VALUE", help="Write this value instead; with one ID."
         ),
     ] = None,
     null: Annotated[
@@ -104,7 +104,7 @@ def retry(
     ] = None,
     with_dependants: Annotated[
         bool,
-        typer.Option("--with-dependants", help="Also those that wait for them."),
+        typer.Option("--with-dependants", help="Also transactions that wait for them."),
     ] = False,
     json: Json = False,
 ) -> None:
@@ -169,7 +169,7 @@ def _counted(master: Site, numbers: list[int] | None, origin: str | None) -> lis
     by_origin = Counter(error.origin for error in found)
     counts = ", ".join(f"{count:,} of {name}" for name, count in by_origin.items())
     confirm(
-        f"Give up {len(found):,} parked transactions at {master.name} for good "
+        f"Delete {len(found):,} parked transactions at {master.name} for good "
         f"({counts})?",
         yes=False,
     )
@@ -192,12 +192,15 @@ def _whole(error: ErrorTransaction) -> Group:
     names = [n for n in error.__slots__ if n not in _PARTS]
     parts: list[Table | Text | Tree] = [facts(error, names)]
     if error.edges:
-        parts += [Text(), Text("To be settled first, and what waits:", style="bold")]
+        parts += [
+            Text(),
+            Text("Transactions to settle first, and those that wait:", style="bold"),
+        ]
         parts += trees(error.id, error.edges)
     for call in _in_order(error):
         parts += [Text(), *_shown(call)]
     if error.next_after is not None:
-        more = f"More of its calls: --after {error.next_after}"
+        more = f"For more calls: --after {error.next_after}"
         parts += [Text(), Text(more, style="bold")]
     return Group(*parts)
 

@@ -27,7 +27,7 @@ GroupName = Annotated[str, typer.Argument(metavar="GROUP", help="The group's nam
 MasterName = Annotated[
     str,
     typer.Argument(
-        metavar="MASTER", help="The other site.", autocompletion=complete_site
+        metavar="MASTER", help="The master's name.", autocompletion=complete_site
     ),
 ]
 TableName = Annotated[
@@ -35,12 +35,10 @@ TableName = Annotated[
 ]
 SameRows = Annotated[
     bool,
-    typer.Option(
-        "--same-rows", help="All masters have the same rows: do not compare them."
-    ),
+    typer.Option("--same-rows", help="Do not compare rows: all masters have the same."),
 ]
 Force = Annotated[
-    bool, typer.Option("--force", help="Lose changes that are on their way.")
+    bool, typer.Option("--force", help="Go on even if changes on their way are lost.")
 ]
 
 
@@ -135,7 +133,7 @@ def add_master(
     via: Annotated[
         str | None,
         typer.Option(
-            help="The one master that it exchanges changes with; else all.",
+            help="The only master that it exchanges changes with; default: all.",
             autocompletion=complete_site,
         ),
     ] = None,
@@ -143,19 +141,23 @@ def add_master(
         TargetType,
         typer.Option(
             "--type",
-            help="Read-only masters make no changes: a protected one refuses users, "
-            "an unprotected one takes what comes.",
+            help="Read-only masters send no changes: a protected one refuses changes "
+            "of its users, an unprotected one takes changes without looking for "
+            "conflicts.",
         ),
     ] = TargetType.FULL_PEER,
     same_rows: SameRows = False,
     copy: Annotated[
-        bool, typer.Option("--copy", help="Its tables are empty: copy the rows.")
+        bool,
+        typer.Option(
+            "--copy", help="Copy the rows; the new master's tables must be empty."
+        ),
     ] = False,
     copy_from: Annotated[
         str | None,
         typer.Option(
             "--from",
-            help="The master that rows are copied from; else the definition site.",
+            help="The master to copy from; default: the definition site.",
             autocompletion=complete_site,
         ),
     ] = None,
@@ -171,7 +173,7 @@ def add_master(
     program = Program.of(ctx)
     if copy:
         if same_rows or target_type is not TargetType.FULL_PEER:
-            raise BadArgument("--copy goes with a full peer, and not with --same-rows.")
+            raise BadArgument("--copy needs a full peer, and excludes --same-rows.")
         report = groups.join_master(
             program.site(site), group, master, source=copy_from, via=via
         )
@@ -235,7 +237,7 @@ def leave(
     force: Annotated[
         bool,
         typer.Option(
-            "--force", help="Also where the master definition site does not answer."
+            "--force", help="Leave even if the master definition site does not answer."
         ),
     ] = False,
     json: Json = False,
@@ -315,5 +317,5 @@ def _masters(report: GroupReport) -> Table:
         for one in report.masters
     ]
     return table(
-        ["master", "target type", "calls that wait", "has got", ""], rows, title
+        ["master", "target type", "waiting calls", "received", ""], rows, title
     )

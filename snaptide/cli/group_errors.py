@@ -18,7 +18,7 @@ from snaptide.cli.program import Program
 from snaptide.errors import BadArgument
 
 OnlyGroup = Annotated[
-    bool, typer.Option("--only-group", help="The group alone; others go on.")
+    bool, typer.Option("--only-group", help="Only this group; other groups go on.")
 ]
 
 
@@ -80,7 +80,7 @@ def quiet(
     master: MasterName,
     only_group: OnlyGroup = False,
     why: Annotated[
-        str, typer.Option(help="With --only-group: for others to see.")
+        str, typer.Option(help="The reason, shown to others; needs --only-group.")
     ] = "",
     json: Json = False,
 ) -> None:
@@ -97,7 +97,7 @@ def quiet(
         show(program, found, lambda: facts(found))
         return
     if why:
-        raise BadArgument("--why goes with --only-group.")
+        raise BadArgument("--why needs --only-group.")
     _set(ctx, site, group, master, quiet=True)
 
 

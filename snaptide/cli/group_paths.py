@@ -44,7 +44,7 @@ def paths(
     ] = None,
     chain: Annotated[
         str | None,
-        typer.Option(metavar=_MASTERS, help="Each sends to its neighbours."),
+        typer.Option(metavar=_MASTERS, help="Each master sends to its neighbours."),
     ] = None,
     tree: Annotated[
         str | None,
@@ -56,7 +56,7 @@ def paths(
         list[str] | None,
         typer.Option(
             metavar="SOURCE:FROM:TO",
-            help="One path; give all of them, and none of the other options.",
+            help="One path; repeat it for every path, without the other options.",
         ),
     ] = None,
     svg: Annotated[
@@ -64,7 +64,7 @@ def paths(
         typer.Option(
             dir_okay=False,
             callback=_in_a_folder,
-            help="Write a picture into this file.",
+            help="Write a picture to this file.",
         ),
     ] = None,
     json: Json = False,
@@ -86,7 +86,7 @@ def paths(
     if svg is not None:
         svg.write_text(picture.svg(group, names, report.paths), "utf-8")
     drawn = picture.text(names, report.paths)
-    show(program, report.paths, lambda: Text(drawn or "There is one master."))
+    show(program, report.paths, lambda: Text(drawn or "The group has only one master."))
 
 
 def _shape(
@@ -116,7 +116,7 @@ def _shape(
         given = [_path(one) for one in listed]
         wanted.append(lambda masters: given)
     if len(wanted) > 1:
-        raise BadArgument("Choose one of --mesh, --star, --chain, --tree and --path.")
+        raise BadArgument("Use only one of --mesh, --star, --chain, --tree and --path.")
     return wanted[0] if wanted else None
 
 

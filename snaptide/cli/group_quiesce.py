@@ -23,7 +23,7 @@ def suspend(
     site: SiteName,
     group: GroupName,
     by: Annotated[
-        str | None, typer.Option(help="Who asks, for users to see; else your login.")
+        str | None, typer.Option(help="The name that users see; default: your login.")
     ] = None,
     json: Json = False,
 ) -> None:
@@ -59,10 +59,14 @@ def execute_ddl(
     site: SiteName,
     group: GroupName,
     statements: Annotated[
-        str | None, typer.Argument(metavar="[SQL]", help="What all masters are to run.")
+        str | None,
+        typer.Argument(metavar="[SQL]", help="The statements that all masters run."),
     ] = None,
     file: Annotated[
-        Path | None, typer.Option(exists=True, dir_okay=False, help="Read it here.")
+        Path | None,
+        typer.Option(
+            exists=True, dir_okay=False, help="Read the statements from this file."
+        ),
     ] = None,
     json: Json = False,
 ) -> None:
@@ -75,7 +79,7 @@ def execute_ddl(
     """
     program = Program.of(ctx)
     if (statements is None) == (file is None):
-        raise BadArgument("Give the statements, or a file that has them.")
+        raise BadArgument("Give the statements, or a file with --file.")
     text = statements or "" if file is None else _read(file)
     changed = groups.execute_ddl(program.site(site), group, text)
     show(program, changed, lambda: listed([changed]))

@@ -23,19 +23,24 @@ Image = Mapping[str, str | None]
 def history(
     ctx: typer.Context,
     name: Annotated[
-        str, typer.Argument(metavar="TABLE", help="Of the master, as schema.table.")
+        str,
+        typer.Argument(metavar="TABLE", help="The master's table, as schema.table."),
     ],
     key: Annotated[
         list[str],
-        typer.Argument(metavar="KEY...", help="Its values in order, or COLUMN=VALUE."),
+        typer.Argument(
+            metavar="KEY...", help="The key's values in order, or COLUMN=VALUE."
+        ),
     ],
     master: Annotated[
         str | None,
-        typer.Option(help="Only what goes to this one.", autocompletion=complete_site),
+        typer.Option(
+            help="Only changes that go to this master.", autocompletion=complete_site
+        ),
     ] = None,
     json: Json = False,
 ) -> None:
-    """Tell the life of a row over all sites; ends with 3 if one was away.
+    """Show the history of a row at all sites; ends with 3 if a site was away.
 
     Example: snaptide history flights 2013-01-01 JFK UA
     """
@@ -77,7 +82,7 @@ def _whole(told: History) -> Group:
         ),
     ]
     if told.away:
-        away = f"Not asked, because they do not answer: {', '.join(told.away)}"
+        away = f"These sites did not answer: {', '.join(told.away)}"
         parts += [Text(), Text(away, style="bold red")]
     return Group(*parts)
 

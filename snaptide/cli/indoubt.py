@@ -15,10 +15,13 @@ from snaptide.cli.program import Program
 
 app = typer.Typer()
 
-GlobalId = Annotated[str, typer.Argument(metavar="GID", help="As the list shows it.")]
+GlobalId = Annotated[
+    str,
+    typer.Argument(metavar="GID", help="The name that snaptide indoubt list shows."),
+]
 Force = Annotated[
     bool,
-    typer.Option("--force", help="Also against what the deciding site says."),
+    typer.Option("--force", help="Even against the deciding site's decision."),
 ]
 
 

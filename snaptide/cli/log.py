@@ -42,8 +42,8 @@ def create(
         bool,
         typer.Option(
             "--with-rowid",
-            help="Identify rows by a generated column, which is added to the table; "
-            "for tables without a primary key, or whose keys change.",
+            help="Add a generated column to the table that identifies its rows; for "
+            "tables without a primary key, or whose keys change.",
         ),
     ] = False,
     json: Json = False,
@@ -81,7 +81,8 @@ def drop(
     force: Annotated[
         bool,
         typer.Option(
-            "--force", help="Also when snapshots use it: they refresh completely then."
+            "--force",
+            help="Drop it even if snapshots use it: they then need a complete refresh.",
         ),
     ] = False,
     json: Json = False,
@@ -116,7 +117,8 @@ def unregister(
     ctx: typer.Context,
     site: SiteName,
     owner: Annotated[
-        str, typer.Argument(metavar="SNAPSHOT_SITE", help="Where the snapshot was.")
+        str,
+        typer.Argument(metavar="SNAPSHOT_SITE", help="The site that had the snapshot."),
     ],
     snapshot: Annotated[str, typer.Argument(metavar="SNAPSHOT")],
     json: Json = False,

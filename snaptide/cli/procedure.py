@@ -83,4 +83,4 @@ def list_(ctx: typer.Context, site: SiteName, json: Json = False) -> None:
         for one in report.allowed
     ]
     rows += [(name, "routine", "") for name in report.registered]
-    show(program, report, lambda: table(["name", "what", "allowed by"], rows))
+    show(program, report, lambda: table(["name", "kind", "allowed by"], rows))

@@ -33,50 +33,48 @@ def push(
     ] = None,
     stop_on_error: Annotated[
         bool,
-        typer.Option(
-            "--stop-on-error", help="End at the first transaction that is parked."
-        ),
+        typer.Option("--stop-on-error", help="Stop at the first parked transaction."),
     ] = False,
     transaction_count: Annotated[
-        int, typer.Option(min=0, help="End after so many transactions.")
+        int, typer.Option(min=0, help="Stop after this many; 0: no limit.")
     ] = 0,
     execution_seconds: Annotated[
-        float, typer.Option(min=0, help="End after so many seconds.")
+        float, typer.Option(min=0, help="Stop after this many; 0: no limit.")
     ] = 0,
     delay_seconds: Annotated[
-        float, typer.Option(min=0, help="Wait so long for more before ending.")
+        float, typer.Option(min=0, help="Wait this long for more work.")
     ] = 0,
     batch_size: Annotated[
-        int, typer.Option(min=0, help="Calls per commit at the destination.")
+        int, typer.Option(min=0, help="Calls per commit; 0: by groups.")
     ] = 0,
     group_max_calls: Annotated[
-        int | None, typer.Option(min=0, help="Calls per group; 1: one by one.")
+        int | None, typer.Option(min=0, help="Most calls per group; 1: one by one.")
     ] = None,
     group_max_bytes: Annotated[
-        int | None, typer.Option(min=0, help="Bytes of values per group; 0: any.")
+        int | None, typer.Option(min=0, help="Most bytes of values per group; 0: any.")
     ] = None,
     bulk_threshold: Annotated[
-        int | None, typer.Option(min=0, help="Rows from which on COPY is used.")
+        int | None, typer.Option(min=0, help="Use COPY from this many rows on.")
     ] = None,
     retry_threshold: Annotated[
-        int | None, typer.Option(min=0, help="A smaller failed group goes one by one.")
+        int | None, typer.Option(min=0, help="Apply smaller failed groups one by one.")
     ] = None,
     error_action: Annotated[
         ErrorAction | None,
-        typer.Option(help="Park what cannot be applied, or stop there."),
+        typer.Option(help="What to do with a failed transaction."),
     ] = None,
     error_limit: Annotated[
         int | None,
-        typer.Option(min=0, help="Parked so many, pause all pushes; 0: never."),
+        typer.Option(min=0, help="Pause all pushes at this many parked; 0: never."),
     ] = None,
     one_by_one: Annotated[
         list[str] | None,
-        typer.Option(metavar="TABLE", help="Never in groups; may be repeated."),
+        typer.Option(metavar="TABLE", help="Never apply in groups; may be repeated."),
     ] = None,
     parallelism: Annotated[
         int | None,
         typer.Option(
-            min=0, max=MOST_STREAMS, help="Streams to a destination; 0: serial."
+            min=0, max=MOST_STREAMS, help="Parallel streams per destination; 0: serial."
         ),
     ] = None,
     enable: Annotated[
@@ -86,7 +84,7 @@ def push(
         ),
     ] = None,
     enqueue: Annotated[
-        bool, typer.Option("--enqueue", help="Let a worker do it.")
+        bool, typer.Option("--enqueue", help="Let a worker run it.")
     ] = False,
     json: Json = False,
 ) -> None:
@@ -129,7 +127,7 @@ def _switch(
     program: Program, site: str, destination: str | None, *, enabled: bool
 ) -> None:
     if destination is None:
-        raise BadArgument("Say which destination.")
+        raise BadArgument("Name the destination.")
     changed = set_disabled(program.site(site), destination, disabled=not enabled)
     show(program, changed, lambda: facts(changed))
 
@@ -148,6 +146,6 @@ def _row(report: deferred.PushReport) -> tuple[object, ...]:
 
 def _note(report: deferred.PushReport) -> str:
     if report.another_pusher:
-        return "another push is at work"
+        return "another push is running"
     held = report.held_back
-    return f"{held} held back: their group is quiet there" if held else ""
+    return f"{held} held back, because their group is quiet there" if held else ""

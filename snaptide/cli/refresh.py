@@ -28,13 +28,14 @@ def refresh(
         str,
         typer.Argument(
             metavar="GROUP|SNAPSHOTS",
-            help="A refresh group, or snapshots of one, divided by commas.",
+            help="A refresh group, or snapshots of one, separated by commas.",
         ),
     ],
     method: Annotated[
         str,
         typer.Option(
-            help="One character per snapshot: f fast, c complete, ? fast if possible."
+            help="One character per snapshot: f for fast, c for complete, ? for fast "
+            "if possible."
         ),
     ] = "",
     push: Annotated[
@@ -42,18 +43,25 @@ def refresh(
     ] = True,
     refresh_after_errors: Annotated[
         bool,
-        typer.Option(help="Also when transactions of this site stand in error."),
+        typer.Option(
+            help="Refresh even if the error queue holds transactions of this site."
+        ),
     ] = True,
     keep_pending: Annotated[
         bool,
-        typer.Option(help="Keep changes that the master has not seen (Oracle: not)."),
+        typer.Option(
+            help="Keep changes that the master has not seen (Oracle does not)."
+        ),
     ] = True,
     allow_mass_delete: Annotated[
         bool,
-        typer.Option("--allow-mass-delete", help="Delete however large a share."),
+        typer.Option(
+            "--allow-mass-delete",
+            help="Allow the refresh to delete any share of the rows.",
+        ),
     ] = False,
     enqueue: Annotated[
-        bool, typer.Option("--enqueue/--wait", help="Let a worker do it.")
+        bool, typer.Option("--enqueue/--wait", help="Let a worker run it.")
     ] = False,
     json: Json = False,
 ) -> None:

@@ -24,10 +24,16 @@ Constraint = Annotated[
 MethodName = Annotated[str, typer.Argument(help=f"One of {', '.join(METHODS)}.")]
 Parameters = Annotated[
     list[str] | None,
-    typer.Option("--parameter", "-p", metavar="NAME=VALUE", help="JSON, or else text."),
+    typer.Option(
+        "--parameter",
+        "-p",
+        metavar="NAME=VALUE",
+        help="A parameter; JSON, otherwise text.",
+    ),
 ]
 Place = Annotated[
-    int | None, typer.Option(min=1, help="Its place; else the next free one.")
+    int | None,
+    typer.Option(min=1, help="The rule's place; default: the next free one."),
 ]
 
 
@@ -49,7 +55,10 @@ def group(
     table: TableName,
     name: GroupName,
     columns: Annotated[
-        list[str] | None, typer.Argument(metavar="[COLUMN]...", help="None: drop it.")
+        list[str] | None,
+        typer.Argument(
+            metavar="[COLUMN]...", help="Without columns, the group is dropped."
+        ),
     ] = None,
     json: Json = False,
 ) -> None:

@@ -25,7 +25,7 @@ def compare(
     off: Annotated[bool, typer.Option("--off", help="Do not compare them.")] = False,
     row_version: Annotated[
         str | None,
-        typer.Option(help="Compare this column instead of all; '' compares all again."),
+        typer.Option(help="Compare only this column; '' compares all again."),
     ] = None,
     json: Json = False,
 ) -> None:

@@ -19,7 +19,10 @@ from snaptide.cli.program import Program
 from snaptide.cli.rules import app
 
 RulesFile = Annotated[
-    Path, typer.Argument(metavar="FILE", help="TOML, as snaptide rules export prints.")
+    Path,
+    typer.Argument(
+        metavar="FILE", help="A TOML file, as snaptide rules export prints it."
+    ),
 ]
 
 

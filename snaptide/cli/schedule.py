@@ -45,7 +45,12 @@ def set_(
     ] = ...,  # type: ignore[assignment]
     option: Annotated[
         list[str] | None,
-        typer.Option("--option", "-o", metavar="NAME=VALUE", help="Of the verb."),
+        typer.Option(
+            "--option",
+            "-o",
+            metavar="NAME=VALUE",
+            help="An option of the push, refresh or purge.",
+        ),
     ] = None,
     json: Json = False,
 ) -> None:

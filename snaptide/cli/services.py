@@ -27,24 +27,26 @@ class LogLevel(StrEnum):
     ERROR = "error"
 
 
-Level = Annotated[LogLevel | None, typer.Option(help="Else as the settings say.")]
+Level = Annotated[LogLevel | None, typer.Option(help="Default: as in the settings.")]
 
 
 def worker(
     ctx: typer.Context,
     site: Annotated[
         list[str] | None,
-        typer.Option(help="Sites to work for; else all.", autocompletion=complete_site),
+        typer.Option(
+            help="Sites to work for; default: all.", autocompletion=complete_site
+        ),
     ] = None,
     pool: Annotated[
-        Pool | None, typer.Option(help="Else as the settings say: threads.")
+        Pool | None, typer.Option(help="Default: as in the settings (threads).")
     ] = None,
     concurrency: Annotated[
-        int | None, typer.Option(min=1, help="Tasks at once, with threads.")
+        int | None, typer.Option(min=1, help="How many tasks threads run at once.")
     ] = None,
     log_level: Level = None,
 ) -> None:
-    """Run pushes, refreshes and purges that beat and others ask for.
+    """Run the pushes, refreshes and purges that beat and commands ask for.
 
     Example: snaptide worker --site jfk --pool threads
     """
@@ -65,7 +67,7 @@ def worker(
 
 
 def beat(ctx: typer.Context, log_level: Level = None) -> None:
-    """Ask for what schedules say, and for a push after every commit.
+    """Ask for the work that is scheduled, and for a push after every commit.
 
     Several beats may run: only one of them takes each due schedule.
 

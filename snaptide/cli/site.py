@@ -104,7 +104,7 @@ def check(
     restored: Annotated[
         bool,
         typer.Option(
-            "--restored", help="With --repair: also if nothing here shows a restore."
+            "--restored", help="With --repair: even if nothing here shows a restore."
         ),
     ] = False,
     json: Json = False,
@@ -134,7 +134,7 @@ def downgrade(
     ctx: typer.Context,
     site: SiteName,
     revision: Annotated[
-        str, typer.Argument(help="A revision like 0003, or base to remove all.")
+        str, typer.Argument(help="A revision like 0003, or base to remove the schema.")
     ],
     json: Json = False,
 ) -> None:

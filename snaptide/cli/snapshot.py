@@ -30,19 +30,20 @@ def create(
         str, typer.Option(help="The master site.", autocompletion=complete_site)
     ],
     table: Annotated[
-        str | None, typer.Option(help="The master table; else the one of that name.")
+        str | None,
+        typer.Option(help="The master table; default: the one with that name."),
     ] = None,
     group: Annotated[
-        str | None, typer.Option(help="Refresh group; else one of its own.")
+        str | None, typer.Option(help="The refresh group; default: a new one for it.")
     ] = None,
     where: Annotated[
-        str | None, typer.Option(help="Which rows: an immutable condition.")
+        str | None, typer.Option(help="An immutable condition that selects the rows.")
     ] = None,
     columns: Annotated[
-        str | None, typer.Option(help="Which columns, divided by commas; else all.")
+        str | None, typer.Option(help="The columns, separated by commas; default: all.")
     ] = None,
     updatable: Annotated[
-        bool, typer.Option("--updatable", help="Users may change it.")
+        bool, typer.Option("--updatable", help="Let users change it.")
     ] = False,
     json: Json = False,
 ) -> None:
@@ -124,7 +125,7 @@ def alter(
     name: Name,
     propagation: Annotated[
         Propagation,
-        typer.Option(help="With the user's commit, or later by push."),
+        typer.Option(help="With the user's commit, or later by a push."),
     ],
     json: Json = False,
 ) -> None:
@@ -176,7 +177,8 @@ def drop(
     force: Annotated[
         bool,
         typer.Option(
-            "--force", help="Lose changes not delivered; do not wait for the master."
+            "--force",
+            help="Drop it even if changes are not delivered, or the master is away.",
         ),
     ] = False,
     json: Json = False,

@@ -30,10 +30,10 @@ def status(
     ctx: typer.Context,
     sites: SiteNames = None,
     watch: Annotated[
-        bool, typer.Option("--watch", help="Look again and again, until Ctrl-C.")
+        bool, typer.Option("--watch", help="Repeat it until Ctrl-C.")
     ] = False,
     every: Annotated[
-        float, typer.Option(min=0.2, help="Seconds between two looks.")
+        float, typer.Option(min=0.2, help="Seconds between two updates.")
     ] = 2.0,
     json: Json = False,
 ) -> None:

@@ -8,9 +8,9 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 _WHY = (
-    "These triggers fire for what others have changed, too: {}. Where one writes rows"
-    " that are replicated themselves, and has done so where the change was made, they"
-    " are written twice. Let it do that only where snaptide.comes_from() IS NULL."
+    "These triggers also fire for changes of other sites: {}. If one of them writes "
+    "replicated rows, and has done so where the change was made, those rows are "
+    "written twice. Make it write them only if snaptide.comes_from() IS NULL."
 )
 
 

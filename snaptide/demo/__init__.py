@@ -50,7 +50,7 @@ def run(*, keep: bool = False, folder: Path | None = None) -> int:
             world.stop()
             raise
         if keep:
-            screen.headline("It runs on. To try next:")
+            screen.headline("The demo keeps running. To try next:")
             screen.plain(farewell.next_steps(world))
             world.sites.close()
             return 0

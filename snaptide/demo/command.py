@@ -12,19 +12,19 @@ import snaptide.demo
 
 def demo(
     keep: Annotated[
-        bool, typer.Option("--keep", help="Leave it running for you to try.")
+        bool, typer.Option("--keep", help="Keep the servers running for you to try.")
     ] = False,
     folder: Annotated[
         Path | None,
         typer.Option(
-            file_okay=False, help="Where servers and logs live; else ./.demo."
+            file_okay=False, help="The folder of servers and logs; default: ./.demo."
         ),
     ] = None,
     stop: Annotated[
-        bool, typer.Option("--stop", help="Stop one that was left running.")
+        bool, typer.Option("--stop", help="Stop a demo that was kept running.")
     ] = False,
 ) -> None:
-    """Run the main job on embedded servers, with real flights.
+    """Run the whole story on embedded servers, with real flights.
 
     Example: snaptide demo --keep
     """

@@ -36,7 +36,7 @@ def claim(folder: Path) -> None:
     """
     if folder.exists() and any(folder.iterdir()):
         if not is_ours(folder):
-            raise FolderNotOurs(f"{folder} holds something else than a demo.")
+            raise FolderNotOurs(f"{folder} holds files that are not a demo's.")
         remove(folder)
     folder.mkdir(parents=True, exist_ok=True)
     # Root's servers run under another account, which must be able to enter.

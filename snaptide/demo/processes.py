@@ -108,7 +108,9 @@ class Processes:
                 if not process.is_running():
                     raise DemoFailed(f"{process.name} has ended, see {process.log}.")
             if time.monotonic() > deadline:
-                raise DemoFailed(f"After {seconds:g} seconds still not: {what}.")
+                raise DemoFailed(
+                    f"This did not happen within {seconds:g} seconds: {what}."
+                )
             time.sleep(_PAUSE)
         return answer
 

@@ -37,10 +37,10 @@ STEPS = (
     Step("Four sites, and all flights from New York in 2013", load.tell, 90),
     Step("Snapshot logs, resolution rules, snapshots", define.tell, 60),
     Step("Complete refresh: the airports receive their rows", first_refresh.tell, 120),
-    Step("Offline: everybody edits, some the same rows", offline.tell, 30),
+    Step("Offline: all sites edit, some of them the same rows", offline.tell, 30),
     Step("Scheduled push: beat asks, a worker delivers", scheduled_push.tell, 90),
     Step("Conflicts: settled by rules, and by hand", conflicts.tell, 30),
-    Step("Fast refresh: what was decided comes back", fast_refresh.tell, 60),
+    Step("Fast refresh: the decisions come back to the sites", fast_refresh.tell, 60),
     Step("Crash: workers are killed in mid-push", crash.tell, 120),
     Step("Final check: every snapshot against its master", final_check.tell, 60),
 )

@@ -69,7 +69,7 @@ def _retry(world: World) -> None:
     parked = deferred.list_errors(world.hq)
     require(len(parked) == 1, f"{len(parked)} transactions are parked, not 1.")
     number = str(parked[0].id)
-    world.screen.say("\nNo rule is for the plane of a flight, so a person decides:")
+    world.screen.say("\nNo rule covers the plane of a flight, so a person decides:")
     world.command("errors", "show", MASTER, number)
     edit = f"flights.tailnum={PLANES[2]}"
     world.command("errors", "retry", MASTER, number, "--edit", edit)

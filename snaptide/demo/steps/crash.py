@@ -23,7 +23,7 @@ _FAULTS = {
         "push.after_apply:kill",
         f"{SEATS} transactions applied as a group, not committed",
     ),
-    "lga": ("push.before_mark:kill", "all committed at hq, the site not told"),
+    "lga": ("push.before_mark:kill", "all committed at hq, but the site not told"),
 }
 
 

@@ -29,7 +29,7 @@ def tell(world: World) -> None:
         ],
     )
     different = [f"{one.site}:{one.snapshot}" for one in compared if not one.equal]
-    require(not different, f"Not what hq says: {', '.join(different)}.")
+    require(not different, f"Different from hq: {', '.join(different)}.")
     left = check.left_over(world.airports, world.hq)
     require(not left, f"Not settled: {'; '.join(left)}.")
     world.screen.say("All equal. Nothing is queued, held back or parked.")

@@ -134,7 +134,7 @@ def _at_jfk(cast: Cast) -> list[Edit]:
 def _make(world: World, edit: Edit) -> int:
     with world.application(edit.site) as session:
         rows = session.execute(edit.statement, edit.values).rowcount
-    require(rows > 0, f"At {edit.site} nothing happened: {edit.what}.")
+    require(rows > 0, f"This edit at {edit.site} changed no row: {edit.what}.")
     return rows
 
 
@@ -154,4 +154,4 @@ def _overstep(world: World) -> None:
         message = refused.diag.message_primary
         world.screen.say(f"jfk may not move its flights to EWR: [italic]{message}[/]")
     else:
-        require(False, "jfk could make its rows those of another airport.")
+        require(False, "jfk was able to move its rows to another airport.")
