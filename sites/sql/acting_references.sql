@@ -1,5 +1,5 @@
--- Columns of some tables through which a delete or change reaches rows that refer to
--- them: by a foreign key that cascades, or sets NULL or the default.
+-- Columns of some tables through which a delete or a change reaches rows that refer to
+-- them, because a foreign key cascades, or sets NULL or the default.
 SELECT c.confrelid AS oid,
        array_agg(DISTINCT a.attname::text) AS columns
 FROM pg_constraint c

@@ -1,7 +1,7 @@
--- Gives the calls that the current transaction has captured after a call number,
--- whichever queues they are in; at most as many as asked for. Values are text, printed
--- alike in every session. Others than roles of ours are given none: they may have changed
--- rows that they may not read.
+-- Gives the calls that the current transaction has captured after a call number, from
+-- all queues and at most as many as asked for. Values are text, printed alike in every
+-- session. Only roles of ours get any: other users may have changed rows that they are
+-- not allowed to read.
 -- Parameters: after, the last call number seen; most, how many calls.
 CREATE OR REPLACE FUNCTION {function}(after bigint, most integer)
 RETURNS TABLE (queue_id integer, call_no bigint, kind text,

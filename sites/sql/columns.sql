@@ -1,8 +1,8 @@
 -- Columns of a table, in their order, with what Snaptide must know of each.
--- All is about the base type of a domain. "comparable": IS DISTINCT FROM works on it;
--- "equality": its operator, where that is an extension's or a user's; "pairable": rows
--- can be paired by it in a FULL JOIN; "followed": rows of other tables are changed when
--- it is, by a foreign key's ON UPDATE.
+-- For a domain, all of this is about its base type. "comparable": IS DISTINCT FROM works
+-- on it; "equality": its operator, if an extension or a user made it; "pairable": a FULL
+-- JOIN can pair rows by it; "followed": a foreign key's ON UPDATE changes rows of other
+-- tables when it changes.
 WITH RECURSIVE base AS (
     SELECT a.attnum, t.oid, t.typtype, t.typbasetype, t.typtypmod,
            a.atttypmod AS modifier

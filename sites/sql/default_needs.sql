@@ -1,5 +1,5 @@
--- What defaults and generation expressions of a table depend on: other columns of
--- the table, and whether on anything that another database need not have (built-in
+-- The dependencies of a table's defaults and generation expressions: other columns of
+-- the table, and whether they need anything that another database may lack (built-in
 -- functions leave no trace in pg_depend; types are looked up by name anyway).
 SELECT ad.adnum::int AS number,
        COALESCE(bool_or(d.refobjid IS NOT NULL AND d.refclassid <> 'pg_type'::regclass

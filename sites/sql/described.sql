@@ -1,4 +1,4 @@
--- A table of a name, and all that is known of it, in one round trip.
+-- A table with a given name, and all that is known of it, in one round trip.
 SELECT described.oid, described.relkind AS kind,
        (SELECT json_agg(part) FROM (
 {columns}

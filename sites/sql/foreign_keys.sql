@@ -1,4 +1,4 @@
--- Foreign keys of a table: what it refers to, and what a change there does here.
+-- Foreign keys of a table: the tables that it refers to, and what a change there does here.
 SELECT c.conname AS name,
        pn.nspname AS parent_schema,
        pc.relname AS parent_table,

@@ -1,4 +1,4 @@
--- As much of several tables as tells whether they are still what they were.
+-- The facts about several tables that show whether they have changed.
 WITH parent AS (
     SELECT c.oid
     FROM unnest(CAST(:parent_schemas AS text[]), CAST(:parent_names AS text[]))

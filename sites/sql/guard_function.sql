@@ -1,9 +1,10 @@
--- Refuses what users may not do to a snapshot's base table, or a table of a replication
--- group: before a statement all that is not Snaptide's own, and of that what the table is
--- not open to; after it what a trigger of yours does because of such a statement, where
--- nobody would record it. There a cascade is as deep as the statement that it is part of.
--- What a procedure does here, with its triggers, the other masters do too. What a trigger
--- of yours would change is the trouble of that transaction, or row, alone.
+-- Refuses changes that users may not make to a snapshot's base table, or to a table of a
+-- replication group. Before a statement, it refuses all changes that are not Snaptide's
+-- own, and those of Snaptide that the table is not open to. After a statement of Snaptide,
+-- it refuses changes that a user's trigger made because of it, if nothing would record
+-- them; there a cascade has the trigger depth of the statement that it is part of. Changes
+-- of a procedure and its triggers are allowed, because the other masters run it too. A
+-- refused change of a trigger fails only that transaction, or holds back only that row.
 CREATE OR REPLACE FUNCTION {function}() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS $snaptide$
@@ -22,8 +23,8 @@ BEGIN
     IF TG_WHEN = 'AFTER' THEN
         IF effect AND NOT called THEN
             RAISE EXCEPTION USING MESSAGE = 'A trigger changes ' || TG_RELID::regclass::text
-                    || ' because of a change that was made elsewhere: ' || {message},
-                HINT = 'Let the trigger do nothing where snaptide.comes_from() IS NOT NULL.',
+                    || ' because of a change from another site: ' || {message},
+                HINT = 'Make the trigger do nothing if snaptide.comes_from() IS NOT NULL.',
                 ERRCODE = 'raise_exception';
         END IF;
         RETURN NULL;

@@ -1,5 +1,5 @@
 -- Secondary indexes of a table over plain columns, whole-row and not unique, with
--- what is needed to build the same index elsewhere.
+-- all that is needed to build the same index elsewhere.
 SELECT ic.relname AS name,
        am.amname AS method,
        ARRAY(SELECT a.attname::text

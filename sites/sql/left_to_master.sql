@@ -1,5 +1,5 @@
--- What only the database of a table does with its rows: checks, exclusion constraints,
--- and triggers of users.
+-- Checks, exclusion constraints and triggers of users, which act only in the database of
+-- the table itself.
 SELECT CASE c.contype WHEN 'c' THEN 'check' ELSE 'exclusion constraint' END AS kind,
        c.conname AS name, pg_get_constraintdef(c.oid) AS text
 FROM pg_constraint c

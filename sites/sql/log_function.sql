@@ -1,19 +1,19 @@
 -- Records the keys that a statement changed in a master table's snapshot log.
--- Fired once a statement (with transition tables), once a TRUNCATE, and once a row
--- that a native subscription writes, which fires no statement triggers.
--- Where the table no longer has the key that the log was made for, a user goes on
--- writing, and the mark of a TRUNCATE is left: the next refresh is complete.
+-- Fires once for each statement (with transition tables), once for a TRUNCATE, and once
+-- for each row that a native subscription writes, which fires no statement triggers.
+-- If the table no longer has the key that the log was made for, users can still write,
+-- and the function leaves the mark of a TRUNCATE: the next refresh is then complete.
 -- The join of old and new rows is a FULL JOIN: PL/pgSQL plans an inner join for
 -- the size of the first call and keeps that plan for a thousand times as many.
--- Only key columns are named: a user who drops another column goes on writing.
--- Whether the table still has its key is asked by a second function of the same name. It
--- is called IMMUTABLE and names the table by a constant, so that the plan of the question
--- holds the answer; each change of the table makes PostgreSQL plan it anew. Of a partition,
--- which may be detached and altered, and in a copy of the database, where the table has
--- another number, it is asked at each statement; and in a transaction that sees one
--- moment, because what an old moment saw must not be kept.
--- Variables have names that no column has, and columns are said to be the row's: a table
--- may have columns that are called ring or new.
+-- It names only key columns, so users can drop another column and go on writing.
+-- A second function of the same name finds out whether the table still has its key. It is
+-- declared IMMUTABLE and names the table by a constant, so that a plan holds the answer;
+-- each change of the table makes PostgreSQL plan it again. It runs at each statement for a
+-- partition, which may be detached and altered; in a copy of the database, where the table
+-- has another number; and in a transaction that sees one moment, because an answer from an
+-- old moment must not be kept.
+-- Variables have names that no column has, and column names are qualified with the row: a
+-- table may have columns that are called ring or new.
 -- Tables directly manipulated: the snapshot log.
 CREATE OR REPLACE FUNCTION {function}(logged regclass) RETURNS boolean
 LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp

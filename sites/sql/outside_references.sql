@@ -1,6 +1,6 @@
--- Foreign keys between some tables and others, which are checked at once unless somebody
--- asks for later. Those of one name are put off together: none that these tables have
--- between them, which they need.
+-- Foreign keys between some tables and others that are checked at once unless a session
+-- defers them. SET CONSTRAINTS defers all keys of one name, so names that keys between
+-- these tables have are left out: those keys are needed.
 WITH reference AS (
     SELECT c.connamespace, c.conname,
            c.conrelid = ANY (CAST(:oids AS oid[]))

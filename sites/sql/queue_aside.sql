@@ -1,8 +1,8 @@
--- At a snapshot: what a refresh merges is not queued. A cascade fires this as deep as
-        -- the merge's statement does, but on another table than the merge says that it
-        -- writes, or on the same where its rows refer to one another. The master has the
-        -- same foreign key as a rule: those rows become extra keys, which the next refresh
-        -- reads again. All else is an effect; no push writes a snapshot.
+-- At a snapshot: changes that a refresh merges are not queued. A cascade fires this at
+        -- the same trigger depth as the merge's statement, but on a table that the merge
+        -- does not name, or on the same table if its rows refer to one another. The master
+        -- usually has the same foreign key, so those rows become extra keys, which the next
+        -- refresh reads again. Any other change is an effect; no push writes a snapshot.
         IF pg_trigger_depth() = 1 AND current_setting('snaptide.writing', true) ~ '^[0-9]+$' THEN
             IF TG_RELID::text = current_setting('snaptide.writing') AND NOT EXISTS (
                 SELECT FROM pg_constraint

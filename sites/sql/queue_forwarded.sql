@@ -1,7 +1,7 @@
--- At a master: what a push applies, and what foreign keys do in answer, goes on to the
-        -- masters that the paths of the group name for the master at which it began. What
-        -- comes from a snapshot begins here. So it is with what a procedure changes, and
-        -- its triggers: the other masters run it too.
+-- At a master: changes that a push applies, with the actions of foreign keys that they
+        -- cause, go on to the masters that the group's paths name for the master at which
+        -- they began. Changes from a snapshot begin here. The same holds for changes of a
+        -- procedure and its triggers, because the other masters run it too.
         effect := pg_trigger_depth() > 1
             AND current_setting('snaptide.writing', true) IS DISTINCT FROM 'call';
         IF effect THEN

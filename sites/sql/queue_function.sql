@@ -1,25 +1,25 @@
 -- Records what a statement changed in an updatable snapshot, or in a table of a
 -- replication group at one of its masters: old and new image, and one row for the
 -- transaction that all its calls share.
--- An UPDATE fills both transition tables row by row, so that the places of images pair
--- them, also where one row was changed twice by one statement, as by two foreign keys
--- that act on it. Only a row that moved to another partition, where a trigger refused it,
--- has an old image alone; then images are paired by key.
--- What a procedure changes here that destinations run too is kept in small letters, and
--- not sent to those.
--- A column is its number in the captured table. The names by which they were known when
--- the function was made are the same in partitions and children, wherever their columns
--- stand. Whether they are still those of the numbers is asked by a second function of the
--- same name. It is called IMMUTABLE, and names the table by a constant, so that the plan of
--- the question holds the answer until the table changes; and it asks no table of the
--- catalog, of which an old moment would see an old state. Once they are not, statements are
--- composed of the names of now.
--- In a copy of the database tables have other numbers, perhaps columns too: there the table
--- is known by its name, as its columns are. A partition that was detached is a table of its
--- own: nothing is queued.
--- Rows that Snaptide's own statements write were changed elsewhere. What a trigger of
--- yours changes because of them is an effect: a change made here, whoever made the cause.
--- Settings are believed of roles of ours alone: anybody can set them.
+-- An UPDATE fills both transition tables row by row, so images are paired by their places,
+-- even if one statement changed a row twice, for example through two foreign keys that act
+-- on it. Only a row that moved to another partition, where a trigger refused it, has an
+-- old image alone; then images are paired by key.
+-- Changes of a procedure that destinations run too are recorded with a small letter, and
+-- are not sent to those destinations.
+-- A column is identified by its number in the captured table. Its name at the time when the
+-- function was made is the same in partitions and children, whatever its place there. A
+-- second function of the same name finds out whether the names still belong to the numbers.
+-- It is declared IMMUTABLE and names the table by a constant, so that a plan holds the
+-- answer until the table changes; and it reads no catalog table, because an old moment
+-- would see an old state of it. If the names have changed, statements are composed of the
+-- present names.
+-- In a copy of the database, tables and perhaps columns have other numbers: there tables
+-- and columns are identified by name. A detached partition is a table of its own, and
+-- nothing is queued for it.
+-- Rows that Snaptide's own statements write were changed at another site. A change that a
+-- user's trigger makes because of them is an effect: it counts as made here.
+-- Settings are trusted only from roles of ours, because every user can set them.
 -- Tables directly manipulated: the queue, the extra keys, deferred_transaction.
 CREATE OR REPLACE FUNCTION {function}(captured regclass) RETURNS boolean
 LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp
@@ -35,12 +35,12 @@ AS $snaptide$
 DECLARE
     xact xid8 := pg_current_xact_id();
     written bigint;
-    -- The captured columns by the names of now; NULL if these are the known ones.
+    -- The captured columns by their present names; NULL if these are the known ones.
     renamed text;
     copied boolean := false;
     paired boolean;
     ins "char" := 'I'; upd "char" := 'U'; del "char" := 'D';
-    -- What a push says of the transaction that it applies here.
+    -- The push's description of the transaction that it applies here.
     brought jsonb;
     effect boolean := false;
     mixed boolean;
@@ -74,7 +74,7 @@ BEGIN
         {applied}
     END IF;
     IF current_setting('snaptide.call', true) <> '' THEN
-        -- Who may call a procedure may also say that it is at work.
+        -- A user who may call a procedure may also say that it is running.
         IF EXISTS (
             SELECT FROM snaptide.procedure_call p
             WHERE p.xid = xact AND p.call_no::text = current_setting('snaptide.call', true)
@@ -105,7 +105,7 @@ BEGIN
             AND pg_has_role(session_user, 'snaptide_apply', 'MEMBER')
         ) THEN
             RAISE EXCEPTION 'This snapshot is propagated synchronously: its rows can only be changed in a coordinated transaction'
-                USING HINT = 'with synchronous.begin("SITE") as connection: ... changes site and master together.',
+                USING HINT = 'Use synchronous.begin("SITE"), which changes site and master together.',
                       ERRCODE = CASE WHEN effect THEN 'raise_exception'
                                      ELSE 'object_not_in_prerequisite_state' END;
         END IF;
@@ -120,9 +120,9 @@ BEGIN
         VALUES (xact, COALESCE(brought ->> 'user', session_user), brought ->> 'origin',
                 brought ->> 'transaction', (brought ->> 'made_at')::timestamptz,
                 brought -> 'sources') ON CONFLICT (xid) DO NOTHING;
-        -- What was made elsewhere goes other ways than what is made here. A place in
-        -- the order that was drawn before this call is too early. A row that another
-        -- transaction of this id left, before a restore, stays its own.
+        -- Changes from other sites take other paths than changes made here. An order
+        -- number that was drawn before this call is too early. A row that another
+        -- transaction with this id left before a restore is not touched.
         IF NOT FOUND THEN
             UPDATE snaptide.deferred_transaction AS known
             SET order_no = NULL, start_time = now()

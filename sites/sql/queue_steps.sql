@@ -1,7 +1,7 @@
--- The statements of a queue's function that name columns of the captured table, which call
--- them c1, c2, ... Each is there twice: with the names that the columns had when the
--- function was made, and composed where they have others now (either_way.sql). The names
--- are those of r, or they could be those of the function's variables, such as NEW.
+-- The statements of a queue's function that name columns of the captured table, as c1, c2,
+-- ... Each is installed twice: with the names that the columns had when the function was
+-- made, and composed for the case that they have other names now (either_way.sql). Names
+-- are qualified with r, because a column may be called like a variable, such as NEW.
 
 -- step: insert
 INSERT INTO {queue} (call_no, xid, kind, moved, {new_images})

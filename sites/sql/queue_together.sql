@@ -1,5 +1,5 @@
--- An effect is sent in the transaction of its cause, where that goes on. It has none of
-            -- its own in which it could go other ways.
+-- An effect is sent in the transaction of its cause, if that goes on from here. It has
+            -- no transaction of its own that could take other paths.
             UPDATE snaptide.deferred_transaction AS known
             SET origin = COALESCE(known.origin, brought ->> 'origin'),
                 origin_transaction = COALESCE(known.origin_transaction, brought ->> 'transaction'),
@@ -20,11 +20,11 @@
                     SELECT FROM snaptide.deferred_transaction AS known
                     WHERE known.xid = xact AND known.sources ->> {group} = ''
                 ) THEN
-                    RAISE EXCEPTION 'A trigger changes % because of a change that another master made and that goes on from here: both cannot go to the same masters', TG_RELID::regclass
-                        USING HINT = 'Let the trigger do nothing where snaptide.comes_from() IS NOT NULL, then retry the transaction.',
+                    RAISE EXCEPTION 'A trigger changes % because of a change that another master made and that goes on from here: the two cannot go to the same masters', TG_RELID::regclass
+                        USING HINT = 'Make the trigger do nothing if snaptide.comes_from() IS NOT NULL, then retry the transaction.',
                               ERRCODE = 'raise_exception';
                 END IF;
                 RAISE EXCEPTION 'Changes that were made at different sites cannot be in one transaction'
-                    USING HINT = 'Commit after each retry of a parked transaction, before anything else is changed.',
+                    USING HINT = 'Commit after each retry of a parked transaction, before you change anything else.',
                           ERRCODE = 'object_not_in_prerequisite_state';
             END IF;

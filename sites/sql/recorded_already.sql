@@ -1,4 +1,4 @@
--- Triggers of ours on some tables that record for another function than a certain one.
+-- Triggers of ours on some tables that call another recording function than the given one.
 SELECT n.nspname AS schema, c.relname AS name, p.proname AS function
 FROM unnest(CAST(:schemas AS text[]), CAST(:names AS text[])) AS part (schema, name)
 JOIN pg_namespace n ON n.nspname = part.schema

@@ -1,9 +1,9 @@
 -- Function: referred_columns.sql
 --      The columns of a table that foreign keys refer to.
 -- Parameters:
---      oid: of the table
+--      oid: the table
 -- Returns:
---      one name a row
+--      one name per row
 -- Tables directly manipulated:
 --      none
 SELECT DISTINCT column_.attname::text AS name

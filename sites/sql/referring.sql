@@ -1,5 +1,5 @@
--- Foreign keys that refer to some tables, with what they do when a row there goes or
--- changes. Those of partitions come with the key of the table that they are part of.
+-- Foreign keys that refer to some tables, with their actions when a row there is deleted
+-- or changed. Keys of partitions are covered by the key of the partitioned table.
 SELECT c.confrelid::bigint AS parent,
        c.conname AS name,
        c.conrelid::bigint AS child,

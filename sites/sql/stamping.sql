@@ -1,6 +1,6 @@
--- Triggers of users that may set a column of a row before it is updated, as far as their
--- functions name it; "asks": they name something of ours, as one does that tells changes
--- from elsewhere apart.
+-- Triggers of users that may set a column of a row before it is updated, because their
+-- functions name it; "asks": the function names something of ours, as a trigger does that
+-- recognises changes of other sites.
 SELECT t.tgname AS name, p.prosrc ~* 'snaptide' AS asks
 FROM pg_trigger t
 JOIN pg_proc p ON p.oid = t.tgfoid

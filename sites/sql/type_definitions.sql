@@ -1,6 +1,6 @@
--- The types and collations that columns of a table use, each with what it is made
--- of, and all that these use in turn. pg_catalog's own are the same everywhere: they
--- are left out, but for those whose values no text can be read into.
+-- The types and collations that columns of a table use, each with its definition, and
+-- all that these use in turn. Types of pg_catalog are the same everywhere and are left
+-- out, except those whose values cannot be read from text.
 WITH RECURSIVE used AS (
     SELECT a.atttypid AS oid FROM pg_attribute a
     WHERE a.attrelid = CAST(:oid AS oid) AND a.attname = ANY (:columns)

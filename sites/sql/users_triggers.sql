@@ -1,5 +1,5 @@
 -- The triggers of users on a table, its partitions and inheritance children that fire
--- when anybody writes it, by name.
+-- for every write, by name.
 WITH RECURSIVE tree AS (
     SELECT r.oid FROM pg_class r JOIN pg_namespace s ON s.oid = r.relnamespace
     WHERE s.nspname = :schema AND r.relname = :name

@@ -1,5 +1,5 @@
--- A table whose images are stored as one value: `wide.create` fills this in, statement
--- by statement. The images are taken apart once a row, not once a column.
+-- A table that stores each image as one value: `wide.create` fills this in, statement by
+-- statement. An image is taken apart once per row, not once per column.
 ALTER TABLE {store} ADD COLUMN image {kind};
 
 CREATE VIEW {table} AS
