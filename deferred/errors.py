@@ -31,8 +31,8 @@ class PositionMismatch(SnaptideError):
 
     code = "SNP-304"
     hint = (
-        "One of the two databases was restored. Nothing was applied, and what is "
-        "queued stays. Run snaptide site check NAME to see what to do."
+        "One of the two databases was restored. Nothing was applied, and queued "
+        "changes are kept. Run snaptide site check NAME to see what to do."
     )
 
 
@@ -60,7 +60,7 @@ class CannotTell(SnaptideError):
     code = "SNP-307"
     hint = (
         "The backup is older than the destination's ledger. Save what is queued (view "
-        "snaptide.deftran), drop the site's snapshots with --force, create them "
+        "snaptide.defcall), drop the site's snapshots with --force, create them "
         "again, and enter what is missing. docs/howto/after-a-restore.md has the "
         "steps."
     )
@@ -203,7 +203,7 @@ class WaitsForError(SnaptideError):
 
 
 class PredecessorLost(SnaptideError):
-    """The transaction depends on a row that never reached the master."""
+    """The transaction depends on a row that the master does not have."""
 
     code = "SNP-368"
     hint = (

@@ -103,7 +103,7 @@ class SiteChanged(SnaptideError):
 
 
 class SiteRestored(SnaptideError):
-    """A site has lost changes that another site has already seen."""
+    """A site is older than the state of it that another site has seen."""
 
     code = "SNP-018"
     hint = (

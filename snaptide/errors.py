@@ -89,7 +89,7 @@ class BadArgument(SnaptideError):
 
 
 class NotRegistered(SnaptideError):
-    """No snapshot of that name is registered at this master."""
+    """No snapshot with that name is registered at this master."""
 
     code = "SNP-409"
     hint = (
