@@ -91,7 +91,7 @@ def _empty(sites: Directory) -> None:
 
 
 def _copy(sites: Directory) -> None:
-    with sites["hq"].begin() as master, sites["jfk"].begin() as site:
+    with sites["hq"].transaction() as master, sites["jfk"].transaction() as site:
         site.execute(text(f"CREATE TABLE public.bare ({COLUMNS})"))
         table = describe(master, ORDERS).sql()
         names = [column.name for column in table.columns]

@@ -161,7 +161,7 @@ def _settle(sites: Directory, table: str) -> None:
 def link(sites: Directory, table: str = "orders") -> None:
     """An updatable snapshot's queue over a table that is filled already."""
     name = QualifiedName("public", table)
-    with sites["jfk"].begin() as connection:
+    with sites["jfk"].transaction() as connection:
         connection.execute(
             text(
                 f"CREATE TABLE snaptide.extra_{table} (id bigint GENERATED ALWAYS AS"

@@ -81,7 +81,7 @@ def _initialised(server: PostgresServer, first: str, *others: str) -> Directory:
     urls |= {name: server.create_database(name, template=first) for name in others}
     made = Directory(urls)
     for name in others:
-        with made[name].begin() as connection:
+        with made[name].transaction() as connection:
             connection.execute(site_identity.delete())
             identity.record(connection, name)
     return made

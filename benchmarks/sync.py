@@ -47,7 +47,7 @@ def run(rows: int) -> list[Result]:
 
 def _link(sites: Directory) -> None:
     """The table at jfk queues for hq, without the snapshot around it."""
-    with sites["jfk"].begin() as connection:
+    with sites["jfk"].transaction() as connection:
         connection.execute(
             text(
                 "CREATE TABLE snaptide.extra (k1 int, reason text, xid xid8"

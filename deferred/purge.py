@@ -57,7 +57,7 @@ def purge(
             restored from a backup no older than that gets them again.
         fold_after: how long the images of delivered calls wait for a refresh.
     """
-    with site.begin() as connection:
+    with site.transaction() as connection:
         identity.read(connection)
         calls = folded = 0
         tables = _by_table(list_queues(connection))

@@ -103,7 +103,7 @@ def overdue(connection: Connection) -> list[Overdue]:
 def _note(site: Site, kind: str, subject: str, error: str | None) -> None:
     at = schedule.c
     news = sa.or_(at.last_error.is_distinct_from(error), at.asked_at.is_not(None))
-    with site.begin() as connection:
+    with site.transaction() as connection:
         connection.execute(
             sa.update(schedule)
             .where(at.kind == kind, at.subject == subject, news)

@@ -106,7 +106,7 @@ def schedule(
     """
     check(kind, subject, every, options)
     values = {"interval": every, "options": options, "disabled": False}
-    with site.begin() as connection:
+    with site.transaction() as connection:
         identity.read(connection)
         _require(connection, kind, subject)
         now = _now(connection)
@@ -129,7 +129,7 @@ def unschedule(site: Site, kind: str, subject: str = EVERYTHING) -> None:
     Raises:
         NoSuchSchedule: there is none.
     """
-    with site.begin() as connection:
+    with site.transaction() as connection:
         identity.read(connection)
         _get(connection, kind, subject)
         connection.execute(sa.delete(catalog).where(_is(kind, subject)))
@@ -143,7 +143,7 @@ def enable_schedule(
     Raises:
         NoSuchSchedule: there is none.
     """
-    with site.begin() as connection:
+    with site.transaction() as connection:
         identity.read(connection)
         found = _get(connection, kind, subject)
         now = _now(connection)
@@ -161,7 +161,7 @@ def enable_schedule(
 
 def list_schedules(site: Site) -> list[Schedule]:
     """All schedules of a site."""
-    with site.begin() as connection:
+    with site.transaction() as connection:
         identity.read(connection)
         return all_of(connection)
 

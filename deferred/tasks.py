@@ -52,7 +52,7 @@ def push(
     everything = destination == schedules.EVERYTHING
     wanted = destinations(home) if everything else [destination]
     if not task.request.retries:
-        with home.connect() as connection, autocommit(connection):
+        with home.session() as connection, autocommit(connection):
             resting = backlog.resting(connection)
         open_ = [name for name in wanted if name not in resting]
         if wanted and not open_:

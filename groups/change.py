@@ -79,7 +79,7 @@ def administered(home: Site, name: str) -> Group:
     Raises:
         NoSuchGroup, NotDefinitionSite.
     """
-    with home.begin() as connection:
+    with home.transaction() as connection:
         identity.confirm(connection, home.name)
         group = groups.get(connection, home.name, name)
     if group.definition_site != home.name:

@@ -70,7 +70,7 @@ def copy(
         on_progress = _after(total, progress)
         load_id = stretch.load_id(group)
         total += parallel_copy.run(model, to, jobs, moment, load_id, on_progress)
-        with to.begin() as target:
+        with to.transaction() as target:
             for table in stretch.tables:
                 analyze(target, table.sql())
         faults.point("group_join.after_stretch")
@@ -79,7 +79,7 @@ def copy(
 
 def empty(site: Site, group: Group, model: str) -> None:
     """Delete the rows that a broken-off copy has left, and let it write no more."""
-    with site.begin() as connection:
+    with site.transaction() as connection:
         facts = {"sources": {group.name: model}}
         connection.execute(select(*triggered.brought(model, facts)))
         known = [describe(connection, name) for name in group.tables]

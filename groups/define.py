@@ -55,7 +55,7 @@ def create_group(home: Site, name: str) -> Group:
         paths=(),
     )
     finish(home)
-    with home.begin() as connection:
+    with home.transaction() as connection:
         identity.confirm(connection, home.name)
         if groups.find(connection, name) is not None:
             raise GroupExists(f"{home.name} already has a group {name}.", group=name)

@@ -53,7 +53,7 @@ def differences(
         tables: also compare whole tables in which any row may be different. It reads
             them at all masters.
     """
-    with site.begin() as connection:
+    with site.transaction() as connection:
         identity.read(connection)
         known = [groups.find(connection, one) for one in groups.names(connection)]
         found = {
@@ -75,7 +75,7 @@ def _of_group(
     equal = _equal(site, group, rows, tables=tables)
     if equal:
         # A user who may only read gets the same answer; the list stays as it is.
-        with suppress(DBAPIError), site.begin() as connection:
+        with suppress(DBAPIError), site.transaction() as connection:
             differing.drop(connection, equal)
     left = [row for row in rows if row.id not in equal]
     return list(_told(group, left))
@@ -110,7 +110,9 @@ def _equal(
     equal = {row.id for row in rows if row.table not in group.tables}
     try:
         with ExitStack() as stack:
-            connections = [stack.enter_context(site.peer(n).begin()) for n in compared]
+            connections = [
+                stack.enter_context(site.peer(n).transaction()) for n in compared
+            ]
             for name, connection in zip(compared, connections, strict=True):
                 identity.confirm(connection, name)
             equal |= {

@@ -70,7 +70,7 @@ def quiet_group(home: Site, name: str, master: str, *, why: str = "") -> QuietGr
     """
     group = administered(home, name)
     group.master(master)
-    with home.peer(master).begin() as connection:
+    with home.peer(master).transaction() as connection:
         identity.confirm(connection, master)
         group_hold.begin(connection, [group.id], why or "by hand")
         [found] = group_hold.listed(connection, group.id)

@@ -57,7 +57,7 @@ def exclusively(home: Site, group: uuid.UUID) -> Iterator[Connection]:
         GroupChanging: another session is changing the group.
     """
     key = (func.hashtext("snaptide.group"), func.hashtext(str(group)))
-    with home.connect() as plain:
+    with home.session() as plain:
         connection = plain.execution_options(isolation_level="AUTOCOMMIT")
         if not connection.scalar(select(func.pg_try_advisory_lock(*key))):
             raise GroupChanging(
@@ -102,7 +102,7 @@ def at_all(
     """
     with ExitStack() as stack:
         connections = {
-            name: stack.enter_context(home.peer(name).connect()) for name in masters
+            name: stack.enter_context(home.peer(name).session()) for name in masters
         }
         _refuse_other_schema(connections)
         prepared = all(map(can_prepare, connections.values()))

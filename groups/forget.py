@@ -61,14 +61,14 @@ def forget_master(home: Site, name: str, master: str) -> Group:
         group = change(home, name, without, gone=[master], here_first=True)
         faults.point("group_forget.after_change")
     for one in group.names:
-        with home.peer(one).begin() as connection:
+        with home.peer(one).transaction() as connection:
             redirect.forget_destination(connection, master)
     return group
 
 
 def _refuse_alive(home: Site, name: str, master: str) -> None:
     try:
-        with home.peer(master).connect():
+        with home.peer(master).session():
             pass
     except SiteUnreachable:
         return

@@ -97,7 +97,7 @@ def join_master(
         if master in before.names:
             _take_back(home, before, master, model.name)
         view = _begun(home, model, name, master, via, stack)
-        with home.peer(master).begin() as there:
+        with home.peer(master).transaction() as there:
             brought.take_over(view, there)
         faults.point("group_join.after_begin")
         begun = administered(home, name)
@@ -198,7 +198,7 @@ def _one_moment(model: Site, tables: Sequence[QualifiedName]) -> Iterator[Connec
     Tables that DDL rewrites, as for a change of a type, would look empty to it: it
     keeps such DDL away from all of them, also from those that are copied last.
     """
-    with model.connect() as plain:
+    with model.session() as plain:
         view = plain.execution_options(isolation_level="REPEATABLE READ")
         locks.briefly(view)
         locks.against_ddl(view, *tables)

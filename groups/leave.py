@@ -52,12 +52,12 @@ def leave_group(site: Site, name: str, *, force: bool = False) -> LeaveReport:
     """
     with suppress(SiteUnreachable):
         finish(site)
-    with site.begin() as connection:
+    with site.transaction() as connection:
         identity.confirm(connection, site.name)
         group = groups.get(connection, site.name, name)
     _refuse_member(site, group, force=force)
     for attempt in locks.patiently():
-        with attempt, site.begin() as connection:
+        with attempt, site.transaction() as connection:
             locks.briefly(connection)
             identity.confirm(connection, site.name)
             group = groups.get(connection, site.name, name)
@@ -74,7 +74,7 @@ def _refuse_member(site: Site, group: Group, *, force: bool) -> None:
             f"{home} is the master definition site of {group.name}.", master=home
         )
     try:
-        with site.peer(home).begin() as connection:
+        with site.peer(home).transaction() as connection:
             identity.confirm(connection, home)
             known = groups.find_by_id(connection, group.id)
     except SiteUnreachable:

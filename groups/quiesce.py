@@ -124,5 +124,5 @@ def _drain(home: Site, name: str) -> int:
 
 def _waiting(home: Site, master: str, group: Group) -> list[str]:
     """The destinations that a master has calls of the group for."""
-    with home.peer(master).begin() as connection:
+    with home.peer(master).transaction() as connection:
         return sorted({to for _, to in waiting_calls(connection, group.tables)})

@@ -63,7 +63,7 @@ def list_groups(site: Site) -> list[Group]:
     """
     with suppress(SiteUnreachable):
         finish(site)
-    with site.begin() as connection:
+    with site.transaction() as connection:
         identity.read(connection)
         found = [groups.find(connection, name) for name in groups.names(connection)]
         return [group for group in found if group is not None]
@@ -86,7 +86,7 @@ def show_group(site: Site, name: str) -> GroupReport:
     Raises:
         NoSuchGroup: the site is no master of it.
     """
-    with site.begin() as connection:
+    with site.transaction() as connection:
         identity.read(connection)
         group = groups.get(connection, site.name, name)
     return GroupReport(
@@ -111,7 +111,7 @@ def _master(site: Site, group: Group, name: str, target_type: str) -> MasterRepo
     different: list[Difference] = []
     try:
         finish(site.peer(name))
-        with site.peer(name).begin() as connection:
+        with site.peer(name).transaction() as connection:
             identity.confirm(connection, name)
             there = groups.get(connection, name, group.name)
             version = there.version

@@ -98,7 +98,7 @@ def switch_master(site: Site, what: str, *, to: str) -> SwitchReport:
 def _registered(given: Switch) -> Iterator[Start]:
     """Have the new master keep its log from a position on; unregister on failure."""
     site_id = given.me.site_id
-    with given.new.begin() as connection:
+    with given.new.transaction() as connection:
         for one in given.members:
             log = find_log(connection, one.master)
             assert log is not None
@@ -119,7 +119,7 @@ def _registered(given: Switch) -> Iterator[Start]:
     try:
         yield since
     except BaseException:
-        with suppress(SiteUnreachable), given.new.begin() as connection:
+        with suppress(SiteUnreachable), given.new.transaction() as connection:
             registration.unregister(connection, site_id, given.keys)
         raise
 
@@ -160,7 +160,7 @@ def _level(given: Switch) -> str | None:
     if before not in given.replicated.names:
         return f"{before} is no longer a master of group {given.replicated.name}"
     try:
-        with given.site.peer(before).connect() as connection:
+        with given.site.peer(before).session() as connection:
             identity.confirm(connection, before)
         push_everywhere(given.site, given.replicated.names)
         refresh(given.site, given.group.name)
@@ -187,7 +187,7 @@ def _parked(given: Switch) -> str | None:
     A transaction that is parked at a master between them is not sent on.
     """
     for name in given.replicated.names:
-        with given.site.peer(name).connect() as connection:
+        with given.site.peer(name).session() as connection:
             for table in sorted({one.master for one in given.members}):
                 count = error_queue.of_table(connection, table)
                 if count:
@@ -201,7 +201,7 @@ def _at_rest(given: Switch) -> Iterator[None]:
     with ExitStack() as held:
         held.enter_context(refresh_group.exclusively(given.site, given.group.name))
         for name in (given.group.master, given.new.name):
-            connection = held.enter_context(given.site.connect())
+            connection = held.enter_context(given.site.session())
             for attempt in waiting_for_pushes():
                 with attempt:
                     if not held.enter_context(only_pusher(connection, name)):
@@ -213,8 +213,8 @@ def _at_rest(given: Switch) -> Iterator[None]:
 
 def _answered(given: Switch) -> Marker | None:
     """How far the former master has answered, if the last refresh has seen that."""
-    with given.site.connect() as site:
-        with given.site.peer(given.group.master).connect() as master:
+    with given.site.session() as site:
+        with given.site.peer(given.group.master).session() as master:
             at = marker.read(master, given.me.site_id)
         keys = [one.snapshot for one in given.queues]
         seen = not keys or refresh_coverage.covers(site, keys, at.batch_no, at.order_no)

@@ -54,7 +54,7 @@ def commit(given: Switch, since: Start | None, answered: Marker | None) -> Redir
     Raises:
         CallsQueued, BothDestinations: calls that wait cannot be sent there.
     """
-    with given.site.connect() as origin, given.new.connect() as there:
+    with given.site.session() as origin, given.new.session() as there:
         them = reconcile.confirm(origin, there, given.me, given.new.name)
         watch = _watch(given, origin, there, answered)
         origin.rollback()
@@ -102,7 +102,7 @@ def _duplicate_watch(
 @contextmanager
 def _alone(given: Switch) -> Iterator[Connection]:
     """One moment of the site, in which no session writes to the snapshots."""
-    with given.site.connect() as plain:
+    with given.site.session() as plain:
         connection = plain.execution_options(isolation_level="REPEATABLE READ")
         with connection.begin():
             # Before anything else: the moment is that of the first query.

@@ -54,7 +54,7 @@ def look(site: Site, what: str, to: str) -> Switch:
         UnknownSnapshot, UnknownSite, SiteUnreachable, CannotSwitch, NoSnapshotLog,
         UnknownTable, SnapshotRefused.
     """
-    with site.connect() as connection:
+    with site.session() as connection:
         me = identity.confirm(connection, site.name)
         found = refresh_group.find(connection, what)
         name = found.name if found else snapshot.read(connection, what).refresh_group
@@ -98,7 +98,7 @@ def _replicated(new: Site, group: RefreshGroup, members: Sequence[Snapshot]) -> 
     The group may have forgotten the former one.
     """
     tables = sorted({one.master for one in members})
-    with new.connect() as connection:
+    with new.session() as connection:
         identity.confirm(connection, new.name)
         of = {table: groups.group_of(connection, table) for table in tables}
         names = set(of.values())

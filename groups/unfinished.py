@@ -24,11 +24,11 @@ def end_prepared(home: Site, masters: Sequence[str], group: UUID) -> None:
     Parameters:
         home: the master definition site.
     """
-    with home.begin() as connection:
+    with home.transaction() as connection:
         identity.confirm(connection, home.name)
         known = groups.find_by_id(connection, group)
     for master in masters:
-        with home.peer(master).connect() as connection:
+        with home.peer(master).session() as connection:
             for gid, branch in prepared(connection).items():
                 if branch.group != group:
                     continue
@@ -47,7 +47,7 @@ def finish(site: Site) -> None:
     Raises:
         SiteUnreachable: the site, or a definition site that has to be asked, is away.
     """
-    with site.begin() as connection:
+    with site.transaction() as connection:
         left = {(one.home, one.group) for one in prepared(connection).values()}
     for home, group in sorted(left):
         with suppress(GroupChanging), exclusively(site.peer(home), group):
@@ -59,7 +59,7 @@ def undo_prepared(site: Site, group: UUID) -> None:
 
     This is for when no site can be asked: they would keep their locks forever.
     """
-    with site.connect() as connection:
+    with site.session() as connection:
         for gid, branch in prepared(connection).items():
             if branch.group == group:
                 connection.rollback()

@@ -115,7 +115,7 @@ class _Reporter:
             self._let_go()
 
     def begin(self, site: Site, kind: str, subject: str) -> None:
-        opened = site.connect()
+        opened = site.session()
         connection = opened.__enter__()
         self._close = lambda: opened.__exit__(None, None, None)
         self._connection = connection.execution_options(isolation_level="AUTOCOMMIT")

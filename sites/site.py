@@ -21,10 +21,9 @@ from sites.errors import SiteUnreachable, UnknownSite, UnsupportedDatabase
 
 #: With these settings all our connections read and write text the same way, so that a
 #: value that is passed through as text arrives unchanged.
-SETTINGS = {
+_FOR_PROGRAMS = {
     # Otherwise each end uses its database's own encoding, and bytes change meaning.
     "client_encoding": "UTF8",
-    "search_path": "pg_catalog",
     "timezone": "UTC",
     "datestyle": "ISO,YMD",
     "intervalstyle": "postgres",
@@ -62,7 +61,20 @@ SETTINGS = {
     "idle_session_timeout": "0",
 }
 
+#: Of the sessions that run our statements. There no function of a user's is called
+#: instead of PostgreSQL's, and names are printed with their schemas.
+SETTINGS = {"search_path": "pg_catalog", **_FOR_PROGRAMS}
+
 OLDEST_VERSION = 160000
+
+#: Options of both pools: of our sessions, and of programs' connections.
+_POOL: dict[str, Any] = {
+    "pool_pre_ping": True,
+    # The session used last comes first: it has its plans already.
+    "pool_use_lifo": True,
+    "pool_size": 4,
+    "max_overflow": 20,
+}
 
 #: Key under which a pool stores when a session was opened.
 _OPENED = "snaptide.opened"
@@ -140,14 +152,14 @@ class Site:
 
     @cached_property
     def engine(self) -> Engine:
-        """The pool of connections to this site; made at first use."""
-        return self.new_engine(
-            pool_pre_ping=True,
-            # The session used last comes first: it has its plans already.
-            pool_use_lifo=True,
-            pool_size=4,
-            max_overflow=20,
-        )
+        """The pool of sessions for Snaptide's statements; made at first use."""
+        return self.new_engine(**_POOL)
+
+    @cached_property
+    def _for_programs(self) -> Engine:
+        # A pool apart: what a program sets in a session, or creates in its pg_temp,
+        # would change the meaning of our statements.
+        return self.new_engine(for_programs=True, **_POOL)
 
     @cached_property
     def _pools(self) -> dict[str, Engine]:
@@ -171,17 +183,26 @@ class Site:
             for engine in self._pools.values():
                 engine.dispose()
             self._pools.clear()
-        if "engine" in self.__dict__:
-            self.engine.dispose()
+        for name in ("engine", "_for_programs"):
+            if name in self.__dict__:
+                self.__dict__[name].dispose()
 
     def renew(self) -> None:
         """Stop using sessions that are open now: each closes at its next checkout."""
         self._renewed.at = time.monotonic()
 
-    def new_engine(self, *, plans_once: bool = True, **options: Any) -> Engine:
+    def new_engine(
+        self,
+        *,
+        for_programs: bool = False,
+        plans_once: bool = True,
+        **options: Any,
+    ) -> Engine:
         """Another pool of connections to this site, with our settings.
 
         Parameters:
+            for_programs: whether the role's own search_path holds, for statements that
+                are not Snaptide's.
             plans_once: whether the server plans `prepared.planned_once` statements only
                 once. Must be False in sessions that prepare other statements by name:
                 at a rollback the driver makes the server forget all of them.
@@ -193,7 +214,7 @@ class Site:
             # Every write is checked against the number of rows that it should change.
             execution_options={"preserve_rowcount": True},
             connect_args={
-                "options": libpq_options(),
+                "options": libpq_options(_FOR_PROGRAMS if for_programs else SETTINGS),
                 # Prepare statements on request only, never by the driver's count: the
                 # tables of other statements may change.
                 "prepare_threshold": sys.maxsize,
@@ -219,8 +240,32 @@ class Site:
             )
 
     @contextmanager
-    def connect(self, engine: Engine | None = None) -> Iterator[Connection]:
-        """Open a connection for a block; the caller commits.
+    def connect(self) -> Iterator[Connection]:
+        """Open a connection for a program's statements; the program commits.
+
+        Names without a schema are found as in psql: by the role's own search_path.
+
+        Raises:
+            SiteUnreachable: the server does not answer or refuses the login.
+        """
+        with self.session(self._for_programs) as connection:
+            yield connection
+
+    @contextmanager
+    def begin(self) -> Iterator[Connection]:
+        """Open a connection as `connect` does, and commit at the end of the block.
+
+        Raises:
+            SiteUnreachable: the server does not answer or refuses the login.
+        """
+        with self.connect() as connection, connection.begin():
+            yield connection
+
+    @contextmanager
+    def session(self, engine: Engine | None = None) -> Iterator[Connection]:
+        """Open a connection for Snaptide's own statements; the caller commits.
+
+        Without a schema, only names of PostgreSQL's own are found.
 
         Parameters:
             engine: a pool of this site, if not its pool `engine`.
@@ -229,6 +274,12 @@ class Site:
             SiteUnreachable: the server does not answer or refuses the login.
         """
         with self.open(engine or self.engine) as connection:
+            yield connection
+
+    @contextmanager
+    def transaction(self) -> Iterator[Connection]:
+        """Open a session in a transaction that commits at the end."""
+        with self.session() as connection, connection.begin():
             yield connection
 
     def open(self, engine: Engine) -> Connection:
@@ -245,12 +296,6 @@ class Site:
                 f"{_reason(error, self.url.password)}",
                 site=self.name,
             ) from None
-
-    @contextmanager
-    def begin(self) -> Iterator[Connection]:
-        """Open a connection in a transaction that commits at the end."""
-        with self.connect() as connection, connection.begin():
-            yield connection
 
     def peer(self, name: str) -> Site:
         """Another site of the same directory.
@@ -309,10 +354,10 @@ def autocommit(*connections: Connection) -> Iterator[None]:
                 one.execution_options(isolation_level=level)
 
 
-def libpq_options() -> str:
-    """Our settings as command-line options that a server takes at connection time."""
-    settings = ((name, value.replace(" ", r"\ ")) for name, value in SETTINGS.items())
-    return " ".join(f"-c {name}={value}" for name, value in settings)
+def libpq_options(settings: Mapping[str, str] = SETTINGS) -> str:
+    """Settings as command-line options that a server takes at connection time."""
+    escaped = ((name, value.replace(" ", r"\ ")) for name, value in settings.items())
+    return " ".join(f"-c {name}={value}" for name, value in escaped)
 
 
 def _driver_url(url: str | URL) -> URL:

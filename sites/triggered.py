@@ -76,6 +76,19 @@ def users_search_path(connection: Connection) -> Iterator[None]:
     _set(connection, SETTINGS["search_path"])
 
 
+@contextmanager
+def our_search_path(connection: Connection) -> Iterator[None]:
+    """Run our statements on a program's connection as in a session of ours.
+
+    If the block fails, the transaction is as it was before it.
+    """
+    theirs = connection.scalar(select(func.current_setting("search_path")))
+    with connection.begin_nested():
+        _set(connection, SETTINGS["search_path"])
+        yield
+        _set(connection, str(theirs))
+
+
 def _set(connection: Connection, path: str) -> None:
     connection.execute(_SEARCH, {"path": path})
 

@@ -36,7 +36,7 @@ def _commit(
     definitions = _definitions(task, seen)
     methods = {m.snapshot.key: m.method for m in seen.members}
     new = [m for m in seen.members if m.method == LOAD]
-    with task.site.begin() as connection:
+    with task.site.transaction() as connection:
         for member in new:
             first_load.claim(connection, member)
         merge.prepare(connection, task.group)

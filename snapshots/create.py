@@ -61,10 +61,10 @@ def create(
         home, source, columns=columns, condition=where, updatable=updatable
     )
     made = _describe(qualified, group or str(qualified), definition, updatable)
-    with site.connect() as connection:
+    with site.session() as connection:
         who = identity.confirm(connection, site.name)
         _refuse_taken(connection, made)
-    with _registered(home, made, who, definition), site.begin() as connection:
+    with _registered(home, made, who, definition), site.transaction() as connection:
         faults.point("snapshot_create.after_register")
         refresh_group.ensure(
             connection, made.refresh_group, home.name, definition.master_id
@@ -170,7 +170,7 @@ def _registered(
     After a crash in between, the master knows a snapshot that does not exist;
     its log keeps nothing for it, and the next attempt registers it again.
     """
-    with home.begin() as connection:
+    with home.transaction() as connection:
         registration.register(
             connection,
             site_id=who.site_id,
@@ -190,7 +190,7 @@ def _registered(
 
 
 def _take_back(home: Site, site_id: uuid.UUID, made: Snapshot) -> None:
-    with home.begin() as connection:
+    with home.transaction() as connection:
         registration.unregister(connection, site_id, [made.key])
 
 

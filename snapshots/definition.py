@@ -98,7 +98,7 @@ def define(
         UnknownTable, NoSnapshotLog, BadCondition: the master refuses.
         SnapshotRefused: the subclass and the message name the obstacle.
     """
-    with master.connect() as connection:
+    with master.session() as connection:
         made = _read(connection, master.name, table, columns, condition, updatable)
         connection.rollback()
     _refuse_wide(made, updatable)

@@ -31,7 +31,7 @@ def drop(site: Site, name: str, *, force: bool = False) -> None:
         UndeliveredCalls, MasterUnreachable: raised only if `force` is not set.
         StillNeeded: a view or another object of a user depends on it.
     """
-    with site.connect() as connection:
+    with site.session() as connection:
         found = snapshot.read(connection, name)
         group = refresh_group.find(connection, found.refresh_group)
         who = identity.read(connection)
@@ -49,7 +49,7 @@ def drop(site: Site, name: str, *, force: bool = False) -> None:
 def _drop(site: Site, found: Snapshot, *, force: bool, rehearsal: bool = False) -> None:
     """Drop all that the site has of a snapshot; commits, unless it is a rehearsal."""
     for attempt in locks.patiently():
-        with attempt, site.begin() as connection:
+        with attempt, site.transaction() as connection:
             locks.briefly(connection)
             if not force:
                 _refuse_undelivered(connection, found)
@@ -83,7 +83,7 @@ def _unregister(
     home: Site, who: identity.Identity, found: Snapshot, *, force: bool
 ) -> None:
     try:
-        with home.begin() as connection:
+        with home.transaction() as connection:
             registration.unregister(connection, who.site_id, [found.key])
         work.sweep(home)
     except SiteUnreachable as error:

@@ -48,7 +48,7 @@ def copy(
     from snapshots.spark.load import CopyJob
 
     load_id = uuid.uuid5(_LOADS, str(member.snapshot.base))
-    with site.begin() as connection:
+    with site.transaction() as connection:
         _refuse_another(connection, member)
         parallel_copy.end(connection, load_id)
         ddl.truncate(connection, member.snapshot.base)

@@ -56,7 +56,7 @@ def defer_unregister(site: Site, master: str) -> Iterator[None]:
 
     They are registered there before the site deletes the note that they left.
     """
-    with site.connect() as connection:
+    with site.session() as connection:
         turn = _turn(master)
         connection.execute(select(func.pg_advisory_lock_shared(*turn)))
         connection.commit()
@@ -80,7 +80,7 @@ def unregister_at_former(site: Site, *, pause: timedelta = PAUSE) -> list[str]:
     """
     tried = former_master.c.tried_at
     old = func.clock_timestamp() - sa.cast(pause, sa.Interval)
-    with site.begin() as connection:
+    with site.transaction() as connection:
         due = connection.execute(
             sa.update(former_master)
             .where(or_(tried.is_(None), tried <= old))
@@ -98,7 +98,7 @@ def unregister_at_former(site: Site, *, pause: timedelta = PAUSE) -> list[str]:
         names = [row.snapshot for row in due if row.master_id == master_id]
         faults.point("former.before_tell")
         _unregister_at(site, me.site_id, master, master_id, names)
-    with site.begin() as connection:
+    with site.transaction() as connection:
         left = select(former_master.c.master).distinct().order_by("master")
         return list(connection.scalars(left))
 
@@ -106,13 +106,13 @@ def unregister_at_former(site: Site, *, pause: timedelta = PAUSE) -> list[str]:
 def _unregister_at(
     site: Site, site_id: uuid.UUID, master: str, master_id: uuid.UUID, names: list[str]
 ) -> None:
-    with site.begin() as here:
+    with site.transaction() as here:
         turn = func.pg_try_advisory_xact_lock(*_turn(master))
         if not here.scalar(select(turn)):
             return  # some of them may be coming back at this moment
         names = _still_left(here, master_id, names)
         try:
-            with site.peer(master).begin() as connection:
+            with site.peer(master).transaction() as connection:
                 # Another database of that name has not registered these snapshots.
                 if identity.read(connection).site_id == master_id:
                     registration.unregister(connection, site_id, names)

@@ -46,7 +46,7 @@ def prepare(site: Site, master: Connection, seen: Window, member: Member) -> Pre
         return Prepared(member=member, keys=None, count=0)
     assert seen.since is not None
     changed = window.changed_keys(member, seen.since)
-    with site.begin() as connection:
+    with site.transaction() as connection:
         keys = stage.create_keys(connection, member)
         names = member.snapshot.key_names
         count = transport.copy(master, changed, connection, keys, names)
@@ -95,7 +95,7 @@ _Queries = tuple[list[Select[Any]], list[Select[Any]]]
 
 
 def _staged(sides: Sides, member: Member, queries: _Queries, *, twice: bool) -> Stage:
-    with sides.site.site.begin() as connection:
+    with sides.site.site.transaction() as connection:
         table = stage.create(connection, member)
     load_id = uuid.uuid4()
     attempts = difference.staged(

@@ -19,7 +19,7 @@ _snapshot, _group = catalog.snapshot, catalog.refresh_group
 
 def list_snapshots(site: Site) -> list[SnapshotDescription]:
     """All snapshots of a site, by name."""
-    with site.connect() as connection:
+    with site.session() as connection:
         identity.read(connection)
         return [_describe(connection, row) for row in connection.execute(_ALL).all()]
 
@@ -31,7 +31,7 @@ def describe_snapshot(site: Site, name: str) -> SnapshotDescription:
         UnknownSnapshot: there is none of that name.
     """
     wanted = names.parse(name)
-    with site.connect() as connection:
+    with site.session() as connection:
         row = connection.execute(
             _ALL.where(
                 _snapshot.c.schema == wanted.schema, _snapshot.c.name == wanted.name

@@ -81,7 +81,7 @@ def alter_propagation(site: Site, what: str, *, synchronous: bool) -> Propagatio
 
 
 def _group(site: Site, what: str) -> RefreshGroup:
-    with site.connect() as connection:
+    with site.session() as connection:
         identity.confirm(connection, site.name)
         found = refresh_group.find(connection, what)
         if found is None:
@@ -102,7 +102,7 @@ def _refuse_other_schema(site: Site, master: Site) -> None:
 
 
 def _schema_of(site: Site) -> str:
-    with site.connect() as connection:
+    with site.session() as connection:
         identity.read(connection)
         found = connection.scalar(
             sa.text("SELECT version_num FROM snaptide.alembic_version")
@@ -112,7 +112,7 @@ def _schema_of(site: Site) -> str:
 
 def _try(master: Site) -> list[str]:
     """Prepare a trial transaction at a master; return the triggers that notify."""
-    with master.begin() as connection:
+    with master.transaction() as connection:
         identity.confirm(connection, master.name)
         setting = connection.scalar(sa.text("SHOW max_prepared_transactions"))
         version = connection.scalar(sa.text("SHOW server_version_num"))
@@ -145,7 +145,7 @@ def _prepare(master: Site) -> None:
 
 
 def _has_queues(site: Site, group: RefreshGroup) -> bool:
-    with site.connect() as connection:
+    with site.session() as connection:
         return bool(_queues(connection, group))
 
 
@@ -155,7 +155,7 @@ def _queues(connection: Connection, group: RefreshGroup) -> list[queue.Queue]:
 
 
 def _names(site: Site, group: RefreshGroup) -> tuple[str, ...]:
-    with site.connect() as connection:
+    with site.session() as connection:
         return tuple(m.key for m in snapshot.members(connection, group.name))
 
 
@@ -166,7 +166,7 @@ def _switch(site: Site, group: RefreshGroup, *, synchronous: bool) -> int:
     the old rule are committed before the new one holds.
     """
     for attempt in locks.patiently():
-        with attempt, site.begin() as connection:
+        with attempt, site.transaction() as connection:
             locks.briefly(connection)
             queues = _queues(connection, group)
             define.lock_writers(connection, queues)

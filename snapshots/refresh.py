@@ -76,7 +76,7 @@ def refresh(
     """
     started = time.monotonic()
     extras.require("spark")
-    with site.connect() as connection, autocommit(connection):
+    with site.session() as connection, autocommit(connection):
         identity.confirm(connection, site.name)
         group, named = _group_of(connection, what)
         has_queues = bool(queue.list_queues(connection, group.master))
@@ -117,7 +117,7 @@ def _noted(site: Site, group: str) -> Iterator[None]:
         said = f"{type(error).__name__}: {error}".partition("\n")[0]
         if isinstance(error, SnaptideError):
             said = f"{error.code} {error.message}"
-        with suppress(SnaptideError, SQLAlchemyError), site.begin() as connection:
+        with suppress(SnaptideError, SQLAlchemyError), site.transaction() as connection:
             refresh_group.note_error(connection, group, said)
         raise
 

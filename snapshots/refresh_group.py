@@ -199,7 +199,7 @@ def exclusively(site: Site, name: str) -> Iterator[Connection]:
         RefreshRunning: another one runs.
     """
     lock = {"space": _REFRESH_LOCK, "name": name}
-    with site.connect() as connection, autocommit(connection):
+    with site.session() as connection, autocommit(connection):
         taken = connection.scalar(
             text("SELECT pg_try_advisory_lock(:space, hashtext(:name))"), lock
         )

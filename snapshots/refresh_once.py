@@ -60,7 +60,7 @@ def refresh_once(
     Returns:
         The position that the group shows now, and a report on each snapshot.
     """
-    with task.site.connect() as site, task.master.connect() as master:
+    with task.site.session() as site, task.master.session() as master:
         # Check that neither side was restored to before their last contact.
         name = task.group.master
         them = reconcile.confirm_for_refresh(site, master, task.who, name)
@@ -108,7 +108,7 @@ def refresh_once(
     _link(task, seen)
     faults.point("refresh.before_advance")
     shown = _shows_all_answers(task)
-    with task.master.begin() as connection:
+    with task.master.transaction() as connection:
         keys = [m.key for m in task.members]
         registration.advance(connection, task.who.site_id, keys, seen.position)
         if shown:
@@ -119,7 +119,7 @@ def refresh_once(
 
 def _shows_all_answers(task: Task) -> bool:
     """Whether users of the site see the outcome of all changes sent to the master."""
-    with task.site.begin() as connection:
+    with task.site.transaction() as connection:
         to = task.group.master
         queues = [one for one in list_queues(connection) if one.destination == to]
         return refresh_coverage.nothing_waits(connection, queues)
@@ -203,7 +203,7 @@ def _hold(
 
 def _meet(task: Task, seen: Window) -> None:
     """Have both sides remember the window, so that a restored master is recognized."""
-    with task.site.connect() as site, task.master.connect() as master:
+    with task.site.session() as site, task.master.session() as master:
         peers.meet(site, master, task.who, seen.master)
 
 
@@ -257,7 +257,7 @@ def _sweep(task: Task, compared: Sequence[Compared]) -> None:
     staged = [c for c in compared if isinstance(c.difference, Stage)]
     if not staged:
         return
-    with task.site.begin() as connection:
+    with task.site.transaction() as connection:
         for found in staged:
             assert isinstance(found.difference, Stage)
             stage.forget(connection, found.difference)
@@ -275,7 +275,7 @@ def _link(task: Task, seen: Window) -> None:
     for reference in base_table.missing_references(seen.members):
         with suppress(pg.LockNotAvailable, *_CANNOT_LINK):
             for step in (base_table.add_reference, base_table.check_reference):
-                with task.site.begin() as connection:
+                with task.site.transaction() as connection:
                     brief = func.set_config("lock_timeout", "500ms", True)
                     connection.execute(select(brief))
                     step(connection, reference)

@@ -68,7 +68,7 @@ def _methods(keys: list[str], method: str) -> dict[str, str]:
 
 def refuse_errors(task: Task) -> None:
     tables = [m.master for m in task.members]
-    with task.master.connect() as connection:
+    with task.master.session() as connection:
         parked = error_queue.parked(connection, task.who.site_id, tables)
     if parked:
         raise ErrorsAtMaster(

@@ -38,7 +38,7 @@ def asking(site: Site) -> Iterator[Connection]:
         DatabaseError: the database refused something else.
     """
     try:
-        with site.connect() as connection:
+        with site.session() as connection:
             yield connection
     except (DBAPIError, psycopg.Error) as error:
         raise as_told(error) from None
@@ -66,7 +66,7 @@ def said_of(site: Site, error: Exception) -> SnaptideError:
     told = as_told(error)
     if isinstance(told, NotThere):
         try:
-            with site.connect() as connection:
+            with site.session() as connection:
                 identity.read(connection)
         except SiteNotInitialised as why:
             return why

@@ -102,7 +102,7 @@ class Look:
         try:
             self._note()
             # If a task cannot be sent, the claim rolls back and its schedule stays due.
-            with self._site.begin() as connection:
+            with self._site.transaction() as connection:
                 for due in schedules.claim(connection):
                     self._send(due)
             self._recover()
@@ -116,7 +116,7 @@ class Look:
         """Note every now and then that beat looks, for `snaptide status`."""
         now = time.monotonic()
         if now >= self._note_at:
-            with self._site.begin() as connection:
+            with self._site.transaction() as connection:
                 runs.note_look(connection)
             self._note_at = now + NOTES
 

@@ -54,7 +54,7 @@ def run(site: Site) -> list[str]:
         sqlalchemy.exc.DBAPIError: the user of the site may not create roles, or
             does not own an object that the statements grant rights on.
     """
-    with site.begin() as connection:
+    with site.transaction() as connection:
         identity.read(connection)
         found = statements(connection)
         for statement in found:

@@ -139,7 +139,7 @@ class Listener(threading.Thread):
         As long as no push is done, it enqueues only a few requests.
         """
         try:
-            with self._site.connect() as connection, autocommit(connection):
+            with self._site.session() as connection, autocommit(connection):
                 waiting = waiting_destinations(connection)
             for name, pushed_at in waiting.items():
                 if not self._requests.is_enough(name, pushed_at):

@@ -80,7 +80,7 @@ def upgrade(site: Site, revision: str = "head") -> None:
     """
     # Users write logs in their transactions, and would queue behind a waiting upgrade.
     for attempt in locks.patiently():
-        with attempt, site.begin() as connection:
+        with attempt, site.transaction() as connection:
             _lock(connection)
             locks.briefly(connection)
             _upgrade(connection, site.name, revision)
@@ -113,7 +113,7 @@ def downgrade(site: Site, revision: str) -> None:
         BadArgument: there is no such revision, or the site is at an older one.
         SiteNotInitialised, NewerSchema.
     """
-    with site.begin() as connection:
+    with site.transaction() as connection:
         _lock(connection)
         current = _current(connection, site.name)
         if current is None:

@@ -70,7 +70,7 @@ def repair(site: Site, *, restored: bool = False) -> RepairReport:
     )
     if not reasons and not restored:
         return _go_on_without(site)
-    with site.connect() as connection:
+    with site.session() as connection:
         before = identity.read(connection)
     with _at_rest(site):
         if before.name != site.name:
@@ -95,7 +95,7 @@ def repair(site: Site, *, restored: bool = False) -> RepairReport:
 def _go_on_without(site: Site) -> RepairReport:
     """Accept that purged calls are lost which a restored destination needs again."""
     gaps = {name: gap for name in destinations(site) if (gap := _gap(site, name))}
-    with site.begin() as connection:
+    with site.transaction() as connection:
         for name in gaps:
             reconcile.accept_gap(connection, name)
     return RepairReport(
@@ -105,7 +105,7 @@ def _go_on_without(site: Site) -> RepairReport:
 
 def _gap(site: Site, name: str) -> str | None:
     """Say which purged calls a destination needs again; None if there are none."""
-    with site.connect() as origin, site.peer(name).connect() as target:
+    with site.session() as origin, site.peer(name).session() as target:
         me, them = identity.confirm(origin, site.name), identity.confirm(target, name)
         origin.rollback()
         target.rollback()
@@ -151,7 +151,7 @@ def _make_its_own(
 
 def _ask(site: Site, before: Identity, name: str) -> None:
     """Ask a destination which transactions of the original's queue it has applied."""
-    with site.connect() as origin, site.peer(name).connect() as target:
+    with site.session() as origin, site.peer(name).session() as target:
         them = identity.confirm(target, name)
         target.rollback()
         reconcile.reconcile(origin, target, before.site_id, name, them.incarnation)
@@ -161,7 +161,7 @@ def _ask(site: Site, before: Identity, name: str) -> None:
 def _original(site: Site, before: Identity) -> Iterator[Connection]:
     """The site that this one is a copy of."""
     try:
-        with site.peer(before.name).connect() as connection:
+        with site.peer(before.name).session() as connection:
             if identity.confirm(connection, before.name).site_id != before.site_id:
                 raise CannotRepair(
                     f"Site {site.name} is not a copy of the present site {before.name}."
@@ -179,10 +179,10 @@ def _at_rest(site: Site) -> Iterator[None]:
     """Keep pushes and refreshes of the site from running during the block."""
     with ExitStack() as held:
         for name in destinations(site):
-            connection = held.enter_context(site.connect())
+            connection = held.enter_context(site.session())
             if not held.enter_context(only_pusher(connection, name)):
                 raise CannotRepair(f"A push from {site.name} to {name} is running.")
-        with site.connect() as connection:
+        with site.session() as connection:
             groups = refresh_group.names(connection)
         for group in groups:
             held.enter_context(refresh_group.exclusively(site, group))
@@ -192,7 +192,7 @@ def _at_rest(site: Site) -> Iterator[None]:
 @contextmanager
 def _alone(site: Site) -> Iterator[Connection]:
     """A transaction that sees one state of the site and no open write of a user."""
-    with site.connect() as plain:
+    with site.session() as plain:
         connection = plain.execution_options(isolation_level="REPEATABLE READ")
         with connection.begin():
             try:

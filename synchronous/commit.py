@@ -190,7 +190,7 @@ def _asked(transaction: Transaction, gid: Gid) -> Answer:
     while answer is Answer.IN_PROGRESS and time.monotonic() < until:
         with (
             suppress(SnaptideError, DBAPIError),
-            transaction.site_cache.site.begin() as connection,
+            transaction.site_cache.site.transaction() as connection,
         ):
             answer = decision.ask(connection, gid)
         if answer is Answer.IN_PROGRESS:

@@ -138,6 +138,7 @@ def _engine(site: Site) -> Engine:
 
     def make() -> Engine:
         engine = site.new_engine(
+            for_programs=True,
             plans_once=False,
             pool_size=8,
             max_overflow=56,
@@ -146,7 +147,7 @@ def _engine(site: Site) -> Engine:
         event.listen(engine, "do_connect", counting_connection.connect)
         session.set_once(engine, LIMITS)
         # SQLAlchemy's questions on its first connection are not to be coordinated.
-        with site.connect(engine):
+        with site.session(engine):
             pass
         _listen(engine, SiteCache(site), LIMITS)
         return engine

@@ -57,7 +57,7 @@ def confirm_contact(site_cache: SiteCache, taken: Connection, master: Site) -> N
         CannotTell, PastRetention: a restored side cannot be reconciled by asking.
     """
     site = site_cache.site
-    with site.connect() as origin, master_connection.in_transactions(taken) as target:
+    with site.session() as origin, master_connection.in_transactions(taken) as target:
         me = identity.confirm(origin, site.name)
         origin.rollback()
         them = reconcile.confirm_for_refresh(origin, target, me, master.name)

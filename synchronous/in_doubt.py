@@ -44,7 +44,7 @@ def list_in_doubt(site: Site) -> list[InDoubt]:
     Raises:
         SiteUnreachable, SiteNotInitialised.
     """
-    with site.begin() as connection:
+    with site.transaction() as connection:
         identity.read(connection)
         prepared = connection.execute(text(_PREPARED)).all()
         decided = recovery.open_decisions(connection)
@@ -103,7 +103,7 @@ def forget_in_doubt(site: Site, gid: str) -> None:
         NotInDoubt: there is no such decision.
         DecidedOtherwise: a master that answers waits for this decision.
     """
-    with site.begin() as connection:
+    with site.transaction() as connection:
         identity.confirm(connection, site.name)
         decided = recovery.open_decisions(connection)
     mine = [one for one in decided if one[1].transaction == gid]
@@ -114,7 +114,7 @@ def forget_in_doubt(site: Site, gid: str) -> None:
                 gid=gid,
                 decision=Answer.COMMITTED.value,
             )
-    with site.begin() as connection:
+    with site.transaction() as connection:
         gone = [
             connection.execute(sa.delete(table).where(table.c.gid == gid)).rowcount
             for table in (heuristic_decision, decision)
@@ -124,7 +124,7 @@ def forget_in_doubt(site: Site, gid: str) -> None:
 
 
 def _end(site: Site, name: str, wanted: Answer, *, force: bool) -> None:
-    with site.begin() as connection:
+    with site.transaction() as connection:
         identity.confirm(connection, site.name)
         known = recovery.list_prepared(connection)
     gid = next((one for one in known if str(one) == name), None)
@@ -137,7 +137,7 @@ def _end(site: Site, name: str, wanted: Answer, *, force: bool) -> None:
             gid=name,
             decision=answer.value,
         )
-    with site.begin() as connection:
+    with site.transaction() as connection:
         _record(connection, name, wanted)
     recovery.end_prepared(site, gid, commit=wanted is Answer.COMMITTED)
 

@@ -56,7 +56,7 @@ def recover(site: Site) -> RecoveryReport:
     Raises:
         SiteUnreachable, SiteChanged: this site itself cannot be asked.
     """
-    with site.begin() as connection:
+    with site.transaction() as connection:
         identity.confirm(connection, site.name)
         prepared = list_prepared(connection)
         unconfirmed = open_decisions(connection)
@@ -68,7 +68,7 @@ def recover(site: Site) -> RecoveryReport:
     faults.point("recovery.before_confirm")
     settled = [xid for xid, gid, masters in unconfirmed if _carry(site, gid, masters)]
     if settled:
-        with site.begin() as connection:
+        with site.transaction() as connection:
             found = sa.cast(decisions.c.xid, sa.Text)
             connection.execute(sa.delete(decisions).where(found.in_(settled)))
     return RecoveryReport(
@@ -95,7 +95,10 @@ def list_prepared(connection: Connection) -> list[Gid]:
 def ask(site: Site, gid: Gid) -> Answer | None:
     """Ask the site that decides, found by its identity; None if none answers."""
     for name in site.directory:
-        with suppress(SnaptideError, DBAPIError), site.peer(name).begin() as connection:
+        with (
+            suppress(SnaptideError, DBAPIError),
+            site.peer(name).transaction() as connection,
+        ):
             if identity.read(connection).site_id == gid.site_id:
                 return decision.ask(connection, gid)
     return None
@@ -158,7 +161,7 @@ def prepared_at(master: Site) -> list[Gid]:
     Raises:
         SnaptideError, sqlalchemy.exc.DBAPIError: the master cannot be asked.
     """
-    with master.begin() as connection:
+    with master.transaction() as connection:
         identity.confirm(connection, master.name)
         return list_prepared(connection)
 
@@ -188,7 +191,7 @@ def _unjudged(connection: Connection) -> list[Gid]:
 def _judge(site: Site, gid: Gid, answer: Answer | None) -> None:
     if answer not in (Answer.COMMITTED, Answer.ROLLED_BACK):
         return
-    with site.begin() as connection:
+    with site.transaction() as connection:
         connection.execute(
             sa.update(heuristic_decision)
             .where(heuristic_decision.c.gid == str(gid))

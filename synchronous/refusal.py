@@ -77,7 +77,7 @@ def not_committed(site: Site, error: psycopg.Error) -> SnaptideError:
 
 def _notifying(participant: Participant) -> list[str]:
     """Triggers of users at a master whose functions send notifications."""
-    with participant.master.connect() as connection:
+    with participant.master.session() as connection:
         return notifying_triggers(connection)
 
 

@@ -13,7 +13,6 @@ from typing import Any, cast
 import psycopg
 from sqlalchemy import Connection, Engine, event
 
-from sites.triggered import USERS_SEARCH_PATH
 from synchronous.prepared import forget
 
 #: The settings, which hold until a transaction ends, or for the whole session.
@@ -24,7 +23,8 @@ SELECT set_config('lock_timeout',
  set_config('idle_in_transaction_session_timeout', %(idle_timeout)s, %(local)s),
  set_config('snaptide.coordinated', 'site', %(local)s),
  set_config('synchronous_commit', 'on', %(local)s),
- set_config('search_path', %(search_path)s, %(local)s)
+ set_config('search_path',
+   COALESCE(%(search_path)s, current_setting('search_path')), %(local)s)
 """
 
 #: Statements after which a session may be set otherwise, in later transactions too.
@@ -38,16 +38,19 @@ _UNPREPARES = re.compile(r"\s*(?:discard|deallocate)\b", re.IGNORECASE)
 _LIMITS = "snaptide.limits"
 #: And its lock_timeout, if we have set it: it says nothing about the user's.
 _LOCK_TIMEOUT = "snaptide.lock_timeout"
+#: And the role's search_path, if its pool is ours.
+_SEARCH_PATH = "snaptide.search_path"
 
 
 def set_once(engine: Engine, limits: Mapping[str, float]) -> None:
     """Set each session of a pool when it begins, for transactions with these limits."""
 
     def connect(driver: psycopg.Connection[Any], record: Any) -> None:
-        theirs = _lock_timeout(driver)
-        driver.execute(_SET, _parameters(limits, "0", local=False))
+        theirs = _current(driver, "lock_timeout")
+        driver.execute(_SET, _parameters(limits, {}, local=False))
         if theirs == "0":
-            record.info[_LOCK_TIMEOUT] = _lock_timeout(driver)
+            record.info[_LOCK_TIMEOUT] = _current(driver, "lock_timeout")
+        record.info[_SEARCH_PATH] = _current(driver, "search_path")
         record.info[_LIMITS] = dict(limits)
         driver.commit()
 
@@ -63,7 +66,7 @@ def begin(connection: Connection, limits: Mapping[str, float]) -> None:
     info = connection.info
     if info.get(_LIMITS) != limits:
         driver = _driver(connection)
-        parameters = _parameters(limits, info.get(_LOCK_TIMEOUT, "0"), local=True)
+        parameters = _parameters(limits, info, local=True)
         with driver.pipeline():
             driver.execute(_SET, parameters, prepare=True)
 
@@ -85,18 +88,18 @@ def _driver(connection: Connection) -> psycopg.Connection[Any]:
     return cast("psycopg.Connection[Any]", connection.connection.driver_connection)
 
 
-def _lock_timeout(driver: psycopg.Connection[Any]) -> str:
-    row = driver.execute("SELECT current_setting('lock_timeout')").fetchone()
+def _current(driver: psycopg.Connection[Any], setting: str) -> str:
+    row = driver.execute("SELECT current_setting(%s)", [setting]).fetchone()
     return str(row[0]) if row else "0"
 
 
 def _parameters(
-    limits: Mapping[str, float], ours: str, *, local: bool
+    limits: Mapping[str, float], info: Mapping[Any, Any], *, local: bool
 ) -> dict[str, object]:
     return {
-        "ours": ours,
+        "ours": info.get(_LOCK_TIMEOUT, "0"),
         "lock_timeout": f"{int(limits['lock_timeout'] * 1000)}ms",
         "idle_timeout": f"{int(limits['idle_timeout'] * 1000)}ms",
-        "search_path": USERS_SEARCH_PATH,
+        "search_path": info.get(_SEARCH_PATH),
         "local": local,
     }

@@ -66,7 +66,7 @@ def _name(table: Table, queue: Queue) -> str:
 
 
 def _create(master: Site, name: str, table: Table, queue: Queue) -> None:
-    with master.begin() as connection:
+    with master.transaction() as connection:
         lock = sa.func.pg_advisory_xact_lock(_CREATE_LOCK, sa.func.hashtext(name))
         connection.execute(sa.select(lock))
         if not sa.inspect(connection).has_table(name, schema=SCHEMA):

@@ -56,12 +56,12 @@ def prepare_site(url: str) -> None:
     """Let the database be one that sites are cloned from."""
     site = Directory({"template": url})["template"]
     migrate.upgrade(site)
-    site.engine.dispose()
+    site.close()
 
 
 def name_site(site: Site) -> None:
     """A clone is another database: give it an identity of its own."""
-    with site.begin() as connection:
+    with site.transaction() as connection:
         connection.execute(text("DELETE FROM snaptide.site_identity"))
         identity.record(connection, site.name)
 

@@ -111,7 +111,7 @@ def push_among(sites: Directory, *names: str) -> None:
 
 def arrived(site: Site) -> dict[str, tuple[str, int]]:
     """By master at which changes began, who brought them here, and how many."""
-    with site.begin() as connection:
+    with site.transaction() as connection:
         found = arrivals(connection, GROUP)
     assert len({one.source for one in found}) == len(found), "two ways"
     assert site.name not in {one.source for one in found}, "a circle"
@@ -129,7 +129,7 @@ def assert_masters_equal(
     expected = rows(sites[first])
     for name in masters:
         assert deferred.list_errors(sites[name]) == [], name
-        with sites[name].begin() as connection:
+        with sites[name].transaction() as connection:
             for way in list_queues(connection):
                 assert undelivered_calls(connection, way) == 0, (name, way.destination)
     for name in others:

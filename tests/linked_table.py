@@ -61,7 +61,7 @@ def link(
         masters.create_snapshot_log(hq, table)
     _create(site, table, at_site or columns)
     run_each(site, *parts)
-    with site.begin() as connection:
+    with site.transaction() as connection:
         base = describe(connection, name)
         extra = names.derived("extra$_", name)
         _create_extra(connection, extra, [base.column(k).type for k in base.key])

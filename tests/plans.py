@@ -70,7 +70,7 @@ def _set(site: Site, values: Mapping[str, sql.Composable]) -> None:
                     sql.Identifier(str(site.url.database)), sql.SQL(name), value
                 )
             )
-    site.engine.dispose()
+    site.close()
 
 
 def _scanned(plan: str) -> Iterator[int]:

@@ -251,7 +251,7 @@ def sweep(master: Site) -> int:
     Returns:
         How many were dropped.
     """
-    with master.begin() as connection:
+    with master.transaction() as connection:
         seen = sa.inspect(connection)
         # Work tables of wide rows are views.
         found = seen.get_table_names(SCHEMA) + seen.get_view_names(SCHEMA)
@@ -261,7 +261,7 @@ def sweep(master: Site) -> int:
 def _drop(master: Site, name: str) -> bool:
     use = sa.func.pg_try_advisory_xact_lock(USE_LOCK, sa.func.hashtext(name))
     try:
-        with master.begin() as connection:
+        with master.transaction() as connection:
             locks.briefly(connection)
             if not connection.scalar(sa.select(use)):
                 return False

@@ -84,7 +84,7 @@ def list_errors(site: Site, origin: str | None = None) -> list[ErrorTransaction]
     wanted = select(error_transaction).order_by("origin", "batch_no", "order_no")
     if origin is not None:
         wanted = wanted.where(error_transaction.c.origin == origin)
-    with site.begin() as connection:
+    with site.transaction() as connection:
         identity.read(connection)
         return [_transaction(row) for row in connection.execute(wanted)]
 
@@ -103,7 +103,7 @@ def show_error(
     """
     mine = error_call.c.error_id == error_id
     wanted = select(error_call).where(mine, error_call.c.call_no > after)
-    with site.begin() as connection:
+    with site.transaction() as connection:
         identity.read(connection)
         row = get(connection, error_id)
         count = _count(connection, error_id)
@@ -150,7 +150,7 @@ def delete_errors(
         chosen.append(selected(error_transaction, {"id": tuple(error_ids)}))
     if origin is not None:
         chosen.append(error_transaction.c.origin == origin)
-    with site.begin() as connection:
+    with site.transaction() as connection:
         identity.read(connection)
         for error_id in error_ids or ():
             get(connection, error_id)

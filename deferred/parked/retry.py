@@ -61,6 +61,13 @@ def retry(
         WaitsForError: it depends on one that is still parked.
         RetryFailed: it still cannot be applied.
     """
+    with triggered.our_search_path(connection):
+        return _retry(connection, master, error_id, edits)
+
+
+def _retry(
+    connection: Connection, master: Site, error_id: int, edits: Sequence[Edit]
+) -> RetryReport:
     row = error_queue.get(connection, error_id)
     # Before anything else, as a push does, so that the two cannot deadlock.
     marker.request_exclusive(connection, row.origin_id)
@@ -131,13 +138,13 @@ def retry_alone(
     """
 
     def work() -> RetryReport:
-        with master.begin() as connection:
+        with master.transaction() as connection:
             identity.confirm(connection, master.name)
             row = error_queue.get(connection, error_id)
             if error_dependencies.has_lost(row) and not named:
                 reason = str(row.error_message)
                 return RetryReport(error_id=error_id, applied=False, reason=reason)
-            return retry(connection, master, error_id, edits)
+            return _retry(connection, master, error_id, edits)
 
     try:
         return outdated.replaced(master, work)
@@ -193,7 +200,7 @@ def _chosen(
     # In the order of parking: one may wait for another site's, from the same sender.
     errors = sorted(error_queue.list_errors(master, origin), key=lambda one: one.id)
     wanted = {e.id for e in errors} if error_ids is None else set(error_ids)
-    with master.begin() as connection:
+    with master.transaction() as connection:
         for error_id in wanted:
             error_queue.get(connection, error_id)
     if with_dependants:

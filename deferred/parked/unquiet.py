@@ -37,7 +37,7 @@ def unquiet(master: Site, group: uuid.UUID) -> Unquieted:
     Raises:
         SiteUnreachable.
     """
-    with master.begin() as connection:
+    with master.transaction() as connection:
         identity.confirm(connection, master.name)
         was_quiet = group_hold.end(connection, group)
     applied = 0
@@ -60,7 +60,7 @@ def unquiet(master: Site, group: uuid.UUID) -> Unquieted:
 
 def _ready(master: Site) -> list[int]:
     """The transactions held back, and all that depend on them, in order."""
-    with master.begin() as connection:
+    with master.transaction() as connection:
         wanted = set(group_hold.no_longer_held(connection))
     if wanted:
         for error in sorted(error_queue.list_errors(master), key=lambda e: e.id):
@@ -85,7 +85,7 @@ def _note_failures(master: Site, left: tuple[RetryReport, ...]) -> None:
     parked = error_transaction.alias()
     at = error_transaction.c
     waits = sa.exists().where(parked.c.id == sa.any_(at.waits_for))
-    with master.begin() as connection:
+    with master.transaction() as connection:
         for report in left:
             connection.execute(
                 sa.update(error_transaction)

@@ -47,7 +47,7 @@ def allow_procedure(site: Site, name: str) -> AllowedProcedure:
         BadName: it is not a valid name.
     """
     procedure = names.parse(name)
-    with site.begin() as connection:
+    with site.transaction() as connection:
         identity.read(connection)
         if not kinds(connection, procedure):
             raise UnknownProcedure(
@@ -70,7 +70,7 @@ def revoke_procedure(site: Site, name: str) -> bool:
         BadName: it is not a valid name.
     """
     procedure = names.parse(name)
-    with site.begin() as connection:
+    with site.transaction() as connection:
         identity.read(connection)
         gone = connection.execute(sa.delete(allowed_procedure).where(_is(procedure)))
         return gone.rowcount > 0
@@ -78,7 +78,7 @@ def revoke_procedure(site: Site, name: str) -> bool:
 
 def list_procedures(site: Site) -> list[AllowedProcedure]:
     """The procedures and functions that calls from other sites may run, by name."""
-    with site.begin() as connection:
+    with site.transaction() as connection:
         identity.read(connection)
         rows = connection.execute(
             select(allowed_procedure).order_by("schema_name", "procedure_name")

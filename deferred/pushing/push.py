@@ -113,7 +113,7 @@ def push(
     """
     chosen = Options(**{**configured.push_options(), **options})
     run = Run(options=chosen, progress=progress, stop=stop)
-    with site.connect() as origin:
+    with site.session() as origin:
         with autocommit(origin):
             me = identity.confirm(origin, site.name)
             name = _destination(origin, destination)
@@ -146,7 +146,7 @@ def push(
 def destinations(site: Site) -> list[str]:
     """The destinations that a site's queues go to, by name."""
     name = destination.c.name
-    with site.begin() as connection:
+    with site.transaction() as connection:
         identity.read(connection)
         used = select(name).where(queue.goes_to(name))
         return list(connection.scalars(used.order_by(name)))
@@ -165,7 +165,7 @@ def _push_with_plans_of_now(
 
 
 def _push(origin: Connection, site: Site, me: Identity, name: str, run: Run) -> None:
-    with site.peer(name).connect() as target:
+    with site.peer(name).session() as target:
         them = reconcile.confirm(origin, target, me, name)
         run.meet = partial(peers.meet, origin, target, me, them)
         who = Sender(id=me.site_id, name=site.name, master=name)

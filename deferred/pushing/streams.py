@@ -41,8 +41,8 @@ def opened(home: Site, peer: Site, streams: int) -> Iterator[list[Pair]]:
     with ExitStack() as stack:
         yield [
             (
-                stack.enter_context(home.connect(_pool(home))),
-                stack.enter_context(peer.connect(_pool(peer))),
+                stack.enter_context(home.session(_pool(home))),
+                stack.enter_context(peer.session(_pool(peer))),
             )
             for _ in range(streams)
         ]

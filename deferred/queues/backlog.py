@@ -131,7 +131,7 @@ def _left(queues: tuple[Queue, ...], name: str) -> Prepared:
 
 def list_destinations(site: Site) -> list[Backlog]:
     """The backlog and the state of each destination of a site."""
-    with site.begin() as connection:
+    with site.transaction() as connection:
         identity.read(connection)
         return backlogs(connection)
 
@@ -142,7 +142,7 @@ def set_disabled(site: Site, name: str, *, disabled: bool) -> Backlog:
     Raises:
         NoSuchDestination: nothing here is queued for it.
     """
-    with site.begin() as connection:
+    with site.transaction() as connection:
         identity.read(connection)
         define.pause_destination(connection, name, paused=disabled)
         return backlog_of(connection, name)

@@ -125,7 +125,7 @@ def _note(connection: Connection, name: str, **values: object) -> None:
 
 
 def _change(site: Site, name: str, **values: object) -> Backlog:
-    with site.begin() as connection:
+    with site.transaction() as connection:
         identity.read(connection)
         connection.execute(
             sa.update(destination).where(destination.c.name == name).values(values)

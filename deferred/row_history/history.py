@@ -153,7 +153,7 @@ class _Search:
         if site.name in self.away:
             return None
         try:
-            with site.begin() as connection:
+            with site.transaction() as connection:
                 identity.read(connection)
                 return what(connection)
         except SiteNotInitialised:
@@ -211,7 +211,7 @@ def _key(
         for one in columns
     ]
     try:
-        with site.begin() as connection:
+        with site.transaction() as connection:
             return tuple(connection.execute(select(*values)).one())
     except DBAPIError as error:
         if not sqlstate.caused_by_data(error):

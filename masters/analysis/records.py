@@ -82,7 +82,7 @@ def list_resolutions(
         limit: at most this many.
     """
     wanted = select(resolution_record).order_by(resolution_record.c.id.desc())
-    with site.begin() as connection:
+    with site.transaction() as connection:
         identity.read(connection)
         rows = connection.execute(
             wanted.where(*_chosen(table, origin, method)).limit(limit)
@@ -96,7 +96,7 @@ def show_resolution(site: Site, number: int) -> tuple[Resolved, Mapping[str, obj
     Raises:
         NoSuchRecord: it was purged, or never existed.
     """
-    with site.begin() as connection:
+    with site.transaction() as connection:
         identity.read(connection)
         row = connection.execute(
             select(resolution_record).where(resolution_record.c.id == number)
@@ -127,7 +127,7 @@ def resolution_statistics(
         record.decision,
         record.origin,
     )
-    with site.begin() as connection:
+    with site.transaction() as connection:
         identity.read(connection)
         rows = connection.execute(
             select(*parts, func.count().label("conflicts"))
@@ -155,7 +155,7 @@ def purge_resolutions(site: Site, older_than: timedelta) -> int:
     Parameters:
         older_than: younger records stay.
     """
-    with site.begin() as connection:
+    with site.transaction() as connection:
         identity.read(connection)
         gone = connection.execute(
             sa.delete(resolution_record).where(

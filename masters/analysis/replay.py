@@ -74,7 +74,7 @@ def replay(
     Raises:
         BadRulebook, UnknownTable, RuleError.
     """
-    with site.begin() as connection:
+    with site.transaction() as connection:
         identity.read(connection)
         rules = {one.table: one for one in rulebook.parse(connection, book)}
         tables: dict[QualifiedName, _Table | None] = {}

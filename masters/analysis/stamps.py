@@ -53,7 +53,7 @@ def _of_rule(
     site: Site, table: QualifiedName, rule: Rule
 ) -> Iterator[tuple[Severity, str]]:
     column = str(rule.parameters.get("column"))
-    with site.begin() as connection:
+    with site.transaction() as connection:
         found = _stamping(connection, table, column)
         snapshots = _snapshots(connection, table)
     for trigger in found:
@@ -90,7 +90,7 @@ def _is_stamped(site: Site, peer: str, snapshot: QualifiedName, column: str) -> 
     """Whether a trigger at a site may set a column; True if that is not known."""
     base = QualifiedName(snapshot.schema, names.derived("snap$_", snapshot))
     try:
-        with site.peer(peer).begin() as connection:
+        with site.peer(peer).transaction() as connection:
             return bool(_stamping(connection, base, column))
     except SnaptideError:
         return True

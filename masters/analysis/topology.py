@@ -27,7 +27,7 @@ def check_site(
             not named has one. The catalog knows the snapshots.
     """
     snapshot = registered_snapshot.c
-    with site.begin() as connection:
+    with site.transaction() as connection:
         rows = connection.execute(
             select(snapshot.table_schema, snapshot.table_name, sa.func.count())
             .where(snapshot.updatable)

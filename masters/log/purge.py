@@ -47,7 +47,7 @@ def purge_snapshot_logs(
     Parameters:
         deletes_kept: how long those deletes stay, from the time of the delete.
     """
-    with site.begin() as connection:
+    with site.transaction() as connection:
         identity.read(connection)
         logs = connection.execute(select(snapshot_log).order_by("id")).all()
     return [_purge(site, log, deletes_kept) for log in logs]
@@ -65,7 +65,7 @@ def horizon(connection: Connection, log_id: int) -> str:
 
 def _purge(site: Site, log: Row[Any], deletes_kept: timedelta) -> LogPurgeReport:
     table = QualifiedName(log.table_schema, log.table_name)
-    with site.begin() as connection:
+    with site.transaction() as connection:
         asked = table_rules.load(connection, table).ask_when_deleted
         ring.forget_deletes(
             connection, log.log_table, deletes_kept if asked else timedelta(0)
@@ -84,7 +84,7 @@ def _purge(site: Site, log: Row[Any], deletes_kept: timedelta) -> LogPurgeReport
 
 def _empty(site: Site, log: Row[Any], slot: int, limit: str, *, asked: bool) -> bool:
     for attempt in range(ATTEMPTS):
-        with site.begin() as connection:
+        with site.transaction() as connection:
             connection.execute(
                 update(snapshot_log)
                 .where(snapshot_log.c.id == log.id)

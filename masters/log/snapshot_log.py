@@ -85,7 +85,7 @@ def create_snapshot_log(
     """
     name = names.parse(table)
     for attempt in locks.patiently():
-        with attempt, site.begin() as connection:
+        with attempt, site.transaction() as connection:
             locks.briefly(connection)
             identity.confirm(connection, site.name)
             _create(connection, name, with_rowid=with_rowid)
@@ -105,7 +105,7 @@ def drop_snapshot_log(site: Site, table: str, *, force: bool = False) -> None:
         NoSnapshotLog, SnapshotLogInUse.
     """
     for attempt in locks.patiently():
-        with attempt, site.begin() as connection:
+        with attempt, site.transaction() as connection:
             locks.briefly(connection)
             log = get_log(connection, names.parse(table))
             users = _users(connection, log.id)
@@ -123,7 +123,7 @@ def drop_snapshot_log(site: Site, table: str, *, force: bool = False) -> None:
 
 def list_snapshot_logs(site: Site) -> list[SnapshotLog]:
     """All snapshot logs of a master, by table name."""
-    with site.begin() as connection:
+    with site.transaction() as connection:
         identity.read(connection)
         rows = connection.execute(
             select(snapshot_log).order_by("table_schema", "table_name")
@@ -137,7 +137,7 @@ def show_snapshot_log(site: Site, table: str) -> SnapshotLog:
     Raises:
         NoSnapshotLog: the table has none.
     """
-    with site.begin() as connection:
+    with site.transaction() as connection:
         return _describe(connection, get_log(connection, names.parse(table)))
 
 

@@ -118,7 +118,7 @@ def _compare(
     changed: Callable[[Comparison], Comparison],
 ) -> TableRules:
     where = names.parse(table)
-    with site.begin() as connection:
+    with site.transaction() as connection:
         identity.read(connection)
         described = describe(connection, where)
         require_columns(described, columns)

@@ -47,7 +47,7 @@ def set_column_group(
         UnknownTable, UnknownColumn.
     """
     where = names.parse(table)
-    with site.begin() as connection:
+    with site.transaction() as connection:
         identity.read(connection)
         require_columns(describe(connection, where), columns)
         before = load(connection, where)
@@ -179,7 +179,7 @@ def drop_delete_resolution(site: Site, table: str, sequence_no: int) -> None:
 
 def list_rules(site: Site) -> list[TableRules]:
     """Column groups and rules of all tables of a master that have any."""
-    with site.begin() as connection:
+    with site.transaction() as connection:
         identity.read(connection)
         return [load(connection, table) for table in ruled(connection)]
 
@@ -194,7 +194,7 @@ def _add(
     parameters: Mapping[str, object] | None,
 ) -> Rule:
     where = names.parse(table)
-    with site.begin() as connection:
+    with site.transaction() as connection:
         identity.read(connection)
         known = load(connection, where)
         taken = [
@@ -216,7 +216,7 @@ def _add(
 
 def _drop(site: Site, table: str, kind: Kind, reference: str, sequence_no: int) -> None:
     where = names.parse(table)
-    with site.begin() as connection:
+    with site.transaction() as connection:
         identity.read(connection)
         gone = connection.execute(
             sa.delete(resolution_rule).where(

@@ -138,7 +138,7 @@ def unregister(
 def _forget(master: Site, owner: str, snapshot: str) -> None:
     at = registered_snapshot.c
     wanted = select(at.site_id).where(at.site_name == owner, at.snapshot == snapshot)
-    with master.begin() as connection:
+    with master.transaction() as connection:
         found = connection.scalars(wanted).all()
         if not found:
             raise NotRegistered(

@@ -178,7 +178,7 @@ def _grant(site: Site, wanted: Grants | None) -> tuple[str, ...]:
     if wanted is Grants.RUN:
         return tuple(rights.run(site))
     if wanted is Grants.PRINT:
-        with site.connect() as connection:
+        with site.session() as connection:
             return tuple(rights.statements(connection))
     return ()
 
@@ -190,7 +190,7 @@ def _initialised(reports: list[SchemaReport]) -> RenderableType:
 
 
 def _revision(site: Site) -> str | None:
-    with site.connect() as connection:
+    with site.session() as connection:
         return migrate.current_revision(connection)
 
 

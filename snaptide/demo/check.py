@@ -43,7 +43,7 @@ def compare(site: Site) -> list[Comparison]:
     """Compare all snapshots of a site with their masters, row by row."""
     found = []
     for one in snapshots.list_snapshots(site):
-        with site.connect() as here, site.peer(one.master).connect() as master:
+        with site.session() as here, site.peer(one.master).session() as master:
             found.append(
                 Comparison(
                     site=site.name,
@@ -81,7 +81,7 @@ def left_over(sites: list[Site], master: Site) -> list[str]:
 def _unsettled(site: Site) -> list[tuple[str, int]]:
     kept = [names.parse(one.name) for one in snapshots.list_snapshots(site)]
     views = ["deftrandest", *(names.derived("uslog$_", name) for name in kept)]
-    with site.connect() as connection:
+    with site.session() as connection:
         return [(view, _count(connection, view)) for view in views]
 
 

@@ -174,7 +174,7 @@ def test_11_transaction_that_comes_twice_is_left_out_with_a_warning(
         alone=True,
         whole=True,
     )
-    with chain["b"].connect() as connection:
+    with chain["b"].session() as connection:
         duplicate_watch.watch_for(connection, [watch])
     # It is queued once more, as if nobody knew that it has been sent.
     run(

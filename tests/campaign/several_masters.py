@@ -141,7 +141,7 @@ def _world() -> GroupWorld:
 
 def _assert_at_rest(master: Site) -> None:
     """See that nothing waits for anybody."""
-    with master.begin() as connection:
+    with master.transaction() as connection:
         for way in list_queues(connection):
             assert undelivered_calls(connection, way) == 0, (master.name, way)
 

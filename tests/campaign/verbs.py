@@ -55,7 +55,7 @@ def _refresh(sites: Directory) -> None:
 
 
 def _has_snapshot(site: Site, name: str) -> bool:
-    with site.connect() as connection:
+    with site.session() as connection:
         return snapshot.find(connection, names.parse(name)) is not None
 
 
@@ -83,7 +83,7 @@ def _have_copy(sites: Directory) -> None:
 
 
 def _has_log(site: Site) -> bool:
-    with site.connect() as connection:
+    with site.session() as connection:
         return find_log(connection, names.parse("spare")) is not None
 
 

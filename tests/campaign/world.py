@@ -98,7 +98,7 @@ class World:
     def make_fresh(self) -> None:
         """Have a new, empty database at the site's server."""
         for directory in (self.sites, self.far):
-            directory["fresh"].engine.dispose()
+            directory["fresh"].close()
         self.server("jfk").drop_database("fresh")
         self.server("jfk").create_database("fresh")
 

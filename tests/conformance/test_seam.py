@@ -74,7 +74,7 @@ def test_rows_travel_unparsed(sites: Directory, site: Site) -> None:
     values = (
         '1, E\'tab\\t, \\\\N, quote " and \\n\', 2.50, NULL, \'{"b": 1,  "a": null}\''
     )
-    with site.begin() as here, sites["jfk"].begin() as there:
+    with site.transaction() as here, sites["jfk"].transaction() as there:
         sql(here, f"INSERT INTO public.people VALUES ({values})")
         sql(
             there,
@@ -154,9 +154,9 @@ def test_what_is_rolled_back_is_not_logged(connection: Connection) -> None:
 
 
 def test_a_late_commit_is_ahead_of_every_position(site: Site) -> None:
-    with site.begin() as connection:
+    with site.transaction() as connection:
         log(connection)
-    with site.connect() as late, site.connect() as reader:
+    with site.session() as late, site.session() as reader:
         sql(late, "INSERT INTO public.people (id) VALUES (1)")
         with site.begin() as early:
             sql(early, "INSERT INTO public.people (id) VALUES (2)")
@@ -176,10 +176,10 @@ def test_a_late_commit_is_ahead_of_every_position(site: Site) -> None:
 
 
 def test_a_log_is_emptied_only_behind_the_horizon(site: Site) -> None:
-    with site.begin() as connection:
+    with site.transaction() as connection:
         log(connection)
         sql(connection, "INSERT INTO public.people (id) VALUES (1)")
-    with site.begin() as connection:
+    with site.transaction() as connection:
         xid = sql(connection, 'SELECT max(xid)::text FROM snaptide."mlog$_people"')[0][
             0
         ]
@@ -192,10 +192,10 @@ def test_a_log_is_emptied_only_behind_the_horizon(site: Site) -> None:
 
 
 def test_a_log_in_use_is_left_alone(site: Site) -> None:
-    with site.begin() as connection:
+    with site.transaction() as connection:
         log(connection)
         sql(connection, "INSERT INTO public.people (id) VALUES (1)")
-    with site.connect() as writer, site.begin() as purger:
+    with site.connect() as writer, site.transaction() as purger:
         sql(writer, "INSERT INTO public.people (id) VALUES (2)")
         slot = ring.full_slots(purger, "mlog$_people", "9223372036854775807")[0]
         assert not ring.empty_slot(purger, "mlog$_people", slot, "9223372036854775807")

@@ -110,7 +110,7 @@ def test_schedules_go_on(sites: Directory, clock: Clock) -> None:
 
 
 def _claimed(site: Site) -> list[str]:
-    with site.begin() as connection:
+    with site.transaction() as connection:
         return sorted(found.kind for found in schedules.claim(connection))
 
 

@@ -147,7 +147,7 @@ def _with_own(
     shared = make_sites(other)[other]
     sites = Directory({name: server.create_database(name), other: _url(shared)})
     migrate.upgrade(sites[name])
-    with sites[name].begin() as connection:
+    with sites[name].transaction() as connection:
         assert identity.read(connection).name == name
     _fill(sites)
     return sites

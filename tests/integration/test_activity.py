@@ -110,7 +110,7 @@ def test_a_site_without_the_schema_does_not_stop_the_work(
     site = Directory({"bare": make_database()})["bare"]
     with activity.report(site, "push", "hq") as progress:
         progress(1, None, "transactions")
-    site.engine.dispose()
+    site.close()
 
 
 def test_a_line_that_is_cut_does_not_stop_the_work(
@@ -123,4 +123,4 @@ def test_a_line_that_is_cut_does_not_stop_the_work(
         progress(1, None, "transactions")
         proxy.cut()
         progress(2, None, "transactions")
-    site.engine.dispose()
+    site.close()

@@ -130,7 +130,7 @@ def test_every_type_comes_back_as_it_was(
 
 def _by_csv(site: Site, query: str, schema: pa.Schema) -> pa.Table:
     rows = sa.select(sa.text("*")).select_from(sa.text(f"({query}) AS found"))
-    with site.connect() as connection:
+    with site.session() as connection:
         text = transport.copy_out_csv(connection, rows)
     return arrow.from_csv(pa.py_buffer(text), schema)
 
@@ -236,7 +236,7 @@ def open_transactions(site: Site) -> list[tuple[object, ...]]:
 def rows_by_range(
     site: Site, table: QualifiedName, parts: int | None
 ) -> list[list[int]]:
-    with site.begin() as connection:
+    with site.transaction() as connection:
         found = []
         for part in ctid_ranges(connection, table, parts):
             source = sa.table(
@@ -294,7 +294,7 @@ def test_a_range_is_read_without_the_rest(site: Site) -> None:
         "CREATE TABLE public.t AS SELECT n FROM generate_series(1, 9999) n",
         "ANALYZE public.t",
     )
-    with site.begin() as connection:
+    with site.transaction() as connection:
         middle = ctid_ranges(connection, QualifiedName("public", "t"), 4)[1]
         source = sa.table("t", sa.column("n"), schema="public")
         query = middle.restrict(sa.select(source.c.n), source)

@@ -29,7 +29,7 @@ def test_nothing_is_left_of_a_queue_that_was_dropped_full(sites: Directory) -> N
     link(sites)
     run(sites["jfk"], "INSERT INTO orders (id) VALUES (1)")
     assert _waiting(sites["jfk"]) == ["hq"]
-    with sites["jfk"].begin() as connection:
+    with sites["jfk"].transaction() as connection:
         define.drop_queue(connection, "orders", force=True)
     assert deferred.push(sites["jfk"], "hq").transactions == 0
     assert _waiting(sites["jfk"]) == []
@@ -39,5 +39,5 @@ def test_nothing_is_left_of_a_queue_that_was_dropped_full(sites: Directory) -> N
 
 
 def _waiting(site: Site) -> list[str]:
-    with site.begin() as connection:
+    with site.transaction() as connection:
         return list(backlog.waiting_destinations(connection))

@@ -39,12 +39,12 @@ def away(orders: Directory) -> Directory:
 
 
 def waits(site: Site) -> Backlog:
-    with site.begin() as connection:
+    with site.transaction() as connection:
         return backlog.backlog_of(connection, "hq")
 
 
 def tried(site: Site) -> list[str]:
-    with site.begin() as connection:
+    with site.transaction() as connection:
         return list(backlog.waiting_destinations(connection))
 
 

@@ -139,7 +139,7 @@ def test_columns_that_swap_names_stay_what_they_are(
 def test_a_queue_that_is_made_anew_knows_its_columns(
     swapped: Directory, user: User
 ) -> None:
-    with swapped["jfk"].begin() as connection:
+    with swapped["jfk"].transaction() as connection:
         define.replace_functions(connection)
     user.execute("UPDATE orders SET b = 'A' WHERE id = 1")
     [(_, _, _, new)] = [call for call in calls(swapped["jfk"]) if call[1] == "U"]
@@ -208,7 +208,7 @@ def test_a_copy_of_the_database_numbers_its_tables_anew(sites: Directory) -> Non
     assert [new for *_, new in calls(jfk)] == [{"id": "1", "v": "2", "note": "x"}]
 
     run(jfk, "UPDATE snaptide.queue SET column_numbers = '{1,2,3}'")
-    with jfk.begin() as connection:
+    with jfk.transaction() as connection:
         define.replace_functions(connection)
     run(jfk, "ALTER TABLE orders RENAME v TO w")
     run(jfk, "UPDATE orders SET w = 3")

@@ -115,10 +115,10 @@ def test_agreement_that_is_broken_off_changes_nothing(
     moments.at("agreement.before_commit", _die)
     with pytest.raises(KeyboardInterrupt):
         deferred.push(orders["jfk"])
-    with orders["jfk"].connect() as connection:
+    with orders["jfk"].session() as connection:
         assert not reconcile.is_reconciled(connection, _who(orders, "hq"))
     assert deferred.push(orders["jfk"]).transactions == 0
-    with orders["jfk"].connect() as connection:
+    with orders["jfk"].session() as connection:
         assert reconcile.is_reconciled(connection, _who(orders, "hq"))
 
 
@@ -127,12 +127,12 @@ def _change(sites: Directory) -> None:
 
 
 def _pair(sites: Directory) -> Pair:
-    with sites["jfk"].connect() as site, sites["hq"].connect() as master:
+    with sites["jfk"].session() as site, sites["hq"].session() as master:
         return peers.compare(site, master, _who(sites, "jfk"), _who(sites, "hq"))
 
 
 def _who(sites: Directory, name: str) -> Identity:
-    with sites[name].connect() as connection:
+    with sites[name].session() as connection:
         return identity.read(connection)
 
 

@@ -43,7 +43,7 @@ def site(make_database: MakeDatabase) -> Iterator[Site]:
     from snapshots.spark import catalog
 
     directory = Directory({"here": make_database()})
-    with directory["here"].begin() as connection:
+    with directory["here"].transaction() as connection:
         connection.execute(sa.schema.CreateSchema("snaptide"))
         metadata.create_all(connection, [catalog.stage_attempt, catalog.load_range])
     with psycopg.connect(directory["here"].libpq_uri()) as raw:

@@ -61,7 +61,7 @@ def test_no_schema(make_database: MakeDatabase) -> None:
     found = only(site)
     assert (found.severity, found.subject) == ("fatal", "schema")
     assert found.todo == "snaptide site init bare"
-    site.engine.dispose()
+    site.close()
 
 
 def test_schema_not_at_head(sites: Directory) -> None:
@@ -175,7 +175,7 @@ def test_a_master_that_is_away(pair: Directory) -> None:
     found = only(apart)
     assert found.subject == "master hq"
     assert str(jfk.url.password) not in found.what
-    apart.engine.dispose()
+    apart.close()
 
 
 def test_what_stopped(pair: Directory) -> None:

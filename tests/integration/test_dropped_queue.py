@@ -96,13 +96,13 @@ def _push_until(jfk: Site, moments: Moments, moment: str | None) -> None:
 
 
 def _drop(jfk: Site, name: str) -> None:
-    with jfk.begin() as connection:
+    with jfk.transaction() as connection:
         assert queue.find_queue(connection, name) is not None
         define.drop_queue(connection, name, force=True)
 
 
 def _waiting(jfk: Site) -> list[str]:
-    with jfk.begin() as connection:
+    with jfk.transaction() as connection:
         return list(waiting_destinations(connection))
 
 

@@ -31,10 +31,10 @@ def test_sender_that_comes_for_the_first_time_is_watched_too(
     )
 
     def add_watch() -> None:
-        with master.connect() as connection:
+        with master.session() as connection:
             duplicate_watch.watch_for(connection, [watch])
 
-    with master.connect() as first:
+    with master.session() as first:
         assert marker.lock(first, sender, "lax").watch_version == 0
         watching = threading.Thread(target=add_watch)
         watching.start()

@@ -113,9 +113,9 @@ def _remember_others(site: Site) -> None:
         alone=True,
         whole=True,
     )
-    with site.connect() as connection:
+    with site.session() as connection:
         duplicate_watch.watch_for(connection, [watch])
-    with site.begin() as connection:
+    with site.transaction() as connection:
         former_sender.forbid(connection, GROUP, "rio")
     assert all(_remembered(site))
 

@@ -355,7 +355,7 @@ def test_pause_of_an_operator_outlasts_a_join(
         return copied(*arguments)
 
     monkeypatch.setattr(copying, "copy", disable_first)
-    with three["hq"].begin() as connection:
+    with three["hq"].transaction() as connection:
         define.know_destination(connection, "bos")
     set_disabled(three["hq"], "bos", disabled=True)
     groups.join_master(three["hq"], GROUP, "bos")

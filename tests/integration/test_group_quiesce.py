@@ -185,7 +185,7 @@ def test_suspend_waits_for_another_pusher(
     """Somebody else holds a way for longer than all rounds: it is waited for him."""
     run(three["hq"], "INSERT INTO orders (id) VALUES (1)")
     seen: list[bool] = []
-    with three["hq"].connect() as other, only_pusher(other, "lax") as alone:
+    with three["hq"].session() as other, only_pusher(other, "lax") as alone:
         assert alone
         with ThreadPoolExecutor() as pool:
             pushed, again = pushes.push_round, threading.Event()

@@ -112,7 +112,7 @@ def test_sizes_stay_bounded(world: Directory) -> None:
         # Bounded by what one round needs, not by how many there were.
         assert seen[-1][what] <= 1.3 * early + 2**20, f"{what}: {seen}"
     for site in (hq, jfk):
-        with site.connect() as connection:
+        with site.session() as connection:
             assert list(bloat.check(connection, site.name)) == []
 
 

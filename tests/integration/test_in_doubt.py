@@ -184,7 +184,7 @@ def test_what_is_not_ours_is_not_touched(linked: Directory) -> None:
 
 
 def gid_of(sites: Directory) -> Gid:
-    with sites["jfk"].connect() as connection:
+    with sites["jfk"].session() as connection:
         return Gid.of(identity.read(connection), 17)
 
 
@@ -194,7 +194,7 @@ def test_a_decision_of_an_earlier_use_of_the_id_does_not_count(
     """After a crash a site may give a transaction id again."""
     gid = Gid.parse(abandon("synchronous.before_decision"))
     assert gid is not None
-    with linked["jfk"].connect() as connection:
+    with linked["jfk"].session() as connection:
         other = Gid.of(identity.read(connection), gid.xid)
     run(
         linked["jfk"],

@@ -238,7 +238,7 @@ def test_new_key_that_is_taken(orders: Directory) -> None:
 def test_both_keys_are_pending(orders: Directory) -> None:
     """A refresh must look at both, and may overwrite neither."""
     run(orders["jfk"], "UPDATE orders SET id = 7 WHERE id = 1")
-    with orders["jfk"].begin() as connection:
+    with orders["jfk"].transaction() as connection:
         [queue] = list_queues(connection)
         found = connection.execute(refresh_coverage.pending_keys(queue, 0, 0)).all()
     assert sorted(key for (key,) in found) == [1, 7]

@@ -41,7 +41,7 @@ def directory(make_database: MakeDatabase) -> Iterator[Directory]:
     directory = Directory(
         {"hq": make_database("hq"), "branch": make_database("branch")}
     )
-    with directory["branch"].begin() as connection:
+    with directory["branch"].transaction() as connection:
         connection.execute(sa.schema.CreateSchema("snaptide"))
         metadata.create_all(connection, [catalog.load_range])
     run(directory["hq"], SOURCE)

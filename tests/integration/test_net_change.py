@@ -259,7 +259,7 @@ def _fold(site: Site, snapshot: str = "orders") -> list[sa.Row[tuple[object, ...
     transactions = sa.select(
         deferred_transaction.c.xid, deferred_transaction.c.order_no
     ).subquery()
-    with site.begin() as connection:
+    with site.transaction() as connection:
         queue = _queue(list_queues(connection), snapshot)
         found = connection.execute(net_changes(queue, transactions)).all()
     return sorted(found, key=lambda row: row.call_no)

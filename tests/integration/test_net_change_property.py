@@ -177,7 +177,7 @@ def _fold(
     each = sa.select(
         tran.label("order_no"), sa.cast(sa.cast(tran, sa.Text), Xid8()).label("xid")
     ).select_from(sa.func.generate_series(1, transactions).alias("tran"))
-    with site.connect() as connection:
+    with site.session() as connection:
         columns = ["xid", "call_no", "kind", "moved", *_columns()]
         copy_rows(connection, queue.sql(), columns, rows)
         connection.execute(sa.select(*EXPECTING_MANY))

@@ -60,7 +60,7 @@ def test_equal_values_that_are_spelled_differently(sites: Directory) -> None:
 def _in_zone(site: Site, zone: str) -> None:
     name = site.url.database
     run(site, f"ALTER DATABASE \"{name}\" SET timezone = '{zone}'")
-    site.engine.dispose()
+    site.close()
 
 
 def test_hours_that_daylight_saving_repeats_or_skips(sites: Directory) -> None:

@@ -10,7 +10,7 @@ from tests.linked_table import link, rows, run
 
 
 def test_a_session_plans_what_asks_for_it_once(sites: Directory) -> None:
-    with sites["hq"].connect() as connection:
+    with sites["hq"].session() as connection:
         once = planned_once(select(text("'asked for'")))
         for _ in range(3):
             assert connection.scalar(once) == "asked for"
@@ -27,15 +27,15 @@ def test_another_queue_of_the_same_name_is_sent_as_it_is(sites: Directory) -> No
         run(jfk, f"INSERT INTO orders VALUES ({n}, {n})")
         deferred.push(jfk)
     # A driver forgets what it planned when it drops something, or rolls back.
-    with jfk.connect() as origin:
+    with jfk.session() as origin:
         before = _planned(origin)
         origin.commit()
-        with jfk.begin() as connection:
+        with jfk.transaction() as connection:
             define.drop_queue(connection, "orders")
             connection.execute(
                 text('DROP TABLE public.orders, snaptide."extra$_orders"')
             )
-        with hq.begin() as connection:
+        with hq.transaction() as connection:
             connection.execute(text("DROP TABLE public.orders"))
         link(sites, "orders", "id int PRIMARY KEY, what text", with_log=False)
         run(jfk, "INSERT INTO orders VALUES (1, 'one')")

@@ -43,7 +43,7 @@ def test_random_transactions_with_procedures(sites: Directory) -> None:
     chance = random.Random(SEED)
     for options in OPTIONS:
         for _ in range(TRANSACTIONS):
-            with jfk.begin() as connection:
+            with jfk.transaction() as connection:
                 for _ in range(chance.randint(1, 4)):
                     step(connection, chance)
         while queued(jfk):

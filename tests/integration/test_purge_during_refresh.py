@@ -30,9 +30,9 @@ def restored(sites: Directory) -> Directory:
     snapshots.create(jfk, "t", master="hq")
     refresh(jfk, "t")
     run(hq, "UPDATE public.t SET v = 'new'")
-    with jfk.connect() as connection:
+    with jfk.session() as connection:
         who = identity.read(connection)
-    with hq.begin() as connection:
+    with hq.transaction() as connection:
         here = position.current(connection)
         registration.advance(connection, who.site_id, ["t"], here)
     return sites

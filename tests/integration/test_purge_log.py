@@ -57,7 +57,7 @@ def test_dropped_snapshot_holds_nothing_back(hq: Site) -> None:
     _refreshed(hq, FAST, SLOW)
     run(hq, "INSERT INTO orders (id) VALUES (1)")
     _refreshed(hq, FAST)
-    with hq.begin() as connection:
+    with hq.transaction() as connection:
         registration.unregister(connection, SLOW, ["orders"])
     masters.purge_snapshot_logs(hq)
     assert _logged(hq) == 0
@@ -193,7 +193,7 @@ def _lock_slots(session: psycopg.Connection[tuple[object, ...]]) -> None:
 
 
 def _register(site: Site, site_id: uuid.UUID) -> None:
-    with site.begin() as connection:
+    with site.transaction() as connection:
         log = log_catalog.get_log(connection, QualifiedName("public", "orders"))
         registration.register(
             connection,
@@ -211,18 +211,18 @@ def _register(site: Site, site_id: uuid.UUID) -> None:
 
 def _refreshed(site: Site, *site_ids: uuid.UUID) -> None:
     for site_id in site_ids:
-        with site.begin() as connection:
+        with site.transaction() as connection:
             now = position.current(connection)
             registration.advance(connection, site_id, ["orders"], now)
 
 
 def _position(site: Site) -> str:
-    with site.begin() as connection:
+    with site.transaction() as connection:
         return position.current(connection)
 
 
 def _reaches(site: Site, since: str) -> bool:
-    with site.begin() as connection:
+    with site.transaction() as connection:
         log = log_catalog.get_log(connection, QualifiedName("public", "orders"))
         return log_catalog.reaches_back_to(connection, log, since)
 

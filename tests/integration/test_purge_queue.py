@@ -31,7 +31,7 @@ def sites(sites: Directory) -> None:
 
 def cover(site: Site, batch: int, order: int) -> None:
     """Note, as a refresh does, that the answer up to a marker is seen."""
-    with site.begin() as connection:
+    with site.transaction() as connection:
         refresh_coverage.cover(connection, ["orders"], batch, order)
 
 
@@ -124,9 +124,9 @@ def test_calls_within_retention_are_pushed_to_a_restored_master(
 
 def test_queue_with_calls_on_their_way_is_not_dropped(jfk: Site) -> None:
     run(jfk, "UPDATE orders SET qty = 3 WHERE id = 1")
-    with jfk.begin() as connection, pytest.raises(QueueNotEmpty, match="1 calls"):
+    with jfk.transaction() as connection, pytest.raises(QueueNotEmpty, match="1 calls"):
         define.drop_queue(connection, "orders")
-    with jfk.begin() as connection:
+    with jfk.transaction() as connection:
         define.drop_queue(connection, "orders", force=True)
     run(jfk, "UPDATE orders SET qty = 4")
     assert run(jfk, "SELECT count(*) FROM snaptide.defcall") == [(0,)]
@@ -141,7 +141,7 @@ def _marker(site: Site) -> tuple[int, int]:
 
 
 def _pending(site: Site, batch: int, order: int) -> set[int]:
-    with site.begin() as connection:
+    with site.transaction() as connection:
         found = queue.find_queue(connection, "orders")
         assert found is not None
         keys = refresh_coverage.pending_keys(found, batch, order)

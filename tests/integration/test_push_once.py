@@ -94,14 +94,14 @@ def test_second_pusher_says_that_there_is_another(
 def test_pusher_whose_lock_was_lost_applies_nothing_twice(orders: Directory) -> None:
     """Two pushers hold the same batch; the marker lets one of them through."""
     run(orders["jfk"], "UPDATE orders SET qty = qty + 1")
-    with orders["jfk"].begin() as origin:
+    with orders["jfk"].transaction() as origin:
         origin_id = identity.read(origin).site_id
         batch = next_batch(origin, "hq", marker.Marker())
         assert batch is not None
         [transaction] = queued_transactions(origin, batch, -1, batch.end)
     deferred.push(orders["jfk"])
     who = Sender(id=origin_id, name="jfk", master="hq")
-    with orders["hq"].begin() as target:
+    with orders["hq"].transaction() as target:
         assert not deliver(target, who, batch, transaction, []).fresh
     assert [row[2] for row in rows(orders["hq"])] == [1, 1]
 
@@ -112,7 +112,7 @@ def test_two_pushers_without_the_lock_wait_for_the_marker(orders: Directory) -> 
     deferred.push(orders["jfk"])
     run(orders["jfk"], "UPDATE orders SET qty = qty + 1")
     answers: list[bool] = []
-    with orders["jfk"].connect() as origin, orders["hq"].connect() as target:
+    with orders["jfk"].session() as origin, orders["hq"].session() as target:
         who = Sender(id=identity.read(origin).site_id, name="jfk", master="hq")
         at = marker.read(target, who.id)
         batch = next_batch(origin, "hq", at)
@@ -122,7 +122,7 @@ def test_two_pushers_without_the_lock_wait_for_the_marker(orders: Directory) -> 
         assert deliver(target, who, batch, transaction, []).fresh
 
         def deliver_again() -> None:
-            with orders["hq"].begin() as other:
+            with orders["hq"].transaction() as other:
                 answers.append(deliver(other, who, batch, transaction, []).fresh)
 
         second = threading.Thread(target=deliver_again)
@@ -136,9 +136,9 @@ def test_two_pushers_without_the_lock_wait_for_the_marker(orders: Directory) -> 
 def test_marker_is_locked_before_anything_is_done(orders: Directory) -> None:
     run(orders["jfk"], "UPDATE orders SET qty = 1")
     deferred.push(orders["jfk"])
-    with orders["jfk"].begin() as origin:
+    with orders["jfk"].transaction() as origin:
         origin_id = identity.read(origin).site_id
-    with orders["hq"].begin() as first, orders["hq"].connect() as second:
+    with orders["hq"].transaction() as first, orders["hq"].session() as second:
         marker.lock(first, origin_id, "jfk")
         second.exec_driver_sql("SET LOCAL lock_timeout = '100ms'")
         with pytest.raises(OperationalError, match="lock timeout"):

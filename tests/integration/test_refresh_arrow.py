@@ -82,9 +82,9 @@ def test_wide_rows_are_left_to_executors(sites: Directory) -> None:
         " FROM generate_series(1, 100) i",
     )
     wide = QualifiedName("public", "wide")
-    with sites["hq"].connect() as connection:
+    with sites["hq"].session() as connection:
         assert rows_within(connection, wide, 2**20) is None
     run(sites["hq"], "ANALYZE public.wide")
-    with sites["hq"].connect() as connection:
+    with sites["hq"].session() as connection:
         # 10 kB and what lies around it.
         assert rows_within(connection, wide, 2**20) in range(50, 105)

@@ -121,7 +121,7 @@ def planned(site: Site) -> set[tuple[object, ...]]:
     found: set[tuple[object, ...]] = set()
     with ExitStack() as all_of_them:
         for _ in range(site.engine.pool.checkedin()):  # type: ignore[attr-defined]
-            connection = all_of_them.enter_context(site.connect())
+            connection = all_of_them.enter_context(site.session())
             all_of_them.enter_context(autocommit(connection))
             found.update(map(tuple, connection.execute(asked)))
     return found

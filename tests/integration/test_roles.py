@@ -496,7 +496,7 @@ def test_command_prints_what_it_would_run(
     command = ["--config", config, "site", "init", "hq", "--grants", "print"]
     told = CliRunner().invoke(app, command)
     assert told.exit_code == 0, told.output
-    with world["hq"].connect() as connection:
+    with world["hq"].session() as connection:
         wanted = grants.statements(connection)
     assert [f"{one};" for one in wanted] == told.stdout.splitlines()[-len(wanted) :]
     ran = CliRunner().invoke(app, [*command[:-1], "run", "--json"])

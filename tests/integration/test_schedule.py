@@ -45,9 +45,9 @@ def jfk(jfk: Site) -> Site:
 def test_a_schedule_by_interval_is_due_at_once(jfk: Site) -> None:
     made = schedules.schedule(jfk, "push", "hq", every="10m", transaction_count=5)
     assert made.options == {"transaction_count": 5}
-    with jfk.begin() as connection:
+    with jfk.transaction() as connection:
         assert [s.subject for s in schedules.claim(connection)] == ["hq"]
-    with jfk.begin() as connection:
+    with jfk.transaction() as connection:
         assert schedules.claim(connection) == []
     (after,) = schedules.list_schedules(jfk)
     assert after.last_at is not None
@@ -58,7 +58,7 @@ def test_a_schedule_by_cron_waits_for_its_time(jfk: Site) -> None:
     made = schedules.schedule(jfk, "purge", every="0 3 * * 0")
     assert made.next_at > ask(jfk, "SELECT now()")
     assert (made.next_at.hour, made.next_at.isoweekday()) == (3, 7)
-    with jfk.begin() as connection:
+    with jfk.transaction() as connection:
         assert schedules.claim(connection) == []
 
 
@@ -71,31 +71,31 @@ def test_a_second_schedule_replaces_the_first(jfk: Site) -> None:
 
 def test_two_beats_do_not_claim_the_same(jfk: Site) -> None:
     schedules.schedule(jfk, "push", "hq", every="10m")
-    with jfk.begin() as first, jfk.begin() as second:
+    with jfk.transaction() as first, jfk.transaction() as second:
         assert len(schedules.claim(first)) == 1
         # Passed by at once, not waited for.
         assert schedules.claim(second) == []
-    with jfk.begin() as third:
+    with jfk.transaction() as third:
         assert schedules.claim(third) == []
 
 
 def test_a_claim_that_is_rolled_back_stays_due(jfk: Site) -> None:
     schedules.schedule(jfk, "push", "hq", every="10m")
-    with jfk.connect() as connection:
+    with jfk.session() as connection:
         assert schedules.claim(connection)
         connection.rollback()
-    with jfk.begin() as connection:
+    with jfk.transaction() as connection:
         assert schedules.claim(connection)
 
 
 def test_a_paused_schedule_is_not_due(jfk: Site) -> None:
     schedules.schedule(jfk, "push", "hq", every="10m")
     schedules.enable_schedule(jfk, "push", "hq", enabled=False)
-    with jfk.begin() as connection:
+    with jfk.transaction() as connection:
         assert schedules.claim(connection) == []
     schedules.enable_schedule(jfk, "push", "hq")
     run(jfk, "UPDATE snaptide.schedule SET next_at = now()")
-    with jfk.begin() as connection:
+    with jfk.transaction() as connection:
         assert schedules.claim(connection)
 
 
@@ -173,12 +173,12 @@ def test_nonsense_written_by_hand_is_said_and_left_alone(jfk: Site) -> None:
         "INSERT INTO snaptide.schedule (kind, subject, interval) VALUES"
         " ('push', 'a', 'soon'), ('push', 'b', '1h')",
     )
-    with jfk.begin() as connection:
+    with jfk.transaction() as connection:
         assert [s.subject for s in schedules.claim(connection)] == ["b"]
     bad = next(s for s in schedules.list_schedules(jfk) if s.subject == "a")
     assert bad.last_error is not None
     assert "soon" in bad.last_error
-    with jfk.begin() as connection:
+    with jfk.transaction() as connection:
         assert schedules.claim(connection) == []
 
 

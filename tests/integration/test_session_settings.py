@@ -64,7 +64,7 @@ def test_a_user_whose_changes_would_be_taken_for_others_is_refused(
     url = sites["jfk"].url.set(username=name, password="x")
     other = Directory({"jfk": url})
     try:
-        with other["jfk"].connect() as connection, pytest.raises(NotAMember):
+        with other["jfk"].session() as connection, pytest.raises(NotAMember):
             identity.confirm(connection, "jfk")
     finally:
         other.close()
@@ -75,7 +75,7 @@ def test_a_user_whose_changes_would_be_taken_for_others_is_refused(
 
 def _for_the_database(site: Site, setting: str, value: str) -> None:
     run(site, f"ALTER DATABASE \"{site.url.database}\" SET {setting} = '{value}'")
-    site.engine.dispose()
+    site.close()
 
 
 def test_array_keeps_its_nulls(sites: Directory) -> None:

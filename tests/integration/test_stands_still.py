@@ -60,7 +60,7 @@ def told(sites: Directory, write_settings: WriteSettings) -> Told:
 def jfk(sites: Directory) -> Site:
     """A site with a destination, which beat has just looked at."""
     link(sites)
-    with sites["jfk"].begin() as connection:
+    with sites["jfk"].transaction() as connection:
         runs.note_look(connection)
     return sites["jfk"]
 
@@ -112,13 +112,13 @@ def test_a_schedule_that_beat_does_not_take(jfk: Site, told: Told) -> None:
 
 def test_a_schedule_that_no_worker_answers(jfk: Site, told: Told) -> None:
     schedules.schedule(jfk, "push", every="1h")
-    with jfk.begin() as connection:
+    with jfk.transaction() as connection:
         assert schedules.claim(connection)
     assert told.subjects() == []
     run(jfk, f"UPDATE snaptide.schedule SET asked_at = now() - {HOUR}")
     # Beat asks again; that does not make the worker less late.
     run(jfk, "UPDATE snaptide.schedule SET next_at = now()")
-    with jfk.begin() as connection:
+    with jfk.transaction() as connection:
         assert schedules.claim(connection)
     assert told.subjects() == ["schedule push *"]
     with activity.report(jfk, "push", "hq"):

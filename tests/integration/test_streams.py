@@ -173,7 +173,7 @@ def test_retry_comes_between_two_rounds(orders: Directory) -> None:
     [error] = parked(orders["hq"])
     run_each(orders["jfk"], *counting(4, 5, 6))
     as_refresh(orders["hq"], "UPDATE orders SET qty = 0 WHERE id = 1")
-    with orders["hq"].connect() as settling:
+    with orders["hq"].session() as settling:
         with orders["jfk"].begin() as origin:
             [origin_id] = run(
                 orders["hq"], "SELECT origin_id FROM snaptide.push_marker"
@@ -311,7 +311,7 @@ def _waiting(site: Site, how: str = "true") -> list[tuple[object, ...]]:
 
 
 def _shared(jfk: Site, hq: Site) -> dict[int, int]:
-    with jfk.connect() as origin, hq.connect() as target:
+    with jfk.session() as origin, hq.session() as target:
         batch = next_batch(origin, "hq", marker.Marker())
         assert batch is not None
         found = last_shared(prepare_shipment(origin, target, batch, "jfk"), -1, 100)

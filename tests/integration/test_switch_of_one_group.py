@@ -98,7 +98,7 @@ def test_without_the_former_master_its_other_part_is_asked_for(
 
 def cut_batch(world: Directory, calls: int) -> int:
     """Cut the next batch to lax, as a push that dies then; says its number."""
-    with world["jfk"].begin() as origin, world["lax"].connect() as target:
+    with world["jfk"].transaction() as origin, world["lax"].session() as target:
         at = marker.read(target, identity.read(origin).site_id)
         batch = next_batch(origin, "lax", at, calls)
         assert batch is not None

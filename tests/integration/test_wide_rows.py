@@ -78,7 +78,7 @@ def test_queue_of_an_older_version_is_found(
         monkeypatch.setattr(wide, "PAGE_BYTES", 1_000_000)
     _, jfk = _link(sites)
     monkeypatch.undo()
-    with jfk.connect() as connection:
+    with jfk.session() as connection:
         found = [one.subject for one in pages.check(connection, "jfk")]
     assert found == (["orders"] if older else [])
 
@@ -96,6 +96,6 @@ def test_nothing_is_left_of_a_wide_queue(sites: Directory) -> None:
     deferred.push(jfk)
     deferred.purge(jfk, retention=timedelta(0), fold_after=timedelta(0))
     assert run(jfk, 'SELECT count(*) FROM snaptide."def$_orders"') == [(0,)]
-    with jfk.begin() as connection:
+    with jfk.transaction() as connection:
         define.drop_queue(connection, "orders")
     assert run(jfk, wide) == [(0,)]

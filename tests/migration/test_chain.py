@@ -43,7 +43,7 @@ ORDER BY 1, 2, 3
 
 
 def test_schema_is_what_the_catalogs_declare(sites: Directory) -> None:
-    with sites["hq"].begin() as connection:
+    with sites["hq"].transaction() as connection:
         migrate.check(connection)
         assert migrate.current_revision(connection) == migrate.head_revision()
 

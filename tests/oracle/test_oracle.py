@@ -103,7 +103,7 @@ def _upgrade(url: str) -> None:
 def _make_site(server: PostgresServer, name: str) -> str:
     url = server.create_database(random_name(name), template=_TEMPLATE)
     directory = Directory({name: url})
-    with directory[name].begin() as connection:
+    with directory[name].transaction() as connection:
         identity.record(connection, name)
     directory.close()
     return url

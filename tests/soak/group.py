@@ -43,7 +43,7 @@ def depth(sites: Mapping[str, Site]) -> Depth:
     """How much waits at all masters now."""
     calls, lag = 0, 0.0
     for site in sites.values():
-        with site.begin() as connection:
+        with site.transaction() as connection:
             now = connection.exec_driver_sql("SELECT now()").scalar_one()
             for one in backlog.backlogs(connection):
                 calls += one.calls
@@ -66,7 +66,7 @@ def assert_quiet(sites: Mapping[str, Site], made: Mapping[str, int]) -> int:
     """
     for name, site in sites.items():
         assert deferred.list_errors(site) == [], name
-        with site.begin() as connection:
+        with site.transaction() as connection:
             came = arrivals(connection, GROUP)
         assert {one.source: one.transactions for one in came} == {
             other: count for other, count in made.items() if count and other != name

@@ -66,7 +66,7 @@ class Ground:
         sites = Directory(urls)
         try:
             for name in urls:
-                with sites[name].begin() as connection:
+                with sites[name].transaction() as connection:
                     identity.record(connection, name)
             yield sites
         finally:
