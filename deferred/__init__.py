@@ -1,41 +1,148 @@
 """Deferred propagation: queues, pushes, error queues, procedure calls, schedules."""
 
-from deferred.parked.edit import Edit
-from deferred.parked.error_queue import delete_errors, list_errors, show_error
-from deferred.parked.retry import retry, retry_errors
-from deferred.procedures.allowed import (
-    AllowedProcedure,
-    allow_procedure,
-    list_procedures,
-    revoke_procedure,
-)
-from deferred.procedures.defer_call import call
-from deferred.procedures.routines import procedure
-from deferred.purge import purge
-from deferred.pushing.everywhere import Pushes, push_all
-from deferred.pushing.push import PushReport, push
-from deferred.queues.backlog import Backlog, list_destinations
-from deferred.queues.budget import set_budget, validate_destination
-from deferred.row_history.events import CurrentRow, Event
-from deferred.row_history.history import History, history
-from deferred.schedules import (
-    Schedule,
-    enable_schedule,
-    list_schedules,
-    schedule,
-    unschedule,
-)
+from typing import TYPE_CHECKING
+
+from sites import faces
+
+if TYPE_CHECKING:
+    from deferred.batches.arrivals import Arrival
+    from deferred.batches.called import Argument
+    from deferred.errors import (
+        BadEdit,
+        BadKey,
+        BothDestinations,
+        CallsQueued,
+        CannotTell,
+        ColumnRenamed,
+        DestinationDisabled,
+        DestinationInvalid,
+        DestinationJoins,
+        DestinationQuiet,
+        GroupQuiet,
+        NoDestination,
+        NoMasterAnyMore,
+        NoSuchDestination,
+        NoSuchError,
+        NothingKnown,
+        OtherSchemaVersion,
+        PastRetention,
+        PositionMismatch,
+        PredecessorLost,
+        ProcedureEndedTransaction,
+        ProcedureEndsTransaction,
+        ProcedureFailed,
+        ProcedureNotAllowed,
+        PushInterrupted,
+        PushRunning,
+        QueueNotEmpty,
+        RetryFailed,
+        TargetColumnsMoved,
+        TooManyErrors,
+        TooWide,
+        TransactionRefused,
+        UnknownProcedure,
+        UnresolvedConflict,
+        WaitsForError,
+    )
+    from deferred.interval import BadInterval
+    from deferred.options import ErrorAction
+    from deferred.parked.edit import Edit
+    from deferred.parked.error_dependencies import Edge
+    from deferred.parked.error_queue import (
+        ErrorCall,
+        ErrorProcedure,
+        ErrorTransaction,
+        delete_errors,
+        list_errors,
+        show_error,
+    )
+    from deferred.parked.group_hold import QuietGroup
+    from deferred.parked.retry import RetryReport, retry, retry_errors
+    from deferred.parked.unquiet import Unquieted
+    from deferred.procedures.allowed import (
+        AllowedProcedure,
+        allow_procedure,
+        list_procedures,
+        revoke_procedure,
+    )
+    from deferred.procedures.defer_call import call
+    from deferred.procedures.routines import procedure
+    from deferred.purge import QueuePurgeReport, purge
+    from deferred.pushing.everywhere import Pushes, push_all
+    from deferred.pushing.push import PushReport, push
+    from deferred.queues.backlog import Backlog, list_destinations
+    from deferred.queues.budget import set_budget, validate_destination
+    from deferred.row_history.events import CurrentRow, Event
+    from deferred.row_history.history import History, history
+    from deferred.schedules import (
+        BadSchedule,
+        NoSuchSchedule,
+        Schedule,
+        enable_schedule,
+        list_schedules,
+        schedule,
+        unschedule,
+    )
 
 __all__ = [
     "AllowedProcedure",
+    "Argument",
+    "Arrival",
     "Backlog",
+    "BadEdit",
+    "BadInterval",
+    "BadKey",
+    "BadSchedule",
+    "BothDestinations",
+    "CallsQueued",
+    "CannotTell",
+    "ColumnRenamed",
     "CurrentRow",
+    "DestinationDisabled",
+    "DestinationInvalid",
+    "DestinationJoins",
+    "DestinationQuiet",
+    "Edge",
     "Edit",
+    "ErrorAction",
+    "ErrorCall",
+    "ErrorProcedure",
+    "ErrorTransaction",
     "Event",
+    "GroupQuiet",
     "History",
+    "NoDestination",
+    "NoMasterAnyMore",
+    "NoSuchDestination",
+    "NoSuchError",
+    "NoSuchSchedule",
+    "NothingKnown",
+    "OtherSchemaVersion",
+    "PastRetention",
+    "PositionMismatch",
+    "PredecessorLost",
+    "ProcedureEndedTransaction",
+    "ProcedureEndsTransaction",
+    "ProcedureFailed",
+    "ProcedureNotAllowed",
+    "PushInterrupted",
     "PushReport",
+    "PushRunning",
     "Pushes",
+    "QueueNotEmpty",
+    "QueuePurgeReport",
+    "QuietGroup",
+    "RetryFailed",
+    "RetryReport",
     "Schedule",
+    "TargetColumnsMoved",
+    "TooManyErrors",
+    "TooWide",
+    "TransactionRefused",
+    "UnknownProcedure",
+    "Unquieted",
+    "UnresolvedConflict",
+    "WaitsForError",
     "allow_procedure",
     "call",
     "delete_errors",
@@ -58,3 +165,5 @@ __all__ = [
     "unschedule",
     "validate_destination",
 ]
+
+faces.install(__name__)

@@ -1,41 +1,99 @@
 """Replication groups of several masters, and the paths between them."""
 
-from groups.ddl import execute_ddl
-from groups.define import (
-    add_master,
-    add_table,
-    create_group,
-    drop_group,
-    remove_master,
-    remove_table,
-)
-from groups.define_paths import set_paths
-from groups.error_modes import (
-    quiet_group,
-    set_error_action,
-    set_quiet,
-    unquiet_group,
-)
-from groups.forget import forget_master
-from groups.group import Group, Master, Status, TableAdded, TargetType
-from groups.join import JoinReport, join_master
-from groups.leave import LeaveReport, leave_group
-from groups.paths import Path, chain, full_mesh, star, tree
-from groups.quiesce import SuspendReport, resume, suspend
-from groups.show import GroupReport, list_groups, masters_of_tables, show_group
-from groups.switch import SwitchReport, switch_master
+from typing import TYPE_CHECKING
+
+from sites import faces
+
+if TYPE_CHECKING:
+    from groups.ddl import execute_ddl
+    from groups.define import (
+        add_master,
+        add_table,
+        create_group,
+        drop_group,
+        remove_master,
+        remove_table,
+    )
+    from groups.define_paths import set_paths
+    from groups.differences import Difference
+    from groups.error_modes import (
+        quiet_group,
+        set_error_action,
+        set_quiet,
+        unquiet_group,
+    )
+    from groups.errors import (
+        BadPaths,
+        CannotDrain,
+        CannotPrepare,
+        CannotReplicate,
+        CannotSwitch,
+        DdlRefused,
+        GroupBusy,
+        GroupChanging,
+        GroupError,
+        GroupExists,
+        MasterAnswers,
+        MasterExists,
+        MasterJoins,
+        NoSuchGroup,
+        NoSuchMaster,
+        NotDefinitionSite,
+        NotEmpty,
+        NotQuiesced,
+        OtherSchema,
+        StillMaster,
+        TablesDiffer,
+    )
+    from groups.forget import forget_master
+    from groups.group import Group, Master, Status, TableAdded, TargetType
+    from groups.join import JoinReport, join_master
+    from groups.leave import LeaveReport, leave_group
+    from groups.paths import Path, chain, full_mesh, star, tree
+    from groups.quiesce import SuspendReport, resume, suspend
+    from groups.show import (
+        GroupReport,
+        MasterReport,
+        list_groups,
+        masters_of_tables,
+        show_group,
+    )
+    from groups.switch import SwitchReport, switch_master
 
 __all__ = [
+    "BadPaths",
+    "CannotDrain",
+    "CannotPrepare",
+    "CannotReplicate",
+    "CannotSwitch",
+    "DdlRefused",
+    "Difference",
     "Group",
+    "GroupBusy",
+    "GroupChanging",
+    "GroupError",
+    "GroupExists",
     "GroupReport",
     "JoinReport",
     "LeaveReport",
     "Master",
+    "MasterAnswers",
+    "MasterExists",
+    "MasterJoins",
+    "MasterReport",
+    "NoSuchGroup",
+    "NoSuchMaster",
+    "NotDefinitionSite",
+    "NotEmpty",
+    "NotQuiesced",
+    "OtherSchema",
     "Path",
     "Status",
+    "StillMaster",
     "SuspendReport",
     "SwitchReport",
     "TableAdded",
+    "TablesDiffer",
     "TargetType",
     "add_master",
     "add_table",
@@ -63,3 +121,5 @@ __all__ = [
     "tree",
     "unquiet_group",
 ]
+
+faces.install(__name__)

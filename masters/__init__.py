@@ -1,27 +1,95 @@
 """The work of a master: snapshot logs, apply, conflict detection and resolution."""
 
-from masters.log.purge import purge_snapshot_logs
-from masters.log.snapshot_log import (
-    create_snapshot_log,
-    drop_snapshot_log,
-    list_snapshot_logs,
-    show_snapshot_log,
-)
-from masters.rules import (
-    add_delete_resolution,
-    add_unique_resolution,
-    add_update_resolution,
-    compare_old_values,
-    drop_delete_resolution,
-    drop_unique_resolution,
-    drop_update_resolution,
-    list_rules,
-    send_old_values,
-    set_column_group,
-    set_row_version,
-)
+from typing import TYPE_CHECKING
+
+from sites import faces
+
+if TYPE_CHECKING:
+    from masters.errors import (
+        BadRulebook,
+        CannotLogTable,
+        InvalidNetChange,
+        InvalidParameter,
+        MethodDoesNotFit,
+        MissingParameter,
+        NoPrimaryKey,
+        NoSnapshotLog,
+        NoSuchRecord,
+        RuleError,
+        RuleExists,
+        SnapshotLogExists,
+        SnapshotLogInUse,
+        UnknownColumn,
+        UnknownColumnGroup,
+        UnknownConstraint,
+        UnknownMethod,
+        UnknownParameter,
+        UnknownRoutine,
+        UnknownRule,
+        UnusableRoutine,
+        WrongColumnCount,
+        WrongColumnType,
+    )
+    from masters.log.purge import LogPurgeReport, purge_snapshot_logs
+    from masters.log.snapshot_log import (
+        SnapshotLog,
+        create_snapshot_log,
+        drop_snapshot_log,
+        list_snapshot_logs,
+        show_snapshot_log,
+    )
+    from masters.resolution.conflict import Conflict, Kind
+    from masters.resolution.method import Method
+    from masters.resolution.takes import Takes
+    from masters.rules import (
+        add_delete_resolution,
+        add_unique_resolution,
+        add_update_resolution,
+        compare_old_values,
+        drop_delete_resolution,
+        drop_unique_resolution,
+        drop_update_resolution,
+        list_rules,
+        send_old_values,
+        set_column_group,
+        set_row_version,
+    )
+    from masters.rules.rule import Rule
+    from masters.rules.table_rules import Comparison, TableRules
 
 __all__ = [
+    "BadRulebook",
+    "CannotLogTable",
+    "Comparison",
+    "Conflict",
+    "InvalidNetChange",
+    "InvalidParameter",
+    "Kind",
+    "LogPurgeReport",
+    "Method",
+    "MethodDoesNotFit",
+    "MissingParameter",
+    "NoPrimaryKey",
+    "NoSnapshotLog",
+    "NoSuchRecord",
+    "Rule",
+    "RuleError",
+    "RuleExists",
+    "SnapshotLog",
+    "SnapshotLogExists",
+    "SnapshotLogInUse",
+    "TableRules",
+    "Takes",
+    "UnknownColumn",
+    "UnknownColumnGroup",
+    "UnknownConstraint",
+    "UnknownMethod",
+    "UnknownParameter",
+    "UnknownRoutine",
+    "UnknownRule",
+    "UnusableRoutine",
+    "WrongColumnCount",
+    "WrongColumnType",
     "add_delete_resolution",
     "add_unique_resolution",
     "add_update_resolution",
@@ -39,3 +107,5 @@ __all__ = [
     "set_row_version",
     "show_snapshot_log",
 ]
+
+faces.install(__name__)

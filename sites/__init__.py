@@ -1,7 +1,62 @@
 """A database that takes part: reach it, describe it, record its changes, write it."""
 
-from sites.errors import SnaptideError
-from sites.names import QualifiedName
-from sites.site import Directory, Site
+from typing import TYPE_CHECKING
 
-__all__ = ["Directory", "QualifiedName", "Site", "SnaptideError"]
+from sites import faces
+
+if TYPE_CHECKING:
+    from sites.activity import Progress
+    from sites.arrow import ArrowTransportFailed
+    from sites.configured import NotConfigured
+    from sites.errors import (
+        BadName,
+        NoFreeValue,
+        NotAMember,
+        RecordedAlready,
+        RowCountMismatch,
+        SiteChanged,
+        SiteNotInitialised,
+        SiteReplaced,
+        SiteRestored,
+        SiteUnreachable,
+        SnaptideError,
+        StillNeeded,
+        UnknownSite,
+        UnknownTable,
+        UnsupportedDatabase,
+        ValueDoesNotFit,
+    )
+    from sites.extras import MissingExtra
+    from sites.names import QualifiedName
+    from sites.site import Directory, Site
+    from sites.where import BadCondition, ConditionNotImmutable
+
+__all__ = [
+    "ArrowTransportFailed",
+    "BadCondition",
+    "BadName",
+    "ConditionNotImmutable",
+    "Directory",
+    "MissingExtra",
+    "NoFreeValue",
+    "NotAMember",
+    "NotConfigured",
+    "Progress",
+    "QualifiedName",
+    "RecordedAlready",
+    "RowCountMismatch",
+    "Site",
+    "SiteChanged",
+    "SiteNotInitialised",
+    "SiteReplaced",
+    "SiteRestored",
+    "SiteUnreachable",
+    "SnaptideError",
+    "StillNeeded",
+    "UnknownSite",
+    "UnknownTable",
+    "UnsupportedDatabase",
+    "ValueDoesNotFit",
+]
+
+faces.install(__name__)

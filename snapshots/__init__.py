@@ -1,23 +1,116 @@
 """The work of a snapshot site: defining queries, refresh, refresh groups."""
 
-from snapshots.create import create
-from snapshots.drop import drop
-from snapshots.listing import describe_snapshot, list_snapshots
-from snapshots.propagation import PropagationReport, alter_propagation
-from snapshots.refresh import refresh
-from snapshots.reports import (
-    CreateReport,
-    RefreshReport,
-    SnapshotDescription,
-    SnapshotReport,
-)
+from typing import TYPE_CHECKING
+
+from sites import faces
+
+if TYPE_CHECKING:
+    from snapshots.create import create
+    from snapshots.drop import drop
+    from snapshots.errors import (
+        CannotMerge,
+        CannotPark,
+        CannotPropagate,
+        ColumnChanged,
+        ColumnGone,
+        ColumnsLeftOut,
+        DifferentGroups,
+        DifferentTypes,
+        ErrorsAtMaster,
+        FirstLoadByAnother,
+        HiddenRows,
+        IdentityLeftOut,
+        KeyGenerated,
+        MassDelete,
+        MasterBehind,
+        MasterChanged,
+        MasterUnreachable,
+        MissingAtSite,
+        MixedMasters,
+        NameTaken,
+        NoSnapshotLog,
+        PositionMoved,
+        RefreshError,
+        RefreshRunning,
+        RowsHidden,
+        SnapshotLogTooYoung,
+        SnapshotRefused,
+        StageLost,
+        TooWide,
+        UndeliveredCalls,
+        UnknownColumn,
+        UnknownSnapshot,
+        UnreadableType,
+        UnusableTable,
+        WrongMethod,
+    )
+    from snapshots.listing import describe_snapshot, list_snapshots
+    from snapshots.propagation import PropagationReport, alter_propagation
+    from snapshots.refresh import refresh
+    from snapshots.reports import (
+        CreateReport,
+        RefreshReport,
+        SnapshotDescription,
+        SnapshotReport,
+    )
+    from snapshots.spark.errors import (
+        JavaMissing,
+        LoadFailed,
+        SparkAfterFork,
+        SparkAlreadyRunning,
+        SparkError,
+        SparkNotStarted,
+        StageFailed,
+    )
 
 __all__ = [
+    "CannotMerge",
+    "CannotPark",
+    "CannotPropagate",
+    "ColumnChanged",
+    "ColumnGone",
+    "ColumnsLeftOut",
     "CreateReport",
+    "DifferentGroups",
+    "DifferentTypes",
+    "ErrorsAtMaster",
+    "FirstLoadByAnother",
+    "HiddenRows",
+    "IdentityLeftOut",
+    "JavaMissing",
+    "KeyGenerated",
+    "LoadFailed",
+    "MassDelete",
+    "MasterBehind",
+    "MasterChanged",
+    "MasterUnreachable",
+    "MissingAtSite",
+    "MixedMasters",
+    "NameTaken",
+    "NoSnapshotLog",
+    "PositionMoved",
     "PropagationReport",
+    "RefreshError",
     "RefreshReport",
+    "RefreshRunning",
+    "RowsHidden",
     "SnapshotDescription",
+    "SnapshotLogTooYoung",
+    "SnapshotRefused",
     "SnapshotReport",
+    "SparkAfterFork",
+    "SparkAlreadyRunning",
+    "SparkError",
+    "SparkNotStarted",
+    "StageFailed",
+    "StageLost",
+    "TooWide",
+    "UndeliveredCalls",
+    "UnknownColumn",
+    "UnknownSnapshot",
+    "UnreadableType",
+    "UnusableTable",
+    "WrongMethod",
     "alter_propagation",
     "create",
     "describe_snapshot",
@@ -25,3 +118,5 @@ __all__ = [
     "list_snapshots",
     "refresh",
 ]
+
+faces.install(__name__)

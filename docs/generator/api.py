@@ -7,7 +7,9 @@ import importlib
 import inspect
 from typing import Any
 
+from docs.generator.errors import anchor
 from docs.generator.markdown import code, code_cell, comments, docstring, prose, table
+from sites import SnaptideError
 
 #: Packages with names that users import, in the order in which one needs them.
 _PUBLIC = (
@@ -41,8 +43,16 @@ def page() -> str:
     for package in _PUBLIC:
         module = importlib.import_module(package)
         parts += [f"## {package}", prose(module.__doc__)]
-        for name in sorted(getattr(module, "__all__", ())):
-            parts += _public(package, name, getattr(module, name))
+        values = {name: getattr(module, name) for name in public_names()[package]}
+        raised = {name: value for name, value in values.items() if _is_error(value)}
+        for name, value in values.items():
+            if name not in raised:
+                parts += _public(package, name, value)
+        if raised:
+            parts += [
+                f"### Errors of {package}",
+                ", ".join(map(_linked, raised.values())),
+            ]
     return "\n\n".join(parts)
 
 
@@ -52,6 +62,14 @@ def public_names() -> dict[str, list[str]]:
         package: sorted(getattr(importlib.import_module(package), "__all__", ()))
         for package in _PUBLIC
     }
+
+
+def _is_error(value: Any) -> bool:
+    return inspect.isclass(value) and SnaptideError in value.__mro__[1:]
+
+
+def _linked(error: type[SnaptideError]) -> str:
+    return f"[`{error.__name__}`](errors.md#{anchor(error)})"
 
 
 def _public(package: str, name: str, value: Any) -> list[str]:

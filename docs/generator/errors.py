@@ -39,7 +39,7 @@ _INTRO = """\
 # Errors
 
 This page says for each error what it means and what to do. The command line prints the
-code first; in Python every error is a `sites.errors.SnaptideError` with the attributes
+code first; in Python every error is a `sites.SnaptideError` with the attributes
 `code`, `message`, `hint` and `facts`. Numbers that begin with ORA are Oracle's for the
 same thing.
 """
@@ -76,7 +76,7 @@ def anchor(error: type[SnaptideError]) -> str:
 
 
 def _error(error: type[SnaptideError]) -> list[str]:
-    where = f"`{error.__module__}.{error.__name__}`"
+    where = f"`{_home(error)}.{error.__name__}`"
     parent = error.__bases__[0]
     if parent is not SnaptideError:
         where += f", a kind of [{parent.__name__}](#{anchor(parent)})"
@@ -89,6 +89,13 @@ def _error(error: type[SnaptideError]) -> list[str]:
         f"**What to do:** {error.hint}" if error.hint else "",
         where,
     ]
+
+
+def _home(error: type[SnaptideError]) -> str:
+    """Where a program imports an error from."""
+    package = error.__module__.partition(".")[0]
+    exported = getattr(importlib.import_module(package), "__all__", ())
+    return package if error.__name__ in exported else error.__module__
 
 
 def _own_source(error: type) -> str:

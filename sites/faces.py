@@ -1,0 +1,56 @@
+"""The faces of packages: a public name is imported from its module at its first use.
+
+A program that wants one verb does not wait for the modules of all of them. A package's
+`__init__` imports its public names below `if TYPE_CHECKING`, where a type checker reads
+them, lists them in `__all__`, and calls `install`.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from functools import cached_property
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+
+def install(package: str) -> None:
+    """Let a package import its public names when they are used.
+
+    Parameters:
+        package: its `__name__`; its `__init__` calls this as its last statement.
+    """
+    sys.modules[package].__class__ = _Face
+
+
+class _Face(ModuleType):
+    """A package that knows where its names are defined."""
+
+    @cached_property
+    def _homes(self) -> dict[str, str]:
+        """The module of each public name: what its source imports."""
+        tree = ast.parse(Path(str(self.__file__)).read_text("utf-8"))
+        return {
+            alias.asname or alias.name: str(node.module)
+            for node in ast.walk(tree)
+            if isinstance(node, ast.ImportFrom)
+            for alias in node.names
+        }
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in self.__dict__.get("__all__", ()):
+            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
+        value = getattr(import_module(self._homes[name]), name)
+        self.__dict__[name] = value
+        return value
+
+    def __setattr__(self, name: str, value: object) -> None:
+        # The import system binds a module to its name in the package. Where a verb has
+        # the name of its module, the name is the verb's.
+        if not (isinstance(value, ModuleType) and name in self.__dict__["__all__"]):
+            super().__setattr__(name, value)
+
+    def __dir__(self) -> list[str]:
+        return sorted({*self.__dict__, *self.__dict__["__all__"]})
