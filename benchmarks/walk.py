@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from inspect import CO_GENERATOR
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Annotated, Any
@@ -79,14 +80,22 @@ def walked() -> Iterator[Walk]:
     """Count what the block walks through, in this thread and those that it starts."""
     walk = Walk()
     lock = threading.Lock()
+    open_copies: list[FrameType] = []
 
     def look(frame: FrameType, event: str, _: Any) -> None:
         if event != "call":
             return
         code = frame.f_code
-        if code in _SENDS and not _inside(frame.f_back):
+        if code in _SENDS and frame not in open_copies:
+            if code.co_flags & CO_GENERATOR:
+                open_copies.append(frame)  # it is called again when it goes on
             with lock:
-                walk.statements.append(str(frame.f_locals.get("query")))
+                walk.statements.append(
+                    str(
+                        frame.f_locals.get("statement", "")
+                        or frame.f_locals.get("query", "")
+                    )
+                )
         if not code.co_filename.startswith(_OURS) or code.co_name == "<module>":
             return
         caller = _caller(frame)
@@ -104,11 +113,6 @@ def walked() -> Iterator[Walk]:
     finally:
         sys.setprofile(before)
         threading.setprofile(None)  # type: ignore[arg-type]
-
-
-def _inside(frame: FrameType | None) -> bool:
-    """Whether a statement is sent on behalf of another call that was counted."""
-    return frame is not None and frame.f_code in _SENDS
 
 
 def _short(code: CodeType) -> str:
@@ -195,7 +199,7 @@ def _world() -> Iterator[Directory]:
             setting.directory("hq", "jfk", "lon", "one", "two", "three")
         )
         for name in ("hq", "one", "two", "three"):
-            with sites[name].begin() as connection:
+            with sites[name].transaction() as connection:
                 setting.create_orders(connection, 100)
         masters.create_snapshot_log(sites["hq"], "orders")
         for name in ("jfk", "lon"):
@@ -212,7 +216,7 @@ def _world() -> Iterator[Directory]:
 
 
 def _write(site: Site) -> None:
-    with site.begin() as connection:
+    with site.transaction() as connection:
         connection.exec_driver_sql(f"{_CHANGE} 7")
 
 

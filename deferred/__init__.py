@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING
 from sites import faces
 
 if TYPE_CHECKING:
-    from deferred.batches.arrivals import Arrival
     from deferred.batches.called import Argument
     from deferred.errors import (
         BadEdit,
@@ -56,9 +55,7 @@ if TYPE_CHECKING:
         list_errors,
         show_error,
     )
-    from deferred.parked.group_hold import QuietGroup
     from deferred.parked.retry import RetryReport, retry, retry_errors
-    from deferred.parked.unquiet import Unquieted
     from deferred.procedures.allowed import (
         AllowedProcedure,
         allow_procedure,
@@ -87,7 +84,6 @@ if TYPE_CHECKING:
 __all__ = [
     "AllowedProcedure",
     "Argument",
-    "Arrival",
     "Backlog",
     "BadEdit",
     "BadInterval",
@@ -131,7 +127,6 @@ __all__ = [
     "Pushes",
     "QueueNotEmpty",
     "QueuePurgeReport",
-    "QuietGroup",
     "RetryFailed",
     "RetryReport",
     "Schedule",
@@ -140,7 +135,6 @@ __all__ = [
     "TooWide",
     "TransactionRefused",
     "UnknownProcedure",
-    "Unquieted",
     "UnresolvedConflict",
     "WaitsForError",
     "allow_procedure",

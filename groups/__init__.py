@@ -51,6 +51,9 @@ if TYPE_CHECKING:
     from groups.leave import LeaveReport, leave_group
     from groups.paths import Path, chain, full_mesh, star, tree
     from groups.quiesce import SuspendReport, resume, suspend
+    from groups.relay.arrivals import Arrival
+    from groups.relay.holds import QuietGroup
+    from groups.relay.release import Unquieted
     from groups.show import (
         GroupReport,
         MasterReport,
@@ -61,6 +64,7 @@ if TYPE_CHECKING:
     from groups.switch import SwitchReport, switch_master
 
 __all__ = [
+    "Arrival",
     "BadPaths",
     "CannotDrain",
     "CannotPrepare",
@@ -88,6 +92,7 @@ __all__ = [
     "NotQuiesced",
     "OtherSchema",
     "Path",
+    "QuietGroup",
     "Status",
     "StillMaster",
     "SuspendReport",
@@ -95,6 +100,7 @@ __all__ = [
     "TableAdded",
     "TablesDiffer",
     "TargetType",
+    "Unquieted",
     "add_master",
     "add_table",
     "chain",

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from sqlalchemy import Connection
 
-from deferred.batches import duplicate_watch, former_sender
-from deferred.batches.arrivals import forget
-from deferred.parked import differing, group_hold
-from deferred.queues import define, group_queue
+from deferred.parked import differing
+from deferred.queues import define
 from groups import group as groups
-from groups import guard
+from groups import guard, table_queue
 from groups.group import Group, TargetType
+from groups.relay import duplicate_watch, former_senders, holds
+from groups.relay.arrivals import forget
 from groups.shape import carried
 from masters import group_schema
 from masters.apply.unchecked import set_unchecked
@@ -31,13 +31,13 @@ def arrange(connection: Connection, here: str, group: Group) -> None:
     """
     before = groups.find(connection, group.name)
     groups.store(connection, group)
-    former_sender.admit(connection, group.name, group.names)
+    former_senders.admit(connection, group.name, group.names)
     if before is not None:
         _release(connection, *sorted(set(before.tables) - set(group.tables)))
     tables = [describe(connection, name) for name in group.tables]
     for name in group.tables:
         roles.open_to(connection, name, roles.MASTER)
-    group_queue.arrange(
+    table_queue.arrange(
         connection,
         group.name,
         [(table, carried(table)) for table in tables],
@@ -60,14 +60,14 @@ def leave(connection: Connection, group: Group) -> None:
     define.hold_back(connection, group.name, [])
     forget(connection, group.name)
     duplicate_watch.forget(connection, group.name)
-    former_sender.forget(connection, group.name)
-    group_hold.end(connection, group.id)
+    former_senders.forget(connection, group.name)
+    holds.end(connection, group.id)
     differing.forget(connection, group.id)
     groups.forget(connection, group.name)
 
 
 def _release(connection: Connection, *tables: QualifiedName) -> None:
-    group_queue.remove(connection, *tables)
+    table_queue.remove(connection, *tables)
     for table in tables:
         guard.remove(connection, table)
         set_unchecked(connection, table, unchecked=False)

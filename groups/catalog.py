@@ -86,3 +86,53 @@ group_path = Table(
     Column("to_master", Text, primary_key=True),
     Column("from_master", Text, nullable=False),
 )
+
+#: Transactions of the watch list that have come to this master.
+applied_transaction = Table(
+    "taken_transaction",
+    metadata,
+    Column("replication_group", Text, primary_key=True),
+    Column("origin", Text, primary_key=True),
+    Column("transaction", BigInteger, primary_key=True, autoincrement=False),
+    # Tells apart two with the same number, of which one was lost in a restore.
+    Column("made_at", DateTime(timezone=True), primary_key=True),
+    # The table whose changes have come; '' means all tables of the group.
+    Column("target", Text, primary_key=True),
+    # The masters that set aside these rows, which go on after a retry; else ''.
+    Column("part", Text, primary_key=True),
+    # False if perhaps only changes of other tables have come.
+    Column("certain", Boolean, nullable=False),
+    # A sender from which a repeat would be the same; NULL if that is not certain.
+    Column("sender", Text),
+)
+
+#: Counts of a group's transactions that came to this master, by the master where they
+#: began and the sender. A row with this master as its source, or two rows of one
+#: source, would mean that changes go in a circle.
+arrival = Table(
+    "arrival",
+    metadata,
+    Column("replication_group", Text, primary_key=True),
+    Column("source", Text, primary_key=True),
+    Column("sender", Text, primary_key=True),
+    Column("transactions", BigInteger, nullable=False),
+    Column("last_at", DateTime(timezone=True), server_default=func.clock_timestamp()),
+)
+
+#: Masters that a group has forgotten; their pushes are refused.
+former_sender = Table(
+    "former_sender",
+    metadata,
+    Column("replication_group", Text, primary_key=True),
+    Column("sender", Text, primary_key=True),
+)
+
+#: Replication groups that are quiet here: their transactions go to the error queue.
+quiet_group = Table(
+    "quiet_group",
+    metadata,
+    Column("group_id", Uuid, primary_key=True),
+    Column("quiet_by", Text, nullable=False),
+    Column("since", DateTime(timezone=True), nullable=False, server_default=func.now()),
+    Column("why", Text, nullable=False),
+)

@@ -8,10 +8,9 @@ from dataclasses import replace
 from sqlalchemy import Connection, select
 
 from deferred.parked import error_queue
-from deferred.queues import group_queue
 from deferred.queues.queue import undelivered_calls, undelivered_procedures
 from groups import group as groups
-from groups import shape
+from groups import shape, table_queue
 from groups.arrange import arrange, leave
 from groups.catalog import replication_group
 from groups.errors import GroupBusy, GroupChanging, NotDefinitionSite
@@ -133,7 +132,7 @@ def waiting_calls(
     Calls of procedures count too, because these may change any table there.
     """
     queues = [
-        queue for table in tables for queue in group_queue.found(connection, table)
+        queue for table in tables for queue in table_queue.found(connection, table)
     ]
     found = {
         (str(queue.target), queue.destination): undelivered_calls(connection, queue)

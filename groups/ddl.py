@@ -6,8 +6,7 @@ from psycopg import sql
 from psycopg.errors import Error, LockNotAvailable
 from sqlalchemy import Connection
 
-from deferred.queues import group_queue
-from groups import shape
+from groups import shape, table_queue
 from groups.additive import only_adds_columns
 from groups.change import Connections, change, compared
 from groups.errors import CannotPrepare, DdlRefused, MasterJoins, NotQuiesced
@@ -55,7 +54,7 @@ def execute_ddl(home: Site, name: str, statements: str) -> Group:
                 _run(connection, master, statements)
                 _extend(connection, group)
             else:
-                group_queue.remove(connection, *group.tables)
+                table_queue.remove(connection, *group.tables)
                 _run(connection, master, statements)
         for table in group.tables:
             shape.refuse_different(compared(group, connections), table, home.name)
@@ -96,7 +95,7 @@ def _extend(connection: Connection, group: Group) -> None:
     """Queue the new columns too; calls that wait in the queues stay there."""
     for name in group.tables:
         table = describe(connection, name)
-        group_queue.extend(connection, table, shape.carried(table))
+        table_queue.extend(connection, table, shape.carried(table))
 
 
 def _run(connection: Connection, master: str, statements: str) -> None:

@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 
 from sqlalchemy import Connection
 
-from deferred.batches import brought
 from groups import group as groups
 from groups import paths, shape
 from groups.arrange import arrange, leave
@@ -28,6 +27,7 @@ from groups.errors import (
     NoSuchMaster,
 )
 from groups.group import Group, Master, Status, TableAdded, TargetType, changed
+from groups.relay import ledger
 from groups.unfinished import finish
 from sites import Site, identity, names
 from sites.users_triggers import firing_names
@@ -175,7 +175,7 @@ def add_master(
             refuse_busy(connections, group.tables)
             for table in group.tables:
                 shape.refuse_other_rows(compared(group, connections), table)
-        brought.take_over(connections[home.name], there)
+        ledger.take_over(connections[home.name], there)
         return after
 
     before = administered(home, name)

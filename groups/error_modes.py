@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from deferred.options import ErrorAction
-from deferred.parked import group_hold
-from deferred.parked.group_hold import QuietGroup
-from deferred.parked.unquiet import Unquieted, unquiet
 from deferred.queues.backlog import set_disabled
 from groups.change import Connections, administered, change
 from groups.group import Group, changed
+from groups.relay import holds
+from groups.relay.holds import QuietGroup
+from groups.relay.release import Unquieted, unquiet
 from sites import Site, identity
 
 
@@ -72,8 +72,8 @@ def quiet_group(home: Site, name: str, master: str, *, why: str = "") -> QuietGr
     group.master(master)
     with home.peer(master).transaction() as connection:
         identity.confirm(connection, master)
-        group_hold.begin(connection, [group.id], why or "by hand")
-        [found] = group_hold.listed(connection, group.id)
+        holds.begin(connection, [group.id], why or "by hand")
+        [found] = holds.listed(connection, group.id)
         return found
 
 

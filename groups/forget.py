@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from deferred.batches import former_sender, redirect
-from groups import paths
+from groups import paths, redirect
 from groups.change import (
     Connections,
     administered,
@@ -14,6 +13,7 @@ from groups.change import (
 )
 from groups.errors import CannotReplicate, MasterAnswers
 from groups.group import Group, changed
+from groups.relay import former_senders
 from sites import Site, faults
 from sites.errors import SiteUnreachable
 
@@ -51,7 +51,7 @@ def forget_master(home: Site, name: str, master: str) -> Group:
                 refuse_busy(connections, before.tables, besides=master)
                 refuse_parked(connections, before.tables)
             for connection in connections.values():
-                former_sender.forbid(connection, name, master)
+                former_senders.forbid(connection, name, master)
             return changed(
                 before,
                 masters=tuple(m for m in before.masters if m.name != master),

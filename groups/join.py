@@ -16,7 +16,6 @@ from dataclasses import dataclass, replace
 import sqlalchemy as sa
 from sqlalchemy import Connection, select
 
-from deferred.batches import brought
 from groups import copying, shape
 from groups import group as groups
 from groups.change import (
@@ -38,6 +37,7 @@ from groups.errors import (
 from groups.everywhere import exclusively, is_alive
 from groups.group import Group, Master, TargetType, changed
 from groups.pushes import push_round, routes_between
+from groups.relay import ledger
 from groups.unfinished import finish
 from sites import QualifiedName, Site, faults, identity, locks
 from sites.activity import Progress
@@ -98,7 +98,7 @@ def join_master(
             _take_back(home, before, master, model.name)
         view = _begun(home, model, name, master, via, stack)
         with home.peer(master).transaction() as there:
-            brought.take_over(view, there)
+            ledger.take_over(view, there)
         faults.point("group_join.after_begin")
         begun = administered(home, name)
         rows = copying.copy(view, model, home.peer(master), begun, progress)

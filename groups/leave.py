@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection
 
-from deferred.queues import group_queue
 from deferred.queues.queue import undelivered_calls
 from groups import group as groups
+from groups import table_queue
 from groups.arrange import leave
 from groups.change import lock_writers
 from groups.errors import CannotReplicate, StillMaster
@@ -94,6 +94,6 @@ def _refuse_member(site: Site, group: Group, *, force: bool) -> None:
 def _undelivered(connection: Connection, group: Group) -> dict[str, int]:
     found: Counter[str] = Counter()
     for table in group.tables:
-        for queue in group_queue.found(connection, table):
+        for queue in table_queue.found(connection, table):
             found[queue.destination] += undelivered_calls(connection, queue)
     return dict(found)

@@ -6,15 +6,15 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 
-from deferred.batches.arrivals import Arrival, arrivals
-from deferred.parked import group_hold
-from deferred.parked.group_hold import QuietGroup
-from deferred.queues import group_queue
 from deferred.queues.queue import undelivered_calls
 from groups import group as groups
+from groups import table_queue
 from groups.differences import Difference, differences
 from groups.group import Group
 from groups.paths import Path
+from groups.relay import holds
+from groups.relay.arrivals import Arrival, arrivals
+from groups.relay.holds import QuietGroup
 from groups.unfinished import finish
 from sites import QualifiedName, Site, identity
 from sites.errors import SiteUnreachable, SnaptideError
@@ -118,13 +118,13 @@ def _master(site: Site, group: Group, name: str, target_type: str) -> MasterRepo
             if version != group.version:
                 problem = f"has version {version} of the group, not {group.version}"
             arrived = arrivals(connection, group.name)
-            held = group_hold.listed(connection, group.id)
+            held = holds.listed(connection, group.id)
             if not group.master(name).joined:
                 problem = "is joining: its rows are not there yet"
             if any(one.source == name for one in arrived):
                 problem = "changes of its own have come back"
             for table in group.tables:
-                for queue in group_queue.found(connection, table):
+                for queue in table_queue.found(connection, table):
                     calls = undelivered_calls(connection, queue)
                     waiting[queue.destination] = (
                         waiting.get(queue.destination, 0) + calls

@@ -16,12 +16,12 @@ from datetime import timedelta
 from deferred.batches import marker
 from deferred.batches.marker import Marker
 from deferred.batches.pusher import only_pusher, waiting_for_pushes
-from deferred.batches.redirect import Redirected
 from deferred.errors import BothDestinations, PushRunning
 from deferred.parked import error_queue
 from deferred.pushing.push import destinations
 from deferred.queues import refresh_coverage
 from groups.pushes import push, push_everywhere
+from groups.redirect import Redirected
 from groups.switch_commit import Start, commit, start
 from groups.switch_given import Switch, look
 from masters.log import registration

@@ -9,12 +9,14 @@ from dataclasses import dataclass
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
-from deferred.batches import duplicate_watch, marker, queued, reconcile, redirect
-from deferred.batches.duplicate_watch import DuplicateWatch
+from deferred.batches import marker, reconcile
 from deferred.batches.marker import Marker
-from deferred.batches.queued import Numbers
-from deferred.batches.redirect import Redirected
 from deferred.queues import target_columns
+from groups import queued, redirect
+from groups.queued import Numbers
+from groups.redirect import Redirected
+from groups.relay import duplicate_watch
+from groups.relay.duplicate_watch import DuplicateWatch
 from groups.switch_given import Switch
 from sites import faults, locks, position, ranges
 from sites.identity import Identity

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from deferred.batches import former_sender
 from deferred.queues import queue
 from deferred.queues.queue import Queue
 from groups import group as groups
 from groups.errors import CannotSwitch
 from groups.group import Group, TargetType
+from groups.relay import former_senders
 from sites import Site, identity
 from sites.identity import Identity
 from snapshots import definition, refresh_group, snapshot
@@ -106,7 +106,7 @@ def _replicated(new: Site, group: RefreshGroup, members: Sequence[Snapshot]) -> 
         found = None if name is None else groups.find(connection, name)
         known = found is not None and (
             group.master in found.names
-            or former_sender.forgotten_by(connection, [found.name], group.master)
+            or former_senders.forgotten_by(connection, [found.name], group.master)
         )
     if found is None:
         told = ", ".join(f"{table} ({of[table] or 'none'})" for table in tables)

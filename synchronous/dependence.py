@@ -6,9 +6,9 @@ import uuid
 
 from sqlalchemy import Connection
 
-from deferred.batches import footprint
+from deferred.batches import footprint, lost_rows
 from deferred.errors import PredecessorLost, WaitsForError
-from deferred.parked import error_dependencies, group_hold
+from deferred.parked import error_dependencies
 from deferred.procedures.steps import Steps
 from masters.apply import ApplyUnit
 
@@ -23,7 +23,7 @@ def refuse(
     Raises:
         WaitsForError, PredecessorLost.
     """
-    if not group_hold.find_holds(connection, site_id).parked:
+    if not lost_rows.any_parked(connection, site_id):
         return
     steps = Steps(units=[unit])
     found = footprint.relations(connection, site_id, steps.changed, steps.rows)

@@ -9,10 +9,10 @@ import pytest
 
 import deferred
 import groups
-from deferred.batches.arrivals import arrivals
 from deferred.pushing.push import destinations
 from deferred.queues.queue import list_queues, undelivered_calls
 from groups.group import Group
+from groups.relay.arrivals import arrivals
 from sites import Directory, Site, faults
 from sites.errors import SiteUnreachable
 from sites.faults import InjectedFault

@@ -15,9 +15,10 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import ColumnElement, Connection, Text, cast, func, literal, or_, select
 
-from deferred.batches import footprint, forwarding
+from deferred.batches import footprint, provenance
 from deferred.catalog import error_call, error_footprint, error_transaction
 from masters.log import registration
+from sites.prepared import planned_once
 from sites.staged import Staged, selected
 from sites.types import Xid8
 
@@ -68,7 +69,7 @@ def keep(connection: Connection, error_ids: Sequence[int]) -> None:
     )
     of_site = select(error_transaction.c.id).where(
         selected(error_transaction, {"id": tuple(error_ids)}),
-        ~forwarding.began_at_a_master(error_transaction.c.sources),
+        ~provenance.began_at_a_master(error_transaction.c.sources),
         made,
     )
     connection.execute(
@@ -96,7 +97,17 @@ def forget(connection: Connection, sender_id: uuid.UUID) -> None:
     )
 
 
+def any_parked(connection: Connection, sender_id: uuid.UUID) -> bool:
+    """Whether a sender has parked transactions or lost rows here."""
+    return bool(connection.scalar(_ANY_PARKED, {"its_id": sender_id}))
+
+
 def held(sender_id: ColumnElement[Any]) -> ColumnElement[bool]:
-    """Whether a sender has parked transactions or lost rows."""
+    """The condition that a sender has parked transactions or lost rows."""
     tables = (error_transaction, error_footprint)
     return or_(*(sa.exists().where(one.c.origin_id == sender_id) for one in tables))
+
+
+_ANY_PARKED = planned_once(
+    select(held(sa.bindparam("its_id", type_=error_transaction.c.origin_id.type)))
+)

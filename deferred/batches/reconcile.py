@@ -25,7 +25,7 @@ from sqlalchemy import (
     update,
 )
 
-from deferred.batches import duplicate_watch, ledger, marker
+from deferred.batches import ledger, marker, relay
 from deferred.batches.marker import Marker
 from deferred.batches.pusher import only_pusher, waiting_for_pushes
 from deferred.catalog import deferred_transaction, delivery, destination
@@ -129,7 +129,9 @@ def reconcile(
     Raises:
         CannotTell, PastRetention: they cannot agree; nothing is written.
     """
-    _watch_restored(origin, target, sender_id, name)
+    with autocommit(target):
+        groups_there = relay.at(target)
+    groups_there.restored(origin, target, sender_id, name)
     with target.begin(), origin.begin():
         at = marker.read(target, sender_id)
         floor = ledger.reaches_back_to(target, sender_id, at)
@@ -154,18 +156,6 @@ def reconcile(
             )
         )
         faults.point("agreement.before_commit")
-
-
-def _watch_restored(
-    origin: Connection, target: Connection, sender_id: uuid.UUID, name: str
-) -> None:
-    remembered = select(destination.c.batch_no).where(destination.c.name == name)
-    with autocommit(origin):
-        batch_no = origin.scalar(remembered)
-        me = identity.read(origin).name
-    with autocommit(target):
-        watches = duplicate_watch.of_restored(target, sender_id, me, batch_no or 0)
-    duplicate_watch.watch_for(target, watches)
 
 
 def check(

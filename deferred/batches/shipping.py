@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -24,20 +24,19 @@ from sqlalchemy import (
 
 from deferred.batches import batch as batches
 from deferred.batches import (
-    forwarding,
     net_change,
     procedure_call,
-    schema_version,
     unfit,
     work,
 )
 from deferred.batches.batch import Batch, QueuedTransaction, within
+from deferred.batches.marker import Marker
+from deferred.batches.relay import NO_GROUP, Relay, Terms
 from deferred.catalog import delivery
-from deferred.options import ErrorAction
 from deferred.queues import target_columns, unsent
-from deferred.queues.queue import Queue, list_queues
+from deferred.queues.queue import Queue
 from masters.rules import Comparison, table_rules
-from sites import QualifiedName, transport
+from sites import transport
 from sites.errors import ValueDoesNotFit
 from sites.prepared import planned_once
 from sites.staged import Staged
@@ -58,23 +57,20 @@ class Shipment:
     staged: Sequence[Staged]
     #: which columns of each are compared, and so sent
     comparisons: Sequence[Comparison]
-    #: tables for which the destination sends on the changes that this site brings
-    going_on: frozenset[QualifiedName] = frozenset()
-    #: the destination sends changes of some tables on, those of its users' triggers too
-    sends_on: bool = False
-    #: transactions of the batch may have come by another way: apply each by itself
-    may_hold_duplicates: bool = False
-    #: the marker's `watch_version` when that was found out
+    #: how replication groups want its transactions applied, and their part in that
+    terms: Terms = field(default_factory=Terms)
+    relay: Relay = NO_GROUP
+    #: the marker's `watch_version` when the batch was admitted
     watch_version: int = 0
 
-    @property
-    def error_actions(self) -> dict[QualifiedName, ErrorAction]:
-        """By table, what the push does with transactions that cannot be applied."""
-        return {
-            queue.target: ErrorAction(queue.error_action)
-            for queue in self.queues
-            if queue.error_action != ErrorAction.QUEUE
-        }
+    def watches(self, at: Marker) -> bool:
+        """Whether its transactions may have come already, by the marker of now.
+
+        The watch list may have grown since the batch was admitted.
+        """
+        if at.watch_version == self.watch_version:
+            return self.terms.may_hold_duplicates
+        return at.watch_version != 0
 
     @property
     def sources(self) -> dict[str, str]:
@@ -85,31 +81,19 @@ class Shipment:
             if queue.replication_group is not None
         }
 
-    @property
-    def groups(self) -> dict[QualifiedName, str]:
-        """By table, the replication group that this site is a master of."""
-        return {
-            queue.target: queue.replication_group
-            for queue in self.queues
-            if queue.replication_group is not None
-        }
-
 
 def prepare_shipment(
-    origin: Connection, target: Connection, batch: Batch, sender: str
+    origin: Connection, target: Connection, batch: Batch, queues: Sequence[Queue]
 ) -> Shipment:
     """Prepare work tables for a batch. Creates them; commits nothing.
 
     Parameters:
-        sender: the name of the origin.
+        queues: those whose calls go to the batch's destination.
 
     Raises:
         UnknownTable, UnknownColumn: a master table, or a column of it, is gone.
-        OtherSchemaVersion: DDL of a replication group has arrived at one side only.
         TargetColumnsMoved: columns of a master table have exchanged names.
     """
-    queues = list_queues(origin, batch.destination)
-    schema_version.refuse_other(origin, target, queues, sender)
     staged = [
         work.stage(target, q.id, q.target, q.columns, q.identity_columns)
         for q in queues
@@ -117,7 +101,6 @@ def prepare_shipment(
     for queue, one in zip(queues, staged, strict=True):
         target_columns.refuse_moved(queue, one.table)
     version = table_rules.version(target)
-    onward = forwarding.onward_routes(target)
     return Shipment(
         origin=origin,
         target=target,
@@ -127,8 +110,19 @@ def prepare_shipment(
         comparisons=[
             table_rules.known(target, one, version).comparison for one in staged
         ],
-        going_on=forwarding.tables(onward, queues, sender),
-        sends_on=bool(onward),
+    )
+
+
+def prepare_again(
+    shipment: Shipment, origin: Connection, target: Connection
+) -> Shipment:
+    """Prepare work tables for the same batch, on these connections."""
+    again = prepare_shipment(origin, target, shipment.batch, shipment.queues)
+    return replace(
+        again,
+        terms=shipment.terms,
+        relay=shipment.relay,
+        watch_version=shipment.watch_version,
     )
 
 

@@ -16,6 +16,9 @@ from deferred.errors import PredecessorLost
 #: The reason of a transaction that is parked because it depends on another one.
 DEPENDANT = "dependant"
 
+#: The reason of a transaction that is parked because a group of its tables is quiet.
+HELD = "quiet"
+
 #: Why an operator has to decide about a transaction that came later.
 LOST = (
     "The transaction depends on a row that its site has and the master does not: the "

@@ -226,6 +226,14 @@ def numbers(connection: Connection, sender_id: uuid.UUID) -> tuple[int, ...]:
     return tuple(connection.scalars(wanted))
 
 
+def count_failed(connection: Connection, sender_id: uuid.UUID) -> int:
+    """How many of a sender are parked for another reason than a quiet group."""
+    at = error_transaction.c
+    failed = at.reason != error_dependencies.HELD
+    counted = select(func.count()).where(at.origin_id == sender_id, failed)
+    return connection.scalar(counted) or 0
+
+
 def of_table(connection: Connection, table: QualifiedName) -> int:
     """How many parked transactions change a table."""
     call = error_call.c

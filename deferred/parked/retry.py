@@ -11,7 +11,7 @@ from sqlalchemy import Connection, Row, select
 from sqlalchemy.exc import DBAPIError
 
 from deferred import sqlstate
-from deferred.batches import forwarding, lost_rows, marker, work
+from deferred.batches import lost_rows, marker, provenance, work
 from deferred.batches.called import ProcedureCall
 from deferred.catalog import error_transaction
 from deferred.errors import (
@@ -163,7 +163,7 @@ def _steps(
     made = SourceTransaction(
         transaction=row.origin_transaction, changed_at=row.start_time
     )
-    facts = forwarding.facts(
+    facts = provenance.facts(
         origin=row.origin,
         transaction=row.origin_transaction,
         user=row.origin_user,

@@ -16,13 +16,12 @@ from deferred.batches import batch as batches
 from deferred.batches import groups, ledger, procedure_call
 from deferred.batches.batch import QueuedTransaction
 from deferred.batches.groups import ApplyGroup
-from deferred.batches.shipping import Shipment, prepare_shipment, ship, ship_what_fits
+from deferred.batches.sender import Sender
+from deferred.batches.shipping import Shipment, prepare_again, ship, ship_what_fits
 from deferred.errors import TransactionRefused
-from deferred.parked import group_hold
 from deferred.pushing.compiled import deliver_together
 from deferred.pushing.delivery import Delivered, deliver
 from deferred.pushing.run import Run
-from deferred.pushing.sender import Sender
 from deferred.queues.queue import Queue, changes_key
 from sites import encodings, faults, names, references
 from sites.errors import ValueDoesNotFit
@@ -64,7 +63,7 @@ def apply_group(
     """
     options = run.options
     single = len(group) == 1 or group.one_by_one
-    if single or shipment.may_hold_duplicates or not options.grouping:
+    if single or shipment.terms.may_hold_duplicates or not options.grouping:
         return _one_by_one(shipment, sender, group, run)
     # After PATIENCE waits the group is divided: a user who holds a row then delays only
     # the transactions after it.
@@ -91,8 +90,7 @@ def _alone(shipment: Shipment, excluded: tuple[str, ...]) -> set[int]:
     rows that other transactions of the group change.
     """
     acting = references.acting(shipment.target, [one.table for one in shipment.staged])
-    named = {names.parse(name) for name in excluded} | shipment.going_on
-    named |= group_hold.tables(shipment.target)
+    named = {names.parse(name) for name in excluded} | shipment.terms.alone
     found = procedure_call.orders(shipment.origin, shipment.batch)
     for queue, staged in zip(shipment.queues, shipment.staged, strict=True):
         calls = queue.sql()
@@ -168,17 +166,11 @@ def _prepared_again(shipment: Shipment, sender: Sender) -> Shipment:
     """Prepare the shipment again: a rollback may have undone its work tables."""
     shipment.target.rollback()
     shipment.origin.rollback()
-    again = prepare_shipment(
-        shipment.origin, shipment.target, shipment.batch, sender.name
-    )
+    again = prepare_again(shipment, shipment.origin, shipment.target)
     ledger.note(shipment.origin, shipment.target, sender.id, shipment.batch)
     shipment.target.commit()
     shipment.origin.commit()
-    return replace(
-        again,
-        may_hold_duplicates=shipment.may_hold_duplicates,
-        watch_version=shipment.watch_version,
-    )
+    return again
 
 
 def _each_as_far_as_it_fits(
@@ -244,7 +236,7 @@ def _deliver_each(
 ) -> bool:
     # Changes that go on to other masters need a transaction of their own there. So do
     # the writes of a user's trigger, which are queued as made by the applied one.
-    size = 0 if shipment.sends_on else run.options.batch_size
+    size = 0 if shipment.terms.sends_on else run.options.batch_size
     open_calls, open_work = 0, list[tuple[QueuedTransaction, Delivered]]()
 
     def commit() -> None:
@@ -258,15 +250,12 @@ def _deliver_each(
     for transaction in transactions:
         try:
             delivered = deliver(
-                shipment.target,
+                shipment,
                 sender,
-                shipment.batch,
                 transaction,
-                shipment.staged,
                 run.options.error_action,
                 run.writing(transaction.calls),
                 unfit,
-                None if shipment.may_hold_duplicates else shipment.watch_version,
             )
         except TransactionRefused:
             commit()

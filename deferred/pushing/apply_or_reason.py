@@ -9,8 +9,10 @@ from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
 
 from deferred import sqlstate
-from deferred.batches import footprint
+from deferred.batches import footprint, lost_rows
 from deferred.batches.footprint import Relation
+from deferred.batches.sender import Sender
+from deferred.batches.shipping import Shipment
 from deferred.errors import (
     GroupQuiet,
     PredecessorLost,
@@ -19,9 +21,8 @@ from deferred.errors import (
     UnresolvedConflict,
     WaitsForError,
 )
-from deferred.parked import error_dependencies, error_queue, group_hold, skipped
+from deferred.parked import error_dependencies, error_queue, skipped
 from deferred.procedures.steps import Steps, apply, refusal
-from deferred.pushing.sender import Sender
 from masters.apply import Outcome
 from masters.errors import InvalidNetChange
 from masters.rules import table_rules
@@ -55,27 +56,23 @@ class ParkReason:
 
 
 def try_apply(
-    connection: Connection, sender: Sender, steps: Steps, *, sure: bool = True
+    shipment: Shipment, sender: Sender, steps: Steps, *, sure: bool = True
 ) -> Outcome | ParkReason:
     """Apply a transaction whole, or write nothing and return why it failed.
 
     Parameters:
         sure: it has certainly not come before; else no rule may settle a conflict.
     """
-    there = group_hold.find_holds(connection, sender.id)
+    connection = shipment.target
     relation = footprint.NOTHING
-    if there.parked:
+    if lost_rows.any_parked(connection, sender.id):
         relation = _dependence(connection, sender, steps)
     waits_for = relation.error_ids
-    if (
-        held := group_hold.of_tables(connection, tables_of(steps))
-        if there.quiet
-        else []
-    ):
+    if held := shipment.relay.hold(connection, tables_of(steps)):
         return ParkReason(
-            reason=group_hold.REASON,
+            reason=error_dependencies.HELD,
             code=GroupQuiet.code,
-            message=" ".join(map(group_hold.message, held)),
+            message=held,
             waits_for=waits_for,
         )
     if relation.lost:
@@ -87,7 +84,7 @@ def try_apply(
         )
     if relation.certain:
         return ParkReason(
-            reason="dependant",
+            reason=error_dependencies.DEPENDANT,
             code=WaitsForError.code,
             message=_waits(waits_for),
             waits_for=waits_for,
@@ -96,7 +93,7 @@ def try_apply(
     if isinstance(answer, ParkReason) and waits_for and answer.may_follow:
         return replace(
             answer,
-            reason="dependant",
+            reason=error_dependencies.DEPENDANT,
             code=WaitsForError.code,
             message=f"{_waits(waits_for)} {answer.message}",
             waits_for=waits_for,
@@ -105,7 +102,7 @@ def try_apply(
 
 
 def skip_rows(
-    connection: Connection, sender: Sender, steps: Steps, failed: ParkReason
+    shipment: Shipment, sender: Sender, steps: Steps, failed: ParkReason
 ) -> tuple[Steps, int, ParkReason]:
     """Apply a transaction without its rows in conflict (Ingres: SkipRow).
 
@@ -116,6 +113,7 @@ def skip_rows(
         rest, and why the parked steps were not applied. If the rest cannot be applied
         either, all steps are to be parked.
     """
+    connection = shipment.target
     found = dict(failed.conflicts)
     while failed.reason == "conflict" and failed.conflicts and not steps.calls:
         for call_no in skipped.following(connection, steps, list(found)):
@@ -123,7 +121,7 @@ def skip_rows(
         rest, aside = skipped.split_conflicts(connection, steps, list(found))
         if not rest.changed:
             break
-        answer = try_apply(connection, sender, rest)
+        answer = try_apply(shipment, sender, rest)
         if isinstance(answer, Outcome):
             return aside, answer.resolved, replace(failed, conflicts=found)
         failed = answer

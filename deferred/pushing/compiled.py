@@ -14,15 +14,15 @@ from dataclasses import dataclass
 from sqlalchemy.exc import DBAPIError
 
 from deferred import sqlstate
-from deferred.batches import arrivals, footprint, marker, work
 from deferred.batches import batch as batches
+from deferred.batches import footprint, lost_rows, marker, work
 from deferred.batches.groups import ApplyGroup
 from deferred.batches.marker import Marker
+from deferred.batches.sender import Sender
 from deferred.batches.shipping import Shipment, ship
-from deferred.parked import error_queue, group_hold
+from deferred.parked import error_queue
 from deferred.procedures.steps import Steps
 from deferred.pushing.delivery import Delivered, already_answered, made_by
-from deferred.pushing.sender import Sender
 from masters.apply import ApplyUnit, SourceTransaction, apply
 from sites import faults
 from sites.errors import NoFreeValue, RowCountMismatch
@@ -87,13 +87,24 @@ def deliver_together(
         faults.point("push.after_refusal")
         return answer
     faults.point("push.after_apply")
-    arrived = arrivals.of_part(shipment, sender.name, group.after, group.end)
-    arrivals.count(target, sender.name, arrived)
+    note_applied(shipment, sender, group)
     marker.move(target, sender.id, to)
     faults.point("push.before_commit")
     target.commit()
     faults.point("push.after_commit")
     return answer
+
+
+def note_applied(shipment: Shipment, sender: Sender, group: ApplyGroup) -> None:
+    """Let replication groups note that a group of transactions was applied."""
+    shipment.relay.applied_together(
+        shipment.origin,
+        shipment.target,
+        shipment.batch,
+        shipment.queues,
+        sender,
+        (group.after, group.end),
+    )
 
 
 def _within(at: Marker, to: Marker, after: int) -> bool:
@@ -133,16 +144,16 @@ def try_apply_group(
         )
     alone = Steps(units=[unit])
     touched = [staged.table.qualified for staged in alone.changed]
-    there = group_hold.find_holds(shipment.target, sender.id)
-    if there.quiet and group_hold.of_tables(shipment.target, touched):
+    if shipment.relay.hold(shipment.target, touched):
         return Refused()
-    if there.parked and (related := _related(shipment, sender, alone)):
+    parked = lost_rows.any_parked(shipment.target, sender.id)
+    if parked and (related := _related(shipment, sender, alone)):
         return Refused(transactions=related)
     # `apply` compares every change with the master's row before it writes any.
     if twice := work.of_two_tables(shipment.target, alone.changed, unit.number):
         return Refused(transactions=twice)
     try:
-        sure = not there.parked or _may_resolve(shipment, sender)
+        sure = not parked or _may_resolve(shipment, sender)
         outcome = apply(shipment.target, unit, resolving=sure)
     except DBAPIError as error:
         held = sqlstate.gave_way(error) and not patient

@@ -9,22 +9,22 @@ from functools import partial
 
 from sqlalchemy import Connection
 
-from deferred.batches import arrivals, forwarding, lost_rows, marker, work
+from deferred.batches import lost_rows, marker, provenance, work
 from deferred.batches.batch import Batch, QueuedTransaction
 from deferred.batches.marker import Marker
+from deferred.batches.relay import of_groups
+from deferred.batches.sender import Sender
+from deferred.batches.shipping import Shipment
 from deferred.batches.unfit import complete
 from deferred.errors import (
     DestinationQuiet,
     TransactionRefused,
 )
 from deferred.options import QUIET, ErrorAction
-from deferred.parked import group_hold
+from deferred.parked.error_dependencies import DEPENDANT, HELD
 from deferred.parked.parking import Parked, park
 from deferred.procedures.steps import Steps
-from deferred.pushing import duplicates
 from deferred.pushing.apply_or_reason import ParkReason, skip_rows, tables_of, try_apply
-from deferred.pushing.quieting import make_quiet
-from deferred.pushing.sender import Sender
 from masters.apply import ApplyUnit, Outcome, SourceTransaction
 from sites import encodings, faults
 from sites.errors import ValueDoesNotFit
@@ -45,30 +45,27 @@ class Delivered:
 
 
 def deliver(
-    connection: Connection,
+    shipment: Shipment,
     sender: Sender,
-    batch: Batch,
     transaction: QueuedTransaction,
-    staged: Sequence[Staged],
     on_error: ErrorAction = ErrorAction.QUEUE,
     on_progress: Callable[[int], None] | None = None,
     unfit: ValueDoesNotFit | None = None,
-    unwatched_version: int | None = None,
 ) -> Delivered:
     """Apply one transaction at the destination, or park it, exactly once.
 
-    Runs in the caller's transaction, which must be committed as a whole.
+    Runs in the destination's open transaction, which the caller commits as a whole.
 
     Parameters:
+        shipment: its changes are in the work tables.
         on_progress: called from time to time with how many of its changes are written.
         unfit: why it cannot be applied, if it could not be shipped whole.
-        unwatched_version: the marker's `watch_version` when the push found that no
-            transaction of the batch is watched for.
 
     Raises:
         TransactionRefused: it would have to be parked, and the error action forbids it.
         sqlalchemy.exc.DBAPIError: the data is not the reason.
     """
+    connection, staged, batch = shipment.target, shipment.staged, shipment.batch
     at = marker.lock(connection, sender.id, sender.name)
     to = Marker(batch_no=batch.number, batch_id=batch.id, order_no=transaction.order_no)
     if already_answered(at, to):
@@ -76,27 +73,23 @@ def deliver(
     faults.point("push.before_apply")
     user = encodings.escaped(connection, transaction.origin_user)
     transaction = replace(transaction, origin_user=user)
-    sources = forwarding.sources(transaction, sender.name, sender.groups.values())
+    sources = provenance.sources(transaction, sender.name, sender.groups.values())
     # If the transaction is refused, the savepoint rolls back the note that it arrived.
-    watched = at.watch_version not in (0, unwatched_version)
+    watched = shipment.watches(at)
     with connection.begin_nested() if watched else nullcontext():
-        sure = not watched or duplicates.drop_already_applied(
-            connection, sender, transaction, staged
-        )
+        sure = not watched or of_groups().admit(connection, sender, transaction, staged)
         steps = _steps(connection, sender, transaction, staged, sources, on_progress)
         steps = replace(steps, unfit=unfit)
-        answer = try_apply(connection, sender, steps, sure=sure)
+        answer = try_apply(shipment, sender, steps, sure=sure)
         if isinstance(answer, Outcome):
             delivered = Delivered(resolved=answer.resolved)
         else:
             facts = partial(_facts, sender, batch, transaction, sources)
             delivered = _park_or_refuse(
-                connection, sender, steps, answer, facts, on_error, sure=sure
+                shipment, sender, steps, answer, facts, on_error, sure=sure
             )
     faults.point("push.after_apply")
-    touched = {sender.groups.get(one.table.qualified) for one in steps.changed}
-    arrived = {(name, sources[name]): 1 for name in touched if name is not None}
-    arrivals.count(connection, sender.name, arrived)
+    shipment.relay.applied(connection, sender, transaction, tables_of(steps))
     marker.move(connection, sender.id, to)
     return delivered
 
@@ -111,7 +104,7 @@ def _steps(
 ) -> Steps:
     """A transaction as it is in the work tables: one unit for each of its steps."""
     made = made_by(transaction)
-    facts = forwarding.facts(
+    facts = provenance.facts(
         origin=transaction.origin or sender.name,
         transaction=transaction.xid,
         user=transaction.origin_user,
@@ -162,7 +155,7 @@ def already_answered(at: Marker, to: Marker) -> bool:
 
 
 def _park_or_refuse(
-    connection: Connection,
+    shipment: Shipment,
     sender: Sender,
     steps: Steps,
     failed: ParkReason,
@@ -172,24 +165,37 @@ def _park_or_refuse(
     sure: bool,
 ) -> Delivered:
     """Park a transaction that was not applied, whole or in part, or refuse it."""
-    held = failed.reason == group_hold.REASON
+    connection = shipment.target
+    held = failed.reason == HELD
     asked = sender.action(tables_of(steps), on_error)
     action = ErrorAction.QUEUE if held else asked
     if action is ErrorAction.STOP or action in QUIET:
         raise _refusal(facts(failed), action)
     aside, resolved = steps, 0
     if action is ErrorAction.SKIP_ROW and sure:
-        aside, resolved, failed = skip_rows(connection, sender, steps, failed)
+        aside, resolved, failed = skip_rows(shipment, sender, steps, failed)
     parked = facts(failed)
     if aside is not steps:
-        sources = forwarding.set_aside(parked.sources or {}, sender.master)
+        sources = provenance.set_aside(parked.sources or {}, sender.master)
         parked = replace(parked, sources=sources)
     error_id = park(connection, parked, aside, failed.conflicts)
     if steps.unfit is not None:
         complete(connection, error_id)
-    if action is ErrorAction.QUIET_GROUP and failed.reason != "dependant":
-        make_quiet(connection, sender, parked, tables_of(steps), on_error)
+    if action is ErrorAction.QUIET_GROUP and failed.reason != DEPENDANT:
+        quiet = [
+            table
+            for table in tables_of(steps)
+            if sender.action([table], on_error) is ErrorAction.QUIET_GROUP
+        ]
+        shipment.relay.parked(connection, sender, quiet, _why(parked))
     return Delivered(error_id=error_id, resolved=resolved, held=held)
+
+
+def _why(parked: Parked) -> str:
+    return (
+        f"Transaction {parked.origin_transaction} of {parked.origin} was parked:"
+        f" {parked.error_message}"
+    )
 
 
 def _refusal(parked: Parked, action: ErrorAction) -> TransactionRefused:

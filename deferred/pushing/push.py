@@ -9,22 +9,22 @@ from functools import partial
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection, Row, func, select
 from sqlalchemy.exc import DBAPIError
 
 from deferred import sqlstate
 from deferred.batches import batch as batches
 from deferred.batches import (
     cut,
-    duplicate_watch,
-    former_sender,
     ledger,
     marker,
     reconcile,
+    relay,
 )
 from deferred.batches.batch import Batch
 from deferred.batches.pusher import only_pusher
-from deferred.batches.shipping import prepare_shipment
+from deferred.batches.sender import Sender
+from deferred.batches.shipping import Shipment, prepare_shipment
 from deferred.catalog import destination
 from deferred.errors import (
     DestinationDisabled,
@@ -36,10 +36,9 @@ from deferred.errors import (
     TooManyErrors,
 )
 from deferred.options import ErrorAction, Options
-from deferred.parked import group_hold, notification
+from deferred.parked import error_queue, notification
 from deferred.pushing import apply_groups, streams
 from deferred.pushing.run import Progress, Run
-from deferred.pushing.sender import Sender
 from deferred.queues import budget, queue
 from deferred.queues.backlog import calls_left
 from sites import Site, configured, faults, identity, outdated, peers
@@ -116,7 +115,10 @@ def push(
     with site.session() as origin:
         with autocommit(origin):
             me = identity.confirm(origin, site.name)
-            name = _destination(origin, destination)
+            row = _destination(origin, destination)
+        name = row.name
+        if row.concerned:
+            run.relay = relay.of_groups()
         with only_pusher(origin, name) as alone:
             if alone:
                 try:
@@ -171,7 +173,7 @@ def _push(origin: Connection, site: Site, me: Identity, name: str, run: Run) -> 
         who = Sender(id=me.site_id, name=site.name, master=name)
         wanted = run.options.parallelism if run.options.parallel else 0
         if run.options.error_limit:
-            run.parked = group_hold.others_parked(target, who.id)
+            run.parked = error_queue.count_failed(target, who.id)
             target.commit()
         with streams.opened(site, site.peer(name), wanted) as pairs:
             _push_all(Ends(origin=origin, target=target, pairs=pairs), who, run)
@@ -236,7 +238,7 @@ def _passes(error: DBAPIError | OtherSchemaVersion) -> bool:
 def _push_batch(ends: Ends, sender: Sender, run: Run) -> bool:
     """Push the rest of the current batch, or the next one; False if there is none."""
     origin, target = ends.origin, ends.target
-    duplicate_watch.pass_on(origin, target)
+    run.relay.before_batch(origin, target)
     with autocommit(target):
         at = marker.read(target, sender.id)
     batch = _next_batch(ends, sender, at)
@@ -244,18 +246,11 @@ def _push_batch(ends: Ends, sender: Sender, run: Run) -> bool:
         return False
     run.begin()
     faults.point("push.after_cut")
-    shipment = replace(
-        prepare_shipment(origin, target, batch, sender.name),
-        may_hold_duplicates=duplicate_watch.is_in(
-            origin, target, batch, sender.name, at
-        ),
-        watch_version=at.watch_version,
-    )
+    if run.relay is relay.NO_GROUP:
+        run.relay = relay.at(target)
+    shipment = _admitted(ends, batch, sender, at, run)
     run.expect(lambda: calls_left(origin, sender.master, shipment.queues))
-    former_sender.refuse(target, shipment.groups.values(), sender.name)
-    sender = replace(
-        sender, groups=shipment.groups, error_actions=shipment.error_actions
-    )
+    sender = sender.pushing(shipment.queues)
     after = at.order_no if at.batch_id == batch.id else -1
     groups = apply_groups.planned(shipment, after, run)
     ledger.note(origin, target, sender.id, batch)
@@ -274,6 +269,25 @@ def _push_batch(ends: Ends, sender: Sender, run: Run) -> bool:
     return True
 
 
+def _admitted(
+    ends: Ends, batch: Batch, sender: Sender, at: marker.Marker, run: Run
+) -> Shipment:
+    """Prepare a batch to be shipped as replication groups want it."""
+    queues = queue.list_queues(ends.origin, batch.destination)
+    terms = run.relay.admit_batch(
+        ends.origin,
+        ends.target,
+        batch,
+        queues,
+        sender.pushing(queues),
+        at.watch_version,
+    )
+    prepared = prepare_shipment(ends.origin, ends.target, batch, queues)
+    return replace(
+        prepared, terms=terms, relay=run.relay, watch_version=at.watch_version
+    )
+
+
 def _next_batch(ends: Ends, sender: Sender, at: marker.Marker) -> Batch | None:
     origin = ends.origin
     origin.execution_options(isolation_level="REPEATABLE READ")
@@ -290,7 +304,7 @@ def _next_batch(ends: Ends, sender: Sender, at: marker.Marker) -> Batch | None:
     return batch
 
 
-def _destination(connection: Connection, name: str | None) -> str:
+def _destination(connection: Connection, name: str | None) -> Row[Any]:
     known = {row.name: row for row in connection.execute(_DESTINATIONS)}
     if name is None and len(known) == 1:
         name = next(iter(known))
@@ -307,10 +321,10 @@ def _destination(connection: Connection, name: str | None) -> str:
             f"{name} is joining {', '.join(known[name].joins)}.", destination=name
         )
     budget.judge(connection, known[name])
-    return name
+    return known[name]
 
 
-_DESTINATIONS = planned_once(select(destination))
+_DESTINATIONS = planned_once(select(destination, relay.CONCERNED.label("concerned")))
 
 
 def _interrupted(origin: Connection, name: str, error: DBAPIError) -> PushInterrupted:

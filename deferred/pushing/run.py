@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from deferred.batches.relay import NO_GROUP, Relay
 from deferred.options import Options
 from deferred.pushing.delivery import Delivered
 
@@ -38,6 +39,8 @@ class Run:
     held_back: int = 0
     #: how many of this site's transactions the destination had parked before
     parked: int = 0
+    #: what the push does for replication groups
+    relay: Relay = NO_GROUP
     #: makes both sides remember the contact; None after that
     meet: Callable[[], object] | None = None
 

@@ -15,15 +15,15 @@ from dataclasses import dataclass, field
 
 from sqlalchemy.exc import DBAPIError
 
-from deferred.batches import arrivals, marker
+from deferred.batches import marker
 from deferred.batches.groups import ApplyGroup
 from deferred.batches.marker import Marker
+from deferred.batches.sender import Sender
 from deferred.batches.shipping import Shipment, ship
 from deferred.pushing import compiled
 from deferred.pushing.commit_order import CommitOrder
 from deferred.pushing.compiled import Refused
 from deferred.pushing.delivery import Delivered
-from deferred.pushing.sender import Sender
 from masters.apply import ApplyUnit
 from sites import faults
 from sites.errors import SnaptideError
@@ -159,11 +159,7 @@ class Stream:
             order.halt(piece.place)  # another pusher has gone on
             self._undo()
             return False
-        group = piece.group
-        arrived = arrivals.of_part(
-            self.shipment, self.sender.name, group.after, group.end
-        )
-        arrivals.count(target, self.sender.name, arrived)
+        compiled.note_applied(self.shipment, self.sender, piece.group)
         faults.point("stream.before_commit")
         target.commit()
         faults.point("stream.after_commit")

@@ -10,21 +10,20 @@ from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from sqlalchemy import Connection, Engine
 
 from deferred.batches import marker
-from deferred.batches.batch import Batch
 from deferred.batches.groups import ApplyGroup
 from deferred.batches.marker import Marker
-from deferred.batches.shipping import Shipment, prepare_shipment
+from deferred.batches.sender import Sender
+from deferred.batches.shipping import Shipment, prepare_again
 from deferred.options import STREAM_CALLS
 from deferred.pushing import apply_groups, dependence
 from deferred.pushing.commit_order import CommitOrder
 from deferred.pushing.delivery import Delivered
 from deferred.pushing.run import Run
-from deferred.pushing.sender import Sender
 from deferred.pushing.stream import GroupInOrder, Stream
 from sites import Site
 
@@ -63,7 +62,7 @@ def apply_all(
         pairs: connections of the streams.
         at: the marker before the first group.
     """
-    if len(pairs) < 2 or len(groups) < 2 or shipment.may_hold_duplicates:
+    if len(pairs) < 2 or len(groups) < 2 or shipment.terms.may_hold_duplicates:
         for group in groups:
             if not apply_groups.apply_group(shipment, sender, group, run):
                 return
@@ -73,10 +72,7 @@ def apply_all(
     pieces = _pieces(shipment, groups, at)
     streams = [
         Stream(
-            shipment=replace(
-                _prepared(pair, shipment.batch, sender.name),
-                watch_version=shipment.watch_version,
-            ),
+            shipment=_prepared(shipment, pair),
             sender=sender,
             bulk=run.options.bulk_threshold,
         )
@@ -99,11 +95,11 @@ def _pool(site: Site) -> Engine:
     return site.pool("streams", make)
 
 
-def _prepared(pair: Pair, batch: Batch, sender: str) -> Shipment:
-    shipment = prepare_shipment(*pair, batch, sender)
-    shipment.target.commit()
-    shipment.origin.commit()  # nothing was written there
-    return shipment
+def _prepared(shipment: Shipment, pair: Pair) -> Shipment:
+    again = prepare_again(shipment, *pair)
+    again.target.commit()
+    again.origin.commit()  # nothing was written there
+    return again
 
 
 def _pieces(

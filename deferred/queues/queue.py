@@ -5,7 +5,7 @@ when the destination has applied or parked its transaction, and *covered* when
 a refresh has seen the destination's answer; then it may be purged.
 
 A table of a replication group has such a queue at each master, for several
-destinations (`deferred.queues.group_queue`).
+destinations (`groups.table_queue`).
 """
 
 from __future__ import annotations

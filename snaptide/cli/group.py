@@ -9,9 +9,9 @@ import typer
 from rich.table import Table
 
 import groups
-from deferred.batches.arrivals import Arrival
-from deferred.parked.group_hold import message
 from groups import Group, GroupReport, Status, TargetType
+from groups.relay.arrivals import Arrival
+from groups.relay.holds import message
 from groups.show import MasterReport
 from snaptide.cli.arguments import Json, SiteName, complete_site
 from snaptide.cli.failures import ExitCode

@@ -13,11 +13,11 @@ from sqlalchemy import Connection, func, select
 
 from deferred import runs
 from deferred.catalog import destination, error_transaction, schedule
-from deferred.parked import group_hold
 from deferred.queues import queue
 from deferred.queues.backlog import waiting_destinations
 from groups import Status
 from groups.catalog import replication_group
+from groups.relay import holds
 from snapshots import catalog as snapshots
 from snaptide.doctor.finding import Finding, warning
 
@@ -134,15 +134,14 @@ def _suspended(connection: Connection, site: str) -> Iterator[Finding]:
 
 def _quiet(connection: Connection, site: str) -> Iterator[Finding]:
     known = {row.id: row for row in connection.execute(select(replication_group))}
-    for one in group_hold.listed(connection):
+    for one in holds.listed(connection):
         group = known.get(one.group_id)
         if group is None:
             continue
         yield warning(
             site,
             f"group {group.name}",
-            f"{group_hold.message(one)} Changes that arrive for it wait in the error "
-            "queue.",
+            f"{holds.message(one)} Changes that arrive for it wait in the error queue.",
             f"snaptide group unquiet {group.definition_site} {group.name} {site}"
             " --only-group",
         )

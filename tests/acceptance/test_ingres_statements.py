@@ -14,11 +14,11 @@ import pytest
 
 import deferred
 import groups
-from deferred.batches import duplicate_watch
-from deferred.batches.duplicate_watch import DuplicateWatch
 from deferred.errors import DestinationDisabled, TooManyErrors
 from deferred.queues.backlog import set_disabled
 from groups import TargetType
+from groups.relay import duplicate_watch
+from groups.relay.duplicate_watch import DuplicateWatch
 from masters import rules
 from sites import Directory, Site
 from tests.fix_worlds import prepared_once

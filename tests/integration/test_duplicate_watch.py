@@ -5,8 +5,9 @@ import time
 import uuid
 from collections.abc import Callable
 
-from deferred.batches import duplicate_watch, marker
-from deferred.batches.duplicate_watch import DuplicateWatch
+from deferred.batches import marker
+from groups.relay import duplicate_watch
+from groups.relay.duplicate_watch import DuplicateWatch
 from sites import Directory, Site
 from tests.linked_table import run
 

@@ -8,12 +8,12 @@ from typer.testing import CliRunner
 
 import deferred
 import groups
-from deferred.batches import duplicate_watch, former_sender
-from deferred.batches.duplicate_watch import DuplicateWatch
 from deferred.errors import NoMasterAnyMore
 from deferred.pushing.push import destinations
 from groups.branch import Branch
 from groups.errors import CannotReplicate, GroupBusy, MasterAnswers, StillMaster
+from groups.relay import duplicate_watch, former_senders
+from groups.relay.duplicate_watch import DuplicateWatch
 from sites import Directory, Site
 from sites.errors import SiteUnreachable
 from sites.position import STRETCH
@@ -116,7 +116,7 @@ def _remember_others(site: Site) -> None:
     with site.session() as connection:
         duplicate_watch.watch_for(connection, [watch])
     with site.transaction() as connection:
-        former_sender.forbid(connection, GROUP, "rio")
+        former_senders.forbid(connection, GROUP, "rio")
     assert all(_remembered(site))
 
 

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from sqlalchemy.exc import OperationalError
@@ -11,10 +12,11 @@ from deferred import PushReport
 from deferred.batches import marker
 from deferred.batches.batch import queued_transactions
 from deferred.batches.cut import next_batch
+from deferred.batches.sender import Sender
+from deferred.batches.shipping import prepare_shipment
 from deferred.errors import PositionMismatch
 from deferred.pushing import push
 from deferred.pushing.delivery import deliver
-from deferred.pushing.sender import Sender
 from sites import Directory, identity
 from tests.fix_worker import eventually
 from tests.fix_worlds import prepared_once
@@ -101,8 +103,9 @@ def test_pusher_whose_lock_was_lost_applies_nothing_twice(orders: Directory) -> 
         [transaction] = queued_transactions(origin, batch, -1, batch.end)
     deferred.push(orders["jfk"])
     who = Sender(id=origin_id, name="jfk", master="hq")
-    with orders["hq"].transaction() as target:
-        assert not deliver(target, who, batch, transaction, []).fresh
+    with orders["jfk"].transaction() as origin, orders["hq"].transaction() as target:
+        shipment = prepare_shipment(origin, target, batch, [])
+        assert not deliver(shipment, who, transaction).fresh
     assert [row[2] for row in rows(orders["hq"])] == [1, 1]
 
 
@@ -119,11 +122,13 @@ def test_two_pushers_without_the_lock_wait_for_the_marker(orders: Directory) -> 
         assert batch is not None
         [transaction] = queued_transactions(origin, batch, -1, batch.end)
         origin.commit()
-        assert deliver(target, who, batch, transaction, []).fresh
+        shipment = prepare_shipment(origin, target, batch, [])
+        assert deliver(shipment, who, transaction).fresh
 
         def deliver_again() -> None:
             with orders["hq"].transaction() as other:
-                answers.append(deliver(other, who, batch, transaction, []).fresh)
+                again = replace(shipment, target=other)
+                answers.append(deliver(again, who, transaction).fresh)
 
         second = threading.Thread(target=deliver_again)
         second.start()

@@ -16,6 +16,7 @@ from deferred.batches.shipping import prepare_shipment
 from deferred.options import Options
 from deferred.parked.retry import RetryReport
 from deferred.pushing.dependence import last_shared
+from deferred.queues.queue import list_queues
 from masters import rules
 from sites import Directory, Site, faults
 from tests.fix_moments import Moments
@@ -314,7 +315,8 @@ def _shared(jfk: Site, hq: Site) -> dict[int, int]:
     with jfk.session() as origin, hq.session() as target:
         batch = next_batch(origin, "hq", marker.Marker())
         assert batch is not None
-        found = last_shared(prepare_shipment(origin, target, batch, "jfk"), -1, 100)
+        queues = list_queues(origin, "hq")
+        found = last_shared(prepare_shipment(origin, target, batch, queues), -1, 100)
         numbers = origin.exec_driver_sql(
             "SELECT order_no FROM snaptide.delivery ORDER BY order_no"
         )

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import deferred
 import groups
-from deferred.batches.arrivals import arrivals
 from deferred.queues import backlog
 from groups.define_paths import Shape
+from groups.relay.arrivals import arrivals
 from sites import Site
 from tests.linked_table import run
 

@@ -8,7 +8,7 @@ every other master once, from one neighbour, and none of its own.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -16,9 +16,10 @@ import sqlalchemy as sa
 from sqlalchemy import Connection, func, select
 from sqlalchemy.dialects.postgresql import insert
 
-from deferred.batches.batch import within
-from deferred.batches.shipping import Shipment
-from deferred.catalog import arrival, deferred_transaction, delivery
+from deferred.batches.batch import Batch, within
+from deferred.catalog import deferred_transaction, delivery
+from deferred.queues.queue import Queue
+from groups.catalog import arrival
 
 #: How many transactions, by replication group and the master at which they began.
 Arrived = Mapping[tuple[str, str], int]
@@ -60,19 +61,26 @@ def count(connection: Connection, sender: str, arrived: Arrived) -> None:
     )
 
 
-def of_part(shipment: Shipment, sender: str, after: int, end: int) -> Arrived:
+def of_part(
+    origin: Connection,
+    batch: Batch,
+    queues: Sequence[Queue],
+    sender: str,
+    part: tuple[int, int],
+) -> Arrived:
     """Count the transactions in a part of a batch.
 
     Parameters:
-        after, end: the transactions after the first order number, up to the second.
+        part: the transactions after the first order number, up to the second.
     """
     found: Counter[tuple[str, str]] = Counter()
-    for group in set(shipment.groups.values()):
+    groups = {one.replication_group for one in queues if one.replication_group}
+    for group in groups:
         calls = [
             select(delivery.c.xid)
             .join_from(delivery, table, table.c.xid == delivery.c.xid)
-            .where(within(shipment.batch, after, end), queue.goes_there(delivery.c.xid))
-            for queue in shipment.queues
+            .where(within(batch, *part), queue.goes_there(delivery.c.xid))
+            for queue in queues
             if queue.replication_group == group
             for table in [queue.sql()]
         ]
@@ -80,7 +88,7 @@ def of_part(shipment: Shipment, sender: str, after: int, end: int) -> Arrived:
         xids = select(every.c.xid).distinct().subquery()
         began = deferred_transaction.c.sources[group].astext
         source = func.coalesce(func.nullif(began, ""), sender).label("source")
-        rows = shipment.origin.execute(
+        rows = origin.execute(
             select(source, func.count().label("transactions"))
             .join_from(
                 xids, deferred_transaction, deferred_transaction.c.xid == xids.c.xid
@@ -89,8 +97,8 @@ def of_part(shipment: Shipment, sender: str, after: int, end: int) -> Arrived:
         )
         for row in rows:
             found[group, row.source] += row.transactions
-    if shipment.groups:
-        shipment.origin.commit()  # nothing was written there
+    if groups:
+        origin.commit()  # nothing was written there
     return found
 
 

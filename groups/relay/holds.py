@@ -17,15 +17,11 @@ import sqlalchemy as sa
 from sqlalchemy import Connection, func, select
 from sqlalchemy.dialects.postgresql import insert
 
-from deferred.batches import lost_rows
-from deferred.catalog import error_call, error_transaction, quiet_group
+from deferred.catalog import error_call, error_transaction
+from deferred.parked.error_dependencies import HELD
+from groups.catalog import quiet_group
 from masters.catalog import group_schema
 from sites import QualifiedName
-from sites.prepared import planned_once
-
-#: The reason of a transaction that is parked because its group is quiet.
-REASON = "quiet"
-
 
 _ALL = select(quiet_group).order_by(quiet_group.c.group_id)
 
@@ -38,32 +34,6 @@ class QuietGroup:
     by: str
     since: datetime
     why: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Holds:
-    """What may keep a transaction of an origin from being applied."""
-
-    #: whether transactions of its origin are parked, or have lost rows
-    parked: bool
-    #: whether a group is quiet
-    quiet: bool
-
-
-def find_holds(connection: Connection, sender_id: uuid.UUID) -> Holds:
-    """Whether an origin has parked transactions here, and whether a group is quiet."""
-    parked, quiet = connection.execute(_HOLDS, {"its_id": sender_id}).one()
-    return Holds(parked=parked, quiet=quiet)
-
-
-_HOLDS = planned_once(
-    select(
-        lost_rows.held(
-            sa.bindparam("its_id", type_=error_transaction.c.origin_id.type)
-        ),
-        select(quiet_group).exists(),
-    )
-)
 
 
 def begin(
@@ -132,7 +102,7 @@ def groups(connection: Connection, tables: Collection[QualifiedName]) -> set[uui
     )
 
 
-def tables(connection: Connection) -> set[QualifiedName]:
+def tables(connection: Connection) -> frozenset[QualifiedName]:
     """The tables of groups that are quiet here."""
     at = group_schema.c
     rows = connection.execute(
@@ -140,14 +110,7 @@ def tables(connection: Connection) -> set[QualifiedName]:
             quiet_group, quiet_group.c.group_id == at.group_id
         )
     )
-    return {QualifiedName(*row) for row in rows}
-
-
-def others_parked(connection: Connection, sender_id: uuid.UUID) -> int:
-    """How many of an origin are parked for another reason than a quiet group."""
-    at = error_transaction.c
-    counted = select(func.count()).where(at.origin_id == sender_id, at.reason != REASON)
-    return connection.scalar(counted) or 0
+    return frozenset(QualifiedName(*row) for row in rows)
 
 
 def no_longer_held(connection: Connection) -> list[int]:
@@ -169,7 +132,7 @@ def no_longer_held(connection: Connection) -> list[int]:
     )
     number = error_transaction.c.id
     wanted = select(number).where(
-        error_transaction.c.reason == REASON, number.not_in(still)
+        error_transaction.c.reason == HELD, number.not_in(still)
     )
     return list(connection.scalars(wanted.order_by(number)))
 

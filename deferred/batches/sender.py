@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from deferred.options import ErrorAction
+from deferred.queues.queue import Queue
 from sites import QualifiedName
 
 
@@ -21,6 +22,22 @@ class Sender:
     groups: Mapping[QualifiedName, str] = field(default_factory=dict)
     #: by table, what the push does with transactions that cannot be applied
     error_actions: Mapping[QualifiedName, ErrorAction] = field(default_factory=dict)
+
+    def pushing(self, queues: Sequence[Queue]) -> Sender:
+        """This sender, with what its queues to the destination say of their tables."""
+        return replace(
+            self,
+            groups={
+                queue.target: queue.replication_group
+                for queue in queues
+                if queue.replication_group is not None
+            },
+            error_actions={
+                queue.target: ErrorAction(queue.error_action)
+                for queue in queues
+                if queue.error_action != ErrorAction.QUEUE
+            },
+        )
 
     def action(
         self, tables: Iterable[QualifiedName], asked: ErrorAction

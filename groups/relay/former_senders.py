@@ -11,8 +11,8 @@ import sqlalchemy as sa
 from sqlalchemy import Connection, select
 from sqlalchemy.dialects.postgresql import insert
 
-from deferred.catalog import former_sender
 from deferred.errors import NoMasterAnyMore
+from groups.catalog import former_sender
 
 
 def forbid(connection: Connection, group: str, sender: str) -> None:

@@ -10,8 +10,9 @@ import sqlalchemy as sa
 
 from deferred.catalog import error_transaction
 from deferred.errors import NoSuchError, RetryFailed, WaitsForError
-from deferred.parked import error_dependencies, error_queue, group_hold
+from deferred.parked import error_dependencies, error_queue
 from deferred.parked.retry import RetryReport, retry_alone
+from groups.relay import holds
 from sites import Site, identity
 
 
@@ -39,7 +40,7 @@ def unquiet(master: Site, group: uuid.UUID) -> Unquieted:
     """
     with master.transaction() as connection:
         identity.confirm(connection, master.name)
-        was_quiet = group_hold.end(connection, group)
+        was_quiet = holds.end(connection, group)
     applied = 0
     while True:
         # A transaction that a push brings meanwhile depends on these, or is applied.
@@ -61,7 +62,7 @@ def unquiet(master: Site, group: uuid.UUID) -> Unquieted:
 def _ready(master: Site) -> list[int]:
     """The transactions held back, and all that depend on them, in order."""
     with master.transaction() as connection:
-        wanted = set(group_hold.no_longer_held(connection))
+        wanted = set(holds.no_longer_held(connection))
     if wanted:
         for error in sorted(error_queue.list_errors(master), key=lambda e: e.id):
             if error.reason == error_dependencies.DEPENDANT and wanted & set(
@@ -89,7 +90,7 @@ def _note_failures(master: Site, left: tuple[RetryReport, ...]) -> None:
         for report in left:
             connection.execute(
                 sa.update(error_transaction)
-                .where(at.id == report.error_id, at.reason == group_hold.REASON)
+                .where(at.id == report.error_id, at.reason == error_dependencies.HELD)
                 .values(
                     reason=sa.case(
                         (waits, error_dependencies.DEPENDANT), else_="error"

@@ -10,11 +10,12 @@ import sqlalchemy as sa
 from sqlalchemy import Connection, and_, select
 from sqlalchemy.dialects.postgresql import insert
 
-from deferred.batches import forwarding
+from deferred.batches import provenance
 from deferred.batches.batch import QueuedTransaction
-from deferred.catalog import applied_transaction, duplicate_watch
+from deferred.batches.sender import Sender
+from deferred.catalog import duplicate_watch
 from deferred.catalog import queue as queue_catalog
-from deferred.pushing.sender import Sender
+from groups.catalog import applied_transaction
 from sites import QualifiedName
 from sites.position import STRETCH
 from sites.staged import Staged, selected
@@ -52,7 +53,7 @@ def drop_already_applied(
                 "transaction": number,
                 "made_at": transaction.start_time,
                 "target": str(one.table.qualified),
-                "part": forwarding.part(transaction.sources),
+                "part": provenance.part(transaction.sources),
             }
             brought = sender.name if transaction.origin is not None else None
             before = _take(connection, values, brought)

@@ -23,19 +23,19 @@ from sqlalchemy.dialects.postgresql import insert
 
 from deferred.batches import marker
 from deferred.batches.batch import Batch, within
-from deferred.batches.brought import EACH, HAS_COME, MADE_AT, NOTED
 from deferred.batches.ledger import original
-from deferred.batches.marker import Marker
 from deferred.catalog import (
-    applied_transaction,
-    arrival,
     deferred_transaction,
     delivery,
+    destination,
     duplicate_watch,
     ledger_horizon,
     push_batch,
     push_marker,
 )
+from groups.catalog import applied_transaction, arrival
+from groups.relay.ledger import EACH, HAS_COME, MADE_AT, NOTED
+from sites import identity
 from sites.position import STRETCH
 from sites.prepared import planned_once
 from sites.site import autocommit
@@ -138,16 +138,8 @@ def watch_for(connection: Connection, watches: Sequence[DuplicateWatch]) -> None
         connection.execute(sa.update(push_marker).values(watched=more))
 
 
-def is_in(
-    origin: Connection, target: Connection, batch: Batch, sender: str, at: Marker
-) -> bool:
-    """Whether a batch has transactions that its destination watches for.
-
-    Parameters:
-        at: the destination's marker.
-    """
-    if not at.watch_version:
-        return False
+def is_in(origin: Connection, target: Connection, batch: Batch, sender: str) -> bool:
+    """Whether a batch has transactions that its destination watches for."""
     made = deferred_transaction.c
     began = func.coalesce(made.origin, sender)
     number = original(func.coalesce(made.origin_transaction, cast(made.xid, sa.Text)))
@@ -216,6 +208,23 @@ def of_restored(
         for group in target.scalars(groups.distinct()).all()
         for origin, first, last in lost
     ]
+
+
+def watch_restored(
+    origin: Connection, target: Connection, sender_id: uuid.UUID, name: str
+) -> None:
+    """Make a destination watch for what a restored origin may send on again.
+
+    Parameters:
+        name: the destination.
+    """
+    remembered = select(destination.c.batch_no).where(destination.c.name == name)
+    with autocommit(origin):
+        batch_no = origin.scalar(remembered)
+        me = identity.read(origin).name
+    with autocommit(target):
+        watches = of_restored(target, sender_id, me, batch_no or 0)
+    watch_for(target, watches)
 
 
 def forget(connection: Connection, group: str) -> None:

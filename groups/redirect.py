@@ -17,7 +17,6 @@ from sqlalchemy.dialects.postgresql import insert
 from deferred.batches.cut import by_transaction, deliveries
 from deferred.batches.ledger import original
 from deferred.batches.marker import Marker
-from deferred.batches.queued import transactions
 from deferred.catalog import (
     deferred_transaction,
     delivery,
@@ -28,8 +27,9 @@ from deferred.catalog import (
 from deferred.catalog import queue as queue_catalog
 from deferred.errors import BothDestinations, CallsQueued
 from deferred.queues import define, queue
-from deferred.queues.group_queue import note_forgotten
 from deferred.queues.queue import Queue, call_numbers, undelivered_procedures
+from groups.queued import transactions
+from groups.table_queue import note_forgotten
 from sites import transport, triggers
 from sites.identity import Identity
 

@@ -1,25 +1,19 @@
-"""Transactions that a master sends on to other masters after a push has brought them.
+"""Where a transaction comes from: the site where it was made, and the masters since.
 
-The queue of a group's table at that master records applied changes, as it records the
-writes of users. The transaction keeps the site where it was made as its origin. For the
-master at which it began, the paths of the group say where it goes next.
+A transaction that a master sends on keeps the site where it was made as its origin, and
+by replication group the master at which it began.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Row, Text, cast, false, func, select
+from sqlalchemy import ColumnElement, Text, cast, false, func
 from sqlalchemy.dialects.postgresql import JSONB
 
 from deferred.batches.batch import QueuedTransaction
-from deferred.catalog import queue as queue_catalog
-from deferred.catalog import route
-from deferred.queues.queue import Queue
-from sites import QualifiedName
-from sites.prepared import planned_once
 
 
 def sources(
@@ -88,49 +82,3 @@ def facts(
         "made_at": made_at and made_at.isoformat(),
         "sources": began_at or {},
     }
-
-
-def onward_routes(target: Connection) -> Sequence[Row[Any]]:
-    """The tables whose changes a destination sends on, and the source masters."""
-    return target.execute(_GOES_ON).all()
-
-
-def tables(
-    there: Sequence[Row[Any]], queues: Sequence[Queue], sender: str
-) -> frozenset[QualifiedName]:
-    """The tables for which a destination sends on the changes that this site brings.
-
-    A transaction that touches one of them is applied in a transaction of its own, so
-    that the next destination gets it as it was made.
-
-    Parameters:
-        there: the `onward_routes` of the destination.
-    """
-    return frozenset(
-        queue.target
-        for queue in queues
-        for row in there
-        if queue.target == QualifiedName(row.base_schema, row.base_table)
-        and not _brought(queue, row.replication_group, sender).isdisjoint(row.sources)
-    )
-
-
-_there = queue_catalog.c
-_GOES_ON = planned_once(
-    select(
-        _there.base_schema,
-        _there.base_table,
-        _there.replication_group,
-        func.array_agg(route.c.source).label("sources"),
-    )
-    .join(route, route.c.queue_id == _there.id)
-    .where(_there.replication_group.is_not(None))
-    .group_by(_there.id)
-)
-
-
-def _brought(queue: Queue, group: str, sender: str) -> set[str]:
-    """The masters whose changes come through a queue, as the destination names them."""
-    if queue.replication_group != group:
-        return {""}  # they begin there
-    return {source or sender for source in queue.sources}

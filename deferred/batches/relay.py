@@ -1,0 +1,170 @@
+"""The seam between a push and replication groups.
+
+The changes of a group travel over several masters. `groups.relay` does what that takes
+beyond a push; a push between two databases that are in no group does none of it.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import entry_points
+from typing import Protocol, cast
+
+import sqlalchemy as sa
+from sqlalchemy import ColumnElement, Connection, select
+
+from deferred.batches.batch import Batch, QueuedTransaction
+from deferred.batches.sender import Sender
+from deferred.catalog import duplicate_watch
+from deferred.queues.queue import Queue
+from masters.catalog import group_schema
+from sites import QualifiedName
+from sites.prepared import planned_once
+from sites.staged import Staged
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """How the transactions of a batch are applied, because of replication groups."""
+
+    #: tables whose transactions are each applied alone
+    alone: frozenset[QualifiedName] = frozenset()
+    #: the destination sends changes of some tables on, those of its users' triggers
+    #: too: each transaction is committed by itself
+    sends_on: bool = False
+    #: transactions may have come by another route: each is applied by itself
+    may_hold_duplicates: bool = False
+
+
+class Relay(Protocol):
+    """What replication groups add to a push."""
+
+    def before_batch(self, origin: Connection, target: Connection) -> None:
+        """Tell the destination which transactions may come twice; commits there."""
+
+    def admit_batch(
+        self,
+        origin: Connection,
+        target: Connection,
+        batch: Batch,
+        queues: Sequence[Queue],
+        sender: Sender,
+        watch_version: int,
+    ) -> Terms:
+        """Refuse a batch, or say how its transactions are applied.
+
+        Parameters:
+            watch_version: how often the destination's watch list has grown.
+
+        Raises:
+            OtherSchemaVersion: DDL of a group has arrived at one end only.
+            ColumnRenamed: a column has another name there than the group knows.
+            NoMasterAnyMore: a group has forgotten the sender.
+        """
+
+    def admit(
+        self,
+        target: Connection,
+        sender: Sender,
+        transaction: QueuedTransaction,
+        staged: Sequence[Staged],
+    ) -> bool:
+        """Drop those changes of a transaction that were applied here already.
+
+        Returns:
+            Whether it is certain that none of the others were.
+        """
+
+    def hold(self, target: Connection, tables: Collection[QualifiedName]) -> str | None:
+        """Why changes of these tables are held back here; None if they are not."""
+
+    def applied(
+        self,
+        target: Connection,
+        sender: Sender,
+        transaction: QueuedTransaction,
+        tables: Collection[QualifiedName],
+    ) -> None:
+        """Note that a transaction has changed these tables, or was parked."""
+
+    def applied_together(
+        self,
+        origin: Connection,
+        target: Connection,
+        batch: Batch,
+        queues: Sequence[Queue],
+        sender: Sender,
+        part: tuple[int, int],
+    ) -> None:
+        """Note that the transactions of a part of a batch were applied.
+
+        Parameters:
+            part: those after the first order number, up to the second.
+        """
+
+    def parked(
+        self,
+        target: Connection,
+        sender: Sender,
+        tables: Collection[QualifiedName],
+        why: str,
+    ) -> None:
+        """Hold back what else comes for these tables, because a transaction failed."""
+
+    def restored(
+        self, origin: Connection, target: Connection, sender_id: uuid.UUID, name: str
+    ) -> None:
+        """Let a destination watch for what a restored origin may send on again."""
+
+
+class _NoGroup:
+    """A push between databases that are in no group."""
+
+    def before_batch(self, *_: object) -> None:
+        return
+
+    def admit_batch(self, *_: object) -> Terms:
+        return Terms()
+
+    def admit(self, *_: object) -> bool:
+        return True
+
+    def hold(self, *_: object) -> str | None:
+        return None
+
+    def applied(self, *_: object) -> None:
+        return
+
+    def applied_together(self, *_: object) -> None:
+        return
+
+    def parked(self, *_: object) -> None:
+        return
+
+    def restored(self, *_: object) -> None:
+        return
+
+
+NO_GROUP: Relay = _NoGroup()
+
+
+#: Whether a database is in a replication group, or has a watch list of one.
+CONCERNED: ColumnElement[bool] = sa.or_(
+    sa.exists().select_from(group_schema), sa.exists().select_from(duplicate_watch)
+)
+_IS_CONCERNED = planned_once(select(CONCERNED))
+
+
+def at(connection: Connection) -> Relay:
+    """What a push from or to a database has to do for the groups there."""
+    return of_groups() if connection.scalar(_IS_CONCERNED) else NO_GROUP
+
+
+@cache
+def of_groups() -> Relay:
+    """The relay of replication groups, as this distribution declares it."""
+    (declared,) = entry_points(group="snaptide.relay", name="groups")
+    return cast(Relay, declared.load())

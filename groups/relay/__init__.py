@@ -1,0 +1,1 @@
+"""What makes the changes of a replication group travel, beyond a push."""

@@ -1,0 +1,65 @@
+"""The changes that a master sends on to other masters after a push has brought them.
+
+The queue of a group's table at that master records applied changes, as it records the
+writes of users. For the master at which a transaction began, the routes of the table
+say where it goes next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import Connection, Row, func, select
+
+from deferred.catalog import queue as queue_catalog
+from deferred.catalog import route
+from deferred.queues.queue import Queue
+from sites import QualifiedName
+from sites.prepared import planned_once
+
+
+def tables_sent_on(target: Connection) -> Sequence[Row[Any]]:
+    """The tables whose changes a destination sends on, and the source masters."""
+    return target.execute(_GOES_ON).all()
+
+
+def going_on(
+    there: Sequence[Row[Any]], queues: Sequence[Queue], sender: str
+) -> frozenset[QualifiedName]:
+    """The tables for which a destination sends on the changes that this site brings.
+
+    A transaction that touches one of them is applied in a transaction of its own, so
+    that the next destination gets it as it was made.
+
+    Parameters:
+        there: the `tables_sent_on` of the destination.
+    """
+    return frozenset(
+        queue.target
+        for queue in queues
+        for row in there
+        if queue.target == QualifiedName(row.base_schema, row.base_table)
+        and not _brought(queue, row.replication_group, sender).isdisjoint(row.sources)
+    )
+
+
+_there = queue_catalog.c
+_GOES_ON = planned_once(
+    select(
+        _there.base_schema,
+        _there.base_table,
+        _there.replication_group,
+        func.array_agg(route.c.source).label("sources"),
+    )
+    .join(route, route.c.queue_id == _there.id)
+    .where(_there.replication_group.is_not(None))
+    .group_by(_there.id)
+)
+
+
+def _brought(queue: Queue, group: str, sender: str) -> set[str]:
+    """The masters whose changes come through a queue, as the destination names them."""
+    if queue.replication_group != group:
+        return {""}  # they begin there
+    return {source or sender for source in queue.sources}
