@@ -66,20 +66,6 @@ def name_site(site: Site) -> None:
         identity.record(connection, site.name)
 
 
-def run(site: Site, *statements: str) -> None:
-    """Run statements as a user would, in one transaction."""
-    with site.begin() as connection:
-        for statement in statements:
-            connection.exec_driver_sql(statement.replace("%", "%%"))
-
-
-def rows(site: Site, query: str) -> list[tuple[object, ...]]:
-    """The rows of a query."""
-    with site.connect() as connection:
-        found = connection.exec_driver_sql(query.replace("%", "%%"))
-        return [tuple(row) for row in found]
-
-
 def log(site: Site, *tables: str, with_rowid: bool = False) -> None:
     """Create a snapshot log for each table."""
     for table in tables:

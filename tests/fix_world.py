@@ -13,7 +13,7 @@ import masters
 import snapshots
 from sites import Directory, Site
 from tests.fix_homes import Home, new_site
-from tests.fix_sites import run
+from tests.linked_table import run
 from tests.stories import column_groups, refresh
 
 #: What the site adds to the row: pushed, and then queued, when a test begins.

@@ -88,11 +88,16 @@ def run(site: Site, *statements: str) -> list[tuple[Any, ...]]:
         The rows of the last one.
     """
     with site.begin() as connection:
-        driver = raw(connection)
-        driver.execute("SET LOCAL search_path = public")
+        cursor = raw(connection).cursor()
         for statement in statements:
-            cursor = driver.execute(_sql(statement))
-        return cursor.fetchall() if cursor.description else []
+            cursor.execute(_sql(statement))
+        return [] if cursor.description is None else cursor.fetchall()
+
+
+def scalar(site: Site, query: str) -> Any:
+    """The first value that a query finds; None if it finds no row."""
+    found = run(site, query)
+    return found[0][0] if found else None
 
 
 def run_each(site: Site, *statements: str) -> None:
@@ -159,7 +164,7 @@ def kinds(site: Site) -> list[tuple[str, str | None]]:
 
 def queued(site: Site) -> int:
     """How many transactions wait to be delivered."""
-    return int(run(site, "SELECT count(*) FROM snaptide.deftran")[0][0])
+    return int(scalar(site, "SELECT count(*) FROM snaptide.deftran"))
 
 
 def parked(site: Site) -> list[tuple[Any, ...]]:
@@ -175,7 +180,6 @@ def _create(site: Site, table: str, columns: str) -> None:
     name = names.parse(table)
     with site.begin() as connection:
         driver = raw(connection)
-        driver.execute("SET LOCAL search_path = public")
         driver.execute(
             sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(
                 sql.Identifier(name.schema)

@@ -6,22 +6,20 @@ from typing import Any
 
 import psycopg
 from psycopg import sql
-from sqlalchemy import column, func, select, table
 
 import snapshots
 from deferred import PushReport
-from deferred.catalog import deferred_transaction, delivery
 from masters import rules
 from sites import Site, names
 from sites.transport import raw
 from snapshots.reports import RefreshReport, SnapshotDescription, SnapshotReport
+from tests.linked_table import application
 
 
 @contextmanager
 def user(site: Site) -> Iterator[psycopg.Connection[tuple[Any, ...]]]:
     """A session of a user's own, open as long as the block; it commits itself."""
-    url = site.url.set(drivername="postgresql").render_as_string(hide_password=False)
-    with psycopg.connect(url) as session:
+    with application(site) as session:
         yield session
         session.rollback()
 
@@ -77,22 +75,6 @@ def unsettled(site: Site, snapshot: str) -> list[tuple[Any, ...]]:
     query = sql.SQL("SELECT * FROM snaptide.{} ORDER BY 1").format(sql.Identifier(view))
     with site.connect() as connection:
         return raw(connection).execute(query).fetchall()
-
-
-def queued(site: Site) -> int:
-    """How many transactions of a site are not delivered, as far as it knows."""
-    known = select(delivery.c.xid).where(delivery.c.delivered_at.is_not(None))
-    waiting = select(func.count()).where(deferred_transaction.c.xid.not_in(known))
-    with site.connect() as connection:
-        return connection.scalar(waiting) or 0
-
-
-def count(site: Site, name: str) -> int:
-    """How many rows a table or snapshot has."""
-    found = names.parse(name)
-    rows = table(found.name, column("*"), schema=found.schema)
-    with site.connect() as connection:
-        return connection.scalar(select(func.count()).select_from(rows)) or 0
 
 
 def column_groups(master: Site, name: str, groups: Mapping[str, str]) -> None:

@@ -25,8 +25,9 @@ from deferred.errors import PushInterrupted
 from sites import Directory, Site
 from snapshots import RefreshReport
 from tests import seeds
-from tests.fix_sites import log, rows, run
-from tests.stories import assert_equal_to_master, column_groups, queued, settle, user
+from tests.fix_sites import log
+from tests.linked_table import queued, run
+from tests.stories import assert_equal_to_master, column_groups, settle, user
 
 pytestmark = [pytest.mark.usefixtures("spark"), pytest.mark.timeout(600)]
 
@@ -271,7 +272,7 @@ def _helpers(hq: Site, sites: list[Site]) -> list[Again]:
 
 
 def _assert_arrived_once(hq: Site, site: Site, receipts: set[str]) -> None:
-    here = [str(found) for (found,) in rows(hq, "SELECT id FROM public.arrival")]
+    here = [str(found) for (found,) in run(hq, "SELECT id FROM public.arrival")]
     arrived = [one for one in here if one.startswith(site.name)]
     stands = _parked_receipts(hq, site)
     assert Counter(arrived) + Counter(stands) == Counter(receipts)

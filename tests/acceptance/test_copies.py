@@ -13,9 +13,8 @@ from sites.errors import SiteChanged, SiteReplaced, SiteRestored
 from snaptide import doctor
 from snaptide.errors import CannotRepair
 from snaptide.repair import repair
-from tests.fix_sites import rows
 from tests.fix_world import BEFORE, QUEUED, World
-from tests.linked_table import parked
+from tests.linked_table import parked, run
 from tests.stories import assert_equal_to_master, refresh, settle
 
 pytestmark = pytest.mark.usefixtures("spark")
@@ -38,7 +37,7 @@ def test_copy_that_went_on_as_the_original(world: World) -> None:
         deferred.push(world.jfk)
     assert repair(world.jfk).repaired
     deferred.push(world.jfk)
-    assert rows(world.hq, SUM) == [(BEFORE + QUEUED + COPY_PUSHED + ORIGINAL,)]
+    assert run(world.hq, SUM) == [(BEFORE + QUEUED + COPY_PUSHED + ORIGINAL,)]
 
     world.move("jfk", copy)
     for attempt in (lambda: deferred.push(world.jfk), lambda: refresh(world.jfk, "t")):
@@ -54,7 +53,7 @@ def test_copy_that_went_on_as_the_original(world: World) -> None:
     settle(world.jfk, lga)
     assert_equal_to_master(world.jfk, lga)
     expected = BEFORE + QUEUED + COPY_PUSHED + ORIGINAL + COPY_QUEUED + LATER
-    assert rows(world.hq, SUM) == [(expected,)]
+    assert run(world.hq, SUM) == [(expected,)]
     assert parked(world.hq) == []
     assert [s.method for s in snapshots.refresh(lga, "t").snapshots] == ["fast"]
 
@@ -82,7 +81,7 @@ def test_copy_of_a_database_becomes_a_site(world: World) -> None:
     settle(lga, world.jfk)
     settle(lga, world.jfk)
     assert_equal_to_master(lga, world.jfk)
-    assert rows(world.hq, SUM) == [(BEFORE + QUEUED + COPY_QUEUED + ORIGINAL,)]
+    assert run(world.hq, SUM) == [(BEFORE + QUEUED + COPY_QUEUED + ORIGINAL,)]
     assert parked(world.hq) == []
 
 

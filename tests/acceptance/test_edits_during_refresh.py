@@ -15,9 +15,10 @@ from sites import Directory, Site
 from snapshots import held_back, merge, writing
 from snapshots.work import Work
 from tests.fix_moments import Moments
-from tests.fix_sites import log, rows, run
+from tests.fix_sites import log
 from tests.fix_worker import eventually
 from tests.fix_worlds import prepared_once
+from tests.linked_table import run
 from tests.stories import (
     assert_equal_to_master,
     column_groups,
@@ -103,8 +104,8 @@ class Editor:
     def _is_done_or_waits(self) -> bool:
         if not self._thread.is_alive():
             return True
-        return bool(rows(self.site, f"{WAITS} AND pid = {self._session}")) or any(
-            rows(site, f"{WAITS} AND application_name = 'snaptide'")
+        return bool(run(self.site, f"{WAITS} AND pid = {self._session}")) or any(
+            run(site, f"{WAITS} AND application_name = 'snaptide'")
             for site in self.site.directory.values()
         )
 
@@ -132,7 +133,7 @@ class Editor:
     def assert_stands(self) -> None:
         """What was edited is there as it was edited."""
         for number in self.made:
-            row = rows(
+            row = run(
                 self.site,
                 f"SELECT b FROM public.t WHERE id = {self.block + number}",
             )
@@ -202,7 +203,7 @@ def test_edits_at_every_moment(hq: Site, jfk: Site, at, *, push: bool) -> None:
 def _assert_settled(hq: Site, jfk: Site, blocks: int) -> None:
     settle(jfk)
     assert_equal_to_master(jfk)
-    found = {row[0]: row[1:] for row in rows(hq, "SELECT id, a, b FROM public.t")}
+    found = {row[0]: row[1:] for row in run(hq, "SELECT id, a, b FROM public.t")}
     for block in range(0, blocks * BLOCK, BLOCK):
         for number, row in SETTLED.items():
             assert found[block + number] == row, (block, number)
@@ -235,11 +236,11 @@ def test_open_edits_are_not_waited_for(hq: Site, jfk: Site) -> None:
         # 1, 2 and 4 are locked, 6 is about to be there.
         assert report.held_back == 4
         # The rest of the window came, beside them.
-        assert rows(jfk, "SELECT a FROM public.t WHERE id = 11") == [("hq",)]
+        assert run(jfk, "SELECT a FROM public.t WHERE id = 11") == [("hq",)]
         commit()
-    assert rows(jfk, "SELECT count(*) FROM public.t WHERE b = 'mine'") == [(5,)]
+    assert run(jfk, "SELECT count(*) FROM public.t WHERE b = 'mine'") == [(5,)]
     assert refresh(jfk, "t")["t"].held_back == len(EDITS)
-    assert rows(jfk, "SELECT count(*) FROM public.t WHERE b = 'mine'") == [(5,)]
+    assert run(jfk, "SELECT count(*) FROM public.t WHERE b = 'mine'") == [(5,)]
     _assert_settled(hq, jfk, 1)
 
 
@@ -303,7 +304,7 @@ def test_child_that_a_user_adds_meanwhile_is_not_reached_by_an_action(
     monkeypatch.setattr(writing, "_steps", watched)
     refresh(jfk, "pair")
     assert tried
-    assert rows(jfk, "SELECT id, p FROM public.c") == [(7, 1) for _ in added]
+    assert run(jfk, "SELECT id, p FROM public.c") == [(7, 1) for _ in added]
 
 
 def test_open_edit_that_is_taken_back(hq: Site, jfk: Site) -> None:
@@ -329,9 +330,9 @@ def test_edit_delivered_between_window_and_merge_is_not_reverted(
     moments.at("refresh.after_window", edit_and_push)
     report = refresh(jfk, "t")["t"]
     assert report.held_back == 1
-    assert rows(jfk, "SELECT a, b FROM public.t WHERE id = 1") == [("old", "mine")]
+    assert run(jfk, "SELECT a, b FROM public.t WHERE id = 1") == [("old", "mine")]
     refresh(jfk, "t")
-    assert rows(jfk, "SELECT a, b FROM public.t WHERE id = 1") == [("hq", "mine")]
+    assert run(jfk, "SELECT a, b FROM public.t WHERE id = 1") == [("hq", "mine")]
     assert_equal_to_master(jfk)
 
 
@@ -356,7 +357,7 @@ def test_user_is_not_the_victim_of_a_deadlock(hq: Site, jfk: Site, at) -> None:
         waiting.join(timeout=180)
         assert told == [None]
         writer.commit()
-    assert rows(jfk, "SELECT a, b FROM public.t WHERE id = 1") == [("hq", "mine")]
+    assert run(jfk, "SELECT a, b FROM public.t WHERE id = 1") == [("hq", "mine")]
     settle(jfk)
     assert_equal_to_master(jfk)
 

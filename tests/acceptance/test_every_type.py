@@ -14,7 +14,8 @@ import snapshots
 from sites import Directory, Site
 from sites.definitions import UNREADABLE
 from snapshots import comparison
-from tests.fix_sites import log, run
+from tests.fix_sites import log
+from tests.linked_table import run
 from tests.stories import user
 from tests.type_samples import SPELT, array, samples
 
@@ -168,7 +169,7 @@ def contents(site: Site, table: Wide) -> list[tuple[object, ...]]:
 def tables(sites: Directory, pg_version: int) -> list[Wide]:
     hq, jfk = sites["hq"], sites["jfk"]
     for site in (hq, jfk):
-        run(site, "SET LOCAL search_path = public", *OWN.split(";\n")[:-1])
+        run(site, *OWN.split(";\n")[:-1])
     columns = list(_columns(hq, pg_version))
     made = [
         Wide(f"wide {n}", tuple(columns[n : n + PER_TABLE]))
@@ -177,7 +178,6 @@ def tables(sites: Directory, pg_version: int) -> list[Wide]:
     for table in made:
         run(
             hq,
-            "SET LOCAL search_path = public",
             table.create(),
             *(table.insert(row) for row in table.rows),
         )
@@ -187,10 +187,6 @@ def tables(sites: Directory, pg_version: int) -> list[Wide]:
     return made
 
 
-def write(site: Site, *statements: str) -> None:
-    run(site, "SET LOCAL search_path = public", *statements)
-
-
 def test_every_type(
     sites: Directory, tables: list[Wide], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -198,10 +194,10 @@ def test_every_type(
     assert_same(hq, jfk, tables)
 
     # Pushed in one transaction and in several: no conflict is seen.
-    write(jfk, *(tables[0].update(row, 1) for row in tables[0].turn))
+    run(jfk, *(tables[0].update(row, 1) for row in tables[0].turn))
     for table in tables[1:]:
         for row in table.turn:
-            write(jfk, table.update(row, 1))
+            run(jfk, table.update(row, 1))
     assert deferred.push(jfk).errors == 0
     assert_same(hq, jfk, tables)
     assert differences(jfk, tables, "f") == 0
@@ -211,7 +207,7 @@ def test_every_type(
     ):
         monkeypatch.setattr(comparison, "SMALL_WINDOW", limit)
         for table in tables:
-            write(hq, *(table.update(row, step) for row in table.turn))
+            run(hq, *(table.update(row, step) for row in table.turn))
         assert differences(jfk, tables, method) > 0
         assert_same(hq, jfk, tables)
     assert differences(jfk, tables, "c") == 0
@@ -226,7 +222,7 @@ def conflict(hq: Site, jfk: Site, tables: list[Wide]) -> None:
     set_all(hq, tables, 1)
     for table in tables:
         for rows in table.some():
-            write(jfk, *(table.set(row, -1) for row in rows))
+            run(jfk, *(table.set(row, -1) for row in rows))
     deferred.push(jfk)
     parked = [deferred.show_error(hq, one.id) for one in deferred.list_errors(hq)]
     in_conflict = [call for one in parked for call in one.calls if call.conflict]
@@ -240,7 +236,7 @@ def conflict(hq: Site, jfk: Site, tables: list[Wide]) -> None:
 def set_all(site: Site, tables: list[Wide], number: int) -> None:
     """In each row, the column that has its number takes one of its values."""
     for table in tables:
-        write(site, *(table.set(row, number) for row in table.rows))
+        run(site, *(table.set(row, number) for row in table.rows))
 
 
 def differences(site: Site, tables: list[Wide], method: str) -> int:

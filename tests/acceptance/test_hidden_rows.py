@@ -15,7 +15,8 @@ from sites import Directory
 from snapshots.errors import HiddenRows, RowsHidden
 from snaptide import doctor
 from snaptide.embedded import PostgresServer
-from tests.fix_sites import log, rows, run
+from tests.fix_sites import log
+from tests.linked_table import run
 from tests.stories import refresh
 
 pytestmark = pytest.mark.usefixtures("spark")
@@ -64,7 +65,7 @@ def test_hidden_rows_are_never_taken_for_gone(sites: Directory, reader: str) -> 
     for method in ("f", "c"):
         with pytest.raises(RowsHidden):
             refresh(jfk, "t", method=method)
-    assert rows(jfk, "SELECT count(*) FROM public.t") == [(2,)]
+    assert run(jfk, "SELECT count(*) FROM public.t") == [(2,)]
     assert any(
         "hides its rows" in found.what for found in doctor.examine(as_reader["hq"])
     )

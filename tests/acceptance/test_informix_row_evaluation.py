@@ -9,8 +9,9 @@ import pytest
 
 import snapshots
 from sites import Directory
-from tests.fix_sites import log, rows, run
+from tests.fix_sites import log
 from tests.fix_worlds import prepared_once
+from tests.linked_table import run
 from tests.stories import assert_equal_to_master, refresh
 
 pytestmark = pytest.mark.usefixtures("spark")
@@ -86,5 +87,5 @@ def test_c6_1_to_10(part: Directory, life: str) -> None:
     assert (report.inserted, report.updated, report.deleted) == sent
     here = "SELECT * FROM public.t ORDER BY id"
     there = "SELECT * FROM public.t WHERE region = 'jfk' ORDER BY id"
-    assert rows(part["jfk"], here) == rows(part["hq"], there)
+    assert run(part["jfk"], here) == run(part["hq"], there)
     assert_equal_to_master(part["jfk"])

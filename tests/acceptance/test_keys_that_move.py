@@ -6,7 +6,8 @@ import pytest
 
 import snapshots
 from sites import Directory, Site
-from tests.fix_sites import log, rows, run
+from tests.fix_sites import log
+from tests.linked_table import run
 from tests.stories import assert_equal_to_master, push_and_refresh, refresh, settle
 
 pytestmark = pytest.mark.usefixtures("spark")
@@ -114,7 +115,7 @@ def family(sites: Directory) -> Directory:
 def contents() -> Callable[[Site], list[list[tuple[object, ...]]]]:
     def contents(site: Site) -> list[list[tuple[object, ...]]]:
         queries = ("p ORDER BY id", "c ORDER BY id", "g ORDER BY id")
-        return [rows(site, f"SELECT * FROM public.{query}") for query in queries]
+        return [run(site, f"SELECT * FROM public.{query}") for query in queries]
 
     return contents
 
@@ -124,7 +125,7 @@ def test_moves(family: Directory, contents, where: str) -> None:
     """One after the other on the same tables, each held against plain PostgreSQL."""
     jfk = family["jfk"]
     for name, statements in MOVES.items():
-        run(family["hq"], "SET LOCAL search_path = public", *_begin_anew())
+        run(family["hq"], *_begin_anew())
         settle(jfk)
         assert contents(jfk) == contents(family["hq"]), f"before {name}"
         run(family[where], *statements)

@@ -11,7 +11,8 @@ import deferred
 import snapshots
 from sites import Directory
 from snapshots import comparison
-from tests.fix_sites import log, rows, run
+from tests.fix_sites import log
+from tests.linked_table import run
 from tests.stories import refresh
 
 pytestmark = pytest.mark.usefixtures("spark")
@@ -41,15 +42,15 @@ def test_values_of_50_megabytes(
     log(hq, "t")
     snapshots.create(jfk, "t", master="hq", updatable=True)
     refresh(jfk, "t")
-    assert rows(jfk, SUMS) == rows(hq, SUMS)
-    assert rows(hq, "SELECT octet_length(b) FROM public.t") == [(SIZE // 5 * 5,)]
+    assert run(jfk, SUMS) == run(hq, SUMS)
+    assert run(hq, "SELECT octet_length(b) FROM public.t") == [(SIZE // 5 * 5,)]
 
     run(jfk, SET.format("02", SIZE // 5))
     assert deferred.push(jfk).errors == 0
-    assert rows(jfk, SUMS) == rows(hq, SUMS)
+    assert run(jfk, SUMS) == run(hq, SUMS)
 
     for value, limit in (("03", 50_000), ("04", 0)):
         monkeypatch.setattr(comparison, "SMALL_WINDOW", limit)
         run(hq, SET.format(value, SIZE // 5))
         assert refresh(jfk, "t")["t"].updated == 1
-        assert rows(jfk, SUMS) == rows(hq, SUMS)
+        assert run(jfk, SUMS) == run(hq, SUMS)

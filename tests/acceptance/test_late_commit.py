@@ -9,8 +9,9 @@ import deferred
 import masters
 import snapshots
 from sites import Directory
-from tests.fix_sites import log, rows, run
+from tests.fix_sites import log
 from tests.fix_worlds import prepared_once
+from tests.linked_table import run
 from tests.stories import (
     assert_equal_to_master,
     column_groups,
@@ -47,7 +48,7 @@ def test_late_commit_at_the_master(hq, jfk):
             run(hq, f"UPDATE public.t SET n = n + 1 WHERE id = {number}")
             assert refresh(jfk, "t")["t"].window_keys == 1
             masters.purge_snapshot_logs(hq)
-        assert rows(jfk, SUM) == [(2,)]
+        assert run(jfk, SUM) == [(2,)]
         late.commit()
     report = refresh(jfk, "t")["t"]
     assert (report.inserted, report.updated, report.deleted) == (1, 2, 1)
@@ -65,13 +66,13 @@ def test_late_commit_at_the_site(hq, jfk):
             assert deferred.push(jfk).transactions == 1
             refresh(jfk, "t")
             deferred.purge(jfk)
-        assert rows(hq, SUM) == [(2,)]
+        assert run(hq, SUM) == [(2,)]
         late.commit()
     assert deferred.push(jfk).transactions == 1
     assert deferred.push(jfk).transactions == 0
     refresh(jfk, "t")
     # Added up, so that what arrived twice would show.
-    assert rows(hq, SUM) == rows(jfk, SUM) == [(5,)]
+    assert run(hq, SUM) == run(jfk, SUM) == [(5,)]
     assert_equal_to_master(jfk)
 
 
@@ -90,5 +91,5 @@ def test_late_commits_at_both_while_everything_runs(hq, jfk):
     run(jfk, "UPDATE public.t SET n = n + 1 WHERE id = 2")
     assert push_and_refresh(jfk, "t").conflicts_resolved == 1
     snapshots.refresh(jfk, "t")
-    assert rows(hq, SUM) == [(34,)]
+    assert run(hq, SUM) == [(34,)]
     assert_equal_to_master(jfk)

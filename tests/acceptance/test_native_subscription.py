@@ -13,8 +13,8 @@ from sites import Directory, Site
 from snaptide import migrate
 from snaptide.embedded import PostgresServer
 from tests.fix_db import TEST_SETTINGS
-from tests.fix_sites import rows, run
 from tests.fix_worker import eventually
+from tests.linked_table import run
 
 PLAIN = "CREATE TABLE {} (id int PRIMARY KEY, v text){}"
 PARTITIONED = " PARTITION BY RANGE (id)"
@@ -47,7 +47,6 @@ def test_what_a_subscription_writes_is_captured(logical_server: PostgresServer) 
         publisher.execute("SELECT pg_create_logical_replication_slot('s', 'pgoutput')")
         run(
             hq,
-            "SET LOCAL search_path = public",
             PLAIN.format("t", ""),
             PLAIN.format("p", PARTITIONED),
             "CREATE TABLE p_low PARTITION OF p FOR VALUES FROM (0) TO (10)",
@@ -86,8 +85,8 @@ def _follow(publisher: "psycopg.Connection[tuple[object, ...]]", hq: Site) -> No
 
 def _wait_for(hq: Site, table: str, expected: list[tuple[object, ...]]) -> None:
     query = f"SELECT id, v FROM public.{table} ORDER BY id"
-    eventually(lambda: rows(hq, query) == expected, what=f"{expected} in {table}")
+    eventually(lambda: run(hq, query) == expected, what=f"{expected} in {table}")
 
 
 def _logged(hq: Site, table: str) -> set[object]:
-    return {k for (k,) in rows(hq, f'SELECT k1 FROM snaptide."mlog$_{table}"')}
+    return {k for (k,) in run(hq, f'SELECT k1 FROM snaptide."mlog$_{table}"')}

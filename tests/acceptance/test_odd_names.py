@@ -11,7 +11,8 @@ import snapshots
 from sites import Directory
 from sites.names import quoted
 from snapshots import comparison
-from tests.fix_sites import log, run
+from tests.fix_sites import log
+from tests.linked_table import run
 from tests.stories import assert_equal_to_master, refresh
 
 pytestmark = pytest.mark.usefixtures("spark")

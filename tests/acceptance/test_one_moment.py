@@ -13,7 +13,8 @@ import snapshots
 from sites import Directory, Site
 from snapshots.side import Side
 from tests.fix_moments import Moments
-from tests.fix_sites import log, rows, run
+from tests.fix_sites import log
+from tests.linked_table import run
 from tests.stories import assert_equal_to_master, refresh, user
 
 pytestmark = pytest.mark.usefixtures("spark")
@@ -117,7 +118,7 @@ def test_money_is_never_seen_half_way(bank: Directory) -> None:
     with at_work(Teller(hq, 1)) as _:
         # Loaded by executors, each with a connection of its own: one moment too.
         refresh(jfk, "bank")
-        assert rows(jfk, TOTAL) == [(MONEY,)]
+        assert run(jfk, TOTAL) == [(MONEY,)]
     teller, auditor = Teller(hq, 2), Auditor(jfk)
     with at_work(teller, auditor):
         for method in ("", "ff", "cc", "fc", "cf", ""):
@@ -125,7 +126,7 @@ def test_money_is_never_seen_half_way(bank: Directory) -> None:
             while teller.moves < moved + 5:
                 threading.Event().wait(0.01)
             refresh(jfk, "bank", method=method)
-            assert rows(jfk, TOTAL) == [(MONEY,)]
+            assert run(jfk, TOTAL) == [(MONEY,)]
     assert set(auditor.seen) == {MONEY}
     assert len(auditor.seen) > 10
     refresh(jfk, "bank")
@@ -156,7 +157,7 @@ def test_money_moves_between_window_and_members(
         move()
         moments.at(point, move)
         refresh(jfk, "bank")
-        assert rows(jfk, TOTAL) == [(MONEY,)]
+        assert run(jfk, TOTAL) == [(MONEY,)]
     monkeypatch.setattr(Side, "read", read)
     refresh(jfk, "bank")
     assert_equal_to_master(jfk)
@@ -177,4 +178,4 @@ def test_member_that_joins_later_comes_to_the_moment_of_all(bank: Directory) -> 
         report = refresh(jfk, "bank")
         assert report["wallet"].method == "load"
         total = f"{TOTAL} + (SELECT sum(money) FROM public.wallet)"
-        assert rows(jfk, total) == [(MONEY,)]
+        assert run(jfk, total) == [(MONEY,)]

@@ -10,14 +10,9 @@ import snapshots
 from sites import Directory, Site
 from sites.names import quoted
 from snapshots.errors import ErrorsAtMaster, RefreshError
-from tests.fix_sites import log, rows, run
-from tests.stories import (
-    assert_equal_to_master,
-    queued,
-    refresh,
-    settle,
-    unsettled,
-)
+from tests.fix_sites import log
+from tests.linked_table import queued, run
+from tests.stories import assert_equal_to_master, refresh, settle, unsettled
 
 pytestmark = pytest.mark.usefixtures("spark")
 
@@ -49,19 +44,19 @@ def edited(jfk: Site) -> Site:
 
 
 def deftran(site: Site) -> int:
-    return len(rows(site, "SELECT 1 FROM snaptide.deftran"))
+    return len(run(site, "SELECT 1 FROM snaptide.deftran"))
 
 
 def test_a14_01_an_edit_is_local_and_queued(hq: Site, edited: Site) -> None:
-    assert (rows(edited, ONE), rows(hq, ONE)) == ([("new",)], [("old",)])
+    assert (run(edited, ONE), run(hq, ONE)) == ([("new",)], [("old",)])
     assert deftran(edited) == 1
-    assert rows(edited, "SELECT operation FROM snaptide.defcall") == [("U",)]
+    assert run(edited, "SELECT operation FROM snaptide.defcall") == [("U",)]
     assert [key for key, *_ in unsettled(edited, "emp")] == [1]
 
 
 def test_a14_02_push_and_refresh(hq: Site, edited: Site) -> None:
     snapshots.refresh(edited, "emp", push_deferred_rpc=True)
-    assert rows(hq, ONE) == [("new",)]
+    assert run(hq, ONE) == [("new",)]
     assert queued(edited) == 0
     assert unsettled(edited, "emp") == []
     assert_equal_to_master(edited)
@@ -69,11 +64,11 @@ def test_a14_02_push_and_refresh(hq: Site, edited: Site) -> None:
 
 def test_a14_03_refresh_without_push(hq: Site, edited: Site) -> None:
     snapshots.refresh(edited, "emp", push_deferred_rpc=False, keep_pending=False)
-    assert rows(edited, ONE) == [("old",)]
+    assert run(edited, ONE) == [("old",)]
     assert queued(edited) == 1
     deferred.push(edited)
     refresh(edited, "emp")
-    assert rows(edited, ONE) == rows(hq, ONE) == [("new",)]
+    assert run(edited, ONE) == run(hq, ONE) == [("new",)]
     assert_equal_to_master(edited)
 
 
@@ -82,10 +77,10 @@ def test_a14_04_conflict_without_a_method(hq: Site, edited: Site) -> None:
     run(edited, "UPDATE public.emp SET v = 'new' WHERE id = 2")
     report = deferred.push(edited)
     assert (report.transactions, report.errors) == (2, 1)
-    assert rows(hq, "SELECT deferred_tran_db FROM snaptide.deferror") == [("jfk",)]
-    assert rows(hq, ONE) == [("theirs",)]
+    assert run(hq, "SELECT deferred_tran_db FROM snaptide.deferror") == [("jfk",)]
+    assert run(hq, ONE) == [("theirs",)]
     assert queued(edited) == 0
-    assert rows(hq, "SELECT v FROM public.emp WHERE id = 2") == [("new",)]
+    assert run(hq, "SELECT v FROM public.emp WHERE id = 2") == [("new",)]
 
 
 def test_a14_05_one_row_in_conflict_stops_both(hq: Site, jfk: Site) -> None:
@@ -96,18 +91,18 @@ def test_a14_05_one_row_in_conflict_stops_both(hq: Site, jfk: Site) -> None:
         "UPDATE public.emp SET v = 'new' WHERE id = 1",
     )
     assert deferred.push(jfk).errors == 1
-    assert rows(hq, "SELECT id FROM public.emp WHERE v = 'new'") == []
+    assert run(hq, "SELECT id FROM public.emp WHERE v = 'new'") == []
 
 
 def test_a14_06_refresh_after_errors(hq: Site, edited: Site) -> None:
     run(hq, "UPDATE public.emp SET v = 'theirs' WHERE id IN (1, 2)")
     deferred.push(edited)
-    before = rows(edited, "SELECT * FROM public.emp ORDER BY id")
+    before = run(edited, "SELECT * FROM public.emp ORDER BY id")
     with pytest.raises(ErrorsAtMaster):
         snapshots.refresh(edited, "emp", refresh_after_errors=False)
-    assert rows(edited, "SELECT * FROM public.emp ORDER BY id") == before
+    assert run(edited, "SELECT * FROM public.emp ORDER BY id") == before
     snapshots.refresh(edited, "emp", refresh_after_errors=True)
-    assert rows(edited, ONE) == [("theirs",)]
+    assert run(edited, ONE) == [("theirs",)]
     assert_equal_to_master(edited)
 
 
@@ -126,7 +121,7 @@ def test_a14_09_both_sites_end_with_what_the_method_makes(
     run(jfk, "UPDATE public.emp SET n = 15 WHERE id = 1")
     settle(jfk)
     for site in (hq, jfk):
-        assert rows(site, "SELECT n FROM public.emp WHERE id = 1") == [(end,)]
+        assert run(site, "SELECT n FROM public.emp WHERE id = 1") == [(end,)]
 
 
 @pytest.fixture
@@ -157,7 +152,7 @@ def test_a14_07_methods_in_their_order(sites: Directory, three: Sequence[str]) -
     with pytest.raises(RefreshError):
         refresh(jfk, ",".join(three), method="CFF")
     for name in three:
-        assert rows(jfk, f"SELECT 1 FROM public.{name} WHERE v = 'newer'") == []
+        assert run(jfk, f"SELECT 1 FROM public.{name} WHERE v = 'newer'") == []
     # And by default as well as it can be done: completely.
     report = refresh(jfk, ",".join(three), method="CF")
     assert [report[name].method for name in three] == ["complete", "fast", "complete"]
@@ -182,10 +177,10 @@ def test_a14_08_log_rows_go_when_the_slowest_has_them(
     kept = f"SELECT k1 FROM snaptide.{quoted('mlog$_emp')}"
     assert refresh(s1, "emp")["emp"].updated == 1
     masters.purge_snapshot_logs(hq)
-    assert rows(hq, kept) == [(1,)]
+    assert run(hq, kept) == [(1,)]
     assert refresh(s2, "emp")["emp"].updated == 1
     masters.purge_snapshot_logs(hq)
-    assert rows(hq, kept) == []
+    assert run(hq, kept) == []
     for site in (s1, s2):
         assert refresh(site, "emp")["emp"].window_keys == 0
         assert_equal_to_master(site)

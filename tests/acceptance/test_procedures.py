@@ -5,7 +5,8 @@ import pytest
 import deferred
 import snapshots
 from sites import Directory, Site
-from tests.fix_sites import log, rows, run
+from tests.fix_sites import log
+from tests.linked_table import run
 from tests.stories import assert_equal_to_master, refresh
 
 pytestmark = pytest.mark.usefixtures("spark")
@@ -23,7 +24,7 @@ def rise(site: Site, by: int) -> None:
 
 
 def prices(site: Site) -> list[object]:
-    return [price for (price,) in rows(site, PRICES)]
+    return [price for (price,) in run(site, PRICES)]
 
 
 def test_a_site_shows_its_own_result_until_the_master_has_answered(

@@ -19,7 +19,8 @@ from masters import rules
 from masters.analysis import convergence
 from masters.rules import rulebook
 from sites import Directory, Site
-from tests.fix_sites import log, rows, run
+from tests.fix_sites import log
+from tests.linked_table import run
 from tests.stories import assert_equal_to_master, refresh, settle
 
 pytestmark = [pytest.mark.usefixtures("spark"), pytest.mark.timeout(600)]
@@ -96,7 +97,7 @@ class World:
     def step(self, clock: int, name: str, row: int, what: str, value: int) -> None:
         """What somebody does at a site, or a push of it."""
         site, key = self.sites[name], self.keys[row]
-        there = rows(site, f"SELECT 1 FROM public.item WHERE id = {key}")
+        there = run(site, f"SELECT 1 FROM public.item WHERE id = {key}")
         if what == "push" and name != "hq":
             deferred.push(site)
         elif what == "add":
@@ -174,12 +175,12 @@ def test_converging_methods_end_equal_everywhere(
     settle(world.sites["jfk"], world.sites["lga"])
     assert_equal_to_master(world.sites["jfk"], world.sites["lga"])
     hq = world.sites["hq"]
-    if rows(hq, "SELECT 1 FROM snaptide.error_transaction"):
+    if run(hq, "SELECT 1 FROM snaptide.error_transaction"):
         run(hq, "DELETE FROM snaptide.error_transaction")
         return  # somebody has to decide, so that the sums are not all there
     deleted = {row for _, row, what, _ in steps if what == "delete"}
     for row in {0, 1, 2} - deleted:
-        ((total, latest),) = rows(
+        ((total, latest),) = run(
             hq,
             "SELECT additive, latest_timestamp FROM public.item"
             f" WHERE id = {world.keys[row]}",

@@ -20,7 +20,8 @@ from sites import Directory, Site
 from sites.names import quoted
 from snapshots import comparison
 from snapshots.errors import CannotPark
-from tests.fix_sites import log, rows, run
+from tests.fix_sites import log
+from tests.linked_table import run
 from tests.stories import refresh, user
 from tests.type_samples import SAMPLES, SPELT, array, samples
 
@@ -215,4 +216,4 @@ def _delete_one(site: Site, table: str) -> None:
 
 def _assert_same(sites: Directory, table: str) -> None:
     texts = f'SELECT t::text FROM public.{table} t ORDER BY t::text COLLATE "C"'
-    assert rows(sites["jfk"], texts) == rows(sites["hq"], texts)
+    assert run(sites["jfk"], texts) == run(sites["hq"], texts)

@@ -5,8 +5,9 @@ import pytest
 import deferred
 import snapshots
 from sites import Directory, Site
-from tests.fix_sites import log, rows, run
+from tests.fix_sites import log
 from tests.fix_worlds import prepared_once
+from tests.linked_table import run
 from tests.stories import assert_equal_to_master, push_and_refresh, refresh
 
 pytestmark = pytest.mark.usefixtures("spark")
@@ -32,7 +33,7 @@ def test_refused_insert_is_gone(hq: Site, jfk: Site) -> None:
     run(jfk, "INSERT INTO public.t VALUES (20, 'theirs', 0)")
     report = push_and_refresh(jfk, "t")
     assert report.errors == 1
-    assert rows(jfk, "SELECT id FROM public.t WHERE id > 9") == [(10,)]
+    assert run(jfk, "SELECT id FROM public.t WHERE id > 9") == [(10,)]
     assert_equal_to_master(jfk)
 
 
@@ -40,7 +41,7 @@ def test_refused_update_is_reverted(hq: Site, jfk: Site) -> None:
     run(hq, "ALTER TABLE public.t ADD CHECK (v < 2)")
     run(jfk, "UPDATE public.t SET v = 2 WHERE id = 1")
     assert push_and_refresh(jfk, "t").errors == 1
-    assert rows(jfk, "SELECT v FROM public.t WHERE id = 1") == [(0,)]
+    assert run(jfk, "SELECT v FROM public.t WHERE id = 1") == [(0,)]
     assert_equal_to_master(jfk)
 
 
@@ -48,7 +49,7 @@ def test_update_in_conflict_shows_the_masters_row(hq: Site, jfk: Site) -> None:
     run(hq, "UPDATE public.t SET v = 1 WHERE id = 1")
     run(jfk, "UPDATE public.t SET v = 2 WHERE id = 1")
     assert push_and_refresh(jfk, "t").errors == 1
-    assert rows(jfk, "SELECT v FROM public.t WHERE id = 1") == [(1,)]
+    assert run(jfk, "SELECT v FROM public.t WHERE id = 1") == [(1,)]
     assert_equal_to_master(jfk)
 
 
@@ -60,7 +61,7 @@ def test_refused_delete_comes_back(hq: Site, jfk: Site) -> None:
     )
     run(jfk, "DELETE FROM public.t WHERE id = 1")
     assert push_and_refresh(jfk, "t").errors == 1
-    assert rows(jfk, "SELECT v FROM public.t WHERE id = 1") == [(0,)]
+    assert run(jfk, "SELECT v FROM public.t WHERE id = 1") == [(0,)]
     assert_equal_to_master(jfk)
 
 
@@ -78,7 +79,7 @@ def test_nothing_of_a_refused_transaction_stays(hq: Site, jfk: Site) -> None:
     report = push_and_refresh(jfk, "t")
     assert (report.transactions, report.errors) == (2, 1)
     assert_equal_to_master(jfk)
-    assert rows(jfk, "SELECT id FROM public.t WHERE v = 2") == [(9,)]
+    assert run(jfk, "SELECT id FROM public.t WHERE v = 2") == [(9,)]
 
 
 def test_deleted_error_and_retried_error(hq: Site, jfk: Site) -> None:
@@ -91,7 +92,7 @@ def test_deleted_error_and_retried_error(hq: Site, jfk: Site) -> None:
     run(hq, "UPDATE public.t SET v = 0 WHERE id = 2")
     assert [r.applied for r in deferred.retry_errors(hq)] == [True]
     snapshots.refresh(jfk, "t")
-    assert rows(jfk, "SELECT v FROM public.t WHERE id IN (1, 2) ORDER BY id") == [
+    assert run(jfk, "SELECT v FROM public.t WHERE id IN (1, 2) ORDER BY id") == [
         (1,),
         (2,),
     ]

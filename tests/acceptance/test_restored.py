@@ -17,9 +17,8 @@ from sites.errors import SiteChanged, SiteRestored
 from snaptide import doctor, migrate
 from snaptide.doctor import Severity
 from snaptide.repair import repair
-from tests.fix_sites import rows, run
 from tests.fix_world import BEFORE, QUEUED, World
-from tests.linked_table import parked, queued
+from tests.linked_table import parked, queued, run
 from tests.stories import assert_equal_to_master, refresh, settle
 
 pytestmark = pytest.mark.usefixtures("spark")
@@ -128,9 +127,9 @@ def assert_settled(world: World, applied: int) -> None:
     """The sites agree, and hold each of these transactions once, and no other."""
     settle(world.jfk)
     assert_equal_to_master(world.jfk)
-    assert rows(world.hq, SUM) == [(applied,)]
+    assert run(world.hq, SUM) == [(applied,)]
     amounts = [2**n for n in range(7) if applied & 2**n]
-    assert rows(world.hq, IDS) == [(1000 + amount,) for amount in amounts]
+    assert run(world.hq, IDS) == [(1000 + amount,) for amount in amounts]
     assert parked(world.hq) == []
     assert all(
         finding.severity is not Severity.FATAL

@@ -1,12 +1,13 @@
 """Rows enter and leave a snapshot: by its condition, at both sides, by a resolution."""
 
+import psycopg
 import pytest
-from sqlalchemy.exc import DBAPIError
 
 import snapshots
 from sites import Directory, Site
-from tests.fix_sites import log, rows, run
+from tests.fix_sites import log
 from tests.fix_worlds import prepared_once
+from tests.linked_table import run
 from tests.stories import (
     assert_equal_to_master,
     column_groups,
@@ -43,7 +44,7 @@ def airports(directory: Directory) -> None:
 
 
 def ids(site: Site) -> list[object]:
-    return [row[0] for row in rows(site, IDS)]
+    return [row[0] for row in run(site, IDS)]
 
 
 def test_at_the_master(airports: Directory) -> None:
@@ -80,7 +81,7 @@ def test_a_site_cannot_write_what_is_not_its_own(airports: Directory) -> None:
         "UPDATE public.t SET v = -1 WHERE id = 0",
         "INSERT INTO public.t VALUES (30, 'lga', 0, 0)",
     ):
-        with pytest.raises(DBAPIError, match="check option"):
+        with pytest.raises(psycopg.Error, match="check option"):
             run(jfk, statement)
     # Rows that it does not see it cannot touch either.
     run(
@@ -101,7 +102,7 @@ def test_site_edits_a_row_that_left(airports: Directory) -> None:
     assert push_and_refresh(jfk, "t").errors == 1
     assert 0 not in ids(jfk)
     refresh(lga, "t")
-    assert rows(lga, "SELECT v FROM public.t WHERE id = 0") == [(0,)]
+    assert run(lga, "SELECT v FROM public.t WHERE id = 0") == [(0,)]
     assert_equal_to_master(jfk, lga)
 
 
@@ -115,7 +116,7 @@ def test_resolved_conflict_moves_rows_between_sites(airports: Directory) -> None
     assert (report.errors, report.conflicts_resolved) == (0, 1)
     refresh(lga, "t")
     # The site's edit arrived at the site to which the row had moved meanwhile.
-    assert rows(lga, "SELECT v, at FROM public.t WHERE id = 0") == [(7, 1)]
+    assert run(lga, "SELECT v, at FROM public.t WHERE id = 0") == [(7, 1)]
     assert 0 not in ids(jfk)
     assert_equal_to_master(jfk, lga)
 
@@ -131,7 +132,7 @@ def test_resolution_brings_a_row_back(airports: Directory) -> None:
     run(jfk, "UPDATE public.t SET v = 7 WHERE id = 6")
     report = push_and_refresh(jfk, "t")
     assert report.conflicts_resolved == 1
-    assert rows(jfk, "SELECT v FROM public.t WHERE id = 6") == [(7,)]
+    assert run(jfk, "SELECT v FROM public.t WHERE id = 6") == [(7,)]
     assert_equal_to_master(jfk)
 
 

@@ -11,12 +11,13 @@ import pytest
 import snapshots
 from sites import Directory, Site
 from snaptide import doctor
-from tests.fix_sites import log, rows
+from tests.fix_sites import log
+from tests.linked_table import run
 from tests.statements import creation, definitions, page
 from tests.statements import masters as at_master
 from tests.statements import snapshots as at_site
 from tests.statements.case import Case
-from tests.stories import assert_equal_to_master, settle, user
+from tests.stories import assert_equal_to_master, settle
 
 AT_MASTER, AT_SITE, ALTERED, MADE_OF = page.sections()
 
@@ -63,16 +64,13 @@ def filled(text: str, table: str) -> list[str]:
     return [one.strip() for one in made.split(";;") if one.strip()]
 
 
-def run(site: Site, text: str, table: str) -> None:
-    with user(site) as session:
-        for statement in filled(text, table):
-            session.execute(statement)
-        session.commit()
+def play(site: Site, text: str, table: str) -> None:
+    run(site, *filled(text, table))
 
 
 def act(case: Case, site: Site, table: str) -> None:
     if isinstance(case.act, str):
-        run(site, case.act, table)
+        play(site, case.act, table)
     else:
         case.act(site, table)
 
@@ -86,7 +84,7 @@ def cases(of: dict[str, Case], version: int) -> Iterator[tuple[str, Case]]:
 
 def make(hq: Site, jfk: Site, table: str, case: Case, group: str) -> None:
     """A master table with its log, and a snapshot of it."""
-    run(hq, f"{case.table};; {case.rows}", table)
+    play(hq, f"{case.table};; {case.rows}", table)
     for name in (table, *(other.replace("{t}", table) for other in case.others)):
         log(hq, name, with_rowid=case.with_rowid)
         snapshots.create(
@@ -129,7 +127,7 @@ def test_rows_are_captured_or_refused(
         found.append((statement, case, table))
     snapshots.refresh(jfk, "all", push_deferred_rpc=False)
     for _, case, table in found:
-        run(jfk, case.prepare, table)
+        play(jfk, case.prepare, table)
     for statement, case, table in found:
         if case.refused:
             with pytest.raises(psycopg.Error, match=case.refused):
@@ -139,13 +137,13 @@ def test_rows_are_captured_or_refused(
             assert _changed(hq, jfk, table) or "nothing" in statement, statement
     settle(jfk)
     assert_equal_to_master(jfk)
-    assert rows(hq, "SELECT * FROM snaptide.deferror") == []
+    assert run(hq, "SELECT * FROM snaptide.deferror") == []
 
 
 def _changed(hq: Site, jfk: Site, table: str) -> bool:
     """Whether a statement did something at all."""
     texts = f"SELECT t::text FROM public.{table} t ORDER BY 1"
-    return rows(hq, texts) != rows(jfk, texts)
+    return run(hq, texts) != run(jfk, texts)
 
 
 @pytest.mark.usefixtures("spark")
@@ -157,16 +155,16 @@ def test_rows_are_found_by_doctor(sites: Directory) -> None:
             for case in tried:
                 table = f"t{next(_numbers)}"
                 if "TYPE" in case.table:
-                    run(jfk, case.table.split(";;")[0], table)
+                    play(jfk, case.table.split(";;")[0], table)
                 if where is jfk:
                     make(hq, jfk, table, case, "all")
                 else:
-                    run(hq, f"{case.table};; {case.rows}", table)
+                    play(hq, f"{case.table};; {case.rows}", table)
                     log(hq, table)
                 made.append((statement, where, case, table))
     snapshots.refresh(jfk, "all")
     for _, _, case, table in made:
-        run(jfk, case.prepare, table)
+        play(jfk, case.prepare, table)
         act(case, hq, table)
     for where in (hq, jfk):
         subjects = {finding.subject for finding in doctor.examine(where)}
@@ -178,8 +176,8 @@ def test_rows_are_found_by_doctor(sites: Directory) -> None:
 
 def test_what_a_snapshot_can_be_made_of(sites: Directory, pg_version: int) -> None:
     hq, jfk = sites["hq"], sites["jfk"]
-    run(hq, "CREATE EXTENSION vector;; CREATE TABLE x (v vector)", "")
-    run(jfk, "CREATE EXTENSION vector", "")
+    play(hq, "CREATE EXTENSION vector;; CREATE TABLE x (v vector)", "")
+    play(jfk, "CREATE EXTENSION vector", "")
     for statement, tried in creation.CASES.items():
         outcome = page.sections()[MADE_OF][statement]
         for case in tried:

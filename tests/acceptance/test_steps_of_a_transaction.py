@@ -5,8 +5,9 @@ import pytest
 import deferred
 import snapshots
 from sites import Directory, Site
-from tests.fix_sites import log, rows, run
+from tests.fix_sites import log
 from tests.fix_worlds import prepared_once
+from tests.linked_table import run
 from tests.stories import assert_equal_to_master, push_and_refresh, refresh
 
 pytestmark = pytest.mark.usefixtures("spark")
@@ -31,10 +32,10 @@ def sites(sites: Directory) -> None:
 
 def carry(hq: Site, jfk: Site) -> None:
     """Push and refresh; nothing may be refused, and all has to be equal."""
-    before = rows(jfk, "SELECT * FROM public.p ORDER BY id")
+    before = run(jfk, "SELECT * FROM public.p ORDER BY id")
     report = push_and_refresh(jfk, "g")
     assert (report.transactions, report.errors) == (1, 0)
-    assert rows(jfk, "SELECT * FROM public.p ORDER BY id") == before
+    assert run(jfk, "SELECT * FROM public.p ORDER BY id") == before
     assert_equal_to_master(jfk)
 
 
@@ -63,13 +64,13 @@ def test_trigger_that_updates_the_row_again(hq: Site, jfk: Site) -> None:
         "UPDATE public.p SET v = 'b' WHERE id IN (1, 2)",
         "INSERT INTO public.p VALUES (10, 'new', 0)",
     )
-    assert rows(jfk, "SELECT v FROM public.p WHERE id IN (1, 10) ORDER BY id") == [
+    assert run(jfk, "SELECT v FROM public.p WHERE id IN (1, 10) ORDER BY id") == [
         ("b++",),
         ("new++",),
     ]
     report = push_and_refresh(jfk, "g")
     assert report.errors == 0
-    assert rows(hq, "SELECT v FROM public.p WHERE id IN (1, 10) ORDER BY id") == [
+    assert run(hq, "SELECT v FROM public.p WHERE id IN (1, 10) ORDER BY id") == [
         ("b++",),
         ("new++",),
     ]
@@ -92,7 +93,7 @@ def test_trigger_that_counts_rows_of_another_captured_table(
         "INSERT INTO public.c SELECT i, 'new', 7 FROM generate_series(20, 29) i",
         "DELETE FROM public.c WHERE id IN (20, 21, 1)",
     )
-    assert rows(jfk, "SELECT children FROM public.p WHERE id IN (1, 7)") == [
+    assert run(jfk, "SELECT children FROM public.p WHERE id IN (1, 7)") == [
         (-1,),
         (8,),
     ]
@@ -112,11 +113,11 @@ def test_trigger_that_touches_other_rows_while_a_refresh_merges(
     )
     run(hq, "INSERT INTO public.c VALUES (30, 'hq', 3)")
     children = "SELECT children FROM public.p WHERE id = 3"
-    before = rows(hq, children)
+    before = run(hq, children)
     refresh(jfk, "g")
     assert deferred.push(jfk).transactions == 1
     refresh(jfk, "g")
-    assert rows(hq, children) != before
+    assert run(hq, children) != before
     assert_equal_to_master(jfk)
 
 
@@ -134,7 +135,7 @@ def test_delete_and_insert_of_one_key_in_one_with(hq: Site, jfk: Site) -> None:
     )
     report = push_and_refresh(jfk, "g")
     assert (report.transactions, report.errors) == (2, 0)
-    assert rows(hq, "SELECT v, children FROM public.p WHERE id = 9") == [("again", 5)]
+    assert run(hq, "SELECT v, children FROM public.p WHERE id = 9") == [("again", 5)]
     assert_equal_to_master(jfk)
 
 
@@ -142,7 +143,7 @@ def test_toggle(hq: Site, jfk: Site) -> None:
     run(jfk, *(f"UPDATE public.p SET v = '{v}' WHERE id = 1" for v in "babac"))
     run(hq, "UPDATE public.p SET v = v WHERE id = 2")
     carry(hq, jfk)
-    assert rows(hq, "SELECT v FROM public.p WHERE id = 1") == [("c",)]
+    assert run(hq, "SELECT v FROM public.p WHERE id = 1") == [("c",)]
 
 
 def test_toggle_that_ends_where_it_began(hq: Site, jfk: Site) -> None:
@@ -157,7 +158,7 @@ def test_child_moves_and_its_old_parent_goes(hq: Site, jfk: Site) -> None:
         "DELETE FROM public.p WHERE id = 1",
     )
     carry(hq, jfk)
-    assert rows(hq, "SELECT p FROM public.c WHERE id = 1") == [(9,)]
+    assert run(hq, "SELECT p FROM public.c WHERE id = 1") == [(9,)]
 
 
 def test_child_is_written_before_its_parent(hq: Site, jfk: Site) -> None:
@@ -194,4 +195,4 @@ def test_savepoints_that_were_rolled_back_leave_nothing(hq: Site, jfk: Site) -> 
         "UPDATE public.p SET v = 'b' WHERE id = 1",
     )
     carry(hq, jfk)
-    assert len(rows(hq, "SELECT 1 FROM public.c")) == 5
+    assert len(run(hq, "SELECT 1 FROM public.c")) == 5

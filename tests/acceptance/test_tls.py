@@ -12,10 +12,11 @@ import snapshots
 from sites import Directory, Site
 from sites.errors import SiteUnreachable
 from snaptide.embedded import RedisServer
-from tests.fix_sites import log, run
+from tests.fix_sites import log
 from tests.fix_tls import HOST, Authority, TlsEndpoint
 from tests.fix_worker import Services, WriteSettings, eventually
-from tests.stories import assert_equal_to_master, queued
+from tests.linked_table import queued, run
+from tests.stories import assert_equal_to_master
 
 pytestmark = pytest.mark.usefixtures("spark")
 

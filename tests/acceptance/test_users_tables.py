@@ -6,7 +6,8 @@ import deferred
 import masters
 import snapshots
 from sites import Directory
-from tests.fix_sites import log, rows, run
+from tests.fix_sites import log
+from tests.linked_table import run
 from tests.stories import assert_equal_to_master, refresh, settle
 
 pytestmark = pytest.mark.usefixtures("spark")
@@ -39,14 +40,14 @@ def test_triggers_find_what_they_name_as_users_do(sites: Directory) -> None:
         " FOR EACH ROW EXECUTE FUNCTION public.note()",
     )
 
-    run(jfk, "SET LOCAL search_path = public", "INSERT INTO t VALUES (1, 'site')")
+    run(jfk, "INSERT INTO t VALUES (1, 'site')")
     assert deferred.push(jfk).errors == 0
-    run(hq, "SET LOCAL search_path = public", "INSERT INTO t VALUES (2, 'hq')")
+    run(hq, "INSERT INTO t VALUES (2, 'hq')")
     settle(jfk)
 
     assert_equal_to_master(jfk)
-    assert rows(hq, "SELECT id FROM public.audit ORDER BY id") == [(1,), (2,)]
-    assert rows(jfk, "SELECT id FROM public.audit ORDER BY id") == [(1,), (2,)]
+    assert run(hq, "SELECT id FROM public.audit ORDER BY id") == [(1,), (2,)]
+    assert run(jfk, "SELECT id FROM public.audit ORDER BY id") == [(1,), (2,)]
 
 
 def test_domains_may_refuse_null(sites: Directory) -> None:
@@ -68,7 +69,7 @@ def test_domains_may_refuse_null(sites: Directory) -> None:
     run(hq, "DELETE FROM public.t WHERE id = 'b'")
     settle(jfk)
 
-    assert rows(jfk, "SELECT id, a FROM public.t") == [("c", "v")]
+    assert run(jfk, "SELECT id, a FROM public.t") == [("c", "v")]
     assert_equal_to_master(jfk)
     run(hq, "TRUNCATE public.t")
 
@@ -88,6 +89,6 @@ def test_a_key_may_grow_under_its_log(sites: Directory) -> None:
         "INSERT INTO public.t VALUES (5000000000, 'longer', 12345.678)",
         "UPDATE public.t SET a = a + 1",
     )
-    assert rows(
+    assert run(
         hq, "SELECT k1, k2, k3::text FROM snaptide.\"mlog$_t\" WHERE kind = 'D'"
     ) == [(5000000000, "longer", "12345.678")]

@@ -9,8 +9,9 @@ import snapshots
 from masters.analysis import convergence
 from masters.resolution import Conflict, Decision, Resolution, routines
 from sites import Directory, Site
-from tests.fix_sites import log, rows, run
+from tests.fix_sites import log
 from tests.fix_worlds import prepared_once
+from tests.linked_table import run
 from tests.stories import assert_equal_to_master, push_and_refresh, refresh, settle
 
 pytestmark = pytest.mark.usefixtures("spark")
@@ -41,7 +42,7 @@ def settled(item: Directory, expected: tuple[object, ...] | None) -> None:
     assert_equal_to_master(*sites)
     wanted = [] if expected is None else [expected]
     for site in item.values():
-        found = rows(site, "SELECT count, price FROM public.item WHERE id = 1")
+        found = run(site, "SELECT count, price FROM public.item WHERE id = 1")
         assert found == wanted
 
 

@@ -10,12 +10,11 @@ from typing import Any
 
 import pytest
 from redis import Redis
-from sqlalchemy import text
 
 import masters
 import snapshots
 from deferred import schedules
-from sites import Directory, Site
+from sites import Directory
 from snaptide import backoff_logger, migrate
 from snaptide.application import PUSH
 from snaptide.embedded import RedisServer
@@ -24,17 +23,7 @@ from tests.fix_db import MakeDatabase
 from tests.fix_worker import Service, Services, WriteSettings, eventually
 from tests.fix_worlds import prepared_once
 from tests.let_go import wait_until_let_go
-
-
-def run(site: Site, *statements: str) -> None:
-    with site.begin() as connection:
-        for statement in statements:
-            connection.execute(text(statement))
-
-
-def ask(site: Site, query: str) -> Any:
-    with site.connect() as connection:
-        return connection.scalar(text(query))
+from tests.linked_table import run, scalar
 
 
 @prepared_once("hq", "jfk", needs="spark")
@@ -57,7 +46,9 @@ def seats(sites: Directory) -> Directory:
 
 
 def free_at_hq(sites: Directory, number: int) -> int:
-    return int(ask(sites["hq"], f"SELECT free FROM public.seats WHERE id = {number}"))
+    return int(
+        scalar(sites["hq"], f"SELECT free FROM public.seats WHERE id = {number}")
+    )
 
 
 def take(sites: Directory, number: int) -> None:
@@ -99,9 +90,9 @@ def test_listener_comes_back_after_its_line_is_cut(
     jfk = seats["jfk"]
     here = "FROM pg_stat_activity WHERE application_name = 'snaptide-listener'"
     mine = f"{here} AND datname = '{jfk.url.database}'"
-    first = eventually(lambda: ask(jfk, f"SELECT pid {mine}"))
+    first = eventually(lambda: scalar(jfk, f"SELECT pid {mine}"))
     run(jfk, f"SELECT pg_terminate_backend(pid) {mine}")
-    eventually(lambda: ask(jfk, f"SELECT pid {mine}") not in (None, first))
+    eventually(lambda: scalar(jfk, f"SELECT pid {mine}") not in (None, first))
     take(seats, 1)
     eventually(lambda: free_at_hq(seats, 1) == 7)
 
@@ -121,13 +112,13 @@ def test_schedules_take_effect_without_a_restart(
         run(seats["hq"], "UPDATE public.seats SET free = 55 WHERE id = 9")
         schedules.schedule(jfk, "refresh", "seats", every="2s")
         mine = "SELECT free FROM public.seats WHERE id = 9"
-        eventually(lambda: ask(jfk, mine) == 55, seconds=120)
+        eventually(lambda: scalar(jfk, mine) == 55, seconds=120)
         schedules.schedule(jfk, "purge", every="1s")
         last = "SELECT last_at FROM snaptide.schedule WHERE kind = 'purge'"
-        eventually(lambda: ask(jfk, last))
+        eventually(lambda: scalar(jfk, last))
         errors = "SELECT count(*) FROM snaptide.schedule WHERE last_error IS NOT NULL"
         # A refresh that took longer than its interval has kept the next one out.
-        eventually(lambda: ask(jfk, errors) == 0, what="no error")
+        eventually(lambda: scalar(jfk, errors) == 0, what="no error")
     finally:
         services.stop()
 
@@ -141,7 +132,7 @@ def test_two_beats_run_a_schedule_once(
     with Redis.from_url(broker) as client:
         eventually(lambda: _pushes(client))
         last = "SELECT last_at IS NOT NULL FROM snaptide.schedule"
-        eventually(lambda: ask(seats["jfk"], last))
+        eventually(lambda: scalar(seats["jfk"], last))
         # Nobody takes it out of the queue; a second one would stand beside it.
         assert len(_pushes(client)) == 1
 
@@ -233,7 +224,7 @@ def test_a_failed_refresh_is_one_error_in_the_log_and_on_the_schedule(
     run(seats["hq"], "ALTER TABLE public.seats DROP COLUMN free")
     schedules.schedule(seats["jfk"], "refresh", "seats", every="1h")
     noted = "SELECT last_error FROM snaptide.schedule WHERE subject = 'seats'"
-    code, _, _ = eventually(lambda: ask(seats["jfk"], noted)).partition(" ")
+    code, _, _ = eventually(lambda: scalar(seats["jfk"], noted)).partition(" ")
     worker.wait_for_line(f"refresh jfk seats: {code}")
     (line,) = _lines(worker, "refresh jfk seats: ")
     assert "ERROR" in line
@@ -298,12 +289,12 @@ def test_beat_says_once_that_a_site_has_no_schema_and_when_it_has(
         take(seats, 1)
         eventually(lambda: free_at_hq(seats, 1) == 7)
         looked = "SELECT looked_at FROM snaptide.beat"
-        first = eventually(lambda: ask(seats["jfk"], looked))
-        eventually(lambda: ask(seats["jfk"], looked) > first)
+        first = eventually(lambda: scalar(seats["jfk"], looked))
+        eventually(lambda: scalar(seats["jfk"], looked) > first)
         assert len(_lines(beat, " of new: ") + _lines(beat, " to new: ")) == 1
         migrate.upgrade(new["new"])
         beat.wait_for_line("Schedules of new: works again.")
-        eventually(lambda: ask(new["new"], looked))
+        eventually(lambda: scalar(new["new"], looked))
     finally:
         services.stop()
         for site in new.values():

@@ -20,8 +20,9 @@ from snapshots.errors import MasterChanged, NoSnapshotLog, SnapshotLogTooYoung
 from snaptide.cli import app
 from snaptide.embedded.ports import free_port
 from tests.fix_secrets import watched
-from tests.fix_sites import log, rows, run
+from tests.fix_sites import log
 from tests.fix_worker import WriteSettings
+from tests.linked_table import run
 from tests.stories import assert_equal_to_master, push_and_refresh, refresh
 
 pytestmark = pytest.mark.usefixtures("spark")
@@ -207,7 +208,7 @@ def test_missing_log(hq: Site, jfk: Site, snaptide: Snaptide) -> None:
     told(snaptide("snapshot", "create", "jfk", "s", "--master", "hq", "--json"))
     # Nothing is left of it at either side.
     assert snapshots.list_snapshots(jfk) == []
-    assert rows(hq, "SELECT 1 FROM snaptide.registered_snapshot") == []
+    assert run(hq, "SELECT 1 FROM snaptide.registered_snapshot") == []
 
 
 def test_log_that_was_dropped(hq: Site, jfk: Site, snaptide: Snaptide) -> None:
@@ -251,7 +252,7 @@ def test_snapshot_without_its_master_table(
         refresh(jfk, "t")
     told(snaptide("refresh", "jfk", "t", "--json"))
     # The snapshot can be read and written, and what it queued stays.
-    assert rows(jfk, "SELECT v FROM public.t WHERE id = 1") == [(100,)]
+    assert run(jfk, "SELECT v FROM public.t WHERE id = 1") == [(100,)]
     run(hq, "ALTER TABLE public.elsewhere RENAME TO t")
     assert push_and_refresh(jfk, "t").transactions == 1
     assert_equal_to_master(jfk)
@@ -270,7 +271,7 @@ def test_master_that_is_another_database(
     with pytest.raises(MasterChanged):
         refresh(mixed["jfk"], "t")
     mixed.close()
-    assert rows(jfk, "SELECT count(*) FROM public.t") == [(9,)]
+    assert run(jfk, "SELECT count(*) FROM public.t") == [(9,)]
 
 
 # --- names that are SQL --------------------------------------------------------
@@ -322,7 +323,7 @@ def _attempts(hq: Site, jfk: Site, name: str) -> tuple[Callable[[], object], ...
 
 def _assert_secret_stands(*sites: Site) -> None:
     for site in sites:
-        assert rows(site, "SELECT id FROM public.secret") == [(1,)]
+        assert run(site, "SELECT id FROM public.secret") == [(1,)]
 
 
 #: Names that are allowed, and look like something else.
@@ -503,7 +504,7 @@ def test_conditions_that_are_allowed(hq: Site, jfk: Site) -> None:
         )
     refresh(jfk, "all")
     for name, (condition, ids) in zip(names, ALLOWED, strict=True):
-        found = rows(jfk, f"SELECT id FROM public.{name} ORDER BY id")
+        found = run(jfk, f"SELECT id FROM public.{name} ORDER BY id")
         assert [row[0] for row in found] == ids, condition
     run(hq, "UPDATE public.t SET v = v + 4")
     refresh(jfk, "all")

@@ -14,8 +14,8 @@ from groups.group import Group, Status
 from groups.unfinished import finish
 from sites import Directory, Site
 from tests.campaign.verbs import VERBS, Verb
-from tests.fix_sites import rows, run
 from tests.grouped import GROUP, broken_off_at, without
+from tests.linked_table import run
 
 TABLES = ("account", "booking", "note", "dispute")
 #: Masters at all times; the first is the master definition site and hub of a star.
@@ -93,7 +93,7 @@ def _other_paths(sites: Directory) -> None:
 
 
 def _add_column(sites: Directory) -> None:
-    [[count]] = rows(
+    [[count]] = run(
         sites["hq"],
         "SELECT count(*) FROM pg_attribute WHERE attrelid = 'public.note'::regclass",
     )
@@ -130,7 +130,7 @@ def _join_half(sites: Directory) -> None:
 
 def _switch(sites: Directory, to: str = "hq") -> None:
     """Have the books of a site refreshed from another master."""
-    [(now,)] = rows(
+    [(now,)] = run(
         sites["sfo"], "SELECT master FROM snaptide.refresh_group WHERE name = 'books'"
     )
     if now != to:

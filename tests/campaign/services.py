@@ -12,7 +12,7 @@ import deferred
 from tests.campaign.kinds import ANY_TIME, Crash
 from tests.campaign.world import World
 from tests.fix_worker import Service, Services, eventually
-from tests.stories import queued
+from tests.linked_table import queued
 
 #: Crashes of one episode: a worker takes its JVM with it.
 EPISODE = 10

@@ -24,8 +24,9 @@ from tests.campaign.kinds import Crash
 from tests.campaign.servers import Servers
 from tests.campaign.world import TABLES as DDL
 from tests.campaign.world import World, prepare
-from tests.fix_sites import name_site, rows, run
+from tests.fix_sites import name_site
 from tests.grouped import GROUP, push_all
+from tests.linked_table import run
 from tests.stories import assert_equal_to_master, settle
 
 #: Crashes before the end state is compared.
@@ -77,12 +78,12 @@ class GroupWorld(World):
         for name in (*MASTERS, GUEST):
             assert self._contents(self.sites[name]) == first, name
             _assert_at_rest(self.sites[name])
-            found = rows(self.sites[name], _REGISTERED)
+            found = run(self.sites[name], _REGISTERED)
             registered |= {(name, *one) for one in found}
         assert registered == kept
 
     def _contents(self, master: Site) -> Mapping[str, list[tuple[object, ...]]]:
-        return {t: rows(master, f"SELECT * FROM public.{t} ORDER BY 1") for t in TABLES}
+        return {t: run(master, f"SELECT * FROM public.{t} ORDER BY 1") for t in TABLES}
 
     def _build(self) -> None:
         for name in self.databases:

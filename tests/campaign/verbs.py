@@ -13,8 +13,7 @@ from masters.log.catalog import find_log
 from sites import Directory, Site, names
 from snapshots import snapshot
 from snaptide import migrate
-from tests.fix_sites import run
-from tests.linked_table import parked
+from tests.linked_table import parked, run
 from tests.stories import refresh
 
 

@@ -13,8 +13,8 @@ from sites import Directory, Site
 from snaptide.embedded import PostgresServer
 from tests.campaign.servers import TEMPLATE, Lines, Servers
 from tests.campaign.writers import ACCOUNTS, PAUSE, Writer
-from tests.fix_sites import log, name_site, rows, run
-from tests.linked_table import parked
+from tests.fix_sites import log, name_site
+from tests.linked_table import parked, run
 from tests.stories import assert_equal_to_master, settle
 
 TABLES = (
@@ -132,7 +132,7 @@ class World:
         for name in self.databases:
             self._assert_each_once(self.sites[name])
         assert_equal_to_master(self.jfk)
-        registered = rows(self.hq, "SELECT snapshot FROM snaptide.registered_snapshot")
+        registered = run(self.hq, "SELECT snapshot FROM snaptide.registered_snapshot")
         kept = {(one.name,) for one in snapshots.list_snapshots(self.jfk)}
         assert set(registered) == kept
 
@@ -140,11 +140,11 @@ class World:
         """See that a site has each confirmed booking once, and nothing left over."""
         tried = set().union(*(w.tried for w in self._writers))
         confirmed = set().union(*(w.confirmed for w in self._writers))
-        there = {str(n) for (n,) in rows(site, "SELECT number FROM public.booking")}
+        there = {str(n) for (n,) in run(site, "SELECT number FROM public.booking")}
         assert confirmed <= there, (site.name, sorted(confirmed - there))
         assert there <= tried, (site.name, sorted(there - tried))
-        assert rows(site, _WRONG_BALANCE) == [], site.name
-        assert rows(site, LEFT_OVER) == [], site.name
+        assert run(site, _WRONG_BALANCE) == [], site.name
+        assert run(site, LEFT_OVER) == [], site.name
         assert parked(site) == [], site.name
 
     def _build(self) -> None:

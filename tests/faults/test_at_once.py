@@ -17,9 +17,9 @@ from sites import Directory, Site
 from snapshots.errors import RefreshRunning, UndeliveredCalls
 from tests.campaign.verbs import VERBS
 from tests.fix_moments import Moments
-from tests.fix_sites import log, rows, run
+from tests.fix_sites import log
 from tests.fix_worlds import prepared_once
-from tests.linked_table import parked
+from tests.linked_table import parked, run
 from tests.stories import assert_equal_to_master, column_groups, refresh, settle
 
 pytestmark = pytest.mark.usefixtures("spark")
@@ -80,7 +80,7 @@ class Crowd:
         return sum(not one.done() for one in self._asked)
 
     def _waiting(self) -> int:
-        return sum(int(str(rows(s, WAITING)[0][0])) for s in (self.hq, self.jfk))
+        return sum(int(str(run(s, WAITING)[0][0])) for s in (self.hq, self.jfk))
 
     def end(self) -> None:
         """Wait for the last one; none of them may have failed."""
@@ -134,4 +134,4 @@ def _assert_counted_once(crowd: Crowd) -> None:
     settle(crowd.jfk)
     assert parked(crowd.hq) == []
     assert_equal_to_master(crowd.jfk)
-    assert rows(crowd.hq, SUM) == [(crowd.counted * ROWS,)]
+    assert run(crowd.hq, SUM) == [(crowd.counted * ROWS,)]

@@ -17,12 +17,12 @@ import snapshots
 from deferred import schedules
 from sites import Directory, Site
 from snaptide.embedded import RedisServer
-from tests.fix_sites import log, rows, run
+from tests.fix_sites import log
 from tests.fix_worker import Service, Services, WriteSettings, eventually
 from tests.fix_worlds import prepared_once
 from tests.let_go import wait_until_let_go
-from tests.linked_table import application
-from tests.stories import assert_equal_to_master, column_groups, queued, refresh, settle
+from tests.linked_table import application, queued, run
+from tests.stories import assert_equal_to_master, column_groups, refresh, settle
 
 pytestmark = pytest.mark.usefixtures("spark")
 
@@ -102,9 +102,9 @@ def test_in_the_middle_of_a_push(
         _add(jfk, 2)
         _wait_for_runs(second, "deferred.tasks.push")
         # Whoever is asked meanwhile leaves it to the one that is at work.
-        assert rows(hq, SUM) == [(100000,)]
+        assert run(hq, SUM) == [(100000,)]
     eventually(lambda: queued(jfk) == 0, what="the queue to be empty")
-    assert rows(hq, SUM) == [(100003,)]
+    assert run(hq, SUM) == [(100003,)]
 
 
 def test_in_the_middle_of_a_refresh(
@@ -113,7 +113,7 @@ def test_in_the_middle_of_a_refresh(
     hq, jfk = counter["hq"], counter["jfk"]
     first = services.worker(SNAPTIDE_FAULT="refresh.after_stage:stop")
     beat = services.beat()
-    before = rows(jfk, REFRESHED)
+    before = run(jfk, REFRESHED)
     schedules.schedule(jfk, "refresh", "t", every="1s")
     with _held_still(first, jfk, REFRESHING):
         lose(redis)
@@ -123,9 +123,9 @@ def test_in_the_middle_of_a_refresh(
         _add(jfk, 1)
         run(hq, "UPDATE public.t SET n = n + 1000")
         _wait_for_runs(second, "snapshots.tasks.refresh")
-        assert rows(jfk, REFRESHED) == before
-    eventually(lambda: rows(jfk, SUM) == [(101001,)], seconds=120, what="the sum")
-    assert rows(hq, SUM) == [(101001,)]
+        assert run(jfk, REFRESHED) == before
+    eventually(lambda: run(jfk, SUM) == [(101001,)], seconds=120, what="the sum")
+    assert run(hq, SUM) == [(101001,)]
 
 
 def test_away_for_longer_while_a_task_is_at_work(
@@ -141,14 +141,14 @@ def test_away_for_longer_while_a_task_is_at_work(
         user.execute("SELECT pg_advisory_lock(1)")
         _add(jfk, 1)
         schedules.schedule(jfk, "push", "hq", every="1s")
-        eventually(lambda: rows(jfk, PUSHING) != [(0,)], what="the push to begin")
+        eventually(lambda: run(jfk, PUSHING) != [(0,)], what="the push to begin")
         redis.kill()
         worker.wait_for_line("Cannot connect to redis")
     eventually(lambda: queued(jfk) == 0, what="the queue to be empty")
     redis.start()
     _add(jfk, 2)
     eventually(lambda: queued(jfk) == 0, what="the queue to be empty again")
-    assert rows(hq, SUM) == [(100003,)]
+    assert run(hq, SUM) == [(100003,)]
 
 
 def test_schedule_that_changes_while_its_task_runs(
@@ -162,16 +162,16 @@ def test_schedule_that_changes_while_its_task_runs(
     with _held_still(worker, jfk, PUSHING):
         schedules.schedule(jfk, "push", "hq", every="1h")
         # The change itself is due at once; beat asks for it.
-        eventually(lambda: rows(jfk, FAR) == [(True,)], what="the next hour")
+        eventually(lambda: run(jfk, FAR) == [(True,)], what="the next hour")
     eventually(lambda: queued(jfk) == 0, what="the queue to be empty")
-    eventually(lambda: rows(jfk, PUSHING) == [(0,)], what="the push to end")
+    eventually(lambda: run(jfk, PUSHING) == [(0,)], what="the push to end")
     # The end of the task has not put the old interval back.
-    assert rows(jfk, 'SELECT "interval" FROM snaptide.schedule') == [("1h",)]
-    assert rows(jfk, FAR) == [(True,)]
-    assert rows(hq, SUM) == [(100001,)]
+    assert run(jfk, 'SELECT "interval" FROM snaptide.schedule') == [("1h",)]
+    assert run(jfk, FAR) == [(True,)]
+    assert run(hq, SUM) == [(100001,)]
     _add(jfk, 2)
     schedules.schedule(jfk, "push", "hq", every="1s")
-    eventually(lambda: rows(hq, SUM) == [(100003,)], what="the second push")
+    eventually(lambda: run(hq, SUM) == [(100003,)], what="the second push")
 
 
 def test_again_and_again_under_writers(
@@ -197,7 +197,7 @@ def test_again_and_again_under_writers(
         for number in range(2):
             enough = 5 * (number + 1)
             eventually(lambda: len(written) > enough, what="writes")  # noqa: B023
-            eventually(lambda: rows(hq, SUM) != [(100000,)], what="a push")
+            eventually(lambda: run(hq, SUM) != [(100000,)], what="a push")
             lose(redis)
             beat.kill()
             beat = services.beat()
@@ -208,7 +208,7 @@ def test_again_and_again_under_writers(
     services.stop()
     wait_until_let_go(counter.values())
     settle(jfk)
-    assert rows(hq, SUM) == [(100000 + len(written),)]
+    assert run(hq, SUM) == [(100000 + len(written),)]
     assert_equal_to_master(jfk)
 
 
@@ -230,7 +230,7 @@ def _held_still(worker: Service, site: Site, locked: str) -> Iterator[None]:
     try:
         yield
         # It was at work all the time.
-        assert rows(site, locked) != [(0,)]
+        assert run(site, locked) != [(0,)]
     finally:
         worker.go_on()
 

@@ -11,9 +11,10 @@ import pytest
 
 import snapshots
 from sites import Directory, Site
-from tests.fix_sites import log, rows, run
+from tests.fix_sites import log
 from tests.fix_worlds import prepared_once
 from tests.let_go import wait_until_let_go
+from tests.linked_table import run
 from tests.stories import assert_equal_to_master, refresh, settle, user
 
 pytestmark = pytest.mark.usefixtures("spark")
@@ -107,7 +108,7 @@ def assert_end_state(sites: Directory) -> None:
     for site in sites.values():
         children = "SELECT * FROM public.c WHERE id IN (3, 6) OR id > 10 ORDER BY id"
         parents = "SELECT * FROM public.p WHERE id IN (1, 2, 3, 5, 30) ORDER BY id"
-        assert (rows(site, children), rows(site, parents)) == WANTED
+        assert (run(site, children), run(site, parents)) == WANTED
     assert_equal_to_master(sites["jfk"])
 
 
@@ -129,13 +130,13 @@ def test_killed_at(group: Directory, point: str) -> None:
     hq, jfk = group["hq"], group["jfk"]
     kill_refresh(group, point)
     # A killed refresh shows all of its moment or nothing.
-    shown = len(rows(jfk, "SELECT 1 FROM public.p WHERE v = 'theirs'"))
+    shown = len(run(jfk, "SELECT 1 FROM public.p WHERE v = 'theirs'"))
     assert shown == (2 if point == "refresh.after_merge" else 0)
     run(jfk, "UPDATE public.p SET v = 'later' WHERE id = 7")
     run(hq, "UPDATE public.p SET v = 'later' WHERE id = 8")
     settle(jfk)
     assert_end_state(group)
-    found = rows(jfk, "SELECT id FROM public.p WHERE v = 'later' ORDER BY id")
+    found = run(jfk, "SELECT id FROM public.p WHERE v = 'later' ORDER BY id")
     assert found == [(7,), (8,)]
 
 
@@ -151,16 +152,16 @@ def test_killed_in_the_first_load(sites: Directory) -> None:
         snapshots.create(jfk, name, master="hq", group="g", updatable=True)
     kill_refresh(sites, None)
     # Nothing that users could see, before or after a change at the master.
-    assert rows(jfk, "SELECT to_regclass('public.p'), to_regclass('public.c')") == [
+    assert run(jfk, "SELECT to_regclass('public.p'), to_regclass('public.c')") == [
         (None, None)
     ]
     run(hq, "DELETE FROM public.c WHERE id = 3", "DELETE FROM public.p WHERE id > 1000")
     report = refresh(jfk, "g")
     assert [report[name].method for name in ("p", "c")] == ["load", "load"]
-    assert rows(jfk, "SELECT 1 FROM snaptide.load_range") == []
+    assert run(jfk, "SELECT 1 FROM snaptide.load_range") == []
     with user(jfk) as session:
         session.execute("INSERT INTO public.c VALUES (50, 999, 'mine')")
         session.commit()
     settle(jfk)
     assert_equal_to_master(jfk)
-    assert rows(hq, "SELECT v FROM public.c WHERE id = 50") == [("mine",)]
+    assert run(hq, "SELECT v FROM public.c WHERE id = 50") == [("mine",)]

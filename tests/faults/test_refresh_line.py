@@ -13,8 +13,9 @@ from sites import Directory, Site
 from sites.errors import SnaptideError
 from tests.fix_moments import Moments
 from tests.fix_proxy import Proxy
-from tests.fix_sites import log, run
+from tests.fix_sites import log
 from tests.fix_worker import eventually
+from tests.linked_table import run
 from tests.stories import assert_equal_to_master, refresh, settle, user
 
 pytestmark = pytest.mark.usefixtures("spark")

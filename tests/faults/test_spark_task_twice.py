@@ -15,8 +15,9 @@ import pytest
 import snapshots
 from benchmarks import spark_cluster
 from sites import Directory, Site
-from tests.fix_sites import log, rows, run
+from tests.fix_sites import log
 from tests.fix_spark import JAVA_OPTIONS
+from tests.linked_table import run
 from tests.spark_attempts import FAILS, SLOW
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -80,7 +81,7 @@ def test_a_task_that_runs_twice_counts_once(
             run(jfk, f"UPDATE public.{table} SET n = -1 WHERE id % 30 = 2")
             refresh("fast", table)
             assert _content(jfk, table) == _content(hq, table)
-    assert rows(jfk, LEFT_OVER) == []
+    assert run(jfk, LEFT_OVER) == []
     # Both attempts have written all that they had, and ended well if they could.
     both = {f"{what}-{table}" for what in ("load", "fast") for table in TABLES}
     for name in ("first", "second"):
@@ -88,7 +89,7 @@ def test_a_task_that_runs_twice_counts_once(
 
 
 def _content(site: Site, table: str) -> list[tuple[object, ...]]:
-    return rows(site, f"SELECT id, n FROM public.{table} ORDER BY id")
+    return run(site, f"SELECT id, n FROM public.{table} ORDER BY id")
 
 
 @contextmanager

@@ -14,11 +14,12 @@ from sites import Directory, Site
 from snaptide.application import PUSH, celery_app, enqueue
 from snaptide.settings import Settings
 from tests.fix_moments import Moments
-from tests.fix_sites import log, rows, run
+from tests.fix_sites import log
 from tests.fix_worker import Services, eventually
 from tests.fix_worlds import prepared_once
 from tests.let_go import wait_until_let_go
-from tests.stories import assert_equal_to_master, column_groups, queued, refresh, settle
+from tests.linked_table import queued, run
+from tests.stories import assert_equal_to_master, column_groups, refresh, settle
 
 pytestmark = pytest.mark.usefixtures("spark")
 
@@ -79,7 +80,7 @@ def test_killed_in_mid_push(counters: Directory, services: Services, ask) -> Non
     ask()
     eventually(lambda: queued(jfk) == 0, what="the queue to be empty")
     # 7 transactions of 20 rows, and what the master added itself.
-    assert rows(hq, SUM) == [(2000 + 7 * 20,)]
+    assert run(hq, SUM) == [(2000 + 7 * 20,)]
     settle(jfk)
     assert_equal_to_master(jfk)
 
@@ -101,7 +102,7 @@ def test_task_of_a_killed_worker_is_given_to_another(
     # Nobody asks again: the task that nobody acknowledged is given to the next.
     services.worker()
     eventually(lambda: queued(jfk) == 0, what="the queue to be empty")
-    assert rows(hq, SUM) == [(2000 + 2 * 20,)]
+    assert run(hq, SUM) == [(2000 + 2 * 20,)]
 
 
 def test_task_delivered_twice_at_once(
@@ -122,7 +123,7 @@ def test_task_delivered_twice_at_once(
         return queued(jfk) == 0
 
     eventually(emptied, what="the queue to be empty")
-    assert rows(hq, SUM) == [(2000 + 20 * 20,)]
+    assert run(hq, SUM) == [(2000 + 20 * 20,)]
     settle(jfk)
     assert_equal_to_master(jfk)
 
@@ -147,6 +148,6 @@ def test_pushers_that_do_not_know_of_each_other(
         deferred.push(jfk)
         assert point in moments.reached
         assert queued(jfk) == 0
-    assert rows(hq, SUM) == [(2000 + 4 * 3 * 20,)]
+    assert run(hq, SUM) == [(2000 + 4 * 3 * 20,)]
     settle(jfk)
     assert_equal_to_master(jfk)

@@ -8,8 +8,8 @@ import snapshots
 from sites import Directory, Site
 from snapshots.errors import ColumnGone
 from snaptide import migrate
-from tests.fix_sites import log, rows, run
-from tests.linked_table import queued
+from tests.fix_sites import log
+from tests.linked_table import queued, run
 from tests.stories import assert_equal_to_master, refresh
 
 
@@ -44,7 +44,7 @@ def test_users_write_to_renamed_columns(altered: Directory) -> None:
     assert queued(jfk) == 4
     assert deferred.push(jfk).errors == 0
     there = [(1, "changed", "b"), (4, "a", "b")]
-    assert rows(hq, "SELECT * FROM public.t ORDER BY 1") == there
+    assert run(hq, "SELECT * FROM public.t ORDER BY 1") == there
 
     with pytest.raises(ColumnGone, match="no longer has the column id"):
         refresh(jfk, "t")
@@ -98,7 +98,7 @@ def test_a_column_of_the_users_own_goes_after_an_upgrade(sites: Directory) -> No
     _as_user(jfk.url.set(drivername="postgresql"))
     assert queued(jfk) == 1
     assert deferred.push(jfk).errors == 0
-    assert rows(sites["hq"], "SELECT * FROM public.t") == [(1, "a", "x")]
+    assert run(sites["hq"], "SELECT * FROM public.t") == [(1, "a", "x")]
 
 
 @pytest.mark.usefixtures("spark")
@@ -113,7 +113,7 @@ def test_columns_that_swap_names(sites: Directory) -> None:
     run(jfk, *swap)
     run(jfk, "UPDATE public.t SET a = 'A'")
     assert deferred.push(jfk).errors == 0
-    assert rows(hq, "SELECT * FROM public.t") == [(1, "A", "b")]
+    assert run(hq, "SELECT * FROM public.t") == [(1, "A", "b")]
     for _ in range(2):
         with pytest.raises(ColumnGone, match="that are called a, b"):
             refresh(jfk, "t")

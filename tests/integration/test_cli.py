@@ -12,15 +12,14 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from sqlalchemy import text
 from typer.testing import CliRunner, Result
 
 import deferred
-from sites import Directory, Site
+from sites import Directory
 from snaptide.cli import app
 from tests.fix_db import MakeDatabase
 from tests.fix_worker import WriteSettings
-from tests.linked_table import link
+from tests.linked_table import link, run, scalar
 
 Run = Callable[..., Result]
 
@@ -39,17 +38,6 @@ def snaptide(sites: Directory, write_settings: WriteSettings) -> Run:
 def report(result: Result, code: int = 0) -> Any:
     assert result.exit_code == code, result.output
     return json.loads(result.stdout)
-
-
-def run(site: Site, *statements: str) -> None:
-    with site.begin() as connection:
-        for statement in statements:
-            connection.execute(text(statement))
-
-
-def ask(site: Site, query: str) -> Any:
-    with site.connect() as connection:
-        return connection.scalar(text(query))
 
 
 # --- sites -------------------------------------------------------------------
@@ -96,7 +84,7 @@ def test_a_restored_site_is_said_and_repaired(snaptide: Run, sites: Directory) -
     assert "nothing to repair" in again.output
     [pushed] = report(snaptide("push", "jfk", "--json"))
     assert pushed["transactions"] == 1
-    assert ask(sites["hq"], "SELECT count(*) FROM public.orders") == 1
+    assert scalar(sites["hq"], "SELECT count(*) FROM public.orders") == 1
 
 
 def test_sites_are_listed_without_passwords(snaptide: Run, sites: Directory) -> None:
@@ -322,7 +310,7 @@ def test_a_change_goes_to_the_master_and_comes_back(
     assert listed[0]["undelivered_calls"] == 1
     pushed = report(snaptide("push", "jfk", "--json"))
     assert (pushed[0]["transactions"], pushed[0]["errors"]) == (1, 0)
-    assert ask(flying["hq"], "SELECT free FROM public.seats WHERE id = 1") == 7
+    assert scalar(flying["hq"], "SELECT free FROM public.seats WHERE id = 1") == 7
     refreshed = report(snaptide("refresh", "jfk", "seats", "--no-push", "--json"))
     assert refreshed["snapshots"][0]["updated"] == 1
     after = report(snaptide("status", "jfk", "--json"))[0]
@@ -354,7 +342,7 @@ def test_a_conflict_is_shown_and_retried_as_edited(
     retried = report(snaptide("errors", "retry", "hq", number, *edit, "--json"))
     assert retried[0]["applied"] is True
     row = "SELECT concat(free, note IS NULL) FROM public.seats WHERE id = 1"
-    assert ask(flying["hq"], row) == "15t"
+    assert scalar(flying["hq"], row) == "15t"
     assert report(snaptide("errors", "list", "hq", "--json")) == []
 
 
@@ -385,7 +373,7 @@ def test_a_procedure_is_allowed_and_its_failure_shown(
     edit = f"{call['call_no']}.1=4"
     retried = snaptide("errors", "retry", "hq", str(error["id"]), "--edit", edit)
     assert retried.exit_code == 0, retried.output
-    assert ask(sites["hq"], "SELECT qty FROM public.orders") == 2
+    assert scalar(sites["hq"], "SELECT qty FROM public.orders") == 2
     revoked = report(snaptide("procedure", "revoke", "hq", "divide", "--json"))
     assert revoked["was_allowed"]
     assert "divide" not in snaptide("procedure", "list", "hq").output
@@ -535,7 +523,7 @@ def test_names_with_commas_are_taken_as_quoted(snaptide: Run, sites: Directory) 
     ):
         result = snaptide(*command)
         assert result.exit_code == 0, result.output
-    assert ask(sites["jfk"], 'SELECT "a,b" FROM public."t,u"') == 2
+    assert scalar(sites["jfk"], 'SELECT "a,b" FROM public."t,u"') == 2
 
 
 def test_drop(snaptide: Run, flying: Directory) -> None:

@@ -5,7 +5,8 @@ import pytest
 import deferred
 import snapshots
 from sites import Directory
-from tests.fix_sites import log, rows, run
+from tests.fix_sites import log
+from tests.linked_table import run
 from tests.stories import refresh
 
 pytestmark = pytest.mark.usefixtures("spark")
@@ -36,5 +37,5 @@ def test_a_site_is_pushed_to_and_refreshed_over_the_same_connections(
         for table in ("orders", "lines"):
             run(sites["hq"], f"UPDATE public.{table} SET v = '{value}'")
         assert refresh(sites["jfk"], "of_hq")["lines"].updated == 1
-    assert rows(sites["jfk"], "SELECT v FROM public.parts") == [("three",)]
-    assert rows(sites["jfk"], "SELECT v FROM public.orders") == [("three",)]
+    assert run(sites["jfk"], "SELECT v FROM public.parts") == [("three",)]
+    assert run(sites["jfk"], "SELECT v FROM public.orders") == [("three",)]

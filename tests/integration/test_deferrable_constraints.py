@@ -5,7 +5,8 @@ import pytest
 import deferred
 import snapshots
 from sites import Directory
-from tests.fix_sites import log, rows, run
+from tests.fix_sites import log
+from tests.linked_table import run
 
 pytestmark = pytest.mark.usefixtures("spark")
 
@@ -45,11 +46,11 @@ def settled(sites: Directory) -> None:
     report = snapshots.refresh(sites["jfk"], "g")
     assert [one.held_back for one in report.snapshots] == [0, 0]
     for query in (PLACES, PEOPLE):
-        assert rows(sites["jfk"], query) == rows(sites["hq"], query)
+        assert run(sites["jfk"], query) == run(sites["hq"], query)
 
 
 def test_constraints_are_copied_as_they_are(sites: Directory, jfk) -> None:
-    assert rows(jfk, CONSTRAINTS) == rows(sites["hq"], CONSTRAINTS)
+    assert run(jfk, CONSTRAINTS) == run(sites["hq"], CONSTRAINTS)
 
 
 @pytest.mark.parametrize("at", ["jfk", "hq"])
@@ -60,7 +61,7 @@ def test_values_that_swap_in_one_statement(sites: Directory, jfk, at: str) -> No
         "UPDATE public.places SET id = 7 - id WHERE id > 2",
     )
     settled(sites)
-    assert rows(jfk, PLACES) == [(1, 2, "p1"), (2, 1, "p2"), (4, 3, "p3"), (3, 4, "p4")]
+    assert run(jfk, PLACES) == [(1, 2, "p1"), (2, 1, "p2"), (4, 3, "p3"), (3, 4, "p4")]
 
 
 @pytest.mark.parametrize("at", ["jfk", "hq"])
@@ -76,7 +77,7 @@ def test_value_that_passes_on_before_the_commit(sites: Directory, jfk, at: str) 
         "DELETE FROM public.places WHERE id = 2",
     )
     settled(sites)
-    assert (9, 1, "new") in rows(jfk, PLACES)
+    assert (9, 1, "new") in run(jfk, PLACES)
 
 
 @pytest.mark.parametrize("at", ["jfk", "hq"])
@@ -89,7 +90,7 @@ def test_circle_of_references(sites: Directory, jfk, at: str) -> None:
         "DELETE FROM public.people WHERE id = 2",
     )
     settled(sites)
-    assert rows(jfk, PEOPLE) == [(3, 4), (4, 3)]
+    assert run(jfk, PEOPLE) == [(3, 4), (4, 3)]
 
 
 def test_key_and_value_that_a_user_at_the_site_has_taken(sites: Directory, jfk) -> None:
@@ -99,6 +100,6 @@ def test_key_and_value_that_a_user_at_the_site_has_taken(sites: Directory, jfk) 
     )
     run(sites["hq"], "INSERT INTO public.places VALUES (17, 'free', 17)")
     snapshots.refresh(jfk, "g", push_deferred_rpc=False)
-    held = {row[2] for row in rows(jfk, PLACES)}
+    held = {row[2] for row in run(jfk, PLACES)}
     assert {"mine", "mine too", "free"} <= held
     assert not held & {"hq", "hq too"}

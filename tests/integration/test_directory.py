@@ -3,12 +3,12 @@
 import time
 
 from sites import Directory
-from tests.fix_sites import rows
+from tests.linked_table import run
 
 
 def test_no_connection_is_left_after_the_block(sites: Directory) -> None:
     def sessions() -> object:
-        [found] = rows(
+        [found] = run(
             sites["hq"],
             "SELECT count(*) FROM pg_stat_activity"
             " WHERE datname = current_database() AND pid <> pg_backend_pid()",
@@ -17,7 +17,7 @@ def test_no_connection_is_left_after_the_block(sites: Directory) -> None:
 
     before = sessions()
     with Directory({"hq": sites["hq"].url}) as mine:
-        rows(mine["hq"], "SELECT 1")
+        run(mine["hq"], "SELECT 1")
         assert sessions() != before  # it is idle now, in the pool
     until = time.monotonic() + 60
     while sessions() != before and time.monotonic() < until:

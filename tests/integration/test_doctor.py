@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from sqlalchemy import text
 
 import deferred
 import masters
@@ -14,12 +13,7 @@ from snaptide import doctor
 from snaptide.doctor import Finding, bloat
 from tests.fix_db import MakeDatabase
 from tests.fix_worlds import prepared_once
-
-
-def run(site: Site, *statements: str) -> None:
-    with site.begin() as connection:
-        for statement in statements:
-            connection.execute(text(statement))
+from tests.linked_table import run
 
 
 def examine(site: Site) -> list[Finding]:

@@ -7,7 +7,8 @@ import pytest
 import snapshots
 from sites import Directory
 from tests.fix_moments import Moments
-from tests.fix_sites import log, rows, run
+from tests.fix_sites import log
+from tests.linked_table import run
 from tests.stories import refresh, user
 
 pytestmark = pytest.mark.usefixtures("spark")
@@ -39,7 +40,7 @@ def test_autovacuum_at_the_loaded_table_is_waited_for(
             table = 'public."snap$_t"'
             session.execute(f"LOCK TABLE {table} IN SHARE UPDATE EXCLUSIVE MODE")
             locked.set()
-            while not rows(jfk, WAITS) and not ended.wait(0.01):
+            while not run(jfk, WAITS) and not ended.wait(0.01):
                 pass
 
     server = threading.Thread(target=count_rows)

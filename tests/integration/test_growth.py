@@ -20,9 +20,10 @@ from sites import Directory, Site
 from snaptide.doctor import bloat
 from snaptide.embedded import PostgresServer
 from tests import plans
-from tests.fix_sites import log, rows, run
+from tests.fix_sites import log
 from tests.fix_worker import eventually
 from tests.fix_worlds import prepared_once
+from tests.linked_table import run
 from tests.stories import assert_equal_to_master, user
 
 pytestmark = [pytest.mark.usefixtures("spark")]
@@ -72,7 +73,7 @@ def change(site: Site, transactions: int, start: int) -> None:
 
 def sizes(site: Site) -> dict[str, int]:
     """Bytes of our schema and of the catalogs."""
-    found = rows(
+    found = run(
         site,
         "SELECT n.nspname, sum(pg_total_relation_size(c.oid))::bigint"
         " FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace"
@@ -132,8 +133,8 @@ def scanned(site: Site) -> dict[str, int]:
     checks of foreign keys, of any plan.
     """
     site.close()  # a session that ends tells what it has counted
-    eventually(lambda: not rows(site, OTHERS), what="the last session to end")
-    found = rows(
+    eventually(lambda: not run(site, OTHERS), what="the last session to end")
+    found = run(
         site,
         "SELECT relname, seq_tup_read FROM pg_stat_user_tables"
         " WHERE schemaname = 'public' ORDER BY 1",
@@ -144,7 +145,7 @@ def scanned(site: Site) -> dict[str, int]:
 def users_tables(sites: Mapping[str, Site]) -> set[int]:
     """The numbers of all users' tables."""
     query = "SELECT relid::bigint FROM pg_stat_user_tables WHERE schemaname = 'public'"
-    return {int(str(n)) for site in sites.values() for (n,) in rows(site, query)}
+    return {int(str(n)) for site in sites.values() for (n,) in run(site, query)}
 
 
 @pytest.fixture

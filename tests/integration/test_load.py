@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-import psycopg
 import pytest
 import sqlalchemy as sa
 
@@ -19,6 +18,7 @@ from sites.ranges import ctid_ranges
 from sites.site import Site
 from sites.transport import literal_text
 from tests.fix_db import MakeDatabase
+from tests.linked_table import rows, run
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -48,18 +48,6 @@ def directory(make_database: MakeDatabase) -> Iterator[Directory]:
     run(directory["branch"], "CREATE TABLE public.copied (n int, v text)")
     yield directory
     directory.close()
-
-
-def run(site: Site, statement: str) -> None:
-    with psycopg.connect(site.libpq_uri()) as connection:
-        connection.execute(statement)
-
-
-def rows(site: Site, table: str) -> list[tuple[int, str]]:
-    with site.connect() as connection:
-        source = sa.table(table, sa.column("n"), sa.column("v"), schema="public")
-        found = connection.execute(sa.select(source).order_by(source.c.n))
-        return [(n, v) for n, v in found]
 
 
 def ledger(site: Site) -> int:

@@ -7,7 +7,7 @@ import snapshots
 from deferred.errors import PredecessorLost
 from masters import rules
 from sites import Directory, Site
-from tests import fix_sites
+from tests.fix_sites import log
 from tests.fix_worlds import prepared_once
 from tests.grouped import found_group, push_all
 from tests.linked_table import as_refresh, link, parked, rows, run, run_each
@@ -128,31 +128,31 @@ def test_child_of_what_was_edited_later(shop: Directory) -> None:
 def test_refresh_shows_the_other_row(sites: Directory, how: str) -> None:
     """From then on the site means that one; not as long as something waits."""
     hq, jfk = sites["hq"], sites["jfk"]
-    fix_sites.run(
+    run(
         hq,
         "CREATE TABLE public.customer (code text PRIMARY KEY, v int)",
         "CREATE TABLE public.orders (id int PRIMARY KEY,"
         " customer text REFERENCES public.customer)",
     )
     for table in ("customer", "orders"):
-        fix_sites.log(hq, table)
+        log(hq, table)
         snapshots.create(jfk, table, master="hq", updatable=True)
         refresh(jfk, table)
     if how == "dropped":
         rules.add_unique_resolution(hq, "customer", "customer_pkey", "discard")
-    fix_sites.run(hq, "INSERT INTO public.customer VALUES ('C', 1)")
-    fix_sites.run(jfk, "INSERT INTO public.customer VALUES ('C', 2)")
+    run(hq, "INSERT INTO public.customer VALUES ('C', 1)")
+    run(jfk, "INSERT INTO public.customer VALUES ('C', 2)")
     deferred.push(jfk)
     if how == "given up":
         deferred.delete_errors(hq)
     refresh(jfk, "orders")
-    fix_sites.run(jfk, "INSERT INTO public.orders VALUES (1, 'C')")
+    run(jfk, "INSERT INTO public.orders VALUES (1, 'C')")
     deferred.push(jfk)
     assert told(hq) == [LOST]
     refresh(jfk, "customer")
     refresh(jfk, "orders")
     refresh(jfk, "customer")
-    fix_sites.run(jfk, "INSERT INTO public.orders VALUES (2, 'C')")
+    run(jfk, "INSERT INTO public.orders VALUES (2, 'C')")
     deferred.push(jfk)
     assert told(hq) == [LOST]
     assert rows(hq) == [(2, "C")]

@@ -5,8 +5,9 @@ import pytest
 import snapshots
 from sites import Directory
 from snapshots.errors import MassDelete
-from tests.fix_sites import log, rows, run
+from tests.fix_sites import log
 from tests.fix_worlds import prepared_once
+from tests.linked_table import run
 
 pytestmark = pytest.mark.usefixtures("spark")
 
@@ -40,7 +41,7 @@ def pull(site, **options):
 
 
 def value(site, number):
-    found = rows(site, "SELECT id, v FROM public.t")
+    found = run(site, "SELECT id, v FROM public.t")
     return {row[0]: row[1] for row in found}.get(number)
 
 
@@ -82,8 +83,8 @@ def test_push_and_refresh_settle_everything(hq, jfk):
     report = snapshots.refresh(jfk, "t")
     assert report.pushed is not None
     assert report.pushed.transactions == 3
-    assert rows(jfk, ALL) == rows(hq, ALL)
-    assert rows(jfk, 'SELECT * FROM snaptide."uslog$_t"') == []
+    assert run(jfk, ALL) == run(hq, ALL)
+    assert run(jfk, 'SELECT * FROM snaptide."uslog$_t"') == []
     assert pull(jfk).window_keys == 0
 
 
@@ -96,7 +97,7 @@ def test_open_edit_is_not_waited_for(hq, jfk):
         assert report.held_back == 2
     assert [value(jfk, n) for n in (1, 2, 4)] == ["mine", "theirs", "mine"]
     snapshots.refresh(jfk, "t")
-    assert rows(jfk, ALL) == rows(hq, ALL)
+    assert run(jfk, ALL) == run(hq, ALL)
 
 
 def test_locked_row_that_is_not_changed_comes_with_the_next_refresh(hq, jfk):
@@ -106,7 +107,7 @@ def test_locked_row_that_is_not_changed_comes_with_the_next_refresh(hq, jfk):
         assert pull(jfk).held_back == 1
     assert [value(jfk, n) for n in (1, 2)] == ["hq", "theirs"]
     assert pull(jfk).updated == 1
-    assert rows(jfk, ALL) == rows(hq, ALL)
+    assert run(jfk, ALL) == run(hq, ALL)
 
 
 def test_key_that_a_user_is_about_to_insert(hq, jfk):
@@ -118,7 +119,7 @@ def test_key_that_a_user_is_about_to_insert(hq, jfk):
     run(jfk, "DELETE FROM public.t WHERE id = 17")
     snapshots.refresh(jfk, "t")
     snapshots.refresh(jfk, "t")
-    assert [r[0] for r in rows(jfk, ALL)] == [r[0] for r in rows(hq, ALL)]
+    assert [r[0] for r in run(jfk, ALL)] == [r[0] for r in run(hq, ALL)]
 
 
 def test_unique_value_that_a_user_is_about_to_take(hq, jfk):
@@ -146,7 +147,7 @@ def test_rows_that_want_the_value_of_a_row_held_back(hq, jfk):
     assert (report.updated, report.held_back) == (0, 3)
     snapshots.refresh(jfk, "t")
     snapshots.refresh(jfk, "t")
-    assert [r[2] for r in rows(jfk, ALL)][:3] == [None, 1, 2]
+    assert [r[2] for r in run(jfk, ALL)][:3] == [None, 1, 2]
 
 
 def test_swap_and_chain_of_unique_values(hq, jfk):
@@ -161,7 +162,7 @@ def test_swap_and_chain_of_unique_values(hq, jfk):
         "INSERT INTO public.t VALUES (11, 'new', 3)",
     )
     assert pull(jfk).held_back == 0
-    assert rows(jfk, ALL) == rows(hq, ALL)
+    assert run(jfk, ALL) == run(hq, ALL)
 
 
 def test_swap_of_values_while_a_user_refers_to_a_row(hq, jfk):
@@ -174,7 +175,7 @@ def test_swap_of_values_while_a_user_refers_to_a_row(hq, jfk):
         assert (done.updated, done.held_back) == (3, 2)
         assert done.refused == {}
     assert pull(jfk).updated == 2
-    assert rows(jfk, ALL) == rows(hq, ALL)
+    assert run(jfk, ALL) == run(hq, ALL)
 
 
 def test_row_that_must_not_be_parked(hq, jfk):
@@ -191,7 +192,7 @@ def test_row_that_must_not_be_parked(hq, jfk):
     assert done.refused == {"must not be empty": 1}
     run(jfk, 'DROP TRIGGER keep ON public."snap$_t"')
     assert pull(jfk).updated == 2
-    assert rows(jfk, ALL) == rows(hq, ALL)
+    assert run(jfk, ALL) == run(hq, ALL)
 
 
 def test_rows_that_are_taken_only_one_by_one(hq, jfk):
@@ -207,7 +208,7 @@ def test_rows_that_are_taken_only_one_by_one(hq, jfk):
     run(hq, "UPDATE public.t SET v = 'new' WHERE id < 4")
     done = pull(jfk)
     assert (done.updated, done.held_back) == (3, 0)
-    assert rows(jfk, ALL) == rows(hq, ALL)
+    assert run(jfk, ALL) == run(hq, ALL)
 
 
 def test_swap_of_keys(hq, jfk):
@@ -218,7 +219,7 @@ def test_swap_of_keys(hq, jfk):
         "UPDATE public.t SET id = id + 100, u = u + 100 WHERE id > 6",
     )
     pull(jfk)
-    assert rows(jfk, ALL) == rows(hq, ALL)
+    assert run(jfk, ALL) == run(hq, ALL)
 
 
 def test_what_the_master_refused_is_undone(hq, jfk):
@@ -237,7 +238,7 @@ def test_what_the_master_refused_is_undone(hq, jfk):
     assert report.pushed.errors == 3
     done = report.snapshots[0]
     assert (done.inserted, done.updated, done.deleted) == (1, 1, 1)
-    assert rows(jfk, ALL) == rows(hq, ALL)
+    assert run(jfk, ALL) == run(hq, ALL)
 
 
 def test_trigger_of_a_user_during_the_merge(hq, jfk):
@@ -252,11 +253,11 @@ def test_trigger_of_a_user_during_the_merge(hq, jfk):
     run(hq, "INSERT INTO public.t VALUES (10, 'hq', 10)")
     pull(jfk)
     assert value(jfk, 9) == "touched"
-    assert rows(jfk, 'SELECT k1 FROM snaptide."uslog$_t"') == [(9,)]
+    assert run(jfk, 'SELECT k1 FROM snaptide."uslog$_t"') == [(9,)]
     assert pull(jfk).updated == 0
     snapshots.refresh(jfk, "t")
     assert value(hq, 9) == "touched"
-    assert rows(jfk, ALL) == rows(hq, ALL)
+    assert run(jfk, ALL) == run(hq, ALL)
 
 
 def test_unique_key_of_the_sites_own_that_cannot_be_parked(hq, jfk):
@@ -273,4 +274,4 @@ def test_unique_key_of_the_sites_own_that_cannot_be_parked(hq, jfk):
     assert (first.deleted, first.inserted, first.held_back) == (1, 1, 1)
     assert snapshots.refresh(jfk, "d").snapshots[0].inserted == 1
     every = "SELECT * FROM public.d ORDER BY id"
-    assert rows(jfk, every) == rows(hq, every)
+    assert run(jfk, every) == run(hq, every)

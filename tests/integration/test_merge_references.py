@@ -4,7 +4,8 @@ import pytest
 
 import snapshots
 from sites import Directory
-from tests.fix_sites import log, rows, run
+from tests.fix_sites import log
+from tests.linked_table import run
 
 pytestmark = pytest.mark.usefixtures("spark")
 
@@ -40,13 +41,13 @@ def pull(site, **options):
 
 
 def equal(hq, jfk):
-    return rows(hq, PARENTS) == rows(jfk, PARENTS) and rows(hq, CHILDREN) == rows(
+    return run(hq, PARENTS) == run(jfk, PARENTS) and run(hq, CHILDREN) == run(
         jfk, CHILDREN
     )
 
 
 def foreign_keys(site):
-    return rows(
+    return run(
         site,
         "SELECT conname, condeferrable, convalidated, confdeltype FROM pg_constraint"
         " WHERE contype = 'f' AND connamespace = 'public'::regnamespace ORDER BY 1",
@@ -102,7 +103,7 @@ def test_child_of_a_parent_that_goes_is_pending(hq, jfk):
     done = pull(jfk)
     assert (done["p"].deleted, done["p"].held_back) == (1, 1)
     assert (done["c"].deleted, done["c"].held_back) == (1, 1)
-    assert rows(jfk, "SELECT boss FROM public.c WHERE id = 1") == [(3,)]
+    assert run(jfk, "SELECT boss FROM public.c WHERE id = 1") == [(3,)]
 
 
 def test_new_child_of_a_user_keeps_its_parent(hq, jfk):
@@ -125,7 +126,7 @@ def test_parent_that_a_user_is_about_to_delete(hq, jfk):
         assert (done["c"].inserted, done["c"].held_back) == (1, 2)
     snapshots.refresh(jfk, "g")
     snapshots.refresh(jfk, "g")
-    assert rows(hq, "SELECT count(*) FROM public.p WHERE id = 5") == rows(
+    assert run(hq, "SELECT count(*) FROM public.p WHERE id = 5") == run(
         jfk, "SELECT count(*) FROM public.p WHERE id = 5"
     )
     assert equal(hq, jfk)
@@ -150,7 +151,7 @@ def coded(sites, action, null="NULL"):
 
 
 def shown(site):
-    return [rows(site, f"SELECT * FROM public.{t} ORDER BY 1") for t in TABLES]
+    return [run(site, f"SELECT * FROM public.{t} ORDER BY 1") for t in TABLES]
 
 
 TABLES = ("orders", "lines")
@@ -198,6 +199,6 @@ def test_line_that_a_user_has_keeps_its_order(sites):
     with jfk.begin() as user:
         user.exec_driver_sql("SELECT FROM public.lines WHERE id = 2 FOR UPDATE")
         assert pull(jfk)["orders"].held_back == 2
-        assert rows(jfk, "SELECT code FROM public.lines WHERE id = 2") == [("A",)]
+        assert run(jfk, "SELECT code FROM public.lines WHERE id = 2") == [("A",)]
     assert pull(jfk)["orders"].held_back == 0
     assert shown(sites["hq"]) == shown(jfk)

@@ -8,7 +8,7 @@ import snapshots
 import synchronous
 from deferred.errors import PushInterrupted
 from sites import Directory, Site
-from tests import fix_sites
+from tests.fix_sites import log
 from tests.fix_worlds import prepared_once
 from tests.linked_table import as_refresh, link, parked, queued, rows, run
 
@@ -106,17 +106,17 @@ def test_retry(linked: Directory) -> None:
 @pytest.mark.usefixtures("spark")
 def test_refresh(sites: Directory) -> None:
     hq, jfk = sites["hq"], sites["jfk"]
-    fix_sites.run(hq, "CREATE TABLE public.orders (id int PRIMARY KEY, qty int)")
-    fix_sites.log(hq, "orders")
+    run(hq, "CREATE TABLE public.orders (id int PRIMARY KEY, qty int)")
+    log(hq, "orders")
     snapshots.create(jfk, "orders", master="hq", group="g")
     snapshots.refresh(jfk, "g")
-    fix_sites.run(jfk, *LOOKS, ON.format('public."snap$_orders"'))
+    run(jfk, *LOOKS, ON.format('public."snap$_orders"'))
     for number in range(5):
-        fix_sites.run(hq, f"INSERT INTO public.orders VALUES ({number}, 1)")
+        run(hq, f"INSERT INTO public.orders VALUES ({number}, 1)")
         [done] = snapshots.refresh(jfk, "g").snapshots
         assert (done.inserted, done.held_back) == (1, 0)
         if number == 3:
-            fix_sites.run(jfk, ALTERED)
+            run(jfk, ALTERED)
 
 
 def test_synchronous_change(coordinated: Directory) -> None:

@@ -8,8 +8,7 @@ import synchronous
 from sites import Directory, Site
 from snaptide.doctor import check_site
 from snaptide.status import status_of
-from tests.fix_sites import run
-from tests.linked_table import link, rows
+from tests.linked_table import link, rows, run
 
 
 def test_table_is_created_used_and_dropped_by_its_name(jfk: Site) -> None:

@@ -11,7 +11,8 @@ import masters
 import snapshots
 from masters.log import registration
 from sites import Directory, Site, identity, position
-from tests.fix_sites import log, rows, run
+from tests.fix_sites import log
+from tests.linked_table import run
 from tests.stories import assert_equal_to_master, refresh
 
 pytestmark = pytest.mark.usefixtures("spark")
@@ -63,5 +64,5 @@ def test_log_is_held_from_before_the_moment(restored: Directory) -> None:
     [_, purge] = purged
     assert (purge.emptied, purge.busy) == (0, 1)
     assert report["t"].method == "fast"
-    assert rows(jfk, "SELECT DISTINCT v FROM public.t") == [("new",)]
+    assert run(jfk, "SELECT DISTINCT v FROM public.t") == [("new",)]
     assert_equal_to_master(jfk)

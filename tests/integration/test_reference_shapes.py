@@ -4,7 +4,8 @@ import pytest
 
 import snapshots
 from sites import Directory, Site
-from tests.fix_sites import log, rows, run
+from tests.fix_sites import log
+from tests.linked_table import run
 
 pytestmark = pytest.mark.usefixtures("spark")
 
@@ -27,7 +28,7 @@ def pull(site: Site) -> int:
 def assert_equal(sites: Directory, *tables: str) -> None:
     for name in tables:
         query = f"SELECT * FROM public.{name} t ORDER BY t"
-        assert rows(sites["jfk"], query) == rows(sites["hq"], query)
+        assert run(sites["jfk"], query) == run(sites["hq"], query)
 
 
 @pytest.mark.parametrize("action", ["CASCADE", "RESTRICT", "NO ACTION", "SET NULL"])
@@ -121,8 +122,8 @@ def test_value_that_children_refer_to_passes_on(
     off = "UPDATE public.c SET p = NULL"
     run(hq, off, *changes, "UPDATE public.c SET p = 'A'")
     assert pull(jfk) == 0
-    assert rows(jfk, "SELECT * FROM public.p ORDER BY id") == expected
-    assert rows(jfk, "SELECT * FROM public.c") == [(1, "A")]
+    assert run(jfk, "SELECT * FROM public.p ORDER BY id") == expected
+    assert run(jfk, "SELECT * FROM public.c") == [(1, "A")]
     assert pull(jfk) == 0
 
 
@@ -144,10 +145,10 @@ def test_key_that_the_site_cannot_have(sites: Directory) -> None:
         "INSERT INTO public.c VALUES (2, 'A')",
     )
     position = "SELECT position::text FROM snaptide.registered_snapshot"
-    before = rows(hq, position)
+    before = run(hq, position)
     assert pull(jfk) == 0
     assert_equal(sites, "p", "c")
-    assert rows(hq, position) != before
+    assert run(hq, position) != before
 
 
 @pytest.mark.parametrize("how", ["NOT VALID", "NOT ENFORCED"])
@@ -202,7 +203,7 @@ def test_columns_that_a_delete_sets_to_null(sites: Directory) -> None:
     group_of(sites, "p", "c", updatable=True)
     run(jfk, "DELETE FROM public.p")
     snapshots.refresh(jfk, "g")
-    assert rows(hq, "TABLE public.c") == [(1, 1, None)]
+    assert run(hq, "TABLE public.c") == [(1, 1, None)]
     assert_equal(sites, "p", "c")
 
 
@@ -237,9 +238,9 @@ def test_table_of_the_sites_own_refuses_one_row(sites: Directory, own: str) -> N
         "UPDATE public.p SET v = 1",
     )
     assert pull(jfk) == 1
-    assert (2, 1) in rows(jfk, "SELECT * FROM public.p")
+    assert (2, 1) in run(jfk, "SELECT * FROM public.p")
     undo = "DELETE FROM public.own" if own == "child" else "INSERT INTO own VALUES (3)"
-    run(jfk, "SET LOCAL search_path = public", undo)
+    run(jfk, undo)
     assert pull(jfk) == 0
     assert_equal(sites, "p")
 

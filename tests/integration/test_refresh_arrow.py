@@ -7,7 +7,8 @@ from sites import Directory, Site
 from sites.names import QualifiedName
 from sites.ranges import rows_within
 from snapshots import comparison, keys, large
-from tests.fix_sites import log, rows, run
+from tests.fix_sites import log
+from tests.linked_table import run
 from tests.stories import refresh
 
 pytestmark = pytest.mark.usefixtures("spark")
@@ -57,7 +58,7 @@ def test_all_values_arrive(pair: Directory, method: str) -> None:
     change(hq)
     done = refresh(jfk, "t", method=method, allow_mass_delete=True)["t"]
     assert (done.inserted, done.deleted, done.held_back) == (10, 10, 0)
-    assert rows(jfk, ALL) == rows(hq, ALL)
+    assert run(jfk, ALL) == run(hq, ALL)
     assert refresh(jfk, "t", method=method)["t"].updated == 0
 
 

@@ -7,7 +7,8 @@ import snapshots
 from sites import Directory
 from snapshots import comparison
 from snapshots.errors import ColumnChanged
-from tests.fix_sites import log, rows, run
+from tests.fix_sites import log
+from tests.linked_table import run
 from tests.stories import assert_equal_to_master, refresh
 
 pytestmark = pytest.mark.usefixtures("spark")
@@ -49,7 +50,7 @@ def test_value_that_would_be_rounded_is_refused(
     run(jfk, "DROP VIEW public.t")
     run(jfk, f'ALTER TABLE public."snap$_t" ALTER v TYPE {other}')
     refresh(jfk, "t")
-    assert rows(hq, "TABLE public.t") == rows(jfk, 'TABLE public."snap$_t"')
+    assert run(hq, "TABLE public.t") == run(jfk, 'TABLE public."snap$_t"')
 
 
 @pytest.mark.parametrize(
@@ -86,8 +87,8 @@ def test_row_that_does_not_fit_is_held_back_and_named(
     assert (done.inserted, done.updated, done.held_back) == (1, 0, 1)
     why = "v: value too long for type character varying(3)"
     assert done.refused == {why: 1}
-    assert rows(jfk, "SELECT v FROM public.t ORDER BY id") == [("abc",), ("b",)]
-    [(said,)] = rows(jfk, "SELECT last_error FROM snaptide.refresh_group")
+    assert run(jfk, "SELECT v FROM public.t ORDER BY id") == [("abc",), ("b",)]
+    [(said,)] = run(jfk, "SELECT last_error FROM snaptide.refresh_group")
     assert why in str(said)
     run(hq, "UPDATE public.t SET v = 'abd' WHERE id = 1")
     refresh(jfk, "t")
@@ -110,7 +111,7 @@ def test_queue_keeps_what_became_longer(sites: Directory) -> None:
     run(jfk, "DROP VIEW public.t", f'ALTER TABLE public."snap$_t" {longer}')
     run(jfk, "UPDATE public.\"snap$_t\" SET n = 1.2345, v = 'abcdefg'")
     assert deferred.push(jfk, "hq").errors == 0
-    there = rows(hq, "SELECT n::text, v FROM public.t")
+    there = run(hq, "SELECT n::text, v FROM public.t")
     assert there == [("1.2345", "abcdefg")]
 
 
@@ -121,10 +122,10 @@ def test_blanks_at_the_end_are_kept(sites: Directory) -> None:
     run(hq, "UPDATE public.t SET v = 'a  '")
     refresh(jfk, "t")
     length = "SELECT octet_length(v) FROM public.t"
-    assert rows(jfk, length) == [(3,)]
+    assert run(jfk, length) == [(3,)]
     run(hq, "UPDATE public.t SET v = 'b'")
     run(jfk, "UPDATE public.t SET v = 'c '")
     assert deferred.push(jfk, "hq").errors == 1
     run(hq, "UPDATE public.t SET v = 'a  '")
     assert [one.applied for one in deferred.retry_errors(hq)] == [True]
-    assert rows(hq, length) == [(2,)]
+    assert run(hq, length) == [(2,)]

@@ -9,13 +9,14 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
+from psycopg import OperationalError
 from psycopg.errors import LockNotAvailable
 from sqlalchemy import event
-from sqlalchemy.exc import OperationalError
 
 import snapshots
 from sites import Directory, Site
-from tests.fix_sites import log, rows, run
+from tests.fix_sites import log
+from tests.linked_table import run
 from tests.stories import assert_equal_to_master, refresh
 
 pytestmark = pytest.mark.usefixtures("spark")
@@ -49,7 +50,7 @@ def _once_a_moment_is_taken(site: Site, statement: str) -> Iterator[list[Any]]:
             refused.append(None)
             with pytest.raises(OperationalError) as error:
                 run(site, "SET LOCAL lock_timeout = '1ms'", statement)
-            refused[0] = type(error.value.orig)
+            refused[0] = error.type
 
     event.listen(site.engine, "after_cursor_execute", alter)
     try:
@@ -75,5 +76,5 @@ def test_no_row_is_missed(
         report = refresh(jfk, "t", method=method)
     assert refused == [LockNotAvailable]
     assert (report["t"].updated, report["t"].deleted) == (3, 2)
-    assert rows(jfk, "SELECT count(*) FROM public.t") == [(18,)]
+    assert run(jfk, "SELECT count(*) FROM public.t") == [(18,)]
     assert_equal_to_master(jfk)

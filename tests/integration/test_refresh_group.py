@@ -9,8 +9,9 @@ import snapshots
 from sites import Directory
 from snapshots import refresh_group, writing
 from snapshots.errors import CannotMerge, ErrorsAtMaster, MasterChanged, RefreshRunning
-from tests.fix_sites import log, rows, run
+from tests.fix_sites import log
 from tests.fix_worlds import prepared_once
+from tests.linked_table import run
 
 pytestmark = pytest.mark.usefixtures("spark")
 
@@ -52,7 +53,7 @@ def test_one_moment(hq, jfk):
     try:
         for _ in range(4):
             snapshots.refresh(jfk, "bank", push_deferred_rpc=False)
-            found = rows(
+            found = run(
                 jfk,
                 "SELECT (SELECT sum(money) FROM public.a)"
                 " + (SELECT sum(money) FROM public.b)",
@@ -83,7 +84,7 @@ def test_position_that_moved_starts_over(hq, jfk, monkeypatch):
     monkeypatch.setattr(refresh_group, "lock_at", once)
     snapshots.refresh(jfk, "bank")
     assert moved
-    assert rows(jfk, "SELECT money FROM public.a WHERE id = 1") == [(7,)]
+    assert run(jfk, "SELECT money FROM public.a WHERE id = 1") == [(7,)]
 
 
 def test_errors_at_the_master(hq, jfk):
@@ -91,11 +92,11 @@ def test_errors_at_the_master(hq, jfk):
     run(hq, "UPDATE public.a SET money = 2 WHERE id = 1")
     with pytest.raises(ErrorsAtMaster):
         snapshots.refresh(jfk, "bank", refresh_after_errors=False)
-    assert rows(jfk, "SELECT money FROM public.a WHERE id = 1") == [(1,)]
-    errors = rows(jfk, "SELECT last_error FROM snaptide.refresh_group")
+    assert run(jfk, "SELECT money FROM public.a WHERE id = 1") == [(1,)]
+    errors = run(jfk, "SELECT last_error FROM snaptide.refresh_group")
     assert "SNP-208" in str(errors)
     snapshots.refresh(jfk, "bank")
-    assert rows(jfk, "SELECT money FROM public.a WHERE id = 1") == [(2,)]
+    assert run(jfk, "SELECT money FROM public.a WHERE id = 1") == [(2,)]
 
 
 def test_row_that_the_site_refuses_is_held_back(hq, jfk):
@@ -108,21 +109,21 @@ def test_row_that_the_site_refuses_is_held_back(hq, jfk):
     assert report["b"].updated == 5
     assert report["a"].refused["not here"] == 1
     assert len(report["a"].refused) == 2
-    assert rows(jfk, "SELECT money FROM public.a WHERE id IN (3, 4)") == [(100,)] * 2
-    sources = rows(jfk, 'SELECT k1, source FROM snaptide."uslog$_a" WHERE k1 = 3')
+    assert run(jfk, "SELECT money FROM public.a WHERE id IN (3, 4)") == [(100,)] * 2
+    sources = run(jfk, 'SELECT k1, source FROM snaptide."uslog$_a" WHERE k1 = 3')
     assert sources == [(3, "refused: not here")]
-    [(noted,)] = rows(jfk, "SELECT last_error FROM snaptide.refresh_group")
+    [(noted,)] = run(jfk, "SELECT last_error FROM snaptide.refresh_group")
     assert "1 of a: not here" in str(noted)
 
     run(jfk, 'DROP TRIGGER no ON public."snap$_a"')
     run(hq, "UPDATE public.a SET money = 8 WHERE id = 4")
     report = {s.name: s for s in snapshots.refresh(jfk, "bank").snapshots}
     assert report["a"].refused == {}
-    assert rows(jfk, "SELECT money FROM public.a WHERE id IN (3, 4) ORDER BY id") == [
+    assert run(jfk, "SELECT money FROM public.a WHERE id IN (3, 4) ORDER BY id") == [
         (70,),
         (8,),
     ]
-    assert rows(jfk, "SELECT last_error FROM snaptide.refresh_group") == [(None,)]
+    assert run(jfk, "SELECT last_error FROM snaptide.refresh_group") == [(None,)]
 
 
 def test_refused_parent_keeps_its_children_back(hq, jfk):
@@ -132,7 +133,7 @@ def test_refused_parent_keeps_its_children_back(hq, jfk):
     report = {s.name: s for s in snapshots.refresh(jfk, "bank").snapshots}
     assert (report["a"].inserted, report["a"].deleted) == (1, 2)
     assert report["a"].refused == {"not here": 1}
-    assert rows(jfk, "SELECT id FROM public.a ORDER BY id") == [(2,), (4,), (5,), (9,)]
+    assert run(jfk, "SELECT id FROM public.a ORDER BY id") == [(2,), (4,), (5,), (9,)]
 
 
 def test_trigger_that_swallows_rows(hq, jfk):
@@ -150,7 +151,7 @@ def test_site_that_refuses_everything(hq, jfk, monkeypatch):
     run(hq, "UPDATE public.a SET money = 7", "UPDATE public.b SET money = 7")
     with pytest.raises(CannotMerge, match="not here"):
         snapshots.refresh(jfk, "bank")
-    assert rows(jfk, "SELECT sum(money) FROM public.b") == [(500,)]
+    assert run(jfk, "SELECT sum(money) FROM public.b") == [(500,)]
 
 
 def refuse(jfk, event, when, *, how="RAISE EXCEPTION ''not here''"):
@@ -174,7 +175,7 @@ def test_master_that_forgot_us(hq, jfk):
     known = (
         "SELECT count(*) FROM snaptide.registered_snapshot WHERE position IS NOT NULL"
     )
-    assert rows(hq, known) == [(2,)]
+    assert run(hq, known) == [(2,)]
 
 
 def test_master_that_went_back(hq, jfk):

@@ -11,8 +11,9 @@ import snapshots
 from sites import Directory, Site
 from sites.site import autocommit
 from snapshots import difference
-from tests.fix_sites import log, rows, run
+from tests.fix_sites import log
 from tests.fix_worlds import prepared_once
+from tests.linked_table import run
 from tests.stories import refresh, user
 
 pytestmark = pytest.mark.usefixtures("spark")
@@ -36,18 +37,18 @@ def pair(sites: Directory) -> None:
 def moved(site: Site) -> list[tuple[object, ...]]:
     """What a refresh writes where it has moved something."""
     positions = "SELECT position::text FROM snaptide.refresh_group ORDER BY name"
-    return rows(site, positions) + rows(site, "SELECT token FROM snaptide.peer")
+    return run(site, positions) + run(site, "SELECT token FROM snaptide.peer")
 
 
 def test_nothing_moves(pair: Directory, monkeypatch: pytest.MonkeyPatch) -> None:
     hq, jfk = pair["hq"], pair["jfk"]
     refreshed = "SELECT refreshed_at FROM snaptide.refresh_group WHERE name = 'of_a'"
-    before, at = (moved(hq), moved(jfk)), rows(jfk, refreshed)
+    before, at = (moved(hq), moved(jfk)), run(jfk, refreshed)
     monkeypatch.setattr(difference, "session", lambda: pytest.fail("a Spark job"))
     done = refresh(jfk, "a")["a"]
     assert (done.method, done.window_keys) == ("fast", 0)
     assert (moved(hq), moved(jfk)) == before
-    assert rows(jfk, refreshed) > at
+    assert run(jfk, refreshed) > at
 
 
 def test_log_that_could_let_rows_go_is_told(pair: Directory) -> None:
@@ -59,12 +60,12 @@ def test_log_that_could_let_rows_go_is_told(pair: Directory) -> None:
         refresh(jfk, "a")
         masters.purge_snapshot_logs(hq)
         logged = 'SELECT count(*) FROM snaptide."mlog$_a"'
-        assert rows(hq, logged) == [(1,)]
+        assert run(hq, logged) == [(1,)]
     before = moved(jfk)
     assert refresh(jfk, "a")["a"].window_keys == 0
     assert moved(jfk) != before
     masters.purge_snapshot_logs(hq)
-    assert rows(hq, logged) == [(0,)]
+    assert run(hq, logged) == [(0,)]
     before = moved(jfk)
     refresh(jfk, "a")
     assert moved(jfk) == before
@@ -75,9 +76,9 @@ def test_queue_is_told_of_an_answer_to_another(pair: Directory) -> None:
     run(jfk, "UPDATE public.b SET v = 'mine'")
     deferred.push(jfk)
     covered = "SELECT covered_batch FROM snaptide.queue WHERE snapshot = 'a'"
-    assert rows(jfk, covered) == [(0,)]
+    assert run(jfk, covered) == [(0,)]
     assert refresh(jfk, "a")["a"].window_keys == 0
-    assert rows(jfk, covered) == [(1,)]
+    assert run(jfk, covered) == [(1,)]
 
 
 def test_master_hears_of_a_quiet_snapshot_each_day(pair: Directory) -> None:
@@ -92,7 +93,7 @@ def test_master_hears_of_a_quiet_snapshot_each_day(pair: Directory) -> None:
         "SELECT snapshot FROM snaptide.registered_snapshot"
         " WHERE refreshed_at < now() - interval '1 hour'"
     )
-    assert rows(hq, late) == [("b",)]
+    assert run(hq, late) == [("b",)]
 
 
 def test_error_of_before_goes(pair: Directory) -> None:
@@ -100,7 +101,7 @@ def test_error_of_before_goes(pair: Directory) -> None:
     run(jfk, "UPDATE snaptide.refresh_group SET last_error = 'was away'")
     refresh(jfk, "a")
     kept = "SELECT name FROM snaptide.refresh_group WHERE last_error IS NOT NULL"
-    assert rows(jfk, kept) == [("of_b",)]
+    assert run(jfk, kept) == [("of_b",)]
 
 
 def test_questions_are_planned_once(pair: Directory) -> None:
@@ -140,7 +141,7 @@ def test_spark_starts_before_the_moment_that_is_compared(
     real, seen = difference.session, []
 
     def start() -> object:
-        seen.append((rows(hq, held), rows(jfk, held)))
+        seen.append((run(hq, held), run(jfk, held)))
         if len(seen) == 1:
             run(hq, "UPDATE public.a SET v = 'while it started'")
         return real()
@@ -149,4 +150,4 @@ def test_spark_starts_before_the_moment_that_is_compared(
     monkeypatch.setattr(difference, "session", start)
     assert refresh(jfk, "a")["a"].updated == 1
     assert seen[0] == ([(0,)], [(0,)])
-    assert rows(jfk, "SELECT v FROM public.a") == [("while it started",)]
+    assert run(jfk, "SELECT v FROM public.a") == [("while it started",)]

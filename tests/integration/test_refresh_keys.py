@@ -7,7 +7,8 @@ import snapshots
 from sites import Directory
 from snapshots import comparison
 from snapshots.errors import KeyGenerated
-from tests.fix_sites import log, rows, run
+from tests.fix_sites import log
+from tests.linked_table import run
 from tests.stories import assert_equal_to_master, refresh
 
 pytestmark = pytest.mark.usefixtures("spark")
@@ -79,7 +80,7 @@ def test_what_a_key_would_be_cut_to_is_another_row(
     run(hq, f"INSERT INTO public.t VALUES ({gone}, 'gone')")
     run(hq, f"DELETE FROM public.t WHERE id = {gone}")
     assert refresh(jfk, "t", method="f")["t"].deleted == 0
-    assert rows(jfk, "SELECT v FROM public.t") == [("kept",)]
+    assert run(jfk, "SELECT v FROM public.t") == [("kept",)]
 
 
 @pytest.mark.parametrize("base", ["text", "int", "varchar(3)"])

@@ -15,8 +15,9 @@ from snapshots import buckets, comparison, difference, large
 from snapshots.errors import StageLost
 from snaptide import migrate
 from snaptide.embedded import PostgresServer
-from tests.fix_sites import log, rows, run
+from tests.fix_sites import log
 from tests.fix_worlds import prepared_once
+from tests.linked_table import run
 
 pytestmark = pytest.mark.usefixtures("spark")
 
@@ -70,10 +71,10 @@ def test_large(hq, jfk, method):
     report = snapshots.refresh(jfk, "t")
     snapshots.refresh(jfk, "t")
     same = "SELECT * FROM public.t WHERE a > 2 AND a <> 77 ORDER BY a, b"
-    assert rows(jfk, same) == rows(hq, same)
+    assert run(jfk, same) == run(hq, same)
     left = "SELECT relname FROM pg_class WHERE relname ~ '^(stage|keys)[$]'"
-    assert rows(jfk, left) == []
-    assert rows(jfk, "SELECT * FROM snaptide.stage_attempt") == []
+    assert run(jfk, left) == []
+    assert run(jfk, "SELECT * FROM snaptide.stage_attempt") == []
 
 
 def test_stage_that_was_lost(hq, jfk, monkeypatch):
@@ -117,9 +118,9 @@ def test_rows_that_fill_a_page_as_text(sites: Directory):
     done = snapshots.refresh(jfk, "w").snapshots[0]
     assert done.inserted == 27
     everything = "SELECT * FROM public.w ORDER BY id"
-    assert rows(jfk, everything) == rows(hq, everything)
+    assert run(jfk, everything) == run(hq, everything)
     wide = "SELECT count(*) FROM pg_class WHERE relname LIKE 'wide$%'"
-    assert rows(jfk, wide) == [(0,)]
+    assert run(jfk, wide) == [(0,)]
 
 
 def test_all_rows_that_are_equal_stay_where_they_are(hq, jfk, monkeypatch):
@@ -146,7 +147,7 @@ def test_rows_that_swap_values_are_found(hq, jfk, monkeypatch, count, most):
     done = snapshots.refresh(jfk, "t", method="c").snapshots[0]
     assert (done.inserted, done.deleted) == (2, 2)
     everything = "SELECT t::text FROM public.t WHERE a <> 77 ORDER BY a, b"
-    assert rows(jfk, everything) == rows(hq, everything)
+    assert run(jfk, everything) == run(hq, everything)
 
 
 def test_rows_that_all_differ_are_not_summed_up(hq, jfk, monkeypatch):
@@ -154,7 +155,7 @@ def test_rows_that_all_differ_are_not_summed_up(hq, jfk, monkeypatch):
     run(hq, "UPDATE public.t SET n = n + 1")
     done = snapshots.refresh(jfk, "t", method="c").snapshots[0]
     assert done.updated == 299
-    assert rows(jfk, ALL) == rows(hq, ALL.replace("t ORDER", "t WHERE a <> 77 ORDER"))
+    assert run(jfk, ALL) == run(hq, ALL.replace("t ORDER", "t WHERE a <> 77 ORDER"))
 
 
 @pytest.fixture
@@ -192,4 +193,4 @@ def test_other_texts_of_the_same_bytes_are_found(latin: Directory) -> None:
         "UPDATE public.l SET v = U&'\\00E9' WHERE id = 7",
     )
     assert snapshots.refresh(here, "l", method="c").snapshots[0].updated == 1
-    assert rows(here, "SELECT DISTINCT v FROM public.l") == [("\u00c3\u00a9",)]
+    assert run(here, "SELECT DISTINCT v FROM public.l") == [("\u00c3\u00a9",)]

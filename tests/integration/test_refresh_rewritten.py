@@ -8,8 +8,9 @@ import snapshots
 from deferred.errors import TargetColumnsMoved
 from sites import Directory, Site
 from snapshots.errors import ColumnChanged
-from tests.fix_sites import log, rows, run
+from tests.fix_sites import log
 from tests.grouped import GROUP
+from tests.linked_table import run
 from tests.stories import assert_equal_to_master, refresh
 
 pytestmark = pytest.mark.usefixtures("spark")
@@ -95,13 +96,13 @@ def test_waiting_changes_go_to_no_other_column(sites: Directory) -> None:
             snapshots.refresh(jfk, "t", push_deferred_rpc=False)
     run(hq, *SWAP)
     assert deferred.push(jfk, "hq").errors == 0
-    assert rows(hq, "SELECT a, b FROM public.t WHERE id = 10") == [("mine", "b")]
+    assert run(hq, "SELECT a, b FROM public.t WHERE id = 10") == [("mine", "b")]
     run(hq, *SWAP)
     refresh(jfk, "t")
     run(jfk, "UPDATE public.t SET a = 'later' WHERE id = 10")
     deferred.push(jfk, "hq")
     refresh(jfk, "t")
-    assert rows(hq, "SELECT a, b FROM public.t WHERE id = 10") == [("later", "mine")]
+    assert run(hq, "SELECT a, b FROM public.t WHERE id = 10") == [("later", "mine")]
     assert_equal_to_master(jfk)
 
 
@@ -120,7 +121,7 @@ def test_waiting_changes_go_to_what_has_taken_a_place(sites: Directory) -> None:
     run(hq, "ALTER TABLE public.t DROP was")
     deferred.push(jfk, "hq")
     refresh(jfk, "t")
-    assert rows(hq, "SELECT a FROM public.t WHERE id = 10") == [("mine",)]
+    assert run(hq, "SELECT a FROM public.t WHERE id = 10") == [("mine",)]
     assert_equal_to_master(jfk)
 
 
@@ -167,6 +168,6 @@ def test_what_the_site_computes_itself_it_cannot_follow(sites: Directory) -> Non
     run(sites["hq"], "ALTER TABLE public.t DROP g", f"ALTER TABLE public.t ADD {again}")
     refresh(jfk, "t")
     assert_equal_to_master(jfk)
-    assert rows(jfk, "SELECT g FROM public.t ORDER BY id") == rows(
+    assert run(jfk, "SELECT g FROM public.t ORDER BY id") == run(
         sites["hq"], "SELECT g FROM public.t ORDER BY id"
     )

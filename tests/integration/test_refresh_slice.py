@@ -1,25 +1,14 @@
 """One table, one site: create, load, change at the master, refresh."""
 
 import pytest
-from sqlalchemy import text
 
 import masters
 from sites import Directory
 from snapshots.create import create
 from snapshots.refresh import refresh
+from tests.linked_table import run
 
 pytestmark = pytest.mark.usefixtures("spark")
-
-
-def run(site, *statements):
-    with site.begin() as connection:
-        for statement in statements:
-            connection.execute(text(statement))
-
-
-def rows(site, query):
-    with site.connect() as connection:
-        return [tuple(row) for row in connection.execute(text(query))]
 
 
 def test_slice(sites: Directory):
@@ -33,7 +22,7 @@ def test_slice(sites: Directory):
     create(jfk, "t", master="hq", where="o = 'o1'", updatable=True)
     first = refresh(jfk, "t", push_deferred_rpc=False)
     assert first.snapshots[0].method == "load"
-    assert rows(jfk, "SELECT count(*) FROM public.t") == [(50,)]
+    assert run(jfk, "SELECT count(*) FROM public.t") == [(50,)]
     run(
         hq,
         "DELETE FROM public.t WHERE id = 1",
@@ -46,5 +35,5 @@ def test_slice(sites: Directory):
     report = second.snapshots[0]
     assert (report.inserted, report.updated, report.deleted) == (2, 1, 2)
     query = "SELECT * FROM public.t WHERE o = 'o1' ORDER BY id"
-    assert rows(jfk, query) == rows(hq, query)
+    assert run(jfk, query) == run(hq, query)
     assert refresh(jfk, "t", push_deferred_rpc=False).snapshots[0].window_keys == 0

@@ -14,7 +14,8 @@ from snapshots.errors import (
     UnknownSnapshot,
     WrongMethod,
 )
-from tests.fix_sites import log, rows, run
+from tests.fix_sites import log
+from tests.linked_table import run
 
 pytestmark = pytest.mark.usefixtures("spark")
 
@@ -54,8 +55,8 @@ def test_writer_open_over_two_refreshes(hq, jfk):
             run(hq, statement)
             assert one(jfk).updated == 1
     assert one(jfk).updated == 1
-    assert rows(jfk, ALL) == rows(hq, ALL)
-    assert rows(hq, "SELECT v FROM public.t WHERE id < 3 ORDER BY id") == [
+    assert run(jfk, ALL) == run(hq, ALL)
+    assert run(hq, "SELECT v FROM public.t WHERE id < 3 ORDER BY id") == [
         ("late",),
         ("mine",),
     ]
@@ -77,7 +78,7 @@ def test_mass_delete_asks(hq, jfk):
     with pytest.raises(MassDelete) as stopped:
         one(jfk)
     assert (stopped.value.deletes, stopped.value.rows) == (100, 200)  # type: ignore[attr-defined]
-    assert rows(jfk, "SELECT count(*) FROM public.t") == [(200,)]
+    assert run(jfk, "SELECT count(*) FROM public.t") == [(200,)]
     assert one(jfk, allow_mass_delete=True).deleted == 100
     assert one(jfk).window_keys == 0
 
@@ -89,19 +90,19 @@ def test_log_made_anew_is_too_young(hq, jfk):
     with pytest.raises(SnapshotLogTooYoung):
         one(jfk, method="F")
     assert one(jfk).method == "complete"
-    assert rows(jfk, ALL) == rows(hq, ALL)
+    assert run(jfk, ALL) == run(hq, ALL)
     run(hq, "UPDATE public.t SET v = 'seen' WHERE id = 2")
     assert one(jfk, method="f").updated == 1
 
 
 def test_complete_leaves_equal_rows_alone(hq, jfk):
-    before = rows(
+    before = run(
         jfk, 'SELECT ctid::text FROM public."snap$_t" WHERE id <> 1 ORDER BY id'
     )
     run(hq, "UPDATE public.t SET v = 'x' WHERE id = 1")
     done = one(jfk, method="c")
     assert (done.method, done.updated) == ("complete", 1)
-    after = rows(
+    after = run(
         jfk, 'SELECT ctid::text FROM public."snap$_t" WHERE id <> 1 ORDER BY id'
     )
     assert before == after
@@ -157,19 +158,19 @@ def test_keys_of_any_type(sites, key, values):
     snapshots.create(jfk, "t", master="hq", updatable=True)
     snapshots.refresh(jfk, "t")
     everything = "SELECT a::text, b::text FROM public.t ORDER BY 1, 2"
-    assert rows(jfk, everything) == rows(hq, everything)
+    assert run(jfk, everything) == run(hq, everything)
     run(
         hq, "CREATE TABLE public.kept AS SELECT * FROM public.t", "DELETE FROM public.t"
     )
     snapshots.refresh(jfk, "t")
-    assert rows(jfk, everything) == []
+    assert run(jfk, everything) == []
     run(hq, "INSERT INTO public.t SELECT * FROM public.kept")
     snapshots.refresh(jfk, "t")
-    assert rows(jfk, everything) == rows(hq, everything)
+    assert run(jfk, everything) == run(hq, everything)
     if "PRIMARY KEY (" not in key:
         run(jfk, "UPDATE public.t SET b = NULL")
     snapshots.refresh(jfk, "t")
-    assert rows(jfk, everything) == rows(hq, everything)
+    assert run(jfk, everything) == run(hq, everything)
     assert one(jfk).window_keys == 0
 
 
@@ -185,7 +186,7 @@ def test_equal_keys_that_print_differently(sites):
     one(jfk)
     run(hq, "UPDATE public.t SET id = 1.00, v = 'y'")
     assert one(jfk).updated == 1
-    assert rows(jfk, "SELECT v FROM public.t") == [("y",)]
+    assert run(jfk, "SELECT v FROM public.t") == [("y",)]
 
 
 def test_rowid_survives_a_new_key(sites):
@@ -205,12 +206,12 @@ def test_rowid_survives_a_new_key(sites):
     run(hq, "UPDATE public.t SET id = id + 1 WHERE id IN (9)")
     done = one(jfk)
     assert (done.inserted, done.updated, done.deleted) == (0, 3, 0)
-    assert rows(jfk, ALL) == rows(hq, ALL)
+    assert run(jfk, ALL) == run(hq, ALL)
     run(jfk, "UPDATE public.t SET id = 77 WHERE id = 5")
     run(jfk, "INSERT INTO public.t (id, v) VALUES (78, 'new')")
     one(jfk)
-    assert rows(jfk, ALL) == rows(hq, ALL)
-    assert rows(hq, "SELECT count(*) FROM public.t WHERE id IN (77, 78)") == [(2,)]
+    assert run(jfk, ALL) == run(hq, ALL)
+    assert run(hq, "SELECT count(*) FROM public.t WHERE id IN (77, 78)") == [(2,)]
 
 
 def test_table_without_a_key(sites):
@@ -225,7 +226,7 @@ def test_table_without_a_key(sites):
     one(jfk)
     run(hq, "INSERT INTO public.t VALUES (1, 'x')")
     assert one(jfk).inserted == 1
-    assert rows(jfk, ALL) == rows(hq, ALL)
+    assert run(jfk, ALL) == run(hq, ALL)
 
 
 def test_rows_enter_and_leave(hq, sites):
@@ -240,7 +241,7 @@ def test_rows_enter_and_leave(hq, sites):
     run(jfk, "DELETE FROM public.t WHERE id = 8")
     one(jfk)
     mine = "SELECT * FROM public.t WHERE v = 'v' ORDER BY id"
-    assert rows(jfk, mine) == rows(hq, mine)
+    assert run(jfk, mine) == run(hq, mine)
 
 
 @pytest.mark.parametrize(
@@ -254,7 +255,7 @@ def test_failure_anywhere(hq, jfk, place, monkeypatch):
         with pytest.raises(Exception, match=place):
             one(jfk)
     one(jfk)
-    assert rows(jfk, ALL) == rows(hq, ALL)
+    assert run(jfk, ALL) == run(hq, ALL)
 
 
 def test_first_load_that_broke_off(hq, sites, monkeypatch):
@@ -268,7 +269,7 @@ def test_first_load_that_broke_off(hq, sites, monkeypatch):
                 one(jfk)
     run(hq, "DELETE FROM public.t WHERE id = 5")
     assert one(jfk).inserted == 199
-    assert rows(jfk, ALL) == rows(hq, ALL)
+    assert run(jfk, ALL) == run(hq, ALL)
 
 
 def test_a_master_table_made_anew_is_compared_as_a_whole(hq, jfk):
@@ -277,4 +278,4 @@ def test_a_master_table_made_anew_is_compared_as_a_whole(hq, jfk):
     with pytest.raises(SnapshotLogTooYoung):
         one(jfk, method="f")
     assert one(jfk, allow_mass_delete=True).method == "complete"
-    assert rows(jfk, ALL) == rows(hq, ALL)
+    assert run(jfk, ALL) == run(hq, ALL)

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 from celery import Celery
-from sqlalchemy import text
 
 from deferred import runs, schedules
 from deferred.interval import BadInterval
@@ -16,17 +15,7 @@ from deferred.schedules import BadSchedule, NoSuchSchedule
 from sites import Site
 from sites.errors import SiteUnreachable
 from snaptide import beat
-
-
-def run(site: Site, *statements: str) -> None:
-    with site.begin() as connection:
-        for statement in statements:
-            connection.execute(text(statement))
-
-
-def ask(site: Site, query: str) -> Any:
-    with site.connect() as connection:
-        return connection.scalar(text(query))
+from tests.linked_table import run, scalar
 
 
 @pytest.fixture
@@ -56,7 +45,7 @@ def test_a_schedule_by_interval_is_due_at_once(jfk: Site) -> None:
 
 def test_a_schedule_by_cron_waits_for_its_time(jfk: Site) -> None:
     made = schedules.schedule(jfk, "purge", every="0 3 * * 0")
-    assert made.next_at > ask(jfk, "SELECT now()")
+    assert made.next_at > scalar(jfk, "SELECT now()")
     assert (made.next_at.hour, made.next_at.isoweekday()) == (3, 7)
     with jfk.transaction() as connection:
         assert schedules.claim(connection) == []
@@ -104,7 +93,7 @@ def test_what_was_missed_in_a_pause_is_not_made_up_for(jfk: Site) -> None:
     schedules.enable_schedule(jfk, "push", "hq", enabled=False)
     run(jfk, "UPDATE snaptide.schedule SET next_at = now() - interval '3 days'")
     enabled = schedules.enable_schedule(jfk, "push", "hq")
-    now: datetime = ask(jfk, "SELECT now()")
+    now: datetime = scalar(jfk, "SELECT now()")
     assert enabled.next_at > now
 
 

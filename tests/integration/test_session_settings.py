@@ -12,9 +12,8 @@ from sites import Directory, Site, identity
 from sites.errors import NotAMember
 from snapshots import difference
 from snaptide.embedded import PostgresServer
-from tests import fix_sites
-from tests.fix_sites import run
-from tests.linked_table import link, rows
+from tests.fix_sites import log
+from tests.linked_table import link, rows, run
 
 
 def test_each_statement_sees_what_was_committed_before_it(sites: Directory) -> None:
@@ -94,7 +93,7 @@ def test_moment_outlasts_a_comparison(
     """Its transactions have nothing to do while rows are compared, or loaded."""
     hq, jfk = sites["hq"], sites["jfk"]
     run(hq, "CREATE TABLE public.t (id int PRIMARY KEY)")
-    fix_sites.log(hq, "t")
+    log(hq, "t")
     snapshots.create(jfk, "t", master="hq")
     snapshots.refresh(jfk, "t")
     compare = difference.small

@@ -11,9 +11,10 @@ from sites import Directory, Site, locks
 from sites.errors import StillNeeded
 from snapshots.errors import UndeliveredCalls, UnknownSnapshot
 from tests.fix_moments import Moments
-from tests.fix_sites import log, rows, run
+from tests.fix_sites import log
 from tests.fix_worker import eventually
 from tests.fix_worlds import prepared_once
+from tests.linked_table import run
 from tests.stories import assert_equal_to_master, refresh, settle, user
 
 pytestmark = pytest.mark.usefixtures("spark")
@@ -89,7 +90,7 @@ def test_change_made_meanwhile_is_not_lost(used: Directory, moments: Moments):
         snapshots.drop(jfk, "t")
     run(hq, "UPDATE public.t SET v = 'theirs' WHERE id = 2")
     settle(jfk)
-    assert rows(hq, "SELECT v FROM public.t ORDER BY id") == [
+    assert run(hq, "SELECT v FROM public.t ORDER BY id") == [
         ("mine",),
         ("theirs",),
         ("hq",),
@@ -110,7 +111,7 @@ def test_drop_gives_way_to_a_long_transaction(
     with ThreadPoolExecutor() as pool, user(jfk) as session, user(jfk) as other:
         session.execute("SELECT * FROM public.t")
         dropped = pool.submit(snapshots.drop, jfk, "t")
-        eventually(lambda: rows(jfk, waiting), what="the drop to wait")
+        eventually(lambda: run(jfk, waiting), what="the drop to wait")
         other.execute("SET lock_timeout = '60s'")
         other.execute("SELECT * FROM public.t")
         other.rollback()

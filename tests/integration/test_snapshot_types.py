@@ -7,7 +7,8 @@ from sites import Directory, Site
 from sites.definitions import UNREADABLE
 from snapshots.errors import DifferentTypes, UnreadableType
 from snaptide import doctor
-from tests.fix_sites import log, rows, run
+from tests.fix_sites import log
+from tests.linked_table import run
 
 #: What makes a type, or a part of one, another at the site than at the master.
 DIFFERENT = {
@@ -43,7 +44,7 @@ def test_types_that_are_others_at_the_site(sites: Directory) -> None:
             snapshots.create(jfk, f"{name}.u", master="hq")
         assert f" {name}." in no.value.message
         snapshots.create(jfk, f"{name}.u", master="hq", columns=["id", "w"])
-    assert len(rows(hq, "SELECT * FROM snaptide.registered_snapshot")) == len(DIFFERENT)
+    assert len(run(hq, "SELECT * FROM snaptide.registered_snapshot")) == len(DIFFERENT)
 
 
 def test_a_type_of_an_extension_is_the_same_everywhere(sites: Directory) -> None:

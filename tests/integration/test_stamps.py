@@ -9,8 +9,9 @@ from masters.analysis import topology
 from masters.analysis.convergence import Severity
 from sites import Directory, Site
 from snaptide.cli import app
-from tests.fix_sites import log, run
+from tests.fix_sites import log
 from tests.fix_worker import WriteSettings
+from tests.linked_table import run
 
 STAMP = (
     "CREATE FUNCTION public.stamp() RETURNS trigger LANGUAGE plpgsql AS"

@@ -6,7 +6,6 @@ import json
 from typing import Any
 
 import pytest
-from sqlalchemy import text
 from typer.testing import CliRunner, Result
 
 import deferred
@@ -17,15 +16,9 @@ from sites import Directory, Site, activity
 from sites.errors import SnaptideError
 from snaptide.cli import app
 from tests.fix_worker import WriteSettings
-from tests.linked_table import link
+from tests.linked_table import link, run
 
 HOUR = "interval '1 hour'"
-
-
-def run(site: Site, *statements: str) -> None:
-    with site.begin() as connection:
-        for statement in statements:
-            connection.execute(text(statement))
 
 
 class Told:

@@ -5,8 +5,8 @@ import pytest
 import deferred
 import snapshots
 from sites import Directory
-from tests.fix_sites import log, rows, run
-from tests.linked_table import parked
+from tests.fix_sites import log
+from tests.linked_table import parked, run
 from tests.stories import refresh
 
 pytestmark = pytest.mark.usefixtures("spark")
@@ -43,7 +43,7 @@ def test_a_row_that_both_change_is_compared_each_time(
     report = deferred.push(both["jfk"], "hq", group_max_calls=together)
     assert (report.transactions, report.errors) == (4, 1)
     assert [row[1] for row in parked(both["hq"])] == ["conflict"]
-    assert rows(both["hq"], "SELECT * FROM public.orders ORDER BY id") == [
+    assert run(both["hq"], "SELECT * FROM public.orders ORDER BY id") == [
         (1, "one", "old"),
         (2, "old", "old"),
         (3, "old", "one"),

@@ -11,9 +11,9 @@ from masters.errors import CannotLogTable
 from sites import Directory, Site
 from snapshots.errors import UnusableTable
 from snaptide import doctor
-from tests.fix_sites import log, run
+from tests.fix_sites import log
 from tests.grouped import GROUP, found_group
-from tests.linked_table import ORDERS
+from tests.linked_table import ORDERS, run
 from tests.stories import refresh
 
 #: How a table has rows that go with a crash.

@@ -10,11 +10,12 @@ import masters
 import snapshots
 from deferred.errors import TargetColumnsMoved
 from sites.errors import SnaptideError
+from tests.linked_table import run
 from tests.oracle.histories import tables
 from tests.oracle.histories.acts import Pen, Statement, delete, insert, update
 from tests.oracle.histories.ledger import Rows
 from tests.oracle.histories.users import Refusal
-from tests.oracle.histories.world import SITES, World, run
+from tests.oracle.histories.world import SITES, World
 
 TABLES = ("wide", "parts")
 #: How many histories have their rows in one partition.
@@ -81,10 +82,10 @@ class ColumnsWorld(World):
         """Make tables, logs and snapshots, and fill them."""
         numbers = sorted({h // LEAF for h in self.pens})
         leaves = [s for number in numbers for s in _leaf(number)]
-        run(self.sites, "hq", *_FIRST, *leaves)
-        run(self.sites, "hq", *tables.audit_ddl(TABLES))
+        run(self.sites["hq"], *_FIRST, *leaves)
+        run(self.sites["hq"], *tables.audit_ddl(TABLES))
         self._leaves = dict.fromkeys(numbers, True)
-        run(self.sites, "hq", *(s.as_string() for h in self.pens for s in _rows(h)))
+        run(self.sites["hq"], *(s.as_string() for h in self.pens for s in _rows(h)))
         carried = ["id", "h", "uid", "a", "b", "n", "price"]
         for table in (*TABLES, "receipt"):
             masters.create_snapshot_log(self.sites["hq"], table)
@@ -136,8 +137,7 @@ class ColumnsWorld(World):
         attached = self._leaves[number] = not self._leaves[number]
         self.story.tell(f"hq: {leaf} is {'attached' if attached else 'detached'}")
         run(
-            self.sites,
-            "hq",
+            self.sites["hq"],
             note.format("new" if attached else "old"),
             _attach(number)
             if attached
@@ -154,7 +154,7 @@ class ColumnsWorld(World):
         what = "DROP mine" if there else "ADD mine int GENERATED ALWAYS AS (n + 1)"
         self.story.tell(f"{site}: {what}")
         kind = "" if there else " VIRTUAL"
-        run(self.sites, site, f'ALTER TABLE "snap$_wide" {what}{kind}')
+        run(self.sites[site], f'ALTER TABLE "snap$_wide" {what}{kind}')
         for history in self.pens:
             self.met[history].add("virtual column of a site")
 

@@ -22,11 +22,12 @@ from masters import rules
 from sites import Directory
 from sites.faults import InjectedFault
 from tests.fix_clock import Clock
+from tests.linked_table import run
 from tests.oracle.histories.acts import Pen, Statement, insert, update
 from tests.oracle.histories.judge import Violation
 from tests.oracle.histories.ledger import Rows
 from tests.oracle.histories.users import Refusal, Users
-from tests.oracle.histories.world import run, url
+from tests.oracle.histories.world import url
 from tests.oracle.moments import at_nth_point
 from tests.oracle.story import Story
 
@@ -108,7 +109,7 @@ class GroupWorld:
 
     def _build(self) -> None:
         for name in MASTERS:
-            run(self.sites, name, *_DDL)
+            run(self.sites[name], *_DDL)
         home = self.sites["a"]
         groups.create_group(home, GROUP)
         for table in ("item", "receipt"):
@@ -119,7 +120,7 @@ class GroupWorld:
         groups.set_paths(home, GROUP, shape)
         for name in MASTERS:
             self._prepare(name)
-        run(self.sites, "a", *(s.as_string() for h in self.pens for s in _rows(h)))
+        run(self.sites["a"], *(s.as_string() for h in self.pens for s in _rows(h)))
         self._push_all()
         for site, master in zip(SITES, ("a", "b"), strict=True):
             for table in ("item", "receipt"):
@@ -310,9 +311,9 @@ class GroupWorld:
     def _arrivals(self, name: str) -> list[Violation]:
         """Each transaction is at each master once; or it was copied there."""
         arrived = Counter(
-            str(i) for (i,) in run(self.sites, name, "SELECT id FROM arrival")
+            str(i) for (i,) in run(self.sites[name], "SELECT id FROM arrival")
         )
-        there = {str(i) for (i,) in run(self.sites, name, "SELECT id FROM receipt")}
+        there = {str(i) for (i,) in run(self.sites[name], "SELECT id FROM receipt")}
         return [
             Violation(history, f"{receipt} came {arrived[receipt]} times to {name}")
             for history, receipt in self.receipts

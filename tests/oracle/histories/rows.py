@@ -10,13 +10,14 @@ from typing import ClassVar
 import masters
 import snapshots
 from masters import rules
+from tests.linked_table import run
 from tests.oracle.histories import acts, tables
 from tests.oracle.histories.acts import Pen
 from tests.oracle.histories.judge import Violation
 from tests.oracle.histories.ledger import Deed, Place, Row, Rows
 from tests.oracle.histories.tables import STAMPED, TABLES, Schema
 from tests.oracle.histories.users import Refusal
-from tests.oracle.histories.world import SITES, World, run
+from tests.oracle.histories.world import SITES, World
 
 
 @dataclass
@@ -51,10 +52,10 @@ class RowsWorld(World):
         statements += tables.audit_ddl(TABLES)
         for trigger in sorted(self.schema.triggers & set(tables.TRIGGER_DDL)):
             statements += tables.TRIGGER_DDL[trigger]
-        run(self.sites, "hq", *statements)
-        run(self.sites, "hq", *tables.FIRST)
+        run(self.sites["hq"], *statements)
+        run(self.sites["hq"], *tables.FIRST)
         for history in self.pens:
-            run(self.sites, "hq", *(s.as_string() for s in acts.first(history)))
+            run(self.sites["hq"], *(s.as_string() for s in acts.first(history)))
         for table in (*TABLES, "receipt"):
             masters.create_snapshot_log(hq, table)
         for table, kind, method in self.schema.rules:
@@ -78,7 +79,7 @@ class RowsWorld(World):
             snapshots.refresh(site, "all")
             if "journals" in self.schema.triggers:
                 first = 1_000_000 * (1 + SITES.index(name))
-                run(self.sites, name, *tables.journal_ddl(first))
+                run(self.sites[name], *tables.journal_ddl(first))
 
     def _decide(self, table: str, kind: str, method: str) -> None:
         hq = self.sites["hq"]

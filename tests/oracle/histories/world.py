@@ -7,10 +7,9 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import psycopg
-from psycopg import sql
 
 import deferred
 import masters
@@ -18,6 +17,7 @@ import snapshots
 from deferred.errors import NoSuchError
 from sites import Directory
 from sites.faults import InjectedFault
+from tests.linked_table import run
 from tests.oracle.histories.acts import Pen, Statement, delete, update
 from tests.oracle.histories.judge import Judge, Violation
 from tests.oracle.histories.ledger import Deed, Place, References, Row, Rows
@@ -82,21 +82,21 @@ class World(ABC):
             "INSERT INTO audit (xid, tab, new) SELECT pg_current_xact_id()::text,"
             " '{0}', to_jsonb(t) FROM {0} t"
         )
-        run(self.sites, "hq", *statements, *(note.format(t) for t in self.tables))
+        run(self.sites["hq"], *statements, *(note.format(t) for t in self.tables))
         self.mine()
         # What a session has planned for a trigger of its users fits the old types.
         self.users.close()
 
     def mine(self) -> None:
         """What has changed rows of the master last was no user of a history."""
-        found = run(self.sites, "hq", "SELECT xid FROM audit ORDER BY seq DESC LIMIT 1")
+        found = run(self.sites["hq"], "SELECT xid FROM audit ORDER BY seq DESC LIMIT 1")
         self.own |= {str(x) for (x,) in found}
         self.altered |= {str(x) for (x,) in found}
 
     def play(self) -> list[Violation]:
         """Build it, play all histories, and judge them."""
         self.build()
-        self.own |= {str(x) for (x,) in run(self.sites, "hq", "SELECT xid FROM audit")}
+        self.own |= {str(x) for (x,) in run(self.sites["hq"], "SELECT xid FROM audit")}
         urls = {s.name: url(self.sites, s.name) for s in self.sites.values()}
         self.users = Users(urls, self.tables, self.references, self.story)
         try:
@@ -325,11 +325,3 @@ def url(sites: Directory, name: str) -> str:
     """The address of a site's database, as psycopg takes it."""
     found = sites[name].url.set(drivername="postgresql")
     return found.render_as_string(hide_password=False)
-
-
-def run(sites: Directory, name: str, *statements: str) -> list[tuple[Any, ...]]:
-    """Run statements as the owner of a database, in one transaction."""
-    with psycopg.connect(url(sites, name)) as session:
-        for statement in statements:
-            cursor = session.execute(sql.SQL(statement))
-        return cursor.fetchall() if cursor.description else []
