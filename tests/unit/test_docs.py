@@ -95,3 +95,10 @@ def test_commands_in_the_pages_exist(page: Path):
 def test_links_of_the_pages_at_the_top_resolve(page: Path):
     for link in re.findall(r"\]\(([^)#]+)", page.read_text("utf-8")):
         assert (ROOT / link).exists(), link
+
+
+def test_first_test_of_ones_own_is_one_that_runs():
+    page = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
+    story = ROOT / "tests" / "acceptance" / "test_first_story.py"
+    assert f"```python\n{story.read_text('utf-8')}```" in page
+    assert f"({story.relative_to(ROOT)})" in page
