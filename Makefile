@@ -35,8 +35,8 @@ demo: .venv ## run the main job on embedded servers (KEEP=1 leaves it running)
 test: .venv ## run every test (PG=16 for another PostgreSQL, JOBS=4 on more cores, PYTEST_ARGS)
 	$(BIN)/pytest --numprocesses $(JOBS) --dist worksteal $(PG_OPTION) $(PYTEST_ARGS)
 
-test-unit: .venv ## run the tests that need no server
-	$(BIN)/pytest tests/unit $(PYTEST_ARGS)
+test-unit: .venv ## run the quick tests that need no server
+	$(BIN)/pytest --numprocesses $(JOBS) --dist worksteal -m "not slow" tests/unit $(PYTEST_ARGS)
 
 test-long: .venv ## the fold, compiled pushes and a large transaction at length (FOLDS=100000 LOGS=300 CALLS=5000000)
 	SNAPTIDE_FOLD_CASES=$(or $(FOLDS),100000) \

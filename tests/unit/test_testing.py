@@ -113,12 +113,14 @@ DIVERGING: dict[str, Case] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CONVERGING)
 def test_methods_that_converge_pass(name):
     methods, start, change = CONVERGING[name]
     testing.check(*methods, start=start, change=change, settings=MUST_HOLD)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", DIVERGING)
 def test_methods_that_do_not_converge_fail(name):
     methods, start, change = DIVERGING[name]
@@ -146,6 +148,7 @@ def test_what_passes_was_not_warned_of_or_only_outside_its_limits(name):
     assert reason is None or "unless every change" in reason
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("servers", [{}, {"servers": PRIORITIES}])
 def test_informix_timestamp_converges_when_the_row_says_who_wrote_it(servers):
     columns = ["price", "moment", "site"]
@@ -154,6 +157,7 @@ def test_informix_timestamp_converges_when_the_row_says_who_wrote_it(servers):
     testing.check(timestamp, start=STAMPED, change=stamped, settings=MUST_HOLD)
 
 
+@pytest.mark.slow
 def test_informix_timestamp_diverges_when_the_master_stands_for_who_wrote():
     timestamp = method(
         "informix_timestamp",
@@ -165,6 +169,7 @@ def test_informix_timestamp_diverges_when_the_master_stands_for_who_wrote():
         testing.check(timestamp, start=STAMPED, change=stamped, settings=MUST_FAIL)
 
 
+@pytest.mark.slow
 def test_of_two_masters_each_change_alone_is_settled_by_site_priority():
     """Oracle's table: one master and its snapshots, or two masters."""
     testing.check(
@@ -176,6 +181,7 @@ def test_of_two_masters_each_change_alone_is_settled_by_site_priority():
     )
 
 
+@pytest.mark.slow
 def test_two_masters_may_diverge_by_minimum_when_two_changes_cross():
     """10 -> 5 at one, 10 -> 3 -> 20 at the other: they end with 20 and with 5."""
     with pytest.raises(Diverged, match="convergent"):
