@@ -112,7 +112,7 @@ def walked() -> Iterator[Walk]:
         yield walk
     finally:
         sys.setprofile(before)
-        threading.setprofile(None)  # type: ignore[arg-type]
+        threading.setprofile(None)
 
 
 def _short(code: CodeType) -> str:
