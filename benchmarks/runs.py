@@ -8,6 +8,7 @@ import typer
 
 from benchmarks import (
     capture,
+    commands,
     conflicts,
     group,
     load,
@@ -27,6 +28,7 @@ from benchmarks.pairs import Result
 #: What runs, and with how many rows unless told.
 BENCHMARKS: dict[str, tuple[Callable[[int], list[Result]], int]] = {
     "capture": (capture.run, 1_000_000),
+    "commands": (commands.run, 15),
     "conflicts": (conflicts.run, 5_000),
     "group": (group.run, 100_000),
     "load": (load.run, 1_000_000),

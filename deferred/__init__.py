@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from sites import faces
+from sites import lazy
 
 if TYPE_CHECKING:
     from deferred.batches.called import Argument
@@ -160,4 +160,4 @@ __all__ = [
     "validate_destination",
 ]
 
-faces.install(__name__)
+lazy.face(__name__)

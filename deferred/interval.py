@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, timedelta
-
-from croniter import CroniterBadDateError, croniter
+from typing import TYPE_CHECKING
 
 from sites.errors import SnaptideError
+from sites.lazy import lazily
+
+if TYPE_CHECKING:
+    import croniter
+else:
+    croniter = lazily("croniter")
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 _SECONDS = re.compile(r"(\d+(?:\.\d+)?)\s*([smhdw])", re.ASCII)
@@ -38,7 +43,9 @@ def next_time(every: str, due: datetime, now: datetime) -> datetime:
     """
     seconds = seconds_of(every)
     if seconds is None:
-        following: datetime = croniter(every, now.astimezone(UTC)).get_next(datetime)
+        following: datetime = croniter.croniter(every, now.astimezone(UTC)).get_next(
+            datetime
+        )
         return following
     period = timedelta(seconds=max(seconds, SHORTEST))
     missed = max(int((now - due) / period), 0)
@@ -59,13 +66,13 @@ def check_interval(every: str) -> None:
             raise BadInterval(f"{every!r} is longer than a century.", every=every)
         return
     # croniter also takes six fields and words like @daily; the catalog does not.
-    if len(every.split()) != 5 or not croniter.is_valid(every):
+    if len(every.split()) != 5 or not croniter.croniter.is_valid(every):
         raise BadInterval(
             f"{every!r} is neither a duration nor a cron expression.", every=every
         )
     try:
-        croniter(every).get_next()
-    except CroniterBadDateError:
+        croniter.croniter(every).get_next()
+    except croniter.CroniterBadDateError:
         raise BadInterval(
             f"{every!r} names a day that does not exist.", every=every
         ) from None

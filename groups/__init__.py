@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from sites import faces
+from sites import lazy
 
 if TYPE_CHECKING:
     from groups.ddl import execute_ddl
@@ -128,4 +128,4 @@ __all__ = [
     "unquiet_group",
 ]
 
-faces.install(__name__)
+lazy.face(__name__)

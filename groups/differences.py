@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 from sqlalchemy import Connection, Numeric, Text, cast, func, select
@@ -17,11 +17,16 @@ from deferred.parked.differing import Differing
 from deferred.row_history.events import Wanted
 from groups import group as groups
 from groups.group import Group, TargetType
-from groups.shape import carried
 from sites import QualifiedName, Site, identity
 from sites.errors import SnaptideError
+from sites.lazy import lazily
 from sites.table import Table, describe
 from sites.values import printed
+
+if TYPE_CHECKING:
+    from groups import shape
+else:
+    shape = lazily("groups.shape")
 
 #: How many rows are looked at: the others stay listed for the next look.
 MOST = 1000
@@ -142,14 +147,16 @@ def _row(table: Table, row: Differing) -> sa.Select[*tuple[Any, ...]]:
         keys=[tuple(key.values())],
     )
     source = table.sql()
-    values = (printed(source.c[name]) for name in sorted(carried(table)))
+    values = (printed(source.c[name]) for name in sorted(shape.carried(table)))
     return select(*values).where(wanted.found(lambda name: source.c[name]))
 
 
 def _whole(table: Table) -> sa.Select[*tuple[Any, ...]]:
     """How many rows a table has, and a checksum of all their values."""
     source = table.sql()
-    values = [cast(printed(source.c[name]), Text) for name in sorted(carried(table))]
+    values = [
+        cast(printed(source.c[name]), Text) for name in sorted(shape.carried(table))
+    ]
     row = cast(func.row(*values), Text)
     number = cast(func.hashtextextended(row, 0), Numeric)
     return select(func.count(), cast(func.sum(number), Text)).select_from(source)

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from sites import faces
+from sites import lazy
 
 if TYPE_CHECKING:
     from masters.errors import (
@@ -108,4 +108,4 @@ __all__ = [
     "show_snapshot_log",
 ]
 
-faces.install(__name__)
+lazy.face(__name__)

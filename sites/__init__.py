@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from sites import faces
+from sites import lazy
 
 if TYPE_CHECKING:
     from sites.activity import Progress
@@ -59,4 +59,4 @@ __all__ = [
     "ValueDoesNotFit",
 ]
 
-faces.install(__name__)
+lazy.face(__name__)

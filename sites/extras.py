@@ -1,4 +1,4 @@
-"""Libraries that only some installations have: imported at their first use.
+"""Libraries that only some installations have.
 
 `pip install snaptide` installs what a site needs to queue and push. The rest comes with
 extras: `snaptide[spark]` for refreshes, `snaptide[embedded]` for servers that Snaptide
@@ -9,12 +9,9 @@ a command that does not use them does not wait for them either.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cache, cached_property
-from importlib import import_module
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from types import ModuleType
-from typing import Any
 
 from sites.errors import SnaptideError
 
@@ -42,7 +39,7 @@ def require(extra: str) -> None:
     """
     for package in _PACKAGES[extra]:
         if find_spec(package) is None:
-            raise _missing(package)
+            raise missing(package)
 
 
 def folder(package: str) -> Path:
@@ -53,40 +50,22 @@ def folder(package: str) -> Path:
     """
     spec = find_spec(package)
     if spec is None or spec.origin is None:
-        raise _missing(package)
+        raise missing(package)
     return Path(spec.origin).parent
 
 
-def _missing(package: str) -> MissingExtra:
-    """The error for a package that is not installed."""
-    name = package.partition(".")[0]
+def is_of_one(module: str) -> bool:
+    """Whether a module comes with an extra."""
+    name = module.partition(".")[0]
+    return any(name in packages for packages in _PACKAGES.values())
+
+
+def missing(module: str) -> MissingExtra:
+    """The error for a module of an extra that is not installed."""
+    name = module.partition(".")[0]
     extra = next(e for e, packages in _PACKAGES.items() if name in packages)
     return MissingExtra(
         f"{name} is not installed; it comes with snaptide[{extra}].",
         extra=extra,
         hint=f"pip install 'snaptide[{extra}]'",
     )
-
-
-def lazily(name: str) -> Any:
-    """A module of an extra, imported when one of its attributes is first used.
-
-    Parameters:
-        name: name of the module; for type checkers the caller imports it as well.
-    """
-    return _Module(name)
-
-
-class _Module:
-    def __init__(self, name: str) -> None:
-        self._name = name
-
-    @cached_property
-    def _module(self) -> ModuleType:
-        try:
-            return import_module(self._name)
-        except ModuleNotFoundError:
-            raise _missing(self._name) from None
-
-    def __getattr__(self, attribute: str) -> Any:
-        return getattr(self._module, attribute)

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from sites import faces
+from sites import lazy
 
 if TYPE_CHECKING:
     from snapshots.create import create
@@ -119,4 +119,4 @@ __all__ = [
     "refresh",
 ]
 
-faces.install(__name__)
+lazy.face(__name__)

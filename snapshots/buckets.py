@@ -16,7 +16,7 @@ from sqlalchemy import Select, cast, func, literal, select
 from sqlalchemy.dialects.postgresql import ARRAY
 
 from sites import arrow, ranges
-from sites.extras import lazily
+from sites.lazy import lazily
 from sites.names import QualifiedName
 from sites.ranges import Range
 from snapshots import images, keys

@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from sqlalchemy import Select, func, select
 
 from sites import ranges
-from sites.extras import lazily
+from sites.lazy import lazily
 from snapshots import buckets, difference, images, keys, window
 from snapshots.keys import ALWAYS_FEW, Keys
 from snapshots.packed import Pair

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from sqlalchemy import Select, Text, cast, select
 from sqlalchemy.dialects.postgresql import ARRAY
 
-from sites.extras import lazily
+from sites.lazy import lazily
 from sites.types import NativeType
 from snapshots.side import FEW, Side
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import Connection, Select, func, select
 
 from sites import arrow, transport
-from sites.extras import lazily
+from sites.lazy import lazily
 from sites.site import Site
 from sites.transport import literal_text
 

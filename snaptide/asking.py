@@ -8,15 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 import psycopg
-from kombu.exceptions import OperationalError as BrokerError
 from psycopg import errors
 from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError, OperationalError
 
 from sites import Site, identity
 from sites.errors import SiteNotInitialised, SiteUnreachable, SnaptideError
+from sites.lazy import lazily
 from snaptide.errors import (
     DatabaseError,
     NoBroker,
@@ -24,6 +25,11 @@ from snaptide.errors import (
     NotThere,
     Unexpected,
 )
+
+if TYPE_CHECKING:
+    from kombu import exceptions as kombu
+else:
+    kombu = lazily("kombu.exceptions")
 
 _MISSING = (errors.UndefinedTable, errors.UndefinedColumn, errors.UndefinedFunction)
 
@@ -48,7 +54,7 @@ def as_told(error: Exception) -> SnaptideError:
     """Turn an error of a library into one of ours; ours stay as they are."""
     if isinstance(error, SnaptideError):
         return error
-    if isinstance(error, BrokerError):
+    if isinstance(error, kombu.OperationalError):
         return NoBroker("The broker does not answer.")
     if isinstance(error, OperationalError) and error.connection_invalidated:
         return SiteUnreachable(f"The connection was lost: {first_line(error.orig)}")

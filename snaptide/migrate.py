@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
-from pathlib import Path
 
 import sqlalchemy as sa
 from alembic import command
 from alembic.config import Config
-from alembic.runtime.migration import MigrationContext
-from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, text
 
 from deferred.queues import define
@@ -21,6 +18,7 @@ from sites.catalog import SCHEMA
 from sites.errors import SiteNotInitialised, SnaptideError, StillNeeded
 from sites.site import Site
 from snapshots import base_table
+from snaptide import revisions
 from snaptide.errors import BadArgument
 
 #: The advisory lock that an upgrade holds, so that a database has one at a time.
@@ -119,7 +117,7 @@ def downgrade(site: Site, revision: str) -> None:
         if current is None:
             raise SiteNotInitialised(f"Site {site.name} has no schema snaptide.")
         if revision != "base" and not (
-            revision in _revisions() and revision <= current
+            revision in revisions.known() and revision <= current
         ):
             raise BadArgument(
                 f"Site {site.name} is at {current}, which is not above {revision!r}."
@@ -147,23 +145,6 @@ def check(connection: Connection) -> None:
     command.check(_config(connection))
 
 
-def current_revision(connection: Connection) -> str | None:
-    """The revision of the site's schema; None if it has no schema."""
-    options = {"version_table_schema": SCHEMA}
-    return MigrationContext.configure(connection, opts=options).get_current_revision()
-
-
-def is_newer(revision: str | None) -> bool:
-    """Whether a revision is newer than those that this program knows."""
-    # Revisions are numbered: 0001, 0002, ...
-    return revision is not None and revision > head_revision()
-
-
-def head_revision() -> str:
-    """The revision that this program needs."""
-    return str(ScriptDirectory(str(_folder())).get_current_head())
-
-
 def _lock(connection: Connection) -> None:
     connection.execute(
         text("SELECT pg_advisory_xact_lock(:key)"), {"key": _UPGRADE_LOCK}
@@ -172,17 +153,13 @@ def _lock(connection: Connection) -> None:
 
 def _current(connection: Connection, name: str) -> str | None:
     """The revision of the schema; raises NewerSchema if this program is older."""
-    current = current_revision(connection)
-    if is_newer(current):
+    current = revisions.of_site(connection)
+    if revisions.is_newer(current):
         raise NewerSchema(
             f"The schema of site {name} is at {current}, but this program only knows "
-            f"{head_revision()}."
+            f"{revisions.head()}."
         )
     return current
-
-
-def _revisions() -> set[str]:
-    return {one.revision for one in ScriptDirectory(str(_folder())).walk_revisions()}
 
 
 def _filled(connection: Connection, tables: Mapping[str, str]) -> list[tuple[str, str]]:
@@ -203,16 +180,10 @@ def _has(connection: Connection, name: str) -> bool:
 
 def _config(connection: Connection) -> Config:
     config = Config()
-    config.set_main_option("script_location", str(_folder()))
+    config.set_main_option("script_location", str(revisions.folder()))
     config.set_main_option("path_separator", "os")
     config.attributes["connection"] = connection
     return config
-
-
-def _folder() -> Path:
-    # A wheel has the migrations inside this package; a checkout has them beside it.
-    inside = Path(__file__).parent / "migrations"
-    return inside if inside.is_dir() else Path(__file__).parent.parent / "migrations"
 
 
 #: Roles belong to the cluster: two sites in one cluster may create the role at once.

@@ -8,10 +8,9 @@ from __future__ import annotations
 import re
 from datetime import timedelta
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 from urllib.parse import urlsplit
 
-from kombu.utils.url import parse_url
 from pydantic import (
     AfterValidator,
     BaseModel,
@@ -25,7 +24,13 @@ from sqlalchemy import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
 from deferred.options import MOST_STREAMS, Options
+from sites.lazy import lazily
 from snaptide.errors import BadSettings, UnreadableSecret
+
+if TYPE_CHECKING:
+    from kombu.utils import url as kombu
+else:
+    kombu = lazily("kombu.utils.url")
 
 #: Part of the name of a queue and of what `--json` prints.
 SiteName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_-]*$")]
@@ -94,7 +99,7 @@ def _of_redis(url: SecretStr) -> SecretStr:
     try:
         parts = urlsplit(text)
         right = parts.scheme in _REDIS and parts.port != 0
-        parse_url(text)
+        kombu.parse_url(text)
     except (ValueError, KeyError):
         right = False
     if not right:

@@ -10,19 +10,14 @@ import os
 from pathlib import Path
 from typing import Self
 
-from pydantic import Field, ValidationError
-from pydantic_settings import (
-    BaseSettings,
-    PydanticBaseSettingsSource,
-    SettingsConfigDict,
-)
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from deferred.parked import notification
 from deferred.procedures import routines as procedures
 from masters.resolution import routines
 from sites import Directory
 from sites.configured import Configuration, configure
-from snaptide import VARIABLE, settings_file
+from snaptide import VARIABLE, environment, settings_file
 from snaptide.errors import SettingsNotFound
 from snaptide.sections import (
     BeatSettings,
@@ -39,16 +34,10 @@ from snaptide.sections import (
 )
 
 
-class Settings(BaseSettings):
+class Settings(BaseModel):
     """All settings."""
 
-    model_config = SettingsConfigDict(
-        env_prefix="SNAPTIDE_",
-        env_nested_delimiter="__",
-        extra="forbid",
-        frozen=True,
-        hide_input_in_errors=True,
-    )
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
     sites: dict[SiteName, SiteSettings] = Field(default_factory=dict)
     broker: BrokerSettings | None = None
@@ -65,18 +54,6 @@ class Settings(BaseSettings):
     _folder: Path = Path()
 
     @classmethod
-    def settings_customise_sources(
-        cls,
-        settings_cls: type[BaseSettings],
-        init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,
-        dotenv_settings: PydanticBaseSettingsSource,
-        file_secret_settings: PydanticBaseSettingsSource,
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Prefer the environment to the file, whose values arrive as arguments."""
-        return env_settings, init_settings
-
-    @classmethod
     def load(cls, path: Path | None = None) -> Self:
         """Read the settings.
 
@@ -87,7 +64,7 @@ class Settings(BaseSettings):
             SettingsNotFound, BadSettings, UnsetVariable.
         """
         file = find(path)
-        values = settings_file.read(file)
+        values = environment.over(settings_file.read(file), cls)
         try:
             loaded = cls(**values)
         except ValidationError as error:

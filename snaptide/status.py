@@ -19,7 +19,7 @@ from sites.activity import running
 from sites.catalog import activity
 from sites.errors import SnaptideError
 from snapshots import catalog
-from snaptide import migrate
+from snaptide import revisions
 from snaptide.asking import asking
 from snaptide.doctor import different, stopped
 from snaptide.doctor.finding import Finding
@@ -115,7 +115,7 @@ def status_of(site: Site) -> SiteStatus:
 
 
 def _status(connection: Connection, site: Site) -> SiteStatus:
-    revision, head = migrate.current_revision(connection), migrate.head_revision()
+    revision, head = revisions.of_site(connection), revisions.head()
     if revision != head:
         error = _other_schema(revision)
         return SiteStatus(
@@ -144,7 +144,7 @@ def _status(connection: Connection, site: Site) -> SiteStatus:
 def _other_schema(revision: str | None) -> str:
     if revision is None:
         return "It has no schema yet."
-    if migrate.is_newer(revision):
+    if revisions.is_newer(revision):
         return "Its schema was made by a newer version of Snaptide."
     return "Its schema has an older version."
 

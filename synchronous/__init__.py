@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from sites import faces
+from sites import lazy
 
 if TYPE_CHECKING:
     from synchronous.connection import begin, coordinate
@@ -49,4 +49,4 @@ __all__ = [
     "rollback_in_doubt",
 ]
 
-faces.install(__name__)
+lazy.face(__name__)

@@ -9,18 +9,23 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 from sqlalchemy import ColumnElement, Connection, Row, func, select
 
 from deferred.catalog import deferred_transaction, delivery, destination
 from deferred.errors import NoSuchDestination
-from deferred.queues import define
 from deferred.queues.queue import Queue, call_numbers_of, goes_to
 from sites import Site, identity, position
 from sites.catalog import SCHEMA
+from sites.lazy import lazily
 from sites.prepared import Prepared, planned_once
+
+if TYPE_CHECKING:
+    from deferred.queues import define
+else:
+    define = lazily("deferred.queues.define")
 
 #: Workers leave a destination that failed alone for at most so many seconds.
 LONGEST_PAUSE = 60

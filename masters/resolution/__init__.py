@@ -1,96 +1,15 @@
-"""The resolution methods by name; all keep one contract (`method.py`).
+"""Resolution methods: each settles one kind of conflict in one way."""
 
-To add a method, write its class, list it here and in the convergence table.
-"""
+from typing import TYPE_CHECKING
 
-from __future__ import annotations
+from sites import lazy
 
-from collections.abc import Mapping, Sequence
-
-from masters.errors import MethodDoesNotFit, UnknownMethod
-from masters.resolution.additive import Additive
-from masters.resolution.append_sequence import AppendSequence
-from masters.resolution.append_site_name import AppendSiteName
-from masters.resolution.average import Average
-from masters.resolution.cascade import Cascade
-from masters.resolution.conflict import Conflict, Decision, Kind, Resolution
-from masters.resolution.custom import Custom
-from masters.resolution.extremes import (
-    EarliestTimestamp,
-    LatestTimestamp,
-    Maximum,
-    Minimum,
-)
-from masters.resolution.informix_always import InformixAlways
-from masters.resolution.informix_delete_wins import InformixDeleteWins
-from masters.resolution.informix_ignore import InformixIgnore
-from masters.resolution.informix_timestamp import InformixTimestamp
-from masters.resolution.method import Method
-from masters.resolution.plain import Discard, Ignore, Overwrite, Restore
-from masters.resolution.priority_group import PriorityGroup
-from masters.resolution.routines import Routine, register
-from masters.resolution.site_priority import SitePriority
-from masters.resolution.virtuoso_classes import virtuoso
-
-METHODS: Mapping[str, type[Method]] = {
-    method.name: method
-    for method in (
-        Additive,
-        AppendSequence,
-        AppendSiteName,
-        Average,
-        Cascade,
-        Custom,
-        Discard,
-        EarliestTimestamp,
-        Ignore,
-        InformixAlways,
-        InformixDeleteWins,
-        InformixIgnore,
-        InformixTimestamp,
-        LatestTimestamp,
-        Maximum,
-        Minimum,
-        Overwrite,
-        PriorityGroup,
-        Restore,
-        SitePriority,
-    )
-}
-
-
-def build(
-    name: str, kind: Kind, parameters: Mapping[str, object], columns: Sequence[str]
-) -> Method:
-    """Build the method that a rule names, and check it against its columns.
-
-    Parameters:
-        name: a name in `METHODS`.
-        kind: the kind of conflict that the rule is for.
-        parameters: the parameters of the rule.
-        columns: the columns of the column group, the constraint or the whole row.
-
-    Raises:
-        RuleError: the method does not exist or does not settle that kind, or its
-            parameters do not fit.
-    """
-    method = METHODS.get(name)
-    if method is None:
-        raise UnknownMethod(
-            f"There is no resolution method {name!r}; the methods are: "
-            f"{', '.join(METHODS)}.",
-            method=name,
-            known=list(METHODS),
-        )
-    if kind not in method.kinds:
-        raise MethodDoesNotFit(
-            f"{name} settles {' and '.join(sorted(method.kinds))} conflicts, "
-            f"not {kind} conflicts.",
-            method=name,
-            kind=kind,
-        )
-    return method.build(parameters, columns)
-
+if TYPE_CHECKING:
+    from masters.resolution.conflict import Conflict, Decision, Kind, Resolution
+    from masters.resolution.method import Method
+    from masters.resolution.methods import METHODS, build
+    from masters.resolution.routines import Routine, register
+    from masters.resolution.virtuoso_classes import virtuoso
 
 __all__ = [
     "METHODS",
@@ -104,3 +23,5 @@ __all__ = [
     "register",
     "virtuoso",
 ]
+
+lazy.face(__name__)

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from sites import Site
-from snaptide import doctor, migrate
+from snaptide import doctor, migrate, revisions
 from snaptide import grants as rights
 from snaptide import repair as repairs
 from snaptide.cli.arguments import Json, SiteName, SiteNames, complete_site
@@ -191,7 +191,7 @@ def _initialised(reports: list[SchemaReport]) -> RenderableType:
 
 def _revision(site: Site) -> str | None:
     with site.session() as connection:
-        return migrate.current_revision(connection)
+        return revisions.of_site(connection)
 
 
 def _schemas(reports: list[SchemaReport]) -> Table:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from sqlalchemy import Connection, text
 
 from sites import identity
-from snaptide import migrate
+from snaptide import revisions
 from snaptide.doctor.finding import Finding, Severity
 
 
@@ -17,7 +17,7 @@ def check(connection: Connection, site: str) -> list[Finding]:
     Raises:
         UnsupportedDatabase: the site is a standby.
     """
-    revision, head = migrate.current_revision(connection), migrate.head_revision()
+    revision, head = revisions.of_site(connection), revisions.head()
     if revision is None:
         return [
             Finding(
@@ -44,7 +44,7 @@ def _not_at_head(site: str, revision: str, head: str) -> Finding:
         subject="schema",
         what=f"The schema is at {revision}, but this program needs {head}.",
         todo="Install the newer Snaptide here."
-        if migrate.is_newer(revision)
+        if revisions.is_newer(revision)
         else f"snaptide site init {site}",
     )
 

@@ -11,7 +11,7 @@ import masters
 import snapshots
 from sites import Directory, Site
 from sites.errors import SiteNotInitialised, StillNeeded
-from snaptide import migrate
+from snaptide import migrate, revisions
 from snaptide.errors import BadArgument
 from tests.fix_db import MakeDatabase
 from tests.linked_table import link, run
@@ -45,7 +45,7 @@ ORDER BY 1, 2, 3
 def test_schema_is_what_the_catalogs_declare(sites: Directory) -> None:
     with sites["hq"].transaction() as connection:
         migrate.check(connection)
-        assert migrate.current_revision(connection) == migrate.head_revision()
+        assert revisions.of_site(connection) == revisions.head()
 
 
 def test_each_step_leads_down_and_up_again(make_database: MakeDatabase) -> None:
@@ -165,7 +165,7 @@ def test_several_sites_at_once_in_one_process(make_database: MakeDatabase) -> No
 
 
 def _revisions() -> list[str]:
-    head = int(migrate.head_revision())
+    head = int(revisions.head())
     return [f"{number:04}" for number in range(1, head + 1)]
 
 

@@ -98,6 +98,45 @@ def test_the_environment_goes_before_the_file(monkeypatch: pytest.MonkeyPatch) -
     assert Settings.load().worker.pool == "threads"
 
 
+@pytest.mark.parametrize(
+    ("variables", "password", "master"),
+    [
+        # It would be a number as JSON.
+        ({"SNAPTIDE_SITES__HQ__PASSWORD": "12345"}, "12345", "local[1]"),
+        ({"snaptide_sites__hq__password": '{"a"'}, '{"a"', "local[1]"),
+        ({"SNAPTIDE_SPARK": '{"conf": {"a": "b"}}'}, None, "local[1]"),
+        ({"SNAPTIDE_SPARK": "{}", "SNAPTIDE_SPARK__MASTER": "yarn"}, None, "yarn"),
+        (
+            {"SNAPTIDE_PUSH__ONE_BY_ONE": '["t"]', "SNAPTIDE_ELSE": "x"},
+            None,
+            "local[1]",
+        ),
+    ],
+)
+def test_variables_change_what_they_name(
+    monkeypatch: pytest.MonkeyPatch,
+    variables: dict[str, str],
+    password: str | None,
+    master: str,
+) -> None:
+    write(HQ + '[spark]\nmaster = "local[1]"\n')
+    for name, text in variables.items():
+        monkeypatch.setenv(name, text)
+    loaded = Settings.load()
+    given = loaded.sites["hq"].password
+    assert (given and given.get_secret_value()) == password
+    assert loaded.spark.master == master
+    assert loaded.spark.conf == ({"a": "b"} if "conf" in str(variables) else {})
+    assert loaded.push.one_by_one == (("t",) if "ONE_BY" in str(variables) else ())
+
+
+def test_variable_for_a_table_that_is_not_json(monkeypatch: pytest.MonkeyPatch) -> None:
+    write(HQ)
+    monkeypatch.setenv("SNAPTIDE_SPARK", "yarn")
+    with pytest.raises(BadSettings, match="SNAPTIDE_SPARK is not JSON"):
+        Settings.load()
+
+
 def test_unset_variable() -> None:
     write('[sites.hq]\nurl = "${NOWHERE_SET}"\n')
     with pytest.raises(UnsetVariable, match=r"sites\.hq\.url names .* NOWHERE_SET"):

@@ -1,8 +1,8 @@
-"""The faces of packages: a public name is imported from its module at its first use.
+"""Imports at the first use: of a package's public names, and of single modules.
 
-A program that wants one verb does not wait for the modules of all of them. A package's
-`__init__` imports its public names below `if TYPE_CHECKING`, where a type checker reads
-them, lists them in `__all__`, and calls `install`.
+A program that wants one verb, or a command that looks at one table, does not wait for
+what all others need. In both cases the names are imported below `if TYPE_CHECKING`,
+where a type checker reads them.
 """
 
 from __future__ import annotations
@@ -15,14 +15,45 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from sites import extras
 
-def install(package: str) -> None:
-    """Let a package import its public names when they are used.
+
+def face(package: str) -> None:
+    """Let a package import each name of its `__all__` when it is used.
 
     Parameters:
         package: its `__name__`; its `__init__` calls this as its last statement.
     """
     sys.modules[package].__class__ = _Face
+
+
+def lazily(name: str) -> Any:
+    """A module that is imported when one of its attributes is first used.
+
+    Parameters:
+        name: name of the module.
+
+    Raises:
+        MissingExtra: when it is used, and comes with an extra that is not installed.
+    """
+    return _Module(name)
+
+
+class _Module:
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    @cached_property
+    def _module(self) -> ModuleType:
+        try:
+            return import_module(self._name)
+        except ModuleNotFoundError:
+            if extras.is_of_one(self._name):
+                raise extras.missing(self._name) from None
+            raise
+
+    def __getattr__(self, attribute: str) -> Any:
+        return getattr(self._module, attribute)
 
 
 class _Face(ModuleType):

@@ -1,0 +1,77 @@
+"""All checks of a site, in their order."""
+
+from __future__ import annotations
+
+from sqlalchemy import Connection
+
+from sites import Site
+from sites.errors import SnaptideError
+from snaptide.asking import asking
+from snaptide.doctor import (
+    bloat,
+    captures,
+    columns,
+    definitions,
+    different,
+    leftovers,
+    pages,
+    peers,
+    registrations,
+    server,
+    stopped,
+)
+from snaptide.doctor.finding import Finding, Severity
+
+
+def check_site(site: Site, *, everyone: bool = True) -> list[Finding]:
+    """Check that a site answers, has the right schema, and is the database it was.
+
+    Parameters:
+        everyone: ask all other sites about it, not only those that it remembers.
+    """
+    try:
+        with asking(site) as connection:
+            found = server.check(connection, site.name)
+            if all(finding.severity is not Severity.FATAL for finding in found):
+                found += peers.check(connection, site, everyone=everyone)
+    except SnaptideError as error:
+        return [_failed(site, error)]
+    return found
+
+
+def examine(site: Site) -> list[Finding]:
+    """All findings about a site; asks its masters and snapshot sites, too."""
+    # Drop the general findings that a site is away: the check that needs it says so.
+    found = [f for f in check_site(site, everyone=False) if f.subject != peers.AWAY]
+    if any(f.severity is Severity.FATAL and f.site == site.name for f in found):
+        return found
+    try:
+        with asking(site) as connection:
+            found += _examine(connection, site)
+        found += different.check(site, tables=True)
+    except SnaptideError as error:
+        found.append(_failed(site, error))
+    return found
+
+
+def _examine(connection: Connection, site: Site) -> list[Finding]:
+    return [
+        *captures.check(connection, site.name),
+        *columns.check(connection, site.name),
+        *registrations.check(connection, site),
+        *definitions.check(connection, site),
+        *pages.check(connection, site.name),
+        *leftovers.check(connection, site.name),
+        *stopped.check(connection, site.name),
+        *bloat.check(connection, site.name),
+    ]
+
+
+def _failed(site: Site, error: SnaptideError) -> Finding:
+    return Finding(
+        site=site.name,
+        severity=Severity.FATAL,
+        subject=error.code,
+        what=error.message,
+        todo=error.hint,
+    )
