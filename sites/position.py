@@ -17,6 +17,7 @@ from sqlalchemy import (
     and_,
     any_,
     cast,
+    false,
     func,
     literal,
     not_,
@@ -55,11 +56,34 @@ def since(
     """
     given = literal(position) if isinstance(position, str) else position
     old = cast(given, PgSnapshot())
-    running = select(func.pg_snapshot_xip(old)).scalar_subquery()
-    return and_(
-        or_(xid >= func.pg_snapshot_xmax(old), xid == any_(func.array(running))),
-        xid < func.pg_snapshot_xmax(func.pg_current_snapshot()),
-    )
+    return and_(or_(xid >= func.pg_snapshot_xmax(old), _ran(xid, old)), _of_now(xid))
+
+
+def any_since(
+    xid: ColumnElement[Any], position: ColumnElement[Any]
+) -> ColumnElement[bool]:
+    """Whether a table has rows of transactions `since` a position.
+
+    The last one is found at the end of an index of the column, however many there are.
+
+    Parameters:
+        xid: the column of the table.
+        position: a value of the database.
+    """
+    last = select(func.max(xid)).where(_of_now(xid)).scalar_subquery()
+    ran = select(literal(1)).where(_ran(xid, position)).exists()
+    return or_(func.coalesce(last >= func.pg_snapshot_xmax(position), false()), ran)
+
+
+def _ran(xid: ColumnElement[Any], position: ColumnElement[Any]) -> ColumnElement[bool]:
+    """Whether a transaction was open at a position."""
+    running = select(func.pg_snapshot_xip(position)).scalar_subquery()
+    return xid == any_(func.array(running))
+
+
+def _of_now(xid: ColumnElement[Any]) -> ColumnElement[bool]:
+    """Whether a transaction is one of this cluster: a repair moves those of others."""
+    return xid < func.pg_snapshot_xmax(func.pg_current_snapshot())
 
 
 def after(xid: ColumnElement[Any], position: str) -> ColumnElement[bool]:

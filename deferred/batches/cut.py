@@ -65,14 +65,17 @@ def next_batch(
     if row.missed:
         note_delivered(connection, name, marker)
     batch = _cut(connection, row, calls) if row.left else None
-    return batch or _open_window(connection, row, calls)
+    if batch is None and row.more:
+        return _open_window(connection, row, calls)
+    return batch
 
 
 #: The destination's row, and in the same round trip: whether a pusher died before it
-#: marked deliveries as done; whether the window has transactions left; the position of
-#: this transaction. From here on PostgreSQL plans for many rows: new rows are not
-#: analysed yet, and with plans for a few rows it would look up each transaction of a
-#: window by itself, or read the whole queue for one.
+#: marked deliveries as done; whether the window has transactions left, and whether any
+#: were queued since it was opened; the position of this transaction. From here on
+#: PostgreSQL plans for many rows: new rows are not analysed yet, and with plans for a
+#: few rows it would look up each transaction of a window by itself, or read the whole
+#: queue for one.
 _NAME = sa.bindparam("its_name", type_=sa.Text)
 _HEAD = planned_once(
     select(
@@ -91,6 +94,9 @@ _HEAD = planned_once(
         sa.exists()
         .where(delivery.c.destination == _NAME, delivery.c.batch.is_(None))
         .label("left"),
+        position.any_since(deferred_transaction.c.xid, destination.c.window_end).label(
+            "more"
+        ),
         cast(func.pg_current_snapshot(), sa.Text).label("now"),
         func.set_config("enable_nestloop", "off", True),
         func.set_config("enable_seqscan", "off", True),
@@ -188,22 +194,11 @@ def _open_window(connection: Connection, row: Row[Any], most: int) -> Batch | No
     places = {"seen": row.window_end, "number": row.batch_no + 1, "most": most}
     if statement.run(connection, **places).rowcount:
         return _begun(connection, row, **seen)
-    if _anything_since(connection, row):
-        connection.execute(
-            sa.update(destination).where(destination.c.name == row.name).values(seen)
-        )
+    # What was queued goes to other destinations, or its queue was dropped.
+    connection.execute(
+        sa.update(destination).where(destination.c.name == row.name).values(seen)
+    )
     return None
-
-
-def _anything_since(connection: Connection, row: Row[Any]) -> bool:
-    """Whether transactions were queued since the last window.
-
-    None is for this destination: they go to others, or their queue was dropped.
-    """
-    tran = deferred_transaction.c.xid
-    # count(), because for EXISTS the planner would read all transactions.
-    new = select(func.count()).where(position.since(tran, row.window_end))
-    return bool(connection.scalar(new))
 
 
 def deliveries(connection: Connection, name: str) -> sa.Insert:

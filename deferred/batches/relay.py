@@ -42,8 +42,12 @@ class Terms:
 class Relay(Protocol):
     """What replication groups add to a push."""
 
-    def before_batch(self, origin: Connection, target: Connection) -> None:
-        """Tell the destination which transactions may come twice; commits there."""
+    def before_batch(self, origin: Connection, target: Connection) -> bool:
+        """Tell the destination which transactions may come twice; commits there.
+
+        Returns:
+            Whether its marker may have changed.
+        """
 
     def admit_batch(
         self,
@@ -123,8 +127,8 @@ class Relay(Protocol):
 class _NoGroup:
     """A push between databases that are in no group."""
 
-    def before_batch(self, *_: object) -> None:
-        return
+    def before_batch(self, *_: object) -> bool:
+        return False
 
     def admit_batch(self, *_: object) -> Terms:
         return Terms()

@@ -95,7 +95,7 @@ def prepare_shipment(
         TargetColumnsMoved: columns of a master table have exchanged names.
     """
     staged = [
-        work.stage(target, q.id, q.target, q.columns, q.identity_columns)
+        work.stage(target, q.id, q.target, q.columns, q.identity_columns, emptied=False)
         for q in queues
     ]
     for queue, one in zip(queues, staged, strict=True):

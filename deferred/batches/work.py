@@ -53,8 +53,10 @@ def stage(
     target: QualifiedName,
     columns: Sequence[str],
     identity: Sequence[str],
+    *,
+    emptied: bool = True,
 ) -> Staged:
-    """An empty work table for changes of one master table.
+    """A work table for changes of one master table.
 
     A pooled session keeps it, with the statements that were built for it: building them
     again takes longer than applying a small transaction.
@@ -62,6 +64,8 @@ def stage(
     Parameters:
         number: tells the work tables of one session apart.
         columns: the carried columns, by the master's names.
+        emptied: False if the caller empties it, as `ship` does before it fills it. A
+            large one is emptied all the same.
 
     Raises:
         UnknownTable, UnknownColumn: the master table, or one of its columns, is gone.
@@ -77,7 +81,8 @@ def stage(
     kept: dict[str, _Kept] = connection.info.setdefault(_KEPT, {})
     before = kept.get(name)
     if before is not None and before.is_there(connection, wanted):
-        before.empty(connection)
+        if emptied or before.is_large:
+            before.empty(connection)
         return before.staged
     # An earlier push over the same session may have left one.
     wide.drop(connection, QualifiedName(wide.TEMPORARY, name))
@@ -105,9 +110,14 @@ class _Kept:
         self.size = now.size
         return bool(now.oid == self.oid)
 
+    @property
+    def is_large(self) -> bool:
+        """Whether TRUNCATE empties it sooner than DELETE."""
+        return (self.size or 0) > SMALL
+
     def empty(self, connection: Connection) -> None:
         """Delete all rows, with TRUNCATE if it is large."""
-        if (self.size or 0) > SMALL:
+        if self.is_large:
             # Autovacuum skips temporary tables: every scan would read the dead rows.
             name = self.staged.source.name
             connection.execute(sa.text(f"TRUNCATE {wide.TEMPORARY}.{name}"))

@@ -201,23 +201,28 @@ class Ends:
 def _push_all(ends: Ends, sender: Sender, run: Run) -> None:
     """Push batch after batch, while there is one and the options allow it."""
     idle_until = time.monotonic() + run.options.delay_seconds
+    at: marker.Marker | None = None
     while not run.over():
-        if _push_patiently(ends, sender, run):
+        at = _push_patiently(ends, sender, run, at)
+        if at is not None:
             continue
         if time.monotonic() >= idle_until:
             return
         time.sleep(POLL)
 
 
-def _push_patiently(ends: Ends, sender: Sender, run: Run) -> bool:
+def _push_patiently(
+    ends: Ends, sender: Sender, run: Run, at: marker.Marker | None
+) -> marker.Marker | None:
     """Push a batch; pause and retry if a user holds a row, or DDL is on its way.
 
-    DDL of a group may have arrived at one side only.
+    DDL of a group may have arrived at one side only. Parameters and return value are
+    those of `_push_batch`.
     """
     pauses, done = iter(PAUSES), run.transactions
     while True:
         try:
-            return _push_batch(ends, sender, run)
+            return _push_batch(ends, sender, run, at)
         except (DBAPIError, OtherSchemaVersion) as error:
             if run.transactions > done:
                 pauses, done = iter(PAUSES), run.transactions
@@ -226,6 +231,7 @@ def _push_patiently(ends: Ends, sender: Sender, run: Run) -> bool:
                 raise
         ends.origin.rollback()
         ends.target.rollback()
+        at = None
         run.held_up += 1
         time.sleep(pause)
 
@@ -235,15 +241,24 @@ def _passes(error: DBAPIError | OtherSchemaVersion) -> bool:
     return isinstance(error, OtherSchemaVersion) or sqlstate.gave_way(error)
 
 
-def _push_batch(ends: Ends, sender: Sender, run: Run) -> bool:
-    """Push the rest of the current batch, or the next one; False if there is none."""
+def _push_batch(
+    ends: Ends, sender: Sender, run: Run, at: marker.Marker | None
+) -> marker.Marker | None:
+    """Push the rest of the current batch, or the next one.
+
+    Parameters:
+        at: the destination's marker after the batch before; None if it is not known.
+
+    Returns:
+        The marker after the batch; None if there was none.
+    """
     origin, target = ends.origin, ends.target
-    run.relay.before_batch(origin, target)
-    with autocommit(target):
-        at = marker.read(target, sender.id)
+    if run.relay.before_batch(origin, target) or at is None:
+        with autocommit(target):
+            at = marker.read(target, sender.id)
     batch = _next_batch(ends, sender, at)
     if batch is None:
-        return False
+        return None
     run.begin()
     faults.point("push.after_cut")
     if run.relay is relay.NO_GROUP:
@@ -266,7 +281,7 @@ def _push_batch(ends: Ends, sender: Sender, run: Run) -> bool:
     with origin.begin():
         batches.note_delivered(origin, sender.master, at)
         faults.point("push.before_mark_commit")
-    return True
+    return at
 
 
 def _admitted(

@@ -97,15 +97,19 @@ def note(connection: Connection, watch: DuplicateWatch) -> None:
     )
 
 
-def pass_on(origin: Connection, target: Connection) -> None:
+def pass_on(origin: Connection, target: Connection) -> bool:
     """Make a destination watch for all that this site watches for; commits there.
 
     Call it before each batch.
+
+    Returns:
+        Whether this site watches for any.
     """
     with autocommit(origin):
         watches = list_watches(origin)
     if watches:
         watch_for(target, watches)
+    return bool(watches)
 
 
 def watch_for(connection: Connection, watches: Sequence[DuplicateWatch]) -> None:

@@ -28,8 +28,8 @@ from sites.staged import Staged
 class PushRelay:
     """What several masters add to a push; see the protocol for each method."""
 
-    def before_batch(self, origin: Connection, target: Connection) -> None:
-        duplicate_watch.pass_on(origin, target)
+    def before_batch(self, origin: Connection, target: Connection) -> bool:
+        return duplicate_watch.pass_on(origin, target)
 
     def admit_batch(
         self,
