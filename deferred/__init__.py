@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from sites import lazy
+from snaptide_imports import face
 
 if TYPE_CHECKING:
     from deferred.batches.called import Argument
@@ -160,4 +160,4 @@ __all__ = [
     "validate_destination",
 ]
 
-lazy.face(__name__)
+face(__name__)

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from sites.errors import SnaptideError
-from sites.lazy import lazily
+from snaptide_imports import lazily
 
 if TYPE_CHECKING:
     import croniter

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from sites import lazy
+from snaptide_imports import face
 
 if TYPE_CHECKING:
     from groups.ddl import execute_ddl
@@ -128,4 +128,4 @@ __all__ = [
     "unquiet_group",
 ]
 
-lazy.face(__name__)
+face(__name__)

@@ -19,9 +19,9 @@ from groups import group as groups
 from groups.group import Group, TargetType
 from sites import QualifiedName, Site, identity
 from sites.errors import SnaptideError
-from sites.lazy import lazily
 from sites.table import Table, describe
 from sites.values import printed
+from snaptide_imports import lazily
 
 if TYPE_CHECKING:
     from groups import shape

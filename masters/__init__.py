@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from sites import lazy
+from snaptide_imports import face
 
 if TYPE_CHECKING:
     from masters.errors import (
@@ -108,4 +108,4 @@ __all__ = [
     "show_snapshot_log",
 ]
 
-lazy.face(__name__)
+face(__name__)

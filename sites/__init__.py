@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from sites import lazy
+from snaptide_imports import face
 
 if TYPE_CHECKING:
     from sites.activity import Progress
@@ -59,4 +59,4 @@ __all__ = [
     "ValueDoesNotFit",
 ]
 
-lazy.face(__name__)
+face(__name__)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal
 from urllib.parse import unquote, urlsplit
 
 from sites.errors import SnaptideError
-from sites.lazy import lazily
+from snaptide_imports import lazily
 
 if TYPE_CHECKING:
     import pyarrow as pa

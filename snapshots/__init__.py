@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from sites import lazy
+from snaptide_imports import face
 
 if TYPE_CHECKING:
     from snapshots.create import create
@@ -119,4 +119,4 @@ __all__ = [
     "refresh",
 ]
 
-lazy.face(__name__)
+face(__name__)

@@ -16,12 +16,12 @@ from sqlalchemy import Select, cast, func, literal, select
 from sqlalchemy.dialects.postgresql import ARRAY
 
 from sites import arrow, ranges
-from sites.lazy import lazily
 from sites.names import QualifiedName
 from sites.ranges import Range
 from snapshots import images, keys
 from snapshots.side import Sides
 from snapshots.window import Member
+from snaptide_imports import lazily
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -14,13 +14,13 @@ import sqlalchemy as sa
 from sqlalchemy import Select, func, select
 
 from sites import ranges
-from sites.lazy import lazily
 from snapshots import buckets, difference, images, keys, window
 from snapshots.keys import ALWAYS_FEW, Keys
 from snapshots.packed import Pair
 from snapshots.side import FEW, Side, Sides
 from snapshots.stage import Stage
 from snapshots.window import FAST, Member, Window
+from snaptide_imports import lazily
 
 if TYPE_CHECKING:
     import pyarrow as pa

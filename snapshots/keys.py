@@ -9,9 +9,9 @@ import sqlalchemy as sa
 from sqlalchemy import Select, Text, cast, select
 from sqlalchemy.dialects.postgresql import ARRAY
 
-from sites.lazy import lazily
 from sites.types import NativeType
 from snapshots.side import FEW, Side
+from snaptide_imports import lazily
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
-from sites.lazy import lazily
+from snaptide_imports import lazily
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import Connection, Select, func, select
 
 from sites import arrow, transport
-from sites.lazy import lazily
 from sites.site import Site
 from sites.transport import literal_text
+from snaptide_imports import lazily
 
 if TYPE_CHECKING:
     import pyarrow as pa

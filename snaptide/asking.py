@@ -17,7 +17,6 @@ from sqlalchemy.exc import DBAPIError, OperationalError
 
 from sites import Site, identity
 from sites.errors import SiteNotInitialised, SiteUnreachable, SnaptideError
-from sites.lazy import lazily
 from snaptide.errors import (
     DatabaseError,
     NoBroker,
@@ -25,6 +24,7 @@ from snaptide.errors import (
     NotThere,
     Unexpected,
 )
+from snaptide_imports import lazily
 
 if TYPE_CHECKING:
     from kombu import exceptions as kombu

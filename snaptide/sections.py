@@ -24,8 +24,8 @@ from sqlalchemy import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
 from deferred.options import MOST_STREAMS, Options
-from sites.lazy import lazily
 from snaptide.errors import BadSettings, UnreadableSecret
+from snaptide_imports import lazily
 
 if TYPE_CHECKING:
     from kombu.utils import url as kombu

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from sites import lazy
+from snaptide_imports import face
 
 if TYPE_CHECKING:
     from synchronous.connection import begin, coordinate
@@ -49,4 +49,4 @@ __all__ = [
     "rollback_in_doubt",
 ]
 
-lazy.face(__name__)
+face(__name__)

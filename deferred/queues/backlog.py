@@ -19,8 +19,8 @@ from deferred.errors import NoSuchDestination
 from deferred.queues.queue import Queue, call_numbers_of, goes_to
 from sites import Site, identity, position
 from sites.catalog import SCHEMA
-from sites.lazy import lazily
 from sites.prepared import Prepared, planned_once
+from snaptide_imports import lazily
 
 if TYPE_CHECKING:
     from deferred.queues import define

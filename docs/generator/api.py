@@ -34,6 +34,11 @@ A program gets its sites from a `Directory` of its own, or from `snaptide.toml` 
 `Settings.load().install()` of `snaptide.settings`, which makes the custom routines,
 procedures and options of that file known, too. A site gets its schema by
 `snaptide.migrate.upgrade(site)`, as by `snaptide site init`.
+
+A package or module of your own with the name of one of these (`sites.py`,
+`groups/__init__.py`) hides Snaptide's if Python finds it first. The import then fails
+and names it; `snaptide doctor` looks for such names in the folder where it is started.
+Rename yours.
 """
 
 

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from sites import lazy
+from snaptide_imports import face
 
 if TYPE_CHECKING:
     from masters.resolution.conflict import Conflict, Decision, Kind, Resolution
@@ -24,4 +24,4 @@ __all__ = [
     "virtuoso",
 ]
 
-lazy.face(__name__)
+face(__name__)

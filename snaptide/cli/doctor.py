@@ -15,7 +15,7 @@ from snaptide.cli.arguments import Json, SiteNames
 from snaptide.cli.failures import ExitCode
 from snaptide.cli.output import show
 from snaptide.cli.program import Program
-from snaptide.doctor import Finding, Severity
+from snaptide.doctor import Finding, Severity, imports
 
 _STYLES = {
     Severity.FATAL: "bold red",
@@ -38,9 +38,10 @@ def doctor(
     """
     program = Program.of(ctx)
     chosen = program.chosen(sites)
+    findings = list(imports.check())
     # Ask all sites at once: a site that is away takes long to time out.
     with ThreadPoolExecutor(max_workers=max(len(chosen), 1)) as pool:
-        findings = [f for found in pool.map(diagnosis.examine, chosen) for f in found]
+        findings += [f for found in pool.map(diagnosis.examine, chosen) for f in found]
     show(program, findings, lambda: findings_table(findings, hints=fix_hints))
     end_with(findings)
 

@@ -5,7 +5,7 @@ It only looks: every finding names the command or statement that puts it right.
 
 from typing import TYPE_CHECKING
 
-from sites import lazy
+from snaptide_imports import face
 
 if TYPE_CHECKING:
     from snaptide.doctor.checks import check_site, examine
@@ -13,4 +13,4 @@ if TYPE_CHECKING:
 
 __all__ = ["Finding", "Severity", "check_site", "examine"]
 
-lazy.face(__name__)
+face(__name__)
