@@ -26,8 +26,8 @@ def run(rounds: int) -> list[Result]:
     with setting.directory("jfk") as sites, tempfile.TemporaryDirectory() as folder:
         os.environ["SNAPTIDE_CONFIG"] = str(_settings(sites["jfk"], Path(folder)))
         return [
-            _against("snaptide status", _STATUS, _LIBRARIES, rounds, bar=1.6),
-            _against("snaptide --help", _HELP, "import typer", rounds, bar=3.0),
+            _against("snaptide status", _STATUS, _LIBRARIES, rounds, bar=1.8),
+            _against("snaptide --help", _HELP, "import typer", rounds, bar=3.5),
         ]
 
 

@@ -14,7 +14,6 @@ from sqlalchemy.exc import DBAPIError
 
 from deferred.parked import differing
 from deferred.parked.differing import Differing
-from deferred.row_history.events import Wanted
 from groups import group as groups
 from groups.group import Group, TargetType
 from sites import QualifiedName, Site, identity
@@ -24,8 +23,10 @@ from sites.values import printed
 from snaptide_imports import lazily
 
 if TYPE_CHECKING:
+    from deferred.row_history import events
     from groups import shape
 else:
+    events = lazily("deferred.row_history.events")
     shape = lazily("groups.shape")
 
 #: How many rows are looked at: the others stay listed for the next look.
@@ -141,7 +142,7 @@ def _same(connections: Sequence[Connection], row: Differing) -> bool:
 
 def _row(table: Table, row: Differing) -> sa.Select[*tuple[Any, ...]]:
     key = row.key or {}
-    wanted = Wanted(
+    wanted = events.Wanted(
         table=QualifiedName(table.schema, table.name),
         columns=tuple(table.column(name) for name in key),
         keys=[tuple(key.values())],

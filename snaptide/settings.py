@@ -8,13 +8,10 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from deferred.parked import notification
-from deferred.procedures import routines as procedures
-from masters.resolution import routines
 from sites import Directory
 from sites.configured import Configuration, configure
 from snaptide import VARIABLE, environment, settings_file
@@ -32,6 +29,16 @@ from snaptide.sections import (
     SparkSettings,
     WorkerSettings,
 )
+from snaptide_imports import lazily
+
+if TYPE_CHECKING:
+    from deferred.parked import notification
+    from deferred.procedures import routines as procedures
+    from masters.resolution import routines
+else:
+    notification = lazily("deferred.parked.notification")
+    procedures = lazily("deferred.procedures.routines")
+    routines = lazily("masters.resolution.routines")
 
 
 class Settings(BaseModel):

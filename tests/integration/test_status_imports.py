@@ -58,4 +58,4 @@ def test_status_imports_only_what_it_uses(
     imported = [name.partition(".")[0] for name in done.stderr.split()]
     assert not _UNUSED & set(imported)
     # Of three hundred.
-    assert sum(name in _OURS for name in imported) < 90
+    assert sum(name in _OURS for name in imported) < 80
