@@ -4,22 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 from sqlalchemy import (
     ARRAY,
     BigInteger,
     ColumnElement,
+    CompoundSelect,
     Connection,
     Select,
     Subquery,
     Text,
     bindparam,
     cast,
+    exists,
     func,
     literal,
     select,
+    union_all,
 )
 
 from deferred.batches import batch as batches
@@ -29,7 +32,7 @@ from deferred.batches import (
     unfit,
     work,
 )
-from deferred.batches.batch import Batch, QueuedTransaction, within
+from deferred.batches.batch import PART, Batch, QueuedTransaction, placed, within
 from deferred.batches.marker import Marker
 from deferred.batches.relay import NO_GROUP, Relay, Terms
 from deferred.catalog import delivery
@@ -82,13 +85,43 @@ class Shipment:
         }
 
 
+def with_calls(
+    origin: Connection, batch: Batch, queues: Sequence[Queue]
+) -> Sequence[Queue]:
+    """The queues that have calls in a batch: the others need no work tables.
+
+    Parameters:
+        queues: all that go to the batch's destination.
+    """
+    if len(queues) < 2:
+        return queues
+    wanted = _having_calls(tuple(queues))
+    found = {row.id for row in origin.execute(wanted, placed(batch, -1, batch.end))}
+    return [queue for queue in queues if queue.id in found]
+
+
+@lru_cache(maxsize=64)
+def _having_calls(queues: tuple[Queue, ...]) -> CompoundSelect[Any]:
+    """The numbers of those queues that have calls in a part of a batch."""
+    each = []
+    for queue in queues:
+        calls = queue.sql()
+        there = (
+            exists()
+            .where(calls.c.xid == delivery.c.xid, PART)
+            .where(queue.goes_there(delivery.c.xid))
+        )
+        each.append(select(literal(queue.id).label("id")).where(there))
+    return planned_once(union_all(*each))
+
+
 def prepare_shipment(
     origin: Connection, target: Connection, batch: Batch, queues: Sequence[Queue]
 ) -> Shipment:
     """Prepare work tables for a batch. Creates them; commits nothing.
 
     Parameters:
-        queues: those whose calls go to the batch's destination.
+        queues: those with calls in the batch.
 
     Raises:
         UnknownTable, UnknownColumn: a master table, or a column of it, is gone.

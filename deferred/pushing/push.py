@@ -24,7 +24,7 @@ from deferred.batches import (
 from deferred.batches.batch import Batch
 from deferred.batches.pusher import only_pusher
 from deferred.batches.sender import Sender
-from deferred.batches.shipping import Shipment, prepare_shipment
+from deferred.batches.shipping import Shipment, prepare_shipment, with_calls
 from deferred.catalog import destination
 from deferred.errors import (
     DestinationDisabled,
@@ -264,7 +264,7 @@ def _push_batch(
     if run.relay is relay.NO_GROUP:
         run.relay = relay.at(target)
     shipment = _admitted(ends, batch, sender, at, run)
-    run.expect(lambda: calls_left(origin, sender.master, shipment.queues))
+    run.expect(lambda: _calls_left(origin, batch.destination))
     sender = sender.pushing(shipment.queues)
     after = at.order_no if at.batch_id == batch.id else -1
     groups = apply_groups.planned(shipment, after, run)
@@ -297,10 +297,15 @@ def _admitted(
         sender.pushing(queues),
         at.watch_version,
     )
-    prepared = prepare_shipment(ends.origin, ends.target, batch, queues)
+    used = with_calls(ends.origin, batch, queues)
+    prepared = prepare_shipment(ends.origin, ends.target, batch, used)
     return replace(
         prepared, terms=terms, relay=run.relay, watch_version=at.watch_version
     )
+
+
+def _calls_left(origin: Connection, name: str) -> int:
+    return calls_left(origin, name, queue.list_queues(origin, name))
 
 
 def _next_batch(ends: Ends, sender: Sender, at: marker.Marker) -> Batch | None:
