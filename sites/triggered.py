@@ -80,13 +80,20 @@ def users_search_path(connection: Connection) -> Iterator[None]:
 def our_search_path(connection: Connection) -> Iterator[None]:
     """Run our statements on a program's connection as in a session of ours.
 
-    If the block fails, the transaction is as it was before it.
+    If the block fails, the transaction is as it was before it; or, if PostgreSQL had
+    to give up a savepoint within the block, the caller can only roll it back.
     """
     theirs = connection.scalar(select(func.current_setting("search_path")))
-    with connection.begin_nested():
-        _set(connection, SETTINGS["search_path"])
+    savepoint = connection.begin_nested()
+    _set(connection, SETTINGS["search_path"])
+    try:
         yield
-        _set(connection, str(theirs))
+    except BaseException:
+        if connection.get_nested_transaction() is savepoint:
+            savepoint.rollback()
+        raise
+    _set(connection, str(theirs))
+    savepoint.commit()
 
 
 def _set(connection: Connection, path: str) -> None:

@@ -6,7 +6,7 @@ from functools import partial
 import pytest
 
 import groups
-from groups import Path
+from groups import Path, define_paths
 from groups.errors import BadPaths, GroupBusy
 from sites import Directory
 from tests.grouped import (
@@ -47,7 +47,7 @@ def write_everywhere(sites: Directory) -> None:
     ids=["mesh", "star", "chain", "tree"],
 )
 def test_each_change_reaches_each_master_once(
-    four: Directory, shape: groups.define_paths.Shape, sent: int
+    four: Directory, shape: define_paths.Shape, sent: int
 ) -> None:
     found_group(four, *FOUR)
     groups.set_paths(four["a"], GROUP, shape)
