@@ -6,6 +6,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from psycopg import sql
+
 from groups import group as groups
 from groups.group import Status, TargetType
 from sites import guards, names, triggers
@@ -14,7 +16,6 @@ from sites.names import QualifiedName
 from sites.table import Table, describe
 
 if TYPE_CHECKING:
-    from psycopg import sql
     from sqlalchemy import Connection
 
     from groups.group import Group
@@ -69,7 +70,7 @@ def remove(connection: Connection, table: QualifiedName) -> None:
 
 
 def _refusal(group: Group, here: str, table: QualifiedName) -> Refusal | None:
-    master, masters = group.master(here), guards.brought_by_masters(group.name)
+    master, masters = group.master(here), _brought_by_masters(group.name)
     if group.status is not Status.NORMAL:
         since = group.status_since.strftime("%Y-%m-%d %H:%M:%S %Z")
         quiesced = group.status is Status.QUIESCED and master.joined
@@ -113,3 +114,11 @@ def _unrecorded(group: Group, here: str) -> tuple[str, ...]:
 
 def _function(table: QualifiedName) -> str:
     return names.derived("guard$_", table)
+
+
+def _brought_by_masters(group: str) -> sql.Composable:
+    """Condition that lets pass changes pushed by the masters of a group, only."""
+    setting = "NULLIF(current_setting('snaptide.transaction', true), '')::jsonb"
+    return sql.SQL("COALESCE({} -> 'sources' ? {}, false)").format(
+        sql.SQL(setting), sql.Literal(group)
+    )

@@ -26,11 +26,11 @@ from deferred.catalog import (
 )
 from deferred.catalog import queue as queue_catalog
 from deferred.errors import BothDestinations, CallsQueued
-from deferred.queues import define, queue
+from deferred.queues import define, queue, queue_function
 from deferred.queues.queue import Queue, call_numbers, undelivered_procedures
 from groups.queued import transactions
 from groups.table_queue import note_forgotten
-from sites import transport, triggers
+from sites import transport
 from sites.identity import Identity
 
 #: The batch number of transactions that reached a destination by another way; it is
@@ -162,7 +162,7 @@ def redirect(
     forget_destination(connection, before)
     for one in queues:
         capture = define.capture_of(connection, one)
-        triggers.replace_queue_function(connection, capture)
+        queue_function.replace(connection, capture)
     define.show_calls(connection)
     return Redirected(transactions=left, settled=count)
 

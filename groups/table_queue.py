@@ -16,7 +16,7 @@ from sqlalchemy.dialects.postgresql import insert
 from deferred.catalog import delivery, destination, route
 from deferred.catalog import queue as queue_catalog
 from deferred.errors import TooWide
-from deferred.queues import define, queue
+from deferred.queues import define, queue, queue_function
 from deferred.queues.queue import Queue
 from sites import QualifiedName, ddl, names, triggers, wide
 from sites.catalog import SCHEMA
@@ -157,9 +157,9 @@ def _arrange(
         define.know_destination(connection, to)
     capture = define.capture_of(connection, found(connection, table.qualified)[0])
     if made:
-        triggers.install_queue(connection, capture)
+        queue_function.install(connection, capture)
     else:
-        triggers.replace_queue_function(connection, capture)
+        queue_function.replace(connection, capture)
 
 
 def _create(

@@ -45,14 +45,6 @@ _KINDS = {"BEFORE": 2, "INSERT": 4, "DELETE": 8, "UPDATE": 16, "TRUNCATE": 32}
 _TIMES = {"snaptide_guard": "BEFORE", "snaptide_guard_effects": "AFTER"}
 
 
-def brought_by_masters(group: str) -> sql.Composable:
-    """Condition that lets pass changes pushed by the masters of a group, only."""
-    setting = "NULLIF(current_setting('snaptide.transaction', true), '')::jsonb"
-    return sql.SQL("COALESCE({} -> 'sources' ? {}, false)").format(
-        sql.SQL(setting), sql.Literal(group)
-    )
-
-
 def install(
     connection: Connection,
     table: Table,

@@ -1,4 +1,4 @@
-"""Building and installing the triggers that record changes of users' tables.
+"""Installing the triggers that record changes of users' tables.
 
 They are statement triggers with transition tables: an UPDATE of 100,000 rows pays for
 one function call. Their functions run as their owner with a fixed search_path, so that
@@ -8,28 +8,18 @@ ALWAYS: otherwise they would not fire with session_replication_role = replica.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 
 from psycopg import sql
 from sqlalchemy import Connection, text
 
 from sites.catalog import SCHEMA
 from sites.errors import RecordedAlready
-from sites.names import QualifiedName, comma, identifier, identifiers
-from sites.names import numbered as numbered
+from sites.names import QualifiedName, identifier
 from sites.prepared import planned_once
-from sites.queue_function import QueueCapture as QueueCapture
-from sites.queue_function import queue_function, same_key
 from sites.sql import load
-from sites.table import Table
+from sites.table import Column, Table
 from sites.transport import raw
-
-#: Size of a log's ring of partitions, and the bits of a transaction id that do not
-#: count: the id gives the partition, so that writers agree on it without a query.
-SLOTS = 8
-SLOT_SHIFT = 15
-
 
 _COUNT_ENABLED = planned_once(
     text(
@@ -42,96 +32,17 @@ _COUNT_ENABLED = planned_once(
 )
 
 
-_MADE_FOR = text(
-    "SELECT substring(p.prosrc FROM :named) FROM pg_proc p"
-    " WHERE p.pronamespace = 'snaptide'::regnamespace"
-    " AND p.proname = :queue AND p.pronargs = 0"
-)
+def are_there(
+    connection: Connection, table: QualifiedName, function: str, events: Sequence[str]
+) -> bool:
+    """Whether a table has the triggers of a function, ENABLE ALWAYS.
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LogCapture:
-    """What a snapshot log records of a master table: keys."""
-
-    table: Table
-    #: name of the log table in the schema snaptide, and of its trigger function
-    log: str
-    #: columns that identify a row; recorded as k1, k2, ...
-    identity: tuple[str, ...]
-    #: for each of them, the types (without length) whose values the log can hold
-    fitting: tuple[tuple[str, ...], ...]
-
-
-def install_log(connection: Connection, capture: LogCapture) -> None:
-    """Record changes of a master table from now on; wait for open writers."""
-    replace_log_function(connection, capture)
-    _attach(connection, capture.table, capture.log, for_log=True)
-
-
-def replace_log_function(connection: Connection, capture: LogCapture) -> None:
-    """Create or replace the trigger function of a log, without a table lock."""
-    keys = identifiers(capture.identity)
-    fitting = [
-        sql.SQL("({}, {})").format(sql.Literal(name), sql.Literal(kind))
-        for name, kinds in zip(capture.identity, capture.fitting, strict=True)
-        for kind in kinds
-    ]
-    body = sql.SQL(load("log_function")).format(
-        function=sql.Identifier(SCHEMA, capture.log),
-        log=sql.Identifier(SCHEMA, capture.log),
-        table=sql.Literal(str(capture.table.oid)),
-        slots=sql.Literal(SLOTS),
-        slot_shift=sql.Literal(SLOT_SHIFT),
-        log_keys=comma(identifiers(numbered("k", capture.identity))),
-        keys=comma(sql.SQL("r.{}").format(key) for key in keys),
-        key=keys[0],
-        key_count=sql.Literal(len(keys)),
-        key_names=sql.Literal(list(capture.identity)),
-        key_types=comma(fitting),
-        either_keys=comma(_either(key) for key in keys),
-        row_old_keys=comma(sql.SQL("OLD.{}").format(key) for key in keys),
-        row_new_keys=comma(sql.SQL("NEW.{}").format(key) for key in keys),
-        same_key=same_key(
-            capture.table,
-            capture.identity,
-            {name: sql.Identifier(name) for name in capture.identity},
-        ),
-    )
-    raw(connection).execute(body)
-
-
-def install_queue(connection: Connection, capture: QueueCapture) -> None:
-    """Queue changes of a table from now on; wait for open writers."""
-    replace_queue_function(connection, capture)
-    _attach(connection, capture.table, capture.queue, for_log=False)
-
-
-def replace_queue_function(connection: Connection, capture: QueueCapture) -> None:
-    """Create or replace the trigger function of a queue, without a table lock."""
-    raw(connection).execute(queue_function(capture))
-
-
-def are_there(connection: Connection, table: QualifiedName, log: str) -> bool:
-    """Whether all triggers of a log are on its table, and ENABLE ALWAYS.
-
-    They are not if the table was dropped and created again.
+    It has not if it was dropped and created again.
     """
-    wanted = [_trigger_name(log, event) for event, _ in _TRIGGERS]
+    wanted = [_trigger_name(function, event) for event in events]
     names = {"schema": table.schema, "name": table.name, "wanted": wanted}
     found = connection.scalar(_COUNT_ENABLED, names)
     return bool(found == len(wanted))
-
-
-def is_made_for(connection: Connection, queue: str, oid: int) -> bool:
-    """Whether the function of a queue was made for the table with this oid.
-
-    In a copy that was dumped and restored it was not. True for the function of an older
-    version, which has no oid in it.
-    """
-    known = connection.scalar(
-        _MADE_FOR, {"queue": queue, "named": r"TG_RELID <> '(\d+)'"}
-    )
-    return known in (None, str(oid))
 
 
 def remove(connection: Connection, function: str) -> None:
@@ -161,15 +72,33 @@ def enable_always(connection: Connection, table: QualifiedName, trigger: str) ->
     )
 
 
-def _attach(
-    connection: Connection, table: Table, function: str, *, for_log: bool
+def attach(
+    connection: Connection,
+    table: Table,
+    function: str,
+    *,
+    events: Sequence[str],
+    subscribed: bool = False,
 ) -> None:
+    """Have a trigger function called after statements on a table; wait for writers.
+
+    Its partitions and inheritance children get triggers of their own.
+
+    Parameters:
+        function: in the schema snaptide; with transition tables it sees the rows as
+            `snaptide_old` and `snaptide_new`.
+        events: the kinds of statement, of INSERT, UPDATE, DELETE, TRUNCATE.
+        subscribed: whether writes of a native subscription count, too.
+
+    Raises:
+        RecordedAlready: the same kind of function is called for a part of the table.
+    """
     tables = tree(connection, table)
     _refuse_recorded(connection, table, [one for one, _ in tables], function)
     for one, cloned in tables:
-        for trigger in _TRIGGERS if for_log else _TRIGGERS[:3]:
-            _create_trigger(connection, one, function, *trigger)
-        if for_log and not cloned:
+        for event in events:
+            _create_trigger(connection, one, function, event)
+        if subscribed and not cloned:
             _create_row_trigger(connection, one, function)
 
 
@@ -198,16 +127,16 @@ def _refuse_recorded(
 
 
 _NEW, _OLD = "NEW TABLE AS snaptide_new", "OLD TABLE AS snaptide_old"
-_TRIGGERS = (
-    ("INSERT", f"REFERENCING {_NEW}"),
-    ("UPDATE", f"REFERENCING {_OLD} {_NEW}"),
-    ("DELETE", f"REFERENCING {_OLD}"),
-    ("TRUNCATE", ""),
-)
+_IMAGES = {
+    "INSERT": f"REFERENCING {_NEW}",
+    "UPDATE": f"REFERENCING {_OLD} {_NEW}",
+    "DELETE": f"REFERENCING {_OLD}",
+    "TRUNCATE": "",
+}
 
 
 def _create_trigger(
-    connection: Connection, table: QualifiedName, function: str, event: str, images: str
+    connection: Connection, table: QualifiedName, function: str, event: str
 ) -> None:
     name = _trigger_name(function, event)
     statement = sql.SQL(
@@ -216,7 +145,7 @@ def _create_trigger(
     ).format(
         name=sql.Identifier(name),
         event=sql.SQL(event),
-        images=sql.SQL(images),
+        images=sql.SQL(_IMAGES[event]),
         table=identifier(table),
         function=sql.Identifier(SCHEMA, function),
     )
@@ -248,5 +177,16 @@ def _trigger_name(function: str, event: str) -> str:
     return f"snaptide_{function.partition('$')[0]}_{event.lower()}"
 
 
-def _either(key: sql.Identifier) -> sql.Composed:
-    return sql.SQL("COALESCE(n.{0}, o.{0})").format(key)
+def same_key(
+    table: Table, keys: Sequence[str], called: Mapping[str, sql.Identifier]
+) -> sql.Composed:
+    """Whether a new and an old row, n and o, are the same one."""
+    return sql.SQL(" AND ").join(
+        sql.SQL("n.{0} {1} o.{0}").format(called[key], _equals(table.column(key)))
+        for key in keys
+    )
+
+
+def _equals(column: Column) -> sql.SQL:
+    """The qualified operator of the column's type: PostgreSQL looks `=` up by name."""
+    return sql.SQL(f"OPERATOR({column.equality or 'pg_catalog.='})")

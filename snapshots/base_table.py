@@ -17,9 +17,8 @@ from sites import ddl, guards, roles, transport, triggers
 from sites.catalog import SCHEMA
 from sites.ddl import NewColumn
 from sites.errors import UnknownTable
-from sites.names import QualifiedName
+from sites.names import QualifiedName, numbered
 from sites.table import Column, ForeignKey, Table, describe
-from sites.triggers import numbered
 from snapshots import refresh_group, stage
 from snapshots.definition import Definition
 from snapshots.snapshot import Snapshot, all_of, carried

@@ -14,9 +14,9 @@ import sqlalchemy as sa
 from sqlalchemy import ColumnElement, Connection, exists, select
 from sqlalchemy.sql.dml import Insert, Update
 
+from sites.names import numbered
 from sites.staged import selected
 from sites.table import Column
-from sites.triggers import numbered
 from sites.unique_values import free_value
 from snapshots import obstacles, work
 from snapshots.obstacles import Link

@@ -12,10 +12,9 @@ from sqlalchemy import Connection, select
 from deferred.queues.queue import extra_keys
 from masters.group_schema import SchemaVersion
 from sites import names
-from sites.names import QualifiedName
+from sites.names import QualifiedName, numbered
 from sites.prepared import planned_once
 from sites.table import Table
-from sites.triggers import numbered
 from sites.types import NativeType
 from sites.values import unsized
 from snapshots import catalog

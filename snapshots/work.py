@@ -11,9 +11,9 @@ from sqlalchemy import Connection, TableClause, func, select, update
 
 from sites import arrow, ddl, transport
 from sites.ddl import NewColumn
+from sites.names import numbered
 from sites.staged import Staged, selected
 from sites.table import Table
-from sites.triggers import numbered
 from sites.types import NativeType
 from sites.values import from_text
 from snapshots import stage

@@ -18,7 +18,8 @@ import sqlalchemy as sa
 
 from deferred.batches import lost_rows
 from deferred.queues.queue import Queue
-from sites import triggers, write
+from sites import write
+from sites.names import numbered
 from sites.staged import Staged
 from sites.table import ForeignKey, Table
 from sites.types import NativeType
@@ -77,7 +78,7 @@ def build(
     xid = sa.cast(sa.func.pg_current_xact_id(), sa.Text)
     return Statement(
         template=Template.of(statement.returning(xid)),
-        names=tuple(n for side in "on" for n in triggers.numbered(side, queue.columns)),
+        names=tuple(n for side in "on" for n in numbered(side, queue.columns)),
         unique=_unique(queue, table) if kind == "U" else (),
         keys=table.foreign_keys,
     )
@@ -102,7 +103,7 @@ def _staged(queue: Queue, table: Table, kind: str, site_id: uuid.UUID) -> Staged
         ).label(name)
         for side in ("o", "n")
         for name, column in zip(
-            triggers.numbered(side, queue.columns), queue.columns, strict=True
+            numbered(side, queue.columns), queue.columns, strict=True
         )
     ]
     origin = sa.cast(sa.literal_column(f"'{site_id}'"), sa.Uuid)

@@ -16,7 +16,7 @@ from sqlalchemy.sql.dml import UpdateBase
 
 from deferred.catalog import decision, deferred_transaction
 from deferred.queues.queue import Queue, changes_key
-from sites import triggers
+from sites.names import numbered
 from sites.types import Xid8
 from synchronous.template import Template
 
@@ -89,7 +89,7 @@ def _kept(queue: Queue, gone: sa.CTE) -> sa.CTE:
     The rows are pending until a refresh sees the master's transaction: between the two
     commits it would show the old ones.
     """
-    names = triggers.numbered("k", queue.identity_columns)
+    names = numbered("k", queue.identity_columns)
     extra = queue.extra
     assert extra is not None
     why: list[sa.ColumnElement[Any]] = [

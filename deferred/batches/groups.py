@@ -24,8 +24,9 @@ from deferred.batches.batch import PART, Batch, placed, within
 from deferred.catalog import delivery
 from deferred.options import Options
 from deferred.queues.queue import Queue
-from sites import QualifiedName, collector, triggers, wide
+from sites import QualifiedName, collector, wide
 from sites.catalog import SCHEMA
+from sites.names import numbered
 from sites.prepared import planned_once
 
 
@@ -211,7 +212,7 @@ def _sizes(
         images = [
             calls.c[name]
             for side in ("o", "n")
-            for name in triggers.numbered(side, queue.columns)
+            for name in numbered(side, queue.columns)
         ]
         size = sum(
             (func.coalesce(func.pg_column_size(image), 0) for image in images),

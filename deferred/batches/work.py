@@ -19,8 +19,9 @@ from sqlalchemy.dialects.postgresql import OID
 from sqlalchemy.exc import DBAPIError
 
 from deferred.queues.described import described
-from sites import QualifiedName, Site, locks, triggers, wide
+from sites import QualifiedName, Site, locks, wide
 from sites.catalog import SCHEMA
+from sites.names import numbered
 from sites.prepared import planned_once
 from sites.staged import Staged
 from sites.table import Table
@@ -249,9 +250,7 @@ def _images(table: Table, columns: Sequence[str]) -> list[sa.Column[Any]]:
     return [
         sa.Column(recorded, table.column(column).staged_type)
         for side in ("o", "n")
-        for recorded, column in zip(
-            triggers.numbered(side, columns), columns, strict=True
-        )
+        for recorded, column in zip(numbered(side, columns), columns, strict=True)
     ]
 
 

@@ -15,8 +15,8 @@ from sqlalchemy import ColumnElement, Connection, Select, Text, cast, literal, s
 from sqlalchemy.dialects.postgresql import ARRAY, array
 
 from deferred.queues.queue import Queue
+from deferred.queues.sql import load
 from sites.catalog import SCHEMA
-from sites.sql import load
 from sites.transport import literal_text, raw
 
 FUNCTION = "captured_calls"

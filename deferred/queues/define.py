@@ -15,9 +15,10 @@ from deferred.catalog import (
 )
 from deferred.catalog import queue as queue_catalog
 from deferred.errors import QueueNotEmpty
-from deferred.queues import captured, views
+from deferred.queues import captured, queue_function, views
 from deferred.queues.described import captured_columns, described
 from deferred.queues.queue import Queue, find_queue, list_queues, undelivered_calls
+from deferred.queues.queue_function import QueueCapture
 from masters.errors import UnknownColumn
 from masters.log.snapshot_log import ROWID
 from sites import QualifiedName, locks, names, triggers, wide
@@ -55,9 +56,9 @@ def create_queue(
     """
     table = names.derived("def$_", names.parse(snapshot))
     create_table(connection, table, base, columns)
-    triggers.install_queue(
+    queue_function.install(
         connection,
-        triggers.QueueCapture(
+        QueueCapture(
             table=base,
             queue=table,
             destinations=(destination,),
@@ -128,7 +129,7 @@ def set_synchronous(connection: Connection, queue: Queue, *, synchronous: bool) 
         UnknownTable, UnknownColumn: the base table, or one of its columns, is gone.
     """
     capture = capture_of(connection, queue, synchronous=synchronous)
-    triggers.replace_queue_function(connection, capture)
+    queue_function.replace(connection, capture)
     connection.execute(
         sa.update(queue_catalog)
         .where(queue_catalog.c.id == queue.id)
@@ -153,7 +154,7 @@ def replace_functions(connection: Connection) -> None:
         with suppress(UnknownTable, UnknownColumn):
             queue = _numbered(connection, found)
             capture = capture_of(connection, queue, synchronous=queue.synchronous)
-            triggers.replace_queue_function(connection, capture)
+            queue_function.replace(connection, capture)
     captured.drop_captured_calls(connection)
     show_calls(connection)
 
@@ -168,7 +169,7 @@ def _numbered(connection: Connection, queue: Queue) -> Queue:
         UnknownTable, UnknownColumn: the base table, or one of its columns, is gone.
     """
     table = described(connection, queue.base, ())
-    if triggers.is_made_for(connection, queue.queue_table, table.oid):
+    if queue_function.is_made_for(connection, queue.queue_table, table.oid):
         return queue
     table = described(connection, queue.base, queue.columns)
     numbers = [table.column(name).number for name in queue.columns]
@@ -225,9 +226,7 @@ def create_table(
     images = [
         sa.Column(recorded, _image_type(base.column(column)))
         for side in ("o", "n")
-        for recorded, column in zip(
-            triggers.numbered(side, columns), columns, strict=True
-        )
+        for recorded, column in zip(names.numbered(side, columns), columns, strict=True)
     ]
     table = sa.Table(
         name,
@@ -252,7 +251,7 @@ def show_calls(connection: Connection) -> None:
 
 def capture_of(
     connection: Connection, queue: Queue, *, synchronous: bool = False
-) -> triggers.QueueCapture:
+) -> QueueCapture:
     """What the triggers of a queue have to record.
 
     Raises:
@@ -262,7 +261,7 @@ def capture_of(
     forwarded = select(route.c.source).where(mine).distinct()
     own = select(route.c.destination).where(mine, route.c.source == "")
     table, called = captured_columns(connection, queue)
-    return triggers.QueueCapture(
+    return QueueCapture(
         table=table,
         queue=queue.queue_table,
         destinations=tuple(connection.scalars(own.order_by("destination"))),

@@ -25,7 +25,7 @@ from deferred.catalog import (
     route,
 )
 from deferred.catalog import queue as queue_catalog
-from sites import QualifiedName, names, position, triggers
+from sites import QualifiedName, names, position
 from sites.catalog import SCHEMA
 from sites.prepared import planned_once
 from sites.types import Xid8
@@ -81,7 +81,7 @@ class Queue:
         images: list[sa.ColumnClause[Any]] = [
             sa.column(name)
             for side in ("o", "n")
-            for name in triggers.numbered(side, self.columns)
+            for name in names.numbered(side, self.columns)
         ]
         fixed = [
             sa.column("xid", Xid8()),
@@ -163,7 +163,7 @@ def extra_keys(table: str, identity: Sequence[str]) -> sa.TableClause:
     """
     return sa.table(
         table,
-        *map(sa.column, triggers.numbered("k", identity)),
+        *map(sa.column, names.numbered("k", identity)),
         sa.column("reason", sa.Text),
         sa.column("xid", Xid8()),
         sa.column("batch_no", sa.BigInteger),

@@ -25,12 +25,12 @@ from sqlalchemy import (
 )
 
 from masters.apply.detect import SourceTransaction
+from masters.log import ring
 from masters.log.catalog import find_log
 from masters.rules.table_rules import TableRules
-from sites import ring
 from sites.catalog import SCHEMA
+from sites.names import numbered
 from sites.staged import UPDATES, Staged
-from sites.triggers import numbered
 from sites.types import NativeType, Xid8
 from sites.values import unnested
 

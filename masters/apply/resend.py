@@ -8,7 +8,7 @@ from sqlalchemy import Connection, select, union_all
 
 from masters.apply.images import chosen
 from masters.catalog import snapshot_log
-from sites import ring
+from masters.log import ring
 from sites.staged import MOVE, Staged
 
 

@@ -15,8 +15,8 @@ from sqlalchemy.dialects.postgresql import OID, insert
 
 from masters.catalog import unchecked_table
 from sites import QualifiedName
+from sites.names import numbered
 from sites.staged import MOVE, Staged
-from sites.triggers import numbered
 
 _at = unchecked_table.c
 

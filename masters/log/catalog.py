@@ -19,6 +19,7 @@ from sqlalchemy import (
 
 from masters.catalog import snapshot_log
 from masters.errors import NoSnapshotLog
+from masters.log import log_function
 from sites import QualifiedName, position, triggers
 from sites.prepared import planned_once
 from sites.types import PgSnapshot
@@ -60,7 +61,7 @@ def reaches_back_to(connection: Connection, log: Row[Any], since: str) -> bool:
     It does not if the table was dropped and created again, or its triggers are off.
     """
     table = QualifiedName(log.table_schema, log.table_name)
-    if not triggers.are_there(connection, table, log.log_table):
+    if not _has_triggers(connection, table, log.log_table):
         return False
     reaching = select(_reaches(since)).where(snapshot_log.c.id == log.id)
     return bool(connection.scalar(reaching))
@@ -82,8 +83,12 @@ def reaching_back_to(
     return {
         table: log
         for table, log in logs.items()
-        if triggers.are_there(connection, table, log)
+        if _has_triggers(connection, table, log)
     }
+
+
+def _has_triggers(connection: Connection, table: QualifiedName, log: str) -> bool:
+    return triggers.are_there(connection, table, log, log_function.EVENTS)
 
 
 def _reaches(since: str) -> ColumnElement[bool]:

@@ -10,8 +10,9 @@ from typing import Any
 from sqlalchemy import Connection, Row, Text, cast, func, select, update
 
 from masters.catalog import registered_snapshot, snapshot_log
+from masters.log import ring
 from masters.rules import table_rules
-from sites import QualifiedName, Site, faults, identity, position, ring
+from sites import QualifiedName, Site, faults, identity, position
 
 #: How long deletes stay in a log if rules ask when a row was deleted.
 DELETES_KEPT = timedelta(days=30)

@@ -28,6 +28,7 @@ from masters.errors import (
     SnapshotLogExists,
     SnapshotLogInUse,
 )
+from masters.log import log_function, ring
 from masters.log.catalog import find_log, get_log
 from masters.log.unloggable import why_unloggable
 from sites import (
@@ -37,7 +38,6 @@ from sites import (
     identity,
     locks,
     names,
-    ring,
     roles,
     triggers,
 )
@@ -157,7 +157,7 @@ def _create(connection: Connection, name: QualifiedName, *, with_rowid: bool) ->
     _refuse_unpairable(table, keys)
     log = names.derived("mlog$_", name)
     ring.create(connection, log, table, keys)
-    triggers.install_log(connection, _capture(table, log, keys))
+    log_function.install(connection, _capture(table, log, keys))
     roles.open_to(connection, name, roles.MASTER)
     log_id = connection.execute(
         insert(snapshot_log)
@@ -197,18 +197,18 @@ def replace_functions(connection: Connection) -> None:
             capture = _capture(table, log.log_table, tuple(log.identity_columns))
             pairs = zip(
                 capture.identity,
-                triggers.numbered("k", capture.identity),
+                names.numbered("k", capture.identity),
                 strict=True,
             )
             if all(
                 ring.key_type(table.column(name)) == recorded.column(place).type
                 for name, place in pairs
             ):
-                triggers.replace_log_function(connection, capture)
+                log_function.replace(connection, capture)
 
 
-def _capture(table: Table, log: str, keys: tuple[str, ...]) -> triggers.LogCapture:
-    return triggers.LogCapture(
+def _capture(table: Table, log: str, keys: tuple[str, ...]) -> log_function.LogCapture:
+    return log_function.LogCapture(
         table=table,
         log=log,
         identity=keys,

@@ -7,6 +7,10 @@ from importlib import resources
 
 
 @cache
-def load(name: str) -> str:
-    """The text of `sites/sql/NAME.sql`."""
-    return resources.files(__name__).joinpath(f"{name}.sql").read_text("utf-8")
+def load(name: str, package: str = __name__) -> str:
+    """The text of `NAME.sql`.
+
+    Parameters:
+        package: where the file is; each package has the SQL of its own objects.
+    """
+    return resources.files(package).joinpath(f"{name}.sql").read_text("utf-8")

@@ -8,12 +8,13 @@ from sqlalchemy import Connection, Row, select
 
 from deferred.queues.queue import Queue, list_queues
 from masters.catalog import snapshot_log
+from masters.log import ring
 from masters.log.unloggable import why_unloggable
-from sites import QualifiedName, ring
+from sites import QualifiedName
 from sites.catalog import SCHEMA
 from sites.errors import UnknownTable
+from sites.names import numbered
 from sites.table import Column, Table, describe, hides_rows
-from sites.triggers import numbered
 from sites.values import unsized
 from snaptide.doctor.finding import Finding, Severity
 

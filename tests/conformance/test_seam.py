@@ -1,9 +1,4 @@
-"""What every kind of database that takes part has to do: the seam of `sites`.
-
-Nothing above `sites` speaks a dialect; a new kind of database (SQLite and
-MariaDB come next) joins by passing this suite, through a fixture `sites` of
-its own.
-"""
+"""What the seam to PostgreSQL has to do for the packages above `sites`."""
 
 from __future__ import annotations
 
@@ -13,14 +8,13 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy import Connection, select, text
 
+from masters.log import log_function, ring
 from sites import (
     Directory,
     QualifiedName,
     Site,
     position,
-    ring,
     transport,
-    triggers,
     write,
 )
 from sites.errors import RowCountMismatch
@@ -94,9 +88,9 @@ def test_rows_travel_unparsed(sites: Directory, site: Site) -> None:
 def log(connection: Connection) -> Table:
     table = describe(connection, PEOPLE)
     ring.create(connection, "mlog$_people", table, ("id",))
-    triggers.install_log(
+    log_function.install(
         connection,
-        triggers.LogCapture(
+        log_function.LogCapture(
             table=table,
             log="mlog$_people",
             identity=("id",),

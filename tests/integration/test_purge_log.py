@@ -10,10 +10,10 @@ from psycopg import sql
 
 import masters
 from masters.log import catalog as log_catalog
-from masters.log import registration
-from sites import Directory, Site, position, ring
+from masters.log import registration, ring
+from masters.log.ring import SLOT_SHIFT
+from sites import Directory, Site, position
 from sites.names import QualifiedName
-from sites.triggers import SLOT_SHIFT
 from tests.linked_table import ORDERS, application, run
 
 FAST, SLOW = uuid.uuid4(), uuid.uuid4()

@@ -58,7 +58,7 @@ def test_trigger_that_sets_the_stamp_anew(hq: Site, jfk: Site) -> None:
         run(site, STAMP.format(guard=""), TRIGGER.format(table=table))
     [(severity, reason)] = said(hq)
     assert severity is Severity.WARNING
-    assert "trigger stamps sets changed_at anew" in reason
+    assert "trigger stamps sets changed_at again when" in reason
     run(hq, STAMP.format(guard=GUARD).replace("CREATE", "CREATE OR REPLACE"))
     assert said(hq) == []
 

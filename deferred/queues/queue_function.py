@@ -1,7 +1,7 @@
-"""Building the trigger function that queues the changes of a table.
+"""Installing the trigger function that queues the changes of a table.
 
 It identifies columns by their numbers in the captured table. It contains their present
-names, and notices by itself when they were renamed (sites/sql/queue_function.sql).
+names, and notices by itself when they were renamed (`sql/queue_function.sql`).
 """
 
 from __future__ import annotations
@@ -11,11 +11,15 @@ from dataclasses import dataclass
 from functools import partial
 
 from psycopg import sql
+from sqlalchemy import Connection, text
 
+from deferred.queues.sql import load
+from sites import triggers
 from sites.catalog import SCHEMA
 from sites.names import comma, identifier, identifiers, numbered
-from sites.sql import load
-from sites.table import Column, Table
+from sites.table import Table
+from sites.transport import raw
+from sites.triggers import same_key
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +45,41 @@ class QueueCapture:
     forwarded: tuple[str, ...] = ()
 
 
-def queue_function(capture: QueueCapture) -> sql.Composed:
+#: The statements that are queued. A guard refuses TRUNCATE.
+EVENTS = ("INSERT", "UPDATE", "DELETE")
+
+
+def install(connection: Connection, capture: QueueCapture) -> None:
+    """Queue changes of a table from now on; wait for open writers."""
+    replace(connection, capture)
+    triggers.attach(connection, capture.table, capture.queue, events=EVENTS)
+
+
+def replace(connection: Connection, capture: QueueCapture) -> None:
+    """Create or replace the trigger function of a queue, without a table lock."""
+    raw(connection).execute(_function(capture))
+
+
+def is_made_for(connection: Connection, queue: str, oid: int) -> bool:
+    """Whether the function of a queue was made for the table with this oid.
+
+    In a copy that was dumped and restored it was not. True for the function of an older
+    version, which has no oid in it.
+    """
+    known = connection.scalar(
+        _MADE_FOR, {"queue": queue, "named": r"TG_RELID <> '(\d+)'"}
+    )
+    return known in (None, str(oid))
+
+
+_MADE_FOR = text(
+    "SELECT substring(p.prosrc FROM :named) FROM pg_proc p"
+    " WHERE p.pronamespace = 'snaptide'::regnamespace"
+    " AND p.proname = :queue AND p.pronargs = 0"
+)
+
+
+def _function(capture: QueueCapture) -> sql.Composed:
     """The statement that creates or replaces the function of a queue."""
     there = dict(
         zip(capture.columns, identifiers(numbered("c", capture.columns)), strict=True)
@@ -155,18 +193,3 @@ def _either_way(
 
 #: Variables of a queue's function that its statements use, in this order.
 _VARIABLES = ("xact", "ins", "upd", "del")
-
-
-def same_key(
-    table: Table, keys: Sequence[str], called: Mapping[str, sql.Identifier]
-) -> sql.Composed:
-    """Whether a new and an old row, n and o, are the same one."""
-    return sql.SQL(" AND ").join(
-        sql.SQL("n.{0} {1} o.{0}").format(called[key], _equals(table.column(key)))
-        for key in keys
-    )
-
-
-def _equals(column: Column) -> sql.SQL:
-    """The qualified operator of the column's type: PostgreSQL looks `=` up by name."""
-    return sql.SQL(f"OPERATOR({column.equality or 'pg_catalog.='})")

@@ -27,10 +27,15 @@ from sqlalchemy import (
 )
 
 from sites.catalog import SCHEMA
+from sites.names import numbered
 from sites.table import Column, Table
 from sites.transport import raw
-from sites.triggers import SLOT_SHIFT, SLOTS, numbered
 from sites.types import Xid8
+
+#: The size of the ring, and the bits of a transaction id that do not count: the id
+#: gives the partition, so that writers agree on it without a query.
+SLOTS = 8
+SLOT_SHIFT = 15
 
 #: The partition beside the ring, for deletes whose own partition was emptied.
 KEPT = SLOTS
