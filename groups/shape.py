@@ -12,7 +12,7 @@ from masters.log.unloggable import why_unloggable
 from sites import QualifiedName, definitions
 from sites.catalog import SCHEMA
 from sites.errors import NoFreeValue
-from sites.table import Column, Table, describe, hides_rows
+from sites.table import Column, Table, describe
 from sites.unique_values import parking_column
 
 
@@ -139,7 +139,7 @@ def _unfit(connection: Connection, table: Table) -> str | None:
                 f"has a key column {column.name} whose type {column.type} cannot "
                 "identify rows"
             )
-    if hides_rows(connection, table):
+    if table.hides_rows:
         return "hides rows from Snaptide's user by row-level security"
     for unique in table.uniques:
         if not set(unique.columns) >= set(table.key):

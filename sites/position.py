@@ -44,6 +44,11 @@ def current(connection: Connection) -> str:
     return str(connection.scalar(select(cast(func.pg_current_snapshot(), Text))))
 
 
+def end(position: str) -> int:
+    """The first transaction id that a position has certainly not seen."""
+    return int(position.split(":")[1])
+
+
 def since(
     xid: ColumnElement[Any], position: str | ColumnElement[str]
 ) -> ColumnElement[bool]:
@@ -95,7 +100,7 @@ def after(xid: ColumnElement[Any], position: str) -> ColumnElement[bool]:
     later = not_(
         func.pg_visible_in_snapshot(xid, cast(literal(position), PgSnapshot()))
     )
-    if int(position.split(":")[1]) >= STRETCH:
+    if end(position) >= STRETCH:
         return or_(ours, later)
     return and_(ours, later)
 

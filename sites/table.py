@@ -188,6 +188,8 @@ class Table:
     columns: tuple[Column, ...]
     uniques: tuple[Unique, ...]
     foreign_keys: tuple[ForeignKey, ...]
+    #: row-level security applies to what this user reads
+    hides_rows: bool = False
 
     @property
     def qualified(self) -> QualifiedName:
@@ -282,6 +284,7 @@ def describe(connection: Connection, table: QualifiedName) -> Table:
         name=table.name,
         oid=found.oid,
         kind=found.kind,
+        hides_rows=found.hides_rows,
         columns=tuple(Column(**row) for row in _rows(found.columns)),
         uniques=tuple(Unique(**row) for row in _rows(found.uniques)),
         foreign_keys=tuple(ForeignKey(**row) for row in _rows(found.foreign_keys)),
@@ -298,13 +301,6 @@ def _described() -> TextClause:
     parts = {name: load(name) for name in ("columns", "constraints", "foreign_keys")}
     parts["columns"] = parts["columns"].format(state=load("column_state"))
     return planned_once(text(load("described").format(**parts)))
-
-
-def hides_rows(connection: Connection, table: Table) -> bool:
-    """Whether row-level security applies to what this user reads of a table."""
-    return bool(
-        connection.scalar(text("SELECT row_security_active(:oid)"), {"oid": table.oid})
-    )
 
 
 def _rows(found: list[dict[str, Any]] | None) -> list[dict[str, Any]]:

@@ -17,7 +17,7 @@ from sites.definitions import UNREADABLE, Definitions, type_definitions
 from sites.errors import NoFreeValue
 from sites.names import QualifiedName
 from sites.site import Site
-from sites.table import Column, Table, Unique, describe, hides_rows
+from sites.table import Column, Table, Unique, describe
 from sites.unique_values import parking_column
 from snapshots import left_out as not_taken
 from snapshots.errors import (
@@ -120,7 +120,7 @@ def _read(
     table = describe(connection, name)
     if table.kind not in ("r", "p"):
         raise UnusableTable(f"{name} is not a table.", table=str(name))
-    if hides_rows(connection, table):
+    if table.hides_rows:
         raise HiddenRows(
             f"Row-level security hides rows of {name} from Snaptide's user.",
             table=str(name),

@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy import Connection, Row, Select, TableClause, func, literal, select
+from sqlalchemy import Connection, Row, Select, TableClause, select
 from sqlalchemy.sql.selectable import FromClause
 
 from deferred.batches import marker
@@ -27,8 +27,8 @@ from sites.catalog import SCHEMA
 from sites.identity import Identity
 from sites.names import QualifiedName
 from sites.ranges import Leaf, Range
-from sites.table import Table, describe, hides_rows
-from sites.types import PgSnapshot, Xid8
+from sites.table import Table, describe
+from sites.types import Xid8
 from snapshots import fitting, rewrites, shared
 from snapshots.errors import (
     ColumnGone,
@@ -136,7 +136,7 @@ def read(
     """
     here = position.current(master)
     complete = all(methods.get(s.key) == "c" for s in snapshots)
-    them = _confirm(master, group, complete=complete)
+    them = _confirm(master, group, here, complete=complete)
     if group.incarnation not in (None, them.incarnation):
         # The master was restored and repaired: positions from before mean nothing.
         known = ()
@@ -195,7 +195,9 @@ def site_keys(snapshot: Snapshot) -> Select[Any]:
     return select(*(view.c[name] for name in snapshot.key_names)).distinct()
 
 
-def _confirm(master: Connection, group: RefreshGroup, *, complete: bool) -> Identity:
+def _confirm(
+    master: Connection, group: RefreshGroup, here: str, *, complete: bool
+) -> Identity:
     them = identity.confirm(master, group.master)
     if them.site_id != group.master_id:
         raise MasterChanged(
@@ -203,16 +205,16 @@ def _confirm(master: Connection, group: RefreshGroup, *, complete: bool) -> Iden
         )
     if group.incarnation not in (None, them.incarnation):
         return them
-    if group.position is not None and not complete:
-        ahead = func.pg_snapshot_xmax(
-            func.pg_current_snapshot()
-        ) >= func.pg_snapshot_xmax(sa.cast(literal(group.position), PgSnapshot()))
-        if not master.scalar(select(ahead)):
-            raise MasterChanged(
-                f"Site {group.master} is older than the state that group {group.name} "
-                "shows.",
-                group=group.name,
-            )
+    if (
+        group.position is not None
+        and not complete
+        and position.end(here) < position.end(group.position)
+    ):
+        raise MasterChanged(
+            f"Site {group.master} is older than the state that group {group.name} "
+            "shows.",
+            group=group.name,
+        )
     return them
 
 
@@ -227,8 +229,8 @@ def _member(
 ) -> Member:
     log = find_log(master, snapshot.master)
     table, base = describe(master, snapshot.master), describe(site, snapshot.base)
-    for connection, one in ((master, table), (site, base)):
-        _refuse_altered(connection, one, snapshot)
+    for one in (table, base):
+        _refuse_altered(one, snapshot)
     _refuse_displaced(base, snapshot)
     shared.refuse_other(snapshot, table, base, group.master, schema_version)
     fitting.refuse_lossy(snapshot, table, base)
@@ -251,7 +253,7 @@ def _member(
     return member
 
 
-def _refuse_altered(connection: Connection, table: Table, snapshot: Snapshot) -> None:
+def _refuse_altered(table: Table, snapshot: Snapshot) -> None:
     gone = [name for name in snapshot.columns if name not in table.names]
     if gone:
         raise ColumnGone(
@@ -259,7 +261,7 @@ def _refuse_altered(connection: Connection, table: Table, snapshot: Snapshot) ->
             snapshot=snapshot.key,
             columns=gone,
         )
-    if hides_rows(connection, table):
+    if table.hides_rows:
         raise RowsHidden(
             f"Row-level security hides rows of {table.qualified} from Snaptide's user.",
             snapshot=snapshot.key,

@@ -1,5 +1,6 @@
 -- A table with a given name, and all that is known of it, in one round trip.
 SELECT described.oid, described.relkind AS kind,
+       row_security_active(described.oid) AS hides_rows,
        (SELECT json_agg(part) FROM (
 {columns}
        ) part) AS columns,

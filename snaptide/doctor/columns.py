@@ -14,7 +14,7 @@ from sites import QualifiedName
 from sites.catalog import SCHEMA
 from sites.errors import UnknownTable
 from sites.names import numbered
-from sites.table import Column, Table, describe, hides_rows
+from sites.table import Column, Table, describe
 from sites.values import unsized
 from snaptide.doctor.finding import Finding, Severity
 
@@ -97,7 +97,7 @@ def _of_log(
     yield from changed
     if not (changed or _tells_apart(table, log.identity_columns)):
         yield f"No key over {', '.join(log.identity_columns)} identifies its rows."
-    if hides_rows(connection, table):
+    if table.hides_rows:
         yield "Row-level security hides its rows from Snaptide's user: refreshes stop."
 
 
