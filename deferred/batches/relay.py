@@ -169,6 +169,16 @@ def at(connection: Connection) -> Relay:
 
 @cache
 def of_groups() -> Relay:
-    """The relay of replication groups, as this distribution declares it."""
-    (declared,) = entry_points(group="snaptide.relay", name="groups")
-    return cast(Relay, declared.load())
+    """The relay of replication groups, as this distribution declares it.
+
+    Raises:
+        ImportError: Snaptide's modules are here, but it is not installed.
+    """
+    declared = [*entry_points(group="snaptide.relay", name="groups")]
+    if not declared:
+        raise ImportError(
+            "A push of a replication group needs what Snaptide's installation "
+            "declares, and it is not installed: install it with pip instead of "
+            "copying its folders."
+        )
+    return cast(Relay, declared[0].load())
