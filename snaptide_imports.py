@@ -63,19 +63,24 @@ def hidden(path: Sequence[str] | None = None) -> Iterator[tuple[str, Path]]:
         path: where to look; `sys.path` when not given.
     """
     for package in PACKAGES:
-        spec = PathFinder.find_spec(package, path)
-        if spec is not None and spec.origin is not None:
-            found = Path(spec.origin).resolve()
-            if found != _FOLDER / package / "__init__.py":
-                yield package, found
+        if (other := _other(package, path)) is not None:
+            yield package, other
+
+
+def _other(package: str, path: Sequence[str] | None = None) -> Path | None:
+    """What Python finds instead of a package of ours; None if it finds ours."""
+    loaded = sys.modules.get(package) if path is None else None
+    spec = loaded.__spec__ if loaded else PathFinder.find_spec(package, path)
+    if spec is None or spec.origin is None:
+        return None
+    found = Path(spec.origin).resolve()
+    return None if found == _FOLDER / package / "__init__.py" else found
 
 
 def refuse_other(package: str) -> None:
     """Raise HiddenPackage if another module has the name of a package of ours."""
-    loaded = getattr(sys.modules.get(package), "__file__", None)
-    found = Path(loaded).resolve() if loaded else dict(hidden()).get(package)
-    if package in PACKAGES and found not in (None, _FOLDER / package / "__init__.py"):
-        raise HiddenPackage(package, found)
+    if package in PACKAGES and (other := _other(package)) is not None:
+        raise HiddenPackage(package, other)
 
 
 def face(package: str) -> None:

@@ -29,17 +29,7 @@ import snapshots
 import synchronous
 from benchmarks import setting
 from sites import Directory, Site
-
-#: The packages of the product.
-PACKAGES = (
-    "sites",
-    "masters",
-    "deferred",
-    "synchronous",
-    "snapshots",
-    "groups",
-    "snaptide",
-)
+from snaptide_imports import PACKAGES
 
 _ROOT = Path(__file__).parent.parent
 _OURS = tuple(f"{_ROOT / package}/" for package in PACKAGES)
