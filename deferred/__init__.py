@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from deferred.errors import (
         BadEdit,
         BadKey,
+        BadOption,
         BothDestinations,
         CallsQueued,
         CannotTell,
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
         WaitsForError,
     )
     from deferred.interval import BadInterval
-    from deferred.options import ErrorAction
+    from deferred.options import ErrorAction, PushArguments, PushOptions
     from deferred.parked.edit import Edit
     from deferred.parked.error_dependencies import Edge
     from deferred.parked.error_queue import (
@@ -69,6 +70,7 @@ if TYPE_CHECKING:
     from deferred.pushing.push import PushReport, push
     from deferred.queues.backlog import Backlog, list_destinations
     from deferred.queues.budget import set_budget, validate_destination
+    from deferred.queues.destination_state import DestinationState
     from deferred.row_history.events import CurrentRow, Event
     from deferred.row_history.history import History, history
     from deferred.schedules import (
@@ -88,6 +90,7 @@ __all__ = [
     "BadEdit",
     "BadInterval",
     "BadKey",
+    "BadOption",
     "BadSchedule",
     "BothDestinations",
     "CallsQueued",
@@ -98,6 +101,7 @@ __all__ = [
     "DestinationInvalid",
     "DestinationJoins",
     "DestinationQuiet",
+    "DestinationState",
     "Edge",
     "Edit",
     "ErrorAction",
@@ -121,7 +125,9 @@ __all__ = [
     "ProcedureEndsTransaction",
     "ProcedureFailed",
     "ProcedureNotAllowed",
+    "PushArguments",
     "PushInterrupted",
+    "PushOptions",
     "PushReport",
     "PushRunning",
     "Pushes",

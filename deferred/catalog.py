@@ -13,7 +13,6 @@ from sqlalchemy import (
     Index,
     Integer,
     Interval,
-    LargeBinary,
     Sequence,
     SmallInteger,
     Table,
@@ -26,7 +25,6 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 
 from sites.catalog import metadata
-from sites.encodings import AllText, AllTextBinary
 from sites.types import PgSnapshot, Xid8
 
 #: Numbers calls and transactions. CACHE is 1: with more, sessions would draw
@@ -43,8 +41,8 @@ queue = Table(
     Column("id", Integer, Identity(), primary_key=True),
     # For a table of a group, its own name, which no snapshot here can have too.
     Column("snapshot", Text, nullable=False, unique=True),
-    # NULL for a snapshot.
-    Column("replication_group", Text),
+    # The replication group; NULL for a snapshot.
+    Column("group_id", Uuid),
     Column("base_schema", Text, nullable=False),
     Column("base_table", Text, nullable=False),
     Column("queue_table", Text, nullable=False, unique=True),
@@ -106,8 +104,8 @@ deferred_transaction = Table(
     Column("origin", Text),
     Column("origin_transaction", Text),
     Column("made_at", DateTime(timezone=True)),
-    # By replication group, the master at which it began; this site if none is named. If
-    # a trigger made it in answer to a push, '' stands for this site.
+    # By id of a replication group, the master at which it began; this site if none is
+    # named. If a trigger made it in answer to a push, '' stands for this site.
     Column("sources", JSONB(none_as_null=True)),
 )
 
@@ -139,9 +137,6 @@ destination = Table(
     # Calls up to this place are purged: they cannot be pushed again.
     Column("purged_batch", BigInteger, nullable=False, server_default=text("0")),
     Column("purged_order", BigInteger, nullable=False, server_default=text("0")),
-    Column("disabled", Boolean, nullable=False, server_default=text("false")),
-    # Groups that it joins: nothing is pushed before it has their rows.
-    Column("joins", ARRAY(Text), nullable=False, server_default=text("'{}'")),
     # Transactions that this position has not seen are in no window yet.
     Column("window_end", PgSnapshot, nullable=False),
     Column("batch_no", BigInteger, nullable=False, server_default=text("0")),
@@ -150,20 +145,48 @@ destination = Table(
     # The marker of a destination that has answered the previous batch to its end.
     Column("previous_id", Uuid),
     Column("previous_end", BigInteger, nullable=False, server_default=text("0")),
-    # The budget: if more waits, the destination is marked invalid; NULL is no limit.
+    # The budget: if more waits, the destination becomes invalid; NULL is no limit.
     Column("max_lag_age", Interval),
     Column("max_lag_bytes", BigInteger),
-    # Made valid again: its budget does not count until the queue is within it.
-    Column("excused", Boolean, nullable=False, server_default=text("false")),
-    Column("invalid_since", DateTime(timezone=True)),
-    Column("invalid_reason", Text),
-    # Failures in a row; each makes the pause before the next try longer.
+    # Failures in a row; each makes the pause before a worker's next try longer. That is
+    # no state: a push by hand is tried at once.
     Column("failures", Integer, nullable=False, server_default=text("0")),
     Column("retry_at", DateTime(timezone=True)),
     Column("last_push_at", DateTime(timezone=True)),
     Column("last_txn_count", BigInteger),
     Column("last_error", Text),
     Column("last_error_at", DateTime(timezone=True)),
+)
+
+#: Why nothing is pushed to a destination; without a row, it is open. Only
+#: destination_state.py writes it.
+destination_state = Table(
+    "destination_state",
+    metadata,
+    Column(
+        "destination",
+        Text,
+        ForeignKey(destination.c.name, ondelete="CASCADE"),
+        nullable=False,
+    ),
+    Column("state", Text, nullable=False),
+    # The group that it joins; NULL in other states.
+    Column("group_id", Uuid),
+    Column("since", DateTime(timezone=True), nullable=False, server_default=func.now()),
+    Column("reason", Text, nullable=False),
+    UniqueConstraint(
+        "destination", "state", "group_id", postgresql_nulls_not_distinct=True
+    ),
+    # A destination that is excused cannot become invalid.
+    Index(
+        "destination_state_budget_key",
+        "destination",
+        unique=True,
+        postgresql_where=text("state IN ('excused', 'invalid')"),
+    ),
+    CheckConstraint(
+        "state IN ('disabled', 'excused', 'invalid', 'joining')", name="state"
+    ),
 )
 
 #: One row for each coordinated transaction that is committed here and, as far as known,
@@ -218,17 +241,15 @@ heuristic_decision = Table(
     CheckConstraint("outcome IN ('commit', 'rollback')", name="outcome"),
 )
 
-#: One row for each origin and stream: the last transaction answered. This is the truth.
+#: One row for each origin: the last transaction answered. This is the truth.
 push_marker = Table(
     "push_marker",
     metadata,
     Column("origin_id", Uuid, primary_key=True),
-    Column("stream", Integer, primary_key=True, server_default=text("0")),
     Column("origin", Text, nullable=False),
     Column("batch_no", BigInteger, nullable=False, server_default=text("0")),
     Column("batch_id", Uuid),
     Column("order_no", BigInteger, nullable=False, server_default=text("0")),
-    Column("applied_at", DateTime(timezone=True)),
     # How often the watch list has grown, see duplicate_watch; 0 if it is empty.
     Column("watched", Integer, nullable=False, server_default=text("0")),
 )
@@ -267,7 +288,7 @@ ledger_horizon = Table(
 duplicate_watch = Table(
     "second_way",
     metadata,
-    Column("replication_group", Text, primary_key=True),
+    Column("group_id", Uuid, primary_key=True),
     Column("origin", Text, primary_key=True),
     # The range of transaction numbers at the origin; the end is not included.
     Column("first_no", BigInteger, nullable=False),
@@ -278,112 +299,6 @@ duplicate_watch = Table(
     Column("whole", Boolean, nullable=False),
     # From this transaction number on it is known which have come.
     Column("known_from", BigInteger, nullable=False, server_default=text("0")),
-)
-
-#: The error queue: whole transactions that could not be applied.
-error_transaction = Table(
-    "error_transaction",
-    metadata,
-    Column("id", BigInteger, Identity(), primary_key=True),
-    Column("origin_id", Uuid, nullable=False, index=True),
-    Column("origin", Text, nullable=False),
-    Column("origin_transaction", Text, nullable=False),
-    Column("origin_user", Text, nullable=False),
-    Column("batch_no", BigInteger, nullable=False),
-    Column("order_no", BigInteger, nullable=False),
-    Column("start_time", DateTime(timezone=True)),
-    # By replication group, the master at which it began: a retry goes on from there.
-    # Under '' the masters that have set aside these rows of a transaction.
-    Column("sources", JSONB(none_as_null=True)),
-    Column("parked_at", DateTime(timezone=True), server_default=func.clock_timestamp()),
-    Column("reason", Text, nullable=False),
-    Column("error_code", Text, nullable=False),
-    Column("error_message", Text, nullable=False),
-    # Error transactions that have to be settled first.
-    Column(
-        "waits_for",
-        ARRAY(BigInteger),
-        nullable=False,
-        server_default=text("'{}'::bigint[]"),
-    ),
-    # When an unresolved conflict was reported, and how often that was tried.
-    Column("told_at", DateTime(timezone=True)),
-    Column("tellings", Integer, nullable=False, server_default=text("0")),
-    UniqueConstraint("origin_id", "batch_no", "order_no"),
-    CheckConstraint(
-        "reason IN ('conflict', 'error', 'dependant', 'quiet')", name="reason"
-    ),
-)
-
-#: Rows that may differ at other masters of a group after a decision here; listed until
-#: a comparison finds them equal.
-differing_row = Table(
-    "differing_row",
-    metadata,
-    Column("id", BigInteger, Identity(), primary_key=True),
-    Column("group_id", Uuid, nullable=False),
-    Column("table_schema", Text, nullable=False),
-    Column("table_name", Text, nullable=False),
-    # Column -> value as text; NULL is any row of the table.
-    Column("key", JSONB(none_as_null=True)),
-    Column("why", Text, nullable=False),
-    Column("since", DateTime(timezone=True), nullable=False, server_default=func.now()),
-    UniqueConstraint(
-        "group_id",
-        "table_schema",
-        "table_name",
-        "key",
-        postgresql_nulls_not_distinct=True,
-    ),
-)
-
-#: The calls of a parked transaction; values are text as the database prints them.
-#: JSON, not JSONB, which would forget the order of the columns.
-error_call = Table(
-    "error_call",
-    metadata,
-    # No foreign key: PostgreSQL would queue and run a check for each call.
-    Column("error_id", BigInteger, primary_key=True),
-    Column("call_no", BigInteger, primary_key=True),
-    Column("target_schema", Text, nullable=False),
-    Column("target_table", Text, nullable=False),
-    Column("kind", Text, nullable=False),
-    Column("identity_columns", ARRAY(Text), nullable=False),
-    Column("old_values", AllText(none_as_null=True)),
-    Column("new_values", AllText(none_as_null=True)),
-    Column("current_values", AllText(none_as_null=True)),
-    Column("conflict", Text),
-)
-
-#: The procedures that a parked transaction calls, between its other calls.
-error_procedure = Table(
-    "error_procedure",
-    metadata,
-    Column("error_id", BigInteger, primary_key=True),
-    Column("call_no", BigInteger, primary_key=True),
-    Column("name", Text, nullable=False),
-    Column("arguments", AllTextBinary, nullable=False),
-    # Why the transaction was parked, if this call was the reason.
-    Column("error", Text),
-)
-
-#: Hashes of the rows that parked transactions hold, refer to and made; they find
-#: dependants.
-error_footprint = Table(
-    "error_footprint",
-    metadata,
-    # Negative for a lost row: the id of the transaction here that gave it up, see
-    # lost_rows.
-    Column("error_id", BigInteger, nullable=False),
-    Column("origin_id", Uuid, nullable=False),
-    # holds: a row or unique value; refers: a parent; made: a whole row, key or unique
-    # value that the call would have made.
-    Column("how", Text, nullable=False),
-    # A hash of table, columns and values.
-    Column("entry", LargeBinary, nullable=False),
-    Index("error_footprint_entry_idx", "origin_id", "entry"),
-    Index("error_footprint_error_id_idx", "error_id"),
-    CheckConstraint("how IN ('holds', 'refers', 'made')", name="how"),
 )
 
 # --- anywhere ----------------------------------------------------------------

@@ -305,6 +305,13 @@ class BothDestinations(SnaptideError):
     )
 
 
+class BadOption(SnaptideError):
+    """An option is unknown, or its value is not allowed."""
+
+    code = "SNP-343"
+    hint = "snaptide push --help and snaptide refresh --help list the options."
+
+
 class CallsQueued(SnaptideError):
     """Procedure calls are queued for the master that the snapshots leave."""
 

@@ -1,133 +1,130 @@
-"""The options of a push: Oracle's arguments, and how transactions are grouped."""
+"""The options of pushes, refreshes and purges: each is declared once.
+
+Python, `snaptide.toml`, the environment, the command line, schedules and Celery tasks
+take names, defaults, limits and texts from these models. The first sentence above a
+field is its help at the command line.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
-from enum import Enum, StrEnum
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from typing import Annotated, Any, Self, TypedDict
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+from deferred.errors import BadOption
+from sites.mistakes import mistakes
 
 
 class ErrorAction(StrEnum):
-    """What a push does with a transaction that fails (HVAR: error action)."""
+    """What a push does with a transaction that cannot be applied: `error_action`."""
 
-    #: it is parked in the error queue, and the rest goes on
     QUEUE = "queue"
-    #: it stays queued at the origin, and the push ends with an error
     STOP = "stop"
-    #: its rows in conflict are parked in the error queue, the others are applied
     SKIP_ROW = "skip_row"
-    #: it is parked, and its replication groups become quiet at the destination:
-    #: transactions that touch them are held back there, and the rest goes on
     QUIET_GROUP = "quiet_group"
-    #: as stop, and the destination is paused at this origin
     QUIET_DATABASE = "quiet_database"
-    #: as stop, and all destinations of this origin are paused
     QUIET_SERVER = "quiet_server"
 
 
 #: After these nothing more is pushed until an operator lets pushes go on.
 QUIET = (ErrorAction.QUIET_DATABASE, ErrorAction.QUIET_SERVER)
 
-
-#: Each stream takes a session at both ends.
-MOST_STREAMS = 16
-
 #: Streams take no group with more calls, because its shared rows are not looked up.
 STREAM_CALLS = 10_000
 
 
-class ValueKind(Enum):
-    """The kind of an option's value; the texts are those of error messages."""
-
-    YES_OR_NO = "true or false"
-    WHOLE_NUMBER = "a whole number"
-    NUMBER = "a number that is not negative"
-    TEXT = "a text"
-    NAMES = "a list of names"
-
-    def holds(self, value: object) -> bool:
-        """Whether a value is of this kind."""
-        if self is ValueKind.YES_OR_NO or isinstance(value, bool):
-            return self is ValueKind.YES_OR_NO and isinstance(value, bool)
-        if self is ValueKind.NAMES:
-            return isinstance(value, list | tuple) and all(
-                isinstance(one, str) for one in value
-            )
-        if self is ValueKind.TEXT:
-            return isinstance(value, str)
-        if self is ValueKind.NUMBER:
-            return isinstance(value, int | float) and value >= 0
-        return isinstance(value, int)
+def _not_a_truth(value: Any) -> Any:
+    """Refuse `true` where a number is meant: pydantic would take it for 1."""
+    if isinstance(value, bool):
+        raise ValueError("Input should be a number, not true or false")
+    return value
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
-    """The arguments of Oracle's DBMS_DEFER_SYS.EXECUTE and of HVAR's groups.
+Count = Annotated[int, Field(ge=0), BeforeValidator(_not_a_truth)]
+Number = Annotated[float, Field(ge=0), BeforeValidator(_not_a_truth)]
 
-    Raises (on construction):
-        ValueError: a number is negative or too large, or there is no such error action.
+
+class Options(BaseModel):
+    """The options of one kind of work."""
+
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, hide_input_in_errors=True, allow_inf_nan=False
+    )
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any]) -> Self:
+        """The options that are given, and the defaults of all others.
+
+        Raises:
+            BadOption: an option is unknown, or its value is not allowed.
+        """
+        try:
+            return cls.model_validate(given)
+        except ValidationError as error:
+            problems = mistakes(cls, error, "option")
+            raise BadOption(" ".join(problems), problems=problems) from None
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """Those that were given, as plain JSON."""
+        return self.model_dump(mode="json", exclude_unset=True)
+
+
+class PushSettings(Options):
+    """`[push]`: how a push works, where its own options do not say otherwise."""
+
+    #: The most calls in a group; 0 or 1: apply each transaction by itself. A
+    #: transaction with more calls is applied alone. If several streams divide a batch,
+    #: a group has at most 10,000. HVAR: `dsi_compile_max_cmds`.
+    group_max_calls: Count = 50_000
+    #: The most bytes of old and new values in a group, as stored; 0: no limit. A
+    #: transaction with more is applied alone. HVAR: `dsi_cdb_max_size`, in megabytes.
+    group_max_bytes: Count = 1024**3
+    #: Ship this many or more net changes of one table by COPY. Fewer go as values of a
+    #: statement. HVAR: `dsi_bulk_threshold`.
+    bulk_threshold: Count = 20
+    #: If a group with fewer calls fails, apply its transactions one by one. A larger
+    #: one is divided and compiled again. HVAR: `dsi_compile_retry_threshold`.
+    retry_threshold: Count = 100
+    #: What to do with a transaction that cannot be applied. `queue` parks it in the
+    #: error queue and goes on, `stop` leaves it queued at its site and ends the push.
+    #: `skip_row` parks its rows in conflict and applies the others; `quiet_group` parks
+    #: it, and makes its replication groups quiet at the destination; `quiet_database`
+    #: and `quiet_server` stop the push, and pause the destination, or all destinations.
+    #: HVAR: error action.
+    error_action: ErrorAction = ErrorAction.QUEUE
+    #: Pause all pushes of a site when the error queue of a destination holds so many of
+    #: its transactions; 0: no limit. Ingres: `-EMX`.
+    error_limit: Count = 0
+    #: Master tables whose transactions are each applied alone, in order. So triggers
+    #: there see every step. HVAR: `dsi_compile_enable` off for a table.
+    one_by_one: list[str] = []
+    #: Streams to each destination; 0 or 1: strictly serial. They apply independent
+    #: transactions side by side, and commit in order; each takes a session at both
+    #: ends. With `batch_size` a push is serial.
+    parallelism: Annotated[Count, Field(le=16)] = 0
+
+
+class PushOptions(PushSettings):
+    """The options of a push (Oracle: DBMS_DEFER_SYS.EXECUTE; HVAR: compiled groups).
+
+    Those that `[push]` in `snaptide.toml` has too take their defaults from there.
     """
 
-    #: end the run at the first transaction that had to be parked
+    #: Stop at the first transaction that had to be parked. Oracle: `stop_on_error`.
     stop_on_error: bool = False
-    #: end after this many transactions; 0 is no limit
-    transaction_count: int = 0
-    #: end after this many seconds, between two commits; 0 is no limit
-    execution_seconds: float = 0
-    #: wait this long for new work before returning, when nothing is queued
-    delay_seconds: float = 0
-    #: apply transactions one by one, and commit at the destination only once more
-    #: than this many calls have run; 0 leaves that to the groups
-    batch_size: int = 0
-    #: at most this many calls in a group (HVAR: dsi_compile_max_cmds); a transaction
-    #: with more is applied alone; 0 and 1 apply each transaction by itself. Where
-    #: several streams divide a batch, no more than `STREAM_CALLS`
-    group_max_calls: int = 50_000
-    #: at most this many bytes of images in a group (HVAR: dsi_cdb_max_size, there in
-    #: megabytes); a transaction with more is applied alone; 0 is no limit
-    group_max_bytes: int = 1024**3
-    #: from this many net changes of one table on, they are shipped by COPY; fewer are
-    #: sent as values of a statement (HVAR: dsi_bulk_threshold)
-    bulk_threshold: int = 20
-    #: a group that fails with fewer calls is not compiled again, but applied one
-    #: transaction after the other (HVAR: dsi_compile_retry_threshold)
-    retry_threshold: int = 100
-    #: what to do with a transaction that cannot be applied
-    error_action: ErrorAction = ErrorAction.QUEUE
-    #: when so many of the site's transactions stand in the destination's error queue,
-    #: all destinations of the site are paused (Ingres: EMX); 0 is no limit
-    error_limit: int = 0
-    #: master tables whose transactions are each applied alone, in order, by name
-    #: (HVAR: dsi_compile_enable off for a table)
-    one_by_one: tuple[str, ...] = ()
-    #: so many streams apply independent groups, or transactions, in parallel, each
-    #: over connections of its own; 0 and 1 are strictly serial, as is any `batch_size`
-    parallelism: int = 0
-
-    def __post_init__(self) -> None:
-        for name in (
-            "transaction_count",
-            "execution_seconds",
-            "delay_seconds",
-            "batch_size",
-            "group_max_calls",
-            "group_max_bytes",
-            "bulk_threshold",
-            "retry_threshold",
-            "parallelism",
-            "error_limit",
-        ):
-            if getattr(self, name) < 0:
-                raise ValueError(f"{name} must not be negative")
-        if self.parallelism > MOST_STREAMS:
-            raise ValueError(f"parallelism must not be above {MOST_STREAMS}")
-        if not ValueKind.NAMES.holds(self.one_by_one):
-            raise ValueError(
-                f"one_by_one must be {ValueKind.NAMES.value}, not {self.one_by_one!r}"
-            )
-        # Schedules and tasks carry them as plain JSON.
-        object.__setattr__(self, "error_action", ErrorAction(self.error_action))
-        object.__setattr__(self, "one_by_one", tuple(self.one_by_one))
+    #: Stop after this many transactions; 0: no limit. Oracle: `transaction_count`.
+    transaction_count: Count = 0
+    #: Stop after this many seconds, between two commits; 0: no limit. Oracle:
+    #: `execution_seconds`.
+    execution_seconds: Number = 0
+    #: When nothing is queued, wait this many seconds for work. Oracle: `delay_seconds`.
+    delay_seconds: Number = 0
+    #: Commit at the destination once more than this many calls have run; 0: by groups.
+    #: Transactions are then applied one by one. Oracle: `batch_size`.
+    batch_size: Count = 0
 
     @property
     def grouping(self) -> bool:
@@ -146,15 +143,67 @@ class Options:
         return self.parallelism > 1 and not self.batch_size
 
 
-_KIND_OF = {
-    "bool": ValueKind.YES_OR_NO,
-    "int": ValueKind.WHOLE_NUMBER,
-    "float": ValueKind.NUMBER,
-    "ErrorAction": ValueKind.TEXT,
-    "tuple[str, ...]": ValueKind.NAMES,
+class RefreshOptions(Options):
+    """The options of a refresh (Oracle: DBMS_SNAPSHOT.REFRESH)."""
+
+    #: One character per snapshot: f for fast, c for complete, ? for fast if possible.
+    #: The last ones may be left out. A snapshot that was never loaded is loaded,
+    #: whatever the method.
+    method: str = "?"
+    #: Push this site's changes first.
+    push_deferred_rpc: bool = True
+    #: Refresh even if the error queue holds transactions of this site. Only those count
+    #: that touch the group.
+    refresh_after_errors: bool = True
+    #: Keep changes that the master has not seen (Oracle does not). Without it, the
+    #: snapshot shows the master's values until a push brings them there.
+    keep_pending: bool = True
+    #: Allow the refresh to delete any share of the rows.
+    allow_mass_delete: bool = False
+    #: The share of a snapshot's rows that a refresh may delete; 1: all of them.
+    mass_delete_share: Annotated[Number, Field(gt=0, le=1)] = 0.3
+
+
+class PurgeOptions(Options):
+    """The options of a purge by schedule."""
+
+    #: Days for which a master keeps records of settled conflicts.
+    record_days: Number = 90
+
+
+#: The options of each kind of work that a schedule can run.
+OF_WORK: Mapping[str, type[Options]] = {
+    "push": PushOptions,
+    "refresh": RefreshOptions,
+    "purge": PurgeOptions,
 }
 
-#: The kind of each option's value, by the option's name.
-KINDS: Mapping[str, ValueKind] = {
-    option.name: _KIND_OF[str(option.type)] for option in fields(Options)
-}
+
+class PushArguments(TypedDict, total=False):
+    """Keyword arguments of a push; `PushOptions` says what each of them does."""
+
+    # Type checkers read no model here. A test compares the two.
+    group_max_calls: int
+    group_max_bytes: int
+    bulk_threshold: int
+    retry_threshold: int
+    error_action: ErrorAction | str
+    error_limit: int
+    one_by_one: Sequence[str]
+    parallelism: int
+    stop_on_error: bool
+    transaction_count: int
+    execution_seconds: float
+    delay_seconds: float
+    batch_size: int
+
+
+class RefreshArguments(TypedDict, total=False):
+    """Keyword arguments of a refresh; `RefreshOptions` says what each of them does."""
+
+    method: str
+    push_deferred_rpc: bool
+    refresh_after_errors: bool
+    keep_pending: bool
+    allow_mass_delete: bool
+    mass_delete_share: float

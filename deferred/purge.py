@@ -57,8 +57,7 @@ def purge(
             restored from a backup no older than that gets them again.
         fold_after: how long the images of delivered calls wait for a refresh.
     """
-    with site.transaction() as connection:
-        identity.read(connection)
+    with identity.initialised(site) as connection:
         calls = folded = 0
         tables = _by_table(list_queues(connection))
         for queues in tables:
@@ -134,7 +133,7 @@ def _purge_calls(
 def _done(queue: Queue, retention: timedelta) -> sa.Select[Any]:
     """Transactions that a destination has answered, and a refresh has covered."""
     done = select(delivery.c.xid).where(_delivered_before(queue, retention))
-    if queue.replication_group is not None:
+    if queue.group_id is not None:
         return done  # no refresh reads a group's table by its queue
     covered = select(queue_catalog).where(queue_catalog.c.id == queue.id).subquery()
     return done.where(not_(beyond(covered.c.covered_batch, covered.c.covered_order)))
@@ -147,13 +146,7 @@ def _fold(connection: Connection, queue: Queue, after: timedelta) -> int:
     extra = queue.extra
     assert extra is not None
     covered = select(queue_catalog).where(queue_catalog.c.id == queue.id).subquery()
-    uncovered = sa.or_(
-        old.c.batch > covered.c.covered_batch,
-        and_(
-            old.c.batch == covered.c.covered_batch,
-            old.c.order_no > covered.c.covered_order,
-        ),
-    )
+    uncovered = beyond(covered.c.covered_batch, covered.c.covered_order, of=old)
     for keys in queue.every_key(calls):
         columns = [*keys.selected_columns.keys(), "reason", "batch_no", "order_no"]
         rows = (

@@ -16,28 +16,15 @@ from sqlalchemy.dialects.postgresql import insert
 
 from deferred.catalog import destination
 from deferred.catalog import schedule as catalog
+from deferred.errors import BadOption
 from deferred.interval import BadInterval, check_interval, next_time, seconds_of
-from deferred.options import KINDS, Options, ValueKind
+from deferred.options import OF_WORK
 from sites import Site, identity
 from sites.catalog import SCHEMA
 from sites.errors import SnaptideError
 
 #: Subject of runs for a site as a whole: its purge, a push to all destinations.
 EVERYTHING = "*"
-
-#: The options that each kind of work takes, and the kinds of their values.
-OPTIONS: Mapping[str, Mapping[str, ValueKind]] = {
-    "push": KINDS,
-    "refresh": {
-        "method": ValueKind.TEXT,
-        "push_deferred_rpc": ValueKind.YES_OR_NO,
-        "refresh_after_errors": ValueKind.YES_OR_NO,
-        "keep_pending": ValueKind.YES_OR_NO,
-        "allow_mass_delete": ValueKind.YES_OR_NO,
-    },
-    "purge": {"record_days": ValueKind.NUMBER},
-}
-
 
 #: Where the names of subjects are found, by kind of work. A push may be to all.
 _SUBJECTS = {
@@ -102,12 +89,12 @@ def schedule(
 
     Raises:
         BadSchedule: also if the site has no such destination or group.
+        BadOption: the verb has no such option, or its value is not allowed.
         BadInterval, SiteNotInitialised, SiteUnreachable.
     """
-    check(kind, subject, every, options)
-    values = {"interval": every, "options": options, "disabled": False}
-    with site.transaction() as connection:
-        identity.read(connection)
+    given = check(kind, subject, every, options)
+    values = {"interval": every, "options": given, "disabled": False}
+    with identity.initialised(site) as connection:
         _require(connection, kind, subject)
         now = _now(connection)
         first = now if seconds_of(every) is not None else next_time(every, now, now)
@@ -129,8 +116,7 @@ def unschedule(site: Site, kind: str, subject: str = EVERYTHING) -> None:
     Raises:
         NoSuchSchedule: there is none.
     """
-    with site.transaction() as connection:
-        identity.read(connection)
+    with identity.initialised(site) as connection:
         _get(connection, kind, subject)
         connection.execute(sa.delete(catalog).where(_is(kind, subject)))
 
@@ -143,8 +129,7 @@ def enable_schedule(
     Raises:
         NoSuchSchedule: there is none.
     """
-    with site.transaction() as connection:
-        identity.read(connection)
+    with identity.initialised(site) as connection:
         found = _get(connection, kind, subject)
         now = _now(connection)
         # Runs that were missed during the pause are not made up for.
@@ -161,8 +146,7 @@ def enable_schedule(
 
 def list_schedules(site: Site) -> list[Schedule]:
     """All schedules of a site."""
-    with site.transaction() as connection:
-        identity.read(connection)
+    with identity.initialised(site) as connection:
         return all_of(connection)
 
 
@@ -191,34 +175,24 @@ def claim(connection: Connection) -> list[Schedule]:
     return [taken for row in rows if (taken := _take(connection, row, now))]
 
 
-def check(kind: str, subject: str, every: str, options: Mapping[str, Any]) -> None:
-    """Refuse a schedule that could never run.
+def check(
+    kind: str, subject: str, every: str, options: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Refuse a schedule that could never run; returns its options as plain JSON.
 
     Raises:
-        BadSchedule: the kind is unknown, or does not take the options or values.
+        BadSchedule: the kind is unknown, or does not take the subject.
+        BadOption: this kind has no such option, or its value is not allowed.
         BadInterval: it is neither a duration nor cron.
     """
-    if kind not in OPTIONS:
-        raise BadSchedule(f"{kind!r} is not one of {', '.join(OPTIONS)}.", kind=kind)
+    if kind not in OF_WORK:
+        raise BadSchedule(f"{kind!r} is not one of {', '.join(OF_WORK)}.", kind=kind)
     if kind == "refresh" and subject == EVERYTHING:
         raise BadSchedule("A refresh needs the name of one refresh group.")
     if kind == "purge" and subject != EVERYTHING:
         raise BadSchedule("A purge covers the whole site: leave out the name.")
-    known = OPTIONS[kind]
-    unknown = sorted(set(options) - set(known))
-    if unknown:
-        raise BadSchedule(
-            f"{kind} has no option {', '.join(unknown)}; its options are: "
-            f"{', '.join(sorted(known)) or 'none'}.",
-            options=unknown,
-        )
-    for name, value in options.items():
-        # Any text would count as true, also "false".
-        if not known[name].holds(value):
-            raise BadSchedule(f"{name} must be {known[name].value}, not {value!r}.")
-    if kind == "push":
-        _check_push(options)
     check_interval(every)
+    return OF_WORK[kind].of(options).given
 
 
 def _require(connection: Connection, kind: str, subject: str) -> None:
@@ -238,13 +212,6 @@ def _require(connection: Connection, kind: str, subject: str) -> None:
             f"{', '.join(known) or 'none'}.",
             known=known,
         )
-
-
-def _check_push(options: Mapping[str, Any]) -> None:
-    try:
-        Options(**options)
-    except ValueError as error:
-        raise BadSchedule(f"{error}.") from None
 
 
 def _take(connection: Connection, row: sa.Row[Any], now: datetime) -> Schedule | None:
@@ -270,7 +237,7 @@ def _take(connection: Connection, row: sa.Row[Any], now: datetime) -> Schedule |
 def _wrong_with(found: Schedule) -> str | None:
     try:
         check(found.kind, found.subject, found.interval, found.options)
-    except (BadInterval, BadSchedule) as error:
+    except (BadInterval, BadOption, BadSchedule) as error:
         return error.message
     return None
 

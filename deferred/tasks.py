@@ -13,10 +13,10 @@ import deferred
 import masters
 from deferred import runs, schedules
 from deferred.errors import DestinationDisabled, DestinationJoins, PushInterrupted
+from deferred.options import PurgeOptions, PushOptions
 from deferred.pushing.push import PushReport, destinations
 from deferred.queues import backlog
 from masters.analysis import records
-from masters.analysis.records import RECORD_DAYS
 from sites import activity, configured
 from sites.errors import SiteUnreachable, SnaptideError, in_one_line
 from sites.site import autocommit
@@ -59,6 +59,7 @@ def push(
             return
         wanted = open_
     with runs.outcome(home, "push", destination):
+        PushOptions.of(options)  # a message may say anything, and `wanted` be empty
         pushes = deferred.push_all(
             home,
             wanted,
@@ -97,16 +98,15 @@ def _tell(report: PushReport) -> None:
 
 
 @shared_task(name="deferred.tasks.purge", **RETRYING)
-def purge(
-    site: str, subject: str = schedules.EVERYTHING, record_days: float = RECORD_DAYS
-) -> None:
+def purge(site: str, subject: str = schedules.EVERYTHING, **options: Any) -> None:
     """Purge covered calls of a site's queue, its snapshot logs, and old records."""
     home = configured.site(site)
     with (
         runs.outcome(home, "purge", subject),
         activity.report(home, "purge", subject),
     ):
+        chosen = PurgeOptions.of(options)
         kept = configured.configured()
         deferred.purge(home, retention=kept.retention)
         masters.purge_snapshot_logs(home, deletes_kept=kept.deletes_kept)
-        records.purge_resolutions(home, timedelta(days=record_days))
+        records.purge_resolutions(home, timedelta(days=chosen.record_days))

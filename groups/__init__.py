@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     )
     from groups.define_paths import set_paths
     from groups.differences import Difference
-    from groups.error_modes import (
+    from groups.error_actions import (
         quiet_group,
         set_error_action,
         set_quiet,

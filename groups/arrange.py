@@ -9,7 +9,7 @@ from __future__ import annotations
 from sqlalchemy import Connection
 
 from deferred.parked import differing
-from deferred.queues import define
+from deferred.queues import destination_state
 from groups import group as groups
 from groups import guard, table_queue
 from groups.group import Group, TargetType
@@ -31,7 +31,7 @@ def arrange(connection: Connection, here: str, group: Group) -> None:
     """
     before = groups.find(connection, group.name)
     groups.store(connection, group)
-    former_senders.admit(connection, group.name, group.names)
+    former_senders.admit(connection, group.id, group.names)
     if before is not None:
         _release(connection, *sorted(set(before.tables) - set(group.tables)))
     tables = [describe(connection, name) for name in group.tables]
@@ -39,7 +39,7 @@ def arrange(connection: Connection, here: str, group: Group) -> None:
         roles.open_to(connection, name, roles.MASTER)
     table_queue.arrange(
         connection,
-        group.name,
+        group.id,
         [(table, carried(table)) for table in tables],
         group.routes(here),
         group.error_action,
@@ -51,19 +51,19 @@ def arrange(connection: Connection, here: str, group: Group) -> None:
         group_schema.set_version(
             connection, table.qualified, group.id, group.schema_version
         )
-    define.hold_back(connection, group.name, group.joining)
+    destination_state.set_joining(connection, group.id, group.name, group.joining)
 
 
 def leave(connection: Connection, group: Group) -> None:
     """Forget a group; its tables stay, and are no longer queued."""
     _release(connection, *group.tables)
-    define.hold_back(connection, group.name, [])
-    forget(connection, group.name)
-    duplicate_watch.forget(connection, group.name)
-    former_senders.forget(connection, group.name)
+    destination_state.set_joining(connection, group.id, group.name, [])
+    forget(connection, group.id)
+    duplicate_watch.forget(connection, group.id)
+    former_senders.forget(connection, group.id)
     holds.end(connection, group.id)
     differing.forget(connection, group.id)
-    groups.forget(connection, group.name)
+    groups.forget(connection, group.id)
 
 
 def _release(connection: Connection, *tables: QualifiedName) -> None:

@@ -5,6 +5,8 @@ Those of the master definition site are right; a version shows which others are 
 
 from __future__ import annotations
 
+import uuid
+
 from sqlalchemy import (
     BigInteger,
     Boolean,
@@ -23,11 +25,11 @@ from sqlalchemy import (
 from sites.catalog import metadata
 
 
-def _of_group() -> Column[str]:
+def _of_group() -> Column[uuid.UUID]:
     return Column(
-        "group_name",
-        Text,
-        ForeignKey(replication_group.c.name, ondelete="CASCADE"),
+        "group_id",
+        Uuid,
+        ForeignKey(replication_group.c.id, ondelete="CASCADE"),
         primary_key=True,
     )
 
@@ -36,8 +38,9 @@ def _of_group() -> Column[str]:
 replication_group = Table(
     "replication_group",
     metadata,
-    Column("name", Text, primary_key=True),
-    Column("id", Uuid, nullable=False),
+    # The same at all masters.
+    Column("id", Uuid, primary_key=True),
+    Column("name", Text, nullable=False, unique=True),
     Column("definition_site", Text, nullable=False),
     # One more with each change of the description.
     Column("version", BigInteger, nullable=False),
@@ -91,7 +94,7 @@ group_path = Table(
 applied_transaction = Table(
     "taken_transaction",
     metadata,
-    Column("replication_group", Text, primary_key=True),
+    Column("group_id", Uuid, primary_key=True),
     Column("origin", Text, primary_key=True),
     Column("transaction", BigInteger, primary_key=True, autoincrement=False),
     # Tells apart two with the same number, of which one was lost in a restore.
@@ -112,7 +115,7 @@ applied_transaction = Table(
 arrival = Table(
     "arrival",
     metadata,
-    Column("replication_group", Text, primary_key=True),
+    Column("group_id", Uuid, primary_key=True),
     Column("source", Text, primary_key=True),
     Column("sender", Text, primary_key=True),
     Column("transactions", BigInteger, nullable=False),
@@ -123,7 +126,7 @@ arrival = Table(
 former_sender = Table(
     "former_sender",
     metadata,
-    Column("replication_group", Text, primary_key=True),
+    Column("group_id", Uuid, primary_key=True),
     Column("sender", Text, primary_key=True),
 )
 

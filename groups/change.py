@@ -78,8 +78,7 @@ def administered(home: Site, name: str) -> Group:
     Raises:
         NoSuchGroup, NotDefinitionSite.
     """
-    with home.transaction() as connection:
-        identity.confirm(connection, home.name)
+    with identity.confirmed(home) as connection:
         group = groups.get(connection, home.name, name)
     if group.definition_site != home.name:
         raise NotDefinitionSite(

@@ -17,7 +17,7 @@ from sqlalchemy import Connection, func, select
 from groups import shape
 from groups.group import Group
 from sites import QualifiedName, Site, faults, ranges, triggered
-from sites.activity import Progress
+from sites.progress import Progress
 from sites.ranges import Range
 from sites.table import Table, describe
 from sites.transport import analyze, copy_in, literal_text
@@ -62,7 +62,8 @@ def copy(
     Raises:
         LoadFailed: a table does not take the rows.
     """
-    settings = triggered.as_brought(model.name, {"sources": {group.name: model.name}})
+    facts = {"sources": {str(group.id): model.name}}
+    settings = triggered.as_brought(model.name, facts)
     moment = str(view.scalar(select(func.pg_export_snapshot())))
     total = 0
     for stretch in stretches([describe(view, name) for name in group.tables]):
@@ -80,7 +81,7 @@ def copy(
 def empty(site: Site, group: Group, model: str) -> None:
     """Delete the rows that a broken-off copy has left, and let it write no more."""
     with site.transaction() as connection:
-        facts = {"sources": {group.name: model}}
+        facts = {"sources": {str(group.id): model}}
         connection.execute(select(*triggered.brought(model, facts)))
         known = [describe(connection, name) for name in group.tables]
         for stretch in stretches(known):

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from sqlalchemy import Connection
 
 from groups import group as groups
-from groups import paths, shape
+from groups import shape
 from groups.arrange import arrange, leave
 from groups.change import (
     Connections,
@@ -55,8 +55,7 @@ def create_group(home: Site, name: str) -> Group:
         paths=(),
     )
     finish(home)
-    with home.transaction() as connection:
-        identity.confirm(connection, home.name)
+    with identity.confirmed(home) as connection:
         if groups.find(connection, name) is not None:
             raise GroupExists(f"{home.name} already has a group {name}.", group=name)
         arrange(connection, home.name, group)
@@ -199,12 +198,10 @@ def remove_master(home: Site, name: str, master: str, *, force: bool = False) ->
         CannotReplicate: it is the master definition site.
         GroupBusy: changes are on their way, and `force` is not set.
     """
-    if master not in _names(home, name):
+    before = administered(home, name)
+    if master not in before.names:
         raise NoSuchMaster(f"{master} is not a master of {name}.", master=master)
-    if master == home.name:
-        raise CannotReplicate(
-            f"{master} is the master definition site of {name}.", master=master
-        )
+    groups.refuse_definition_site(before, master)
 
     def without_master(group: Group, connections: Connections) -> Group:
         lock_writers(connections, group.tables)
@@ -214,11 +211,7 @@ def remove_master(home: Site, name: str, master: str, *, force: bool = False) ->
             of = None if sends_on else master
             refuse_busy(connections, group.tables, of)
             refuse_parked(connections, group.tables, of)
-        return changed(
-            group,
-            masters=tuple(one for one in group.masters if one.name != master),
-            paths=paths.without(group.paths, master),
-        )
+        return groups.without_master(group, master)
 
     return change(home, name, without_master, leaving=[master], here_first=True)
 

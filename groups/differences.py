@@ -9,7 +9,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
-from sqlalchemy import Connection, Numeric, Text, cast, func, select
+from sqlalchemy import Connection, select
 from sqlalchemy.exc import DBAPIError
 
 from deferred.parked import differing
@@ -59,8 +59,7 @@ def differences(
         tables: also compare whole tables in which any row may be different. It reads
             them at all masters.
     """
-    with site.transaction() as connection:
-        identity.read(connection)
+    with identity.initialised(site) as connection:
         known = [groups.find(connection, one) for one in groups.names(connection)]
         found = {
             group.name: (group, differing.listed(connection, group.id))
@@ -135,7 +134,7 @@ def _same(connections: Sequence[Connection], row: Differing) -> bool:
     answers = []
     for connection in connections:
         table = describe(connection, row.table)
-        query = _whole(table) if row.key is None else _row(table, row)
+        query = shape.checksum(table) if row.key is None else _row(table, row)
         answers.append(sorted(map(repr, connection.execute(query).all())))
     return all(one == answers[0] for one in answers)
 
@@ -150,14 +149,3 @@ def _row(table: Table, row: Differing) -> sa.Select[*tuple[Any, ...]]:
     source = table.sql()
     values = (printed(source.c[name]) for name in sorted(shape.carried(table)))
     return select(*values).where(wanted.found(lambda name: source.c[name]))
-
-
-def _whole(table: Table) -> sa.Select[*tuple[Any, ...]]:
-    """How many rows a table has, and a checksum of all their values."""
-    source = table.sql()
-    values = [
-        cast(printed(source.c[name]), Text) for name in sorted(shape.carried(table))
-    ]
-    row = cast(func.row(*values), Text)
-    number = cast(func.hashtextextended(row, 0), Numeric)
-    return select(func.count(), cast(func.sum(number), Text)).select_from(source)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from groups import paths, redirect
+from groups import redirect
 from groups.change import (
     Connections,
     administered,
@@ -11,8 +11,8 @@ from groups.change import (
     refuse_busy,
     refuse_parked,
 )
-from groups.errors import CannotReplicate, MasterAnswers
-from groups.group import Group, changed
+from groups.errors import MasterAnswers
+from groups.group import Group, refuse_definition_site, without_master
 from groups.relay import former_senders
 from sites import Site, faults
 from sites.errors import SiteUnreachable
@@ -38,10 +38,7 @@ def forget_master(home: Site, name: str, master: str) -> Group:
         GroupBusy: other masters still have changes of it on their way.
     """
     group = administered(home, name)
-    if master == home.name:
-        raise CannotReplicate(
-            f"{master} is the master definition site of {name}.", master=master
-        )
+    refuse_definition_site(group, master)
     if master in group.names:
         _refuse_alive(home, name, master)
 
@@ -51,12 +48,8 @@ def forget_master(home: Site, name: str, master: str) -> Group:
                 refuse_busy(connections, before.tables, besides=master)
                 refuse_parked(connections, before.tables)
             for connection in connections.values():
-                former_senders.forbid(connection, name, master)
-            return changed(
-                before,
-                masters=tuple(m for m in before.masters if m.name != master),
-                paths=paths.without(before.paths, master),
-            )
+                former_senders.forbid(connection, before.id, master)
+            return without_master(before, master)
 
         group = change(home, name, without, gone=[master], here_first=True)
         faults.point("group_forget.after_change")

@@ -10,11 +10,11 @@ from enum import StrEnum
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy import Connection, Table, select
+from sqlalchemy import ColumnElement, Connection, Table, select
 
 from deferred.options import ErrorAction
 from groups import catalog, paths
-from groups.errors import NoSuchGroup, NoSuchMaster
+from groups.errors import CannotReplicate, NoSuchGroup, NoSuchMaster
 from groups.paths import Path
 from sites import QualifiedName
 
@@ -114,13 +114,30 @@ class Group:
 
 def find(connection: Connection, name: str) -> Group | None:
     """A group as this master knows it; None if it is no master of it."""
-    head = catalog.replication_group
-    row = connection.execute(select(head).where(head.c.name == name)).one_or_none()
+    return _find(connection, catalog.replication_group.c.name == name)
+
+
+def find_by_id(connection: Connection, id_: uuid.UUID) -> Group | None:
+    """A group as this master knows it, whatever its name is."""
+    return _find(connection, catalog.replication_group.c.id == id_)
+
+
+def name_of(connection: Connection, id_: uuid.UUID) -> str:
+    """The name of a group, for messages; its id if this site is no master of it."""
+    head = catalog.replication_group.c
+    name = connection.scalar(select(head.name).where(head.id == id_))
+    return name or str(id_)
+
+
+def _find(connection: Connection, which: ColumnElement[bool]) -> Group | None:
+    row = connection.execute(
+        select(catalog.replication_group).where(which)
+    ).one_or_none()
     if row is None:
         return None
-    masters = _of(connection, catalog.group_master, name, "master")
-    tables = _of(connection, catalog.group_table, name, "table_schema", "table_name")
-    paths = _of(connection, catalog.group_path, name, "source", "to_master")
+    masters = _of(connection, catalog.group_master, row.id, "master")
+    tables = _of(connection, catalog.group_table, row.id, "table_schema", "table_name")
+    paths = _of(connection, catalog.group_path, row.id, "source", "to_master")
     return Group(
         **{
             **row._mapping,
@@ -141,13 +158,6 @@ def find(connection: Connection, name: str) -> Group | None:
             for p in paths
         ),
     )
-
-
-def find_by_id(connection: Connection, id_: uuid.UUID) -> Group | None:
-    """A group as this master knows it, whatever its name is."""
-    head = catalog.replication_group.c
-    name = connection.scalar(select(head.name).where(head.id == id_))
-    return None if name is None else find(connection, name)
 
 
 def get(connection: Connection, site: str, name: str) -> Group:
@@ -172,15 +182,15 @@ def group_of(connection: Connection, table: QualifiedName) -> str | None:
     """The group that a table of this master belongs to."""
     known = catalog.group_table.c
     return connection.scalar(
-        select(known.group_name).where(
-            known.table_schema == table.schema, known.table_name == table.name
-        )
+        select(catalog.replication_group.c.name)
+        .join(catalog.group_table)
+        .where(known.table_schema == table.schema, known.table_name == table.name)
     )
 
 
 def store(connection: Connection, group: Group) -> None:
     """Store the description of a group at this master."""
-    forget(connection, group.name)
+    forget(connection, group.id)
     head = {c.name: getattr(group, c.name) for c in catalog.replication_group.columns}
     connection.execute(sa.insert(catalog.replication_group).values(**head))
     _insert(
@@ -188,7 +198,7 @@ def store(connection: Connection, group: Group) -> None:
         catalog.group_master,
         [
             {
-                "group_name": group.name,
+                "group_id": group.id,
                 "master": m.name,
                 "target_type": m.target_type,
                 "joined": m.joined,
@@ -200,7 +210,7 @@ def store(connection: Connection, group: Group) -> None:
         connection,
         catalog.group_table,
         [
-            {"group_name": group.name, "table_schema": t.schema, "table_name": t.name}
+            {"group_id": group.id, "table_schema": t.schema, "table_name": t.name}
             for t in group.tables
         ],
     )
@@ -209,7 +219,7 @@ def store(connection: Connection, group: Group) -> None:
         catalog.group_path,
         [
             {
-                "group_name": group.name,
+                "group_id": group.id,
                 "source": p.source,
                 "from_master": p.local,
                 "to_master": p.target,
@@ -219,10 +229,31 @@ def store(connection: Connection, group: Group) -> None:
     )
 
 
-def forget(connection: Connection, name: str) -> None:
+def forget(connection: Connection, id_: uuid.UUID) -> None:
     """Delete the description of a group at this master."""
     head = catalog.replication_group
-    connection.execute(sa.delete(head).where(head.c.name == name))
+    connection.execute(sa.delete(head).where(head.c.id == id_))
+
+
+def refuse_definition_site(group: Group, master: str) -> None:
+    """Refuse to take the master definition site out of its group.
+
+    Raises:
+        CannotReplicate.
+    """
+    if master == group.definition_site:
+        raise CannotReplicate(
+            f"{master} is the master definition site of {group.name}.", master=master
+        )
+
+
+def without_master(group: Group, master: str) -> Group:
+    """The group without a master; what it sent on comes directly from then on."""
+    return changed(
+        group,
+        masters=tuple(one for one in group.masters if one.name != master),
+        paths=paths.without(group.paths, master),
+    )
 
 
 def with_master(group: Group, new: Master, via: str | None) -> Group:
@@ -259,9 +290,9 @@ def changed(group: Group, **values: Any) -> Group:
 
 
 def _of(
-    connection: Connection, table: Table, name: str, *order: str
+    connection: Connection, table: Table, id_: uuid.UUID, *order: str
 ) -> list[sa.Row[Any]]:
-    wanted = select(table).where(table.c.group_name == name).order_by(*order)
+    wanted = select(table).where(table.c.group_id == id_).order_by(*order)
     return list(connection.execute(wanted))
 
 

@@ -70,7 +70,7 @@ def remove(connection: Connection, table: QualifiedName) -> None:
 
 
 def _refusal(group: Group, here: str, table: QualifiedName) -> Refusal | None:
-    master, masters = group.master(here), _brought_by_masters(group.name)
+    master, masters = group.master(here), _brought_by_masters(group)
     if group.status is not Status.NORMAL:
         since = group.status_since.strftime("%Y-%m-%d %H:%M:%S %Z")
         quiesced = group.status is Status.QUIESCED and master.joined
@@ -116,9 +116,9 @@ def _function(table: QualifiedName) -> str:
     return names.derived("guard$_", table)
 
 
-def _brought_by_masters(group: str) -> sql.Composable:
+def _brought_by_masters(group: Group) -> sql.Composable:
     """Condition that lets pass changes pushed by the masters of a group, only."""
     setting = "NULLIF(current_setting('snaptide.transaction', true), '')::jsonb"
     return sql.SQL("COALESCE({} -> 'sources' ? {}, false)").format(
-        sql.SQL(setting), sql.Literal(group)
+        sql.SQL(setting), sql.Literal(str(group.id))
     )

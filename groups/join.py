@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 
 import sqlalchemy as sa
 from sqlalchemy import Connection, select
+from tenacity import stop_after_attempt
 
 from groups import copying, shape
 from groups import group as groups
@@ -39,8 +40,8 @@ from groups.group import Group, Master, TargetType, changed
 from groups.pushes import push_round, routes_between
 from groups.relay import ledger
 from groups.unfinished import finish
-from sites import QualifiedName, Site, faults, identity, locks
-from sites.activity import Progress
+from sites import QualifiedName, Site, faults, identity, locks, retry
+from sites.progress import Progress
 from sites.table import describe
 
 #: How often all masters push before users count as quicker than the pushes.
@@ -177,18 +178,19 @@ def _begun(
         views.append(stack.enter_context(_one_moment(model, group.tables)))
         return after
 
-    for attempt in range(ATTEMPTS):
-        try:
+    def push_first() -> None:
+        push_round(home, routes_between(home, administered(home, name).names))
+
+    for attempt in retry.on(
+        GroupBusy,
+        # A push does not move parked transactions.
+        when=lambda busy: "destination" in busy.facts,
+        stop=stop_after_attempt(ATTEMPTS),
+        between=push_first,
+    ):
+        with attempt:
             change(home, name, with_master, joining=[master])
-        except GroupBusy as busy:
-            # A push does not move parked transactions.
-            if attempt == ATTEMPTS - 1 or "destination" not in busy.facts:
-                raise
-            masters = administered(home, name).names
-            push_round(home, routes_between(home, masters))
-        else:
-            return views[-1]
-    raise AssertionError("unreachable")
+    return views[-1]
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from groups import group as groups
 from groups import table_queue
 from groups.arrange import leave
 from groups.change import lock_writers
-from groups.errors import CannotReplicate, StillMaster
+from groups.errors import StillMaster
 from groups.group import Group
 from groups.unfinished import finish, undo_prepared
 from sites import Site, identity, locks
@@ -52,8 +52,7 @@ def leave_group(site: Site, name: str, *, force: bool = False) -> LeaveReport:
     """
     with suppress(SiteUnreachable):
         finish(site)
-    with site.transaction() as connection:
-        identity.confirm(connection, site.name)
+    with identity.confirmed(site) as connection:
         group = groups.get(connection, site.name, name)
     _refuse_member(site, group, force=force)
     for attempt in locks.patiently():
@@ -69,13 +68,9 @@ def leave_group(site: Site, name: str, *, force: bool = False) -> LeaveReport:
 
 def _refuse_member(site: Site, group: Group, *, force: bool) -> None:
     home = group.definition_site
-    if home == site.name:
-        raise CannotReplicate(
-            f"{home} is the master definition site of {group.name}.", master=home
-        )
+    groups.refuse_definition_site(group, site.name)
     try:
-        with site.peer(home).transaction() as connection:
-            identity.confirm(connection, home)
+        with identity.confirmed(site.peer(home)) as connection:
             known = groups.find_by_id(connection, group.id)
     except SiteUnreachable:
         if not force:

@@ -14,6 +14,7 @@ from sites.catalog import SCHEMA
 from sites.errors import NoFreeValue
 from sites.table import Column, Table, describe
 from sites.unique_values import parking_column
+from sites.values import printed
 
 
 def carried(table: Table) -> tuple[str, ...]:
@@ -103,7 +104,7 @@ def refuse_other_rows(
         TablesDiffer: the message says how many rows each master has.
     """
     found = {
-        master: _digest(connection, describe(connection, name))
+        master: connection.execute(checksum(describe(connection, name))).one()
         for master, connection in connections.items()
     }
     if len(set(found.values())) > 1:
@@ -114,16 +115,13 @@ def refuse_other_rows(
         )
 
 
-def _digest(connection: Connection, table: Table) -> tuple[int, str]:
-    """How many rows a table has, and a checksum of them."""
+def checksum(table: Table) -> sa.Select[int, str]:
+    """How many rows a table has, and a checksum of all their values."""
     rows = table.sql()
-    columns = sorted(carried(table))
-    text = sa.cast(func.row(*(rows.c[name] for name in columns)), sa.Text)
-    number = sa.cast(func.hashtextextended(text, 0), sa.Numeric)
-    found = connection.execute(
-        select(func.count(), sa.cast(func.sum(number), sa.Text)).select_from(rows)
-    ).one()
-    return int(found[0]), str(found[1])
+    values = (printed(rows.c[name]) for name in sorted(carried(table)))
+    row = sa.cast(func.row(*values), sa.Text)
+    number = sa.cast(func.hashtextextended(row, 0), sa.Numeric)
+    return select(func.count(), sa.cast(func.sum(number), sa.Text)).select_from(rows)
 
 
 def _unfit(connection: Connection, table: Table) -> str | None:

@@ -63,8 +63,7 @@ def list_groups(site: Site) -> list[Group]:
     """
     with suppress(SiteUnreachable):
         finish(site)
-    with site.transaction() as connection:
-        identity.read(connection)
+    with identity.initialised(site) as connection:
         found = [groups.find(connection, name) for name in groups.names(connection)]
         return [group for group in found if group is not None]
 
@@ -86,8 +85,7 @@ def show_group(site: Site, name: str) -> GroupReport:
     Raises:
         NoSuchGroup: the site is no master of it.
     """
-    with site.transaction() as connection:
-        identity.read(connection)
+    with identity.initialised(site) as connection:
         group = groups.get(connection, site.name, name)
     return GroupReport(
         group=group.name,
@@ -111,13 +109,12 @@ def _master(site: Site, group: Group, name: str, target_type: str) -> MasterRepo
     different: list[Difference] = []
     try:
         finish(site.peer(name))
-        with site.peer(name).transaction() as connection:
-            identity.confirm(connection, name)
+        with identity.confirmed(site.peer(name)) as connection:
             there = groups.get(connection, name, group.name)
             version = there.version
             if version != group.version:
                 problem = f"has version {version} of the group, not {group.version}"
-            arrived = arrivals(connection, group.name)
+            arrived = arrivals(connection, group.id)
             held = holds.listed(connection, group.id)
             if not group.master(name).joined:
                 problem = "is joining: its rows are not there yet"

@@ -25,10 +25,9 @@ from groups.redirect import Redirected
 from groups.switch_commit import Start, commit, start
 from groups.switch_given import Switch, look
 from masters.log import registration
-from masters.log.catalog import find_log
 from sites import Site, faults, identity
 from sites.errors import SiteUnreachable, SnaptideError
-from snapshots import former, refresh_group
+from snapshots import former, parents, refresh_group
 from snapshots.refresh import refresh
 
 #: How often the former master is looked at before its pushes count as endless.
@@ -100,17 +99,13 @@ def _registered(given: Switch) -> Iterator[Start]:
     site_id = given.me.site_id
     with given.new.transaction() as connection:
         for one in given.members:
-            log = find_log(connection, one.master)
-            assert log is not None
             registration.register(
                 connection,
                 site_id=site_id,
                 site_name=given.site.name,
                 snapshot=one.key,
-                refresh_group=given.group.name,
-                log_id=log.id,
                 table=one.master,
-                condition=one.condition,
+                parents=[*parents.asked(one)],
                 updatable=one.updatable,
             )
         since = start(given, connection)

@@ -92,7 +92,7 @@ def _duplicate_watch(
 ) -> DuplicateWatch:
     elsewhere = queued.went_elsewhere(origin, given.queues, given.others)
     return DuplicateWatch(
-        replication_group=given.replicated.name,
+        group_id=given.replicated.id,
         origin=given.site.name,
         first_no=numbers.first,
         end_no=numbers.end,

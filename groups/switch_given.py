@@ -106,7 +106,7 @@ def _replicated(new: Site, group: RefreshGroup, members: Sequence[Snapshot]) -> 
         found = None if name is None else groups.find(connection, name)
         known = found is not None and (
             group.master in found.names
-            or former_senders.forgotten_by(connection, [found.name], group.master)
+            or former_senders.forgotten_by(connection, [found.id], group.master)
         )
     if found is None:
         told = ", ".join(f"{table} ({of[table] or 'none'})" for table in tables)

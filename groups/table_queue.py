@@ -7,6 +7,7 @@ to have answered.
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Collection, Mapping, Sequence
 
 import sqlalchemy as sa
@@ -29,7 +30,7 @@ Routes = Mapping[str, Sequence[str]]
 
 def arrange(
     connection: Connection,
-    group: str,
+    group: uuid.UUID,
     tables: Sequence[tuple[Table, Sequence[str]]],
     routes: Routes,
     error_action: str,
@@ -114,7 +115,7 @@ def found(connection: Connection, table: QualifiedName) -> list[Queue]:
     return [
         one
         for one in queue.list_queues(connection)
-        if one.replication_group is not None and one.base == table
+        if one.group_id is not None and one.base == table
     ]
 
 
@@ -138,7 +139,7 @@ def remove(connection: Connection, *tables: QualifiedName) -> None:
 
 def _arrange(
     connection: Connection,
-    group: str,
+    group: uuid.UUID,
     table: Table,
     columns: Sequence[str],
     routes: Routes,
@@ -163,7 +164,7 @@ def _arrange(
 
 
 def _create(
-    connection: Connection, group: str, table: Table, columns: Sequence[str]
+    connection: Connection, group: uuid.UUID, table: Table, columns: Sequence[str]
 ) -> int:
     name = names.derived("def$_", table.qualified)
     define.create_table(connection, name, table, columns)
@@ -174,7 +175,7 @@ def _create(
         sa.insert(queue_catalog)
         .values(
             snapshot=str(table.qualified),
-            replication_group=group,
+            group_id=group,
             base_schema=table.schema,
             base_table=table.name,
             queue_table=name,
@@ -243,7 +244,7 @@ def note_forgotten(connection: Connection, destinations: Collection[str]) -> Non
 def _number(connection: Connection, table: QualifiedName) -> int | None:
     return connection.scalar(
         select(queue_catalog.c.id).where(
-            queue_catalog.c.replication_group.is_not(None),
+            queue_catalog.c.group_id.is_not(None),
             queue_catalog.c.base_schema == table.schema,
             queue_catalog.c.base_table == table.name,
         )

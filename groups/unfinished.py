@@ -24,8 +24,7 @@ def end_prepared(home: Site, masters: Sequence[str], group: UUID) -> None:
     Parameters:
         home: the master definition site.
     """
-    with home.transaction() as connection:
-        identity.confirm(connection, home.name)
+    with identity.confirmed(home) as connection:
         known = groups.find_by_id(connection, group)
     for master in masters:
         with home.peer(master).session() as connection:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         WrongColumnCount,
         WrongColumnType,
     )
+    from masters.log.create_all import LogOfTable, create_snapshot_logs
     from masters.log.purge import LogPurgeReport, purge_snapshot_logs
     from masters.log.snapshot_log import (
         SnapshotLog,
@@ -65,6 +66,7 @@ __all__ = [
     "InvalidNetChange",
     "InvalidParameter",
     "Kind",
+    "LogOfTable",
     "LogPurgeReport",
     "Method",
     "MethodDoesNotFit",
@@ -95,6 +97,7 @@ __all__ = [
     "add_update_resolution",
     "compare_old_values",
     "create_snapshot_log",
+    "create_snapshot_logs",
     "drop_delete_resolution",
     "drop_snapshot_log",
     "drop_unique_resolution",

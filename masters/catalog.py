@@ -8,7 +8,6 @@ from sqlalchemy import (
     CheckConstraint,
     Column,
     DateTime,
-    ForeignKey,
     Identity,
     Index,
     Integer,
@@ -52,20 +51,13 @@ registered_snapshot = Table(
     Column("site_id", Uuid, primary_key=True),
     Column("snapshot", Text, primary_key=True),
     Column("site_name", Text, nullable=False),
-    Column("refresh_group", Text, nullable=False),
-    Column(
-        "log_id",
-        Integer,
-        ForeignKey(snapshot_log.c.id, ondelete="SET NULL"),
-        index=True,
-    ),
     Column("table_schema", Text, nullable=False),
     Column("table_name", Text, nullable=False),
-    Column("condition", Text),
+    # The other tables that its condition asks, by name: their logs keep changes too.
+    Column("parents", ARRAY(Text), nullable=False, server_default=text("'{}'")),
     Column("updatable", Boolean, nullable=False),
-    # The log need not keep changes that this position has seen.
+    # The logs need not keep changes that this position has seen.
     Column("position", PgSnapshot),
-    Column("registered_at", DateTime(timezone=True), server_default=func.now()),
     Column("refreshed_at", DateTime(timezone=True)),
 )
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from alembic import context
 from sqlalchemy.dialects.postgresql.base import ischema_names
 
+import deferred.error_catalog  # noqa: F401
 import snapshots.catalog
 import snapshots.spark.catalog  # noqa: F401
 from sites import faults
@@ -19,7 +20,7 @@ from sites.types import PgSnapshot, Xid8
 ischema_names.update({"pg_snapshot": PgSnapshot, "xid8": Xid8})
 
 
-def only_ours(name: str | None, kind: str, parents: dict[str, str | None]) -> bool:
+def only_ours(name: str | None, kind: str, _parents: object) -> bool:
     """Limit Alembic to the tables that the catalogs declare.
 
     Log and queue tables are in the same schema, but belong to a snapshot log or a
@@ -30,7 +31,7 @@ def only_ours(name: str | None, kind: str, parents: dict[str, str | None]) -> bo
     return kind != "table" or f"{SCHEMA}.{name}" in metadata.tables
 
 
-def revised(**_: object) -> None:
+def revised(*_: object, **_facts: object) -> None:
     """Let tests end the upgrade between two revisions."""
     faults.point("site_upgrade.after_revision")
 

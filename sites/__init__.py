@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING
 from snaptide_imports import face
 
 if TYPE_CHECKING:
-    from sites.activity import Progress
     from sites.arrow import ArrowTransportFailed
     from sites.configured import NotConfigured
     from sites.errors import (
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
     )
     from sites.extras import MissingExtra
     from sites.names import QualifiedName
+    from sites.progress import Progress
     from sites.site import Directory, Site
     from sites.where import BadCondition, ConditionNotImmutable
 

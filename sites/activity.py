@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import Any, Protocol
+from typing import Any
 
 from sqlalchemy import (
     Boolean,
@@ -27,6 +27,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from sites.catalog import activity
 from sites.errors import SnaptideError
 from sites.prepared import planned_once
+from sites.progress import Progress
 from sites.site import Site
 
 #: Seconds between two writes.
@@ -41,12 +42,6 @@ EXISTS (
       AND COALESCE(a.backend_start <= activity.started_at, true)
 )
 """
-
-
-class Progress(Protocol):
-    """Receives the progress of the work."""
-
-    def __call__(self, done: int, total: int | None, unit: str) -> None: ...
 
 
 @contextmanager
@@ -140,13 +135,7 @@ class _Reporter:
             self._connection.execute(
                 update(activity)
                 .where(activity.c.id == self._id)
-                .values(
-                    done=done,
-                    total=total,
-                    unit=unit,
-                    rate=rate,
-                    updated_at=func.clock_timestamp(),
-                )
+                .values(done=done, total=total, unit=unit, rate=rate)
             )
 
     def _let_go(self) -> None:

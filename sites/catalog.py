@@ -47,7 +47,6 @@ site_identity = Table(
     Column("incarnation", Uuid, nullable=False, server_default=func.gen_random_uuid()),
     # Number of repairs.
     Column("generation", Integer, nullable=False, server_default=text("0")),
-    Column("created_at", DateTime(timezone=True), server_default=func.now()),
     Column("one_row", Integer, nullable=False, unique=True, server_default=text("1")),
     CheckConstraint("one_row = 1", name="one_row"),
 )
@@ -69,7 +68,6 @@ peer = Table(
     Column("token", Uuid),
     # Token that a site is about to give its master; no data moves until both have it.
     Column("next_token", Uuid),
-    Column("met_at", DateTime(timezone=True), server_default=func.now()),
     CheckConstraint("role IN ('master', 'site')", name="role"),
 )
 
@@ -80,7 +78,6 @@ activity = Table(
     Column("id", BigInteger, Identity(), primary_key=True),
     Column("kind", Text, nullable=False),
     Column("subject", Text, nullable=False),
-    Column("phase", Text, nullable=False, server_default=""),
     Column("done", BigInteger, nullable=False, server_default=text("0")),
     Column("total", BigInteger),
     Column("unit", Text, nullable=False, server_default=""),
@@ -88,5 +85,4 @@ activity = Table(
     Column("rate", Double),
     Column("pid", Integer, nullable=False),
     Column("started_at", DateTime(timezone=True), server_default=func.now()),
-    Column("updated_at", DateTime(timezone=True), server_default=func.now()),
 )

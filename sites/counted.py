@@ -12,6 +12,7 @@ from sqlalchemy.sql.dml import Delete, Insert, Update
 
 from sites.errors import RowCountMismatch
 from sites.prepared import Prepared
+from sites.progress import RowsDone
 from sites.staged import Staged, selected
 from sites.table import Table
 
@@ -37,7 +38,7 @@ class Counted:
     #: equalities that select the changes in each source
     rows: Mapping[str, Any]
     #: called with the number of rows written; large writes are then divided by `SLICE`
-    on_progress: Callable[[int], None] | None = None
+    on_progress: RowsDone | None = None
     done: int = 0
 
     def run(

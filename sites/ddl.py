@@ -9,17 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
 
 from psycopg import sql
 from psycopg.errors import DependentObjectsStillExist
-from sqlalchemy import Connection, RowMapping, text
+from sqlalchemy import Connection, text
 from sqlalchemy.exc import InternalError
 
 from sites.errors import StillNeeded
 from sites.names import QualifiedName, identifier
 from sites.sql import load
-from sites.table import ForeignKey, Table, Unique
+from sites.table import ForeignKey, Table, Unique, with_tuples
 from sites.transport import raw
 
 
@@ -66,7 +65,7 @@ class DefaultNeeds:
 def indexes(connection: Connection, table: Table) -> list[Index]:
     """Secondary indexes of a table, the unique ones over plain columns left out."""
     rows = connection.execute(text(load("indexes")), {"oid": table.oid}).mappings()
-    return [Index(**_tuples(row)) for row in rows]
+    return [Index(**with_tuples(row)) for row in rows]
 
 
 def default_needs(connection: Connection, table: Table) -> dict[int, DefaultNeeds]:
@@ -74,7 +73,7 @@ def default_needs(connection: Connection, table: Table) -> dict[int, DefaultNeed
     rows = connection.execute(
         text(load("default_needs")), {"oid": table.oid}
     ).mappings()
-    return {row["number"]: DefaultNeeds(**_tuples(row)) for row in rows}
+    return {row["number"]: DefaultNeeds(**with_tuples(row)) for row in rows}
 
 
 def exists(connection: Connection, name: QualifiedName) -> bool:
@@ -248,12 +247,25 @@ def create_checked_view(
     table: QualifiedName,
     columns: Sequence[str],
     condition: str | None,
+    alias: str | None = None,
+    *,
+    replace: bool = False,
 ) -> None:
-    """Create the view for users, who cannot write rows that fail the condition."""
-    statement = sql.SQL("CREATE VIEW {} AS SELECT {} FROM {}").format(
-        identifier(view), _names(columns), identifier(table)
+    """Create the view for users, who cannot write rows that fail the condition.
+
+    Parameters:
+        alias: the name of the table within the condition, if it is another one.
+        replace: whether the view is there, with these columns.
+    """
+    statement = sql.SQL("CREATE {} VIEW {} AS SELECT {} FROM {}").format(
+        sql.SQL("OR REPLACE" if replace else ""),
+        identifier(view),
+        _names(columns),
+        identifier(table),
     )
     if condition is not None:
+        if alias is not None:
+            statement += sql.SQL(" AS {}").format(sql.Identifier(alias))
         statement += sql.SQL(" WHERE ({})").format(sql.SQL(condition))
     raw(connection).execute(statement + sql.SQL(" WITH CASCADED CHECK OPTION"))
 
@@ -263,6 +275,15 @@ def create_view(connection: Connection, view: QualifiedName, query: str) -> None
     raw(connection).execute(
         sql.SQL("CREATE OR REPLACE VIEW {} AS {}").format(
             identifier(view), sql.SQL(query)
+        )
+    )
+
+
+def drop_constraint(connection: Connection, table: QualifiedName, name: str) -> None:
+    """Drop a constraint of a table."""
+    raw(connection).execute(
+        sql.SQL("ALTER TABLE {} DROP CONSTRAINT {}").format(
+            identifier(table), sql.Identifier(name)
         )
     )
 
@@ -319,10 +340,6 @@ _ACTIONS = {
     "n": "SET NULL",
     "d": "SET DEFAULT",
 }
-
-
-def _tuples(row: RowMapping) -> dict[str, Any]:
-    return {k: tuple(v) if isinstance(v, list) else v for k, v in row.items()}
 
 
 def _names(names: Sequence[str]) -> sql.Composed:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,6 +29,7 @@ from sites.errors import (
     UnsupportedDatabase,
 )
 from sites.prepared import planned_once
+from sites.site import Site
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,6 +113,32 @@ def confirm(connection: Connection, name: str) -> Identity:
     if row.name != name:
         raise SiteChanged(f"The database of site {name} says that it is {row.name}.")
     return _of(row)
+
+
+@contextmanager
+def initialised(site: Site) -> Iterator[Connection]:
+    """Open a transaction at a site, as `Site.transaction` does, if it is one of ours.
+
+    Raises:
+        SiteUnreachable.
+        SiteNotInitialised: there is no schema `snaptide`, or no row in it.
+    """
+    with site.transaction() as connection:
+        read(connection)
+        yield connection
+
+
+@contextmanager
+def confirmed(site: Site) -> Iterator[Connection]:
+    """Open a transaction at a site whose identity is still true.
+
+    Raises:
+        SiteUnreachable.
+        SiteNotInitialised, NotAMember, SiteChanged: as `confirm` raises them.
+    """
+    with site.transaction() as connection:
+        confirm(connection, site.name)
+        yield connection
 
 
 _RECORDED = [site_identity.c[name] for name in Identity.__slots__]

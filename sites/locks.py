@@ -12,8 +12,9 @@ from psycopg import sql
 from psycopg.errors import LockNotAvailable
 from sqlalchemy import Connection, func, select
 from sqlalchemy.exc import OperationalError
-from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_random
+from tenacity import Retrying, stop_after_attempt, wait_random
 
+from sites import retry
 from sites.names import QualifiedName, identifier
 from sites.transport import raw
 
@@ -73,14 +74,15 @@ def against_ddl(connection: Connection, *tables: QualifiedName) -> None:
 
 def patiently() -> Retrying:
     """Try again if another session kept a table locked."""
-    return Retrying(
-        retry=retry_if_exception(_locked),
+    return retry.on(
+        LockNotAvailable,
+        OperationalError,
+        when=_locked,
         stop=stop_after_attempt(ATTEMPTS),
         wait=wait_random(0.1, 0.5),
-        reraise=True,
     )
 
 
-def _locked(error: BaseException) -> bool:
+def _locked(error: LockNotAvailable | OperationalError) -> bool:
     cause = error.orig if isinstance(error, OperationalError) else error
     return isinstance(cause, LockNotAvailable)

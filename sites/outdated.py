@@ -13,7 +13,9 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from sqlalchemy.exc import DBAPIError
+from tenacity import stop_after_attempt
 
+from sites import retry
 from sites.errors import SnaptideError
 from sites.site import Site
 
@@ -46,12 +48,12 @@ def replaced(
     Raises:
         the error of the work, if it fails in new sessions, too.
     """
-    before = None
-    while True:
-        try:
-            return work()
-        except (DBAPIError, SnaptideError) as error:
-            if not may_be_why(error) or how_far() == before:
-                raise
-        before = how_far()
-        site.renew()
+    attempts = retry.on(
+        DBAPIError,
+        SnaptideError,
+        when=may_be_why,
+        stop=stop_after_attempt(2),
+        progress=how_far,
+        between=site.renew,
+    )
+    return attempts(work)

@@ -238,27 +238,23 @@ def _remember(
     }
     names = tuple(everything)
     values = {"site_id": other.site_id, "role": role, **everything}
-    connection.execute(_noting(names, names, now="met_at"), values)
+    connection.execute(_noting(names, names), values)
 
 
 @cache
-def _noting(
-    names: tuple[str, ...], noted: tuple[str, ...], *, now: str | None = None
-) -> Insert:
+def _noting(names: tuple[str, ...], noted: tuple[str, ...]) -> Insert:
     """The statement that notes facts about another site.
 
     Parameters:
         names: the columns for a site that is not known yet.
         noted: the columns to update for a known one.
-        now: a column for the present time.
     """
     given = ("site_id", "role", *names)
-    present = {now: func.clock_timestamp()} if now else {}
-    new = insert(peer).values({name: bindparam(name) for name in given} | present)
+    new = insert(peer).values({name: bindparam(name) for name in given})
     return planned_once(
         new.on_conflict_do_update(
             index_elements=[peer.c.site_id, peer.c.role],
-            set_={name: new.excluded[name] for name in noted} | present,
+            set_={name: new.excluded[name] for name in noted},
         )
     )
 

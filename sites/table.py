@@ -175,6 +175,11 @@ class ForeignKey:
         """The table that the key refers to."""
         return QualifiedName(self.parent_schema, self.parent_table)
 
+    @property
+    def acts(self) -> bool:
+        """Whether it may delete or change rows: CASCADE, SET NULL or SET DEFAULT."""
+        return bool({self.on_delete, self.on_update} & {"c", "n", "d"})
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
@@ -304,7 +309,9 @@ def _described() -> TextClause:
 
 
 def _rows(found: list[dict[str, Any]] | None) -> list[dict[str, Any]]:
-    return [
-        {k: tuple(v) if isinstance(v, list) else v for k, v in row.items()}
-        for row in found or ()
-    ]
+    return [with_tuples(row) for row in found or ()]
+
+
+def with_tuples(row: Mapping[Any, Any]) -> dict[str, Any]:
+    """The values of a row by name, with tuples for arrays, as frozen objects want."""
+    return {k: tuple(v) if isinstance(v, list) else v for k, v in row.items()}

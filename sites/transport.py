@@ -7,18 +7,19 @@ read alike).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain, islice
 from typing import cast
 
 import psycopg
 from psycopg import sql
-from sqlalchemy import Connection, Select, TableClause
+from sqlalchemy import Connection, Select, SelectBase, TableClause
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.exc import DBAPIError
 
 from sites import faults
+from sites.progress import RowsDone
 
 #: How many bytes of a COPY are passed on at a time.
 PIECE = 64 * 1024
@@ -40,7 +41,7 @@ def copy(
     columns: Sequence[str],
     *,
     few: int = 0,
-    on_progress: Callable[[int], None] | None = None,
+    on_progress: RowsDone | None = None,
 ) -> int:
     """Copy the rows of a query into a table of another database.
 
@@ -205,9 +206,9 @@ def _driver(connection: Connection) -> psycopg.Connection[tuple[object, ...]]:
     )
 
 
-def literal_text(select: Select[tuple[object, ...]]) -> str:
-    """A query as text with its values in it, for COPY, which takes no parameters."""
-    compiled = select.compile(dialect=_DIALECT, compile_kwargs={"literal_binds": True})
+def literal_text(query: SelectBase) -> str:
+    """A query as text with its values in it, for COPY and DDL without parameters."""
+    compiled = query.compile(dialect=_DIALECT, compile_kwargs={"literal_binds": True})
     # The compiler doubles percent signs for the driver, which replaces them only in
     # statements with parameters.
     return str(compiled).replace("%%", "%")
@@ -233,7 +234,7 @@ def joined(blocks: Iterable[bytes | bytearray | memoryview]) -> Iterator[bytes]:
 
 
 def _counted(
-    rows: Iterable[bytes | bytearray | memoryview], on_progress: Callable[[int], None]
+    rows: Iterable[bytes | bytearray | memoryview], on_progress: RowsDone
 ) -> Iterator[bytes | bytearray | memoryview]:
     """Pass on rows of COPY, and report their number from time to time."""
     for count, row in enumerate(rows, 1):

@@ -1,22 +1,29 @@
 """Checking the conditions of snapshots, and printing them in one form.
 
-The database itself decides. A condition that it accepts as the predicate of an index is
-immutable, an expression, and depends on one row of one table; if it refuses one, it
-gives the reason.
+The database itself decides. An expression that it accepts as the predicate of an index
+is immutable, and depends on one row of one table; if it refuses one, it gives the
+reason. A condition with subqueries (`sites.subqueries`) is divided at these, and each
+part is judged for the table that it is about.
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import psycopg
 from psycopg import sql
 from sqlalchemy import Boolean, ColumnElement, Connection, literal_column, true
 
+from sites import subqueries
 from sites.errors import SnaptideError
 from sites.names import QualifiedName, identifier
+from sites.subqueries import Parts, Subquery, Unreadable
 from sites.transport import raw
+
+_Driver = psycopg.Connection[tuple[Any, ...]]
 
 _NOT_IMMUTABLE = "42P17"
 
@@ -26,8 +33,8 @@ class BadCondition(SnaptideError):
 
     code: ClassVar[str] = "SNP-015"
     hint: ClassVar[str] = (
-        "Write an expression over the columns of the master table, without "
-        "subqueries and aggregates."
+        "Write an expression over the columns of the master table. Other tables may "
+        "stand in EXISTS (SELECT FROM parent WHERE parent.key = column AND ...)."
     )
 
 
@@ -47,8 +54,9 @@ class Condition:
     """A condition as the database prints it, all names qualified."""
 
     text: str
-    #: the columns that it looks at
-    columns: tuple[str, ...]
+    #: the columns that it looks at, by table
+    columns: Mapping[QualifiedName, tuple[str, ...]]
+    parts: Parts
 
 
 def canonical(
@@ -65,7 +73,8 @@ def canonical(
 
     Raises:
         ConditionNotImmutable: the condition is volatile or stable.
-        BadCondition: it is no boolean expression over the columns of the table.
+        BadCondition: it is no boolean expression over the columns of the table, or a
+            subquery has a form that no refresh could keep up to date.
     """
     driver = raw(connection)
     try:
@@ -73,63 +82,149 @@ def canonical(
             return _judge(driver, table, condition)
     except psycopg.Error as error:
         raise _refusal(error, condition) from None
+    except Unreadable as error:
+        raise BadCondition(
+            f"The condition {condition!r} cannot be kept up to date: {error}.",
+            condition=condition,
+        ) from None
 
 
-def _judge(
-    driver: psycopg.Connection[tuple[object, ...]], table: QualifiedName, condition: str
-) -> Condition:
-    probe = sql.Identifier("pg_temp", table.name)
+def _judge(driver: _Driver, table: QualifiedName, condition: str) -> Condition:
     driver.execute('SET LOCAL search_path = "$user", public')
     driver.execute("SET LOCAL lock_timeout = '10s'")
-    driver.execute(
-        sql.SQL("CREATE TEMP TABLE {} (LIKE {})").format(
-            sql.Identifier(table.name), identifier(table)
-        )
-    )
-    # The line break ends a comment at the end of the condition. A text that parses both
-    # in parentheses and without them closes none that it did not open.
+    _refuse_unbalanced(driver, table, condition)
+    # What EXISTS selects is left out of the first text, so the second has no columns
+    # of it.
+    once, _ = _printed(driver, table, condition)
+    text, columns = _printed(driver, table, once)
+    parts = subqueries.parts(text, table)
+    driver.execute("SET LOCAL search_path = pg_catalog")
+    _try_as_predicates(driver, table, table.name, parts)
+    return Condition(text=text, columns=columns, parts=parts)
+
+
+def _refuse_unbalanced(driver: _Driver, table: QualifiedName, condition: str) -> None:
+    """Refuse a text that closes a parenthesis that it did not open.
+
+    It does not parse both in parentheses and without them. The line break ends a
+    comment at the end of the condition.
+    """
     bare = sql.SQL("CASE WHEN {}\nTHEN true END").format(sql.SQL(condition))
     where = sql.SQL("({}\n)").format(sql.SQL(condition))
     for form in (bare, where):
-        _parse(driver, sql.SQL("SELECT {} FROM {}").format(form, probe))
-    _one_statement(
-        driver, sql.SQL("CREATE INDEX ON {} ((1)) WHERE {}").format(probe, where)
-    )
-    driver.execute("SET LOCAL search_path = pg_catalog")
-    row = driver.execute(_PRINTED, [table.name]).fetchone()
-    # PostgreSQL stores no predicate if it is always true.
-    printed, columns = row or ("true", [])
-    return Condition(text=str(printed), columns=tuple(columns))  # type: ignore[arg-type]
+        _parse(driver, sql.SQL("SELECT {} FROM {}").format(form, identifier(table)))
 
 
-_PRINTED = """
-SELECT pg_get_expr(i.indpred, i.indrelid),
-       ARRAY(SELECT DISTINCT a.attname::text FROM pg_depend d
-             JOIN pg_attribute a ON a.attrelid = d.refobjid AND a.attnum = d.refobjsubid
-             WHERE d.classid = 'pg_class'::regclass AND d.objid = i.indexrelid
-               AND d.refobjid = i.indrelid AND d.refobjsubid > 0)
-FROM pg_index i JOIN pg_class c ON c.oid = i.indrelid
-WHERE c.relnamespace = pg_my_temp_schema() AND c.relname = %s AND i.indpred IS NOT NULL
+def _printed(
+    driver: _Driver, table: QualifiedName, condition: str
+) -> tuple[str, dict[QualifiedName, tuple[str, ...]]]:
+    """A condition as a view of the table has it, and the columns that it looks at."""
+    with driver.transaction(force_rollback=True):
+        _one_statement(
+            driver,
+            sql.SQL("CREATE TEMP VIEW {} AS SELECT FROM {} WHERE ({}\n)").format(
+                sql.Identifier(table.name), identifier(table), sql.SQL(condition)
+            ),
+        )
+        driver.execute("SET LOCAL search_path = pg_catalog")
+        found = driver.execute(_DEFINITION, [table.name]).fetchone()
+        looked_at = driver.execute(_LOOKED_AT, [table.name]).fetchall()
+    _, text = re.split(r"\n  WHERE\s", str(found[0] if found else ""), maxsplit=1)
+    columns = {
+        QualifiedName(schema, name): tuple(names) for schema, name, names in looked_at
+    }
+    return subqueries.one_line(text.removesuffix(";")), columns
+
+
+_DEFINITION = """
+SELECT pg_get_viewdef(c.oid) FROM pg_class c
+WHERE c.relnamespace = pg_my_temp_schema() AND c.relname = %s
+"""
+_LOOKED_AT = """
+SELECT n.nspname, t.relname, array_agg(a.attname::text ORDER BY a.attnum)
+FROM pg_depend d
+JOIN pg_rewrite r ON r.oid = d.objid
+JOIN pg_class c ON c.oid = r.ev_class
+JOIN pg_class t ON t.oid = d.refobjid
+JOIN pg_namespace n ON n.oid = t.relnamespace
+JOIN pg_attribute a ON a.attrelid = t.oid AND a.attnum = d.refobjsubid
+WHERE d.classid = 'pg_rewrite'::regclass AND d.refclassid = 'pg_class'::regclass
+  AND d.refobjsubid > 0
+  AND c.relnamespace = pg_my_temp_schema() AND c.relname = %s
+GROUP BY n.nspname, t.relname
 """
 
 
-def _parse(
-    driver: psycopg.Connection[tuple[object, ...]], statement: sql.Composed
+_PAIR = """
+CREATE TEMP TABLE {pair} AS SELECT a.{column} AS c1, b.{key} AS c2
+FROM {table} a, {parent} b WITH NO DATA
+"""
+
+
+#: varchar has no operator of its own: PostgreSQL prints a cast that changes nothing.
+_NOT_TEXT = """
+SELECT 1 FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid
+WHERE c.relnamespace = pg_my_temp_schema() AND c.relname = %s AND a.attnum > 0
+  AND a.atttypid NOT IN ('text'::regtype, 'varchar'::regtype)
+"""
+
+
+def _try_as_predicates(
+    driver: _Driver, table: QualifiedName, alias: str, parts: Parts | Subquery
 ) -> None:
+    """Make an index for each part, which fails if it is about more than its row.
+
+    Parameters:
+        alias: the name of the table within the condition.
+    """
+    with driver.transaction(force_rollback=True):
+        driver.execute(
+            sql.SQL("CREATE TEMP TABLE {} (LIKE {})").format(
+                sql.Identifier(alias), identifier(table)
+            )
+        )
+        for leaf in parts.leaves:
+            _index(driver, alias, sql.SQL(leaf))
+    for one in parts.subqueries:
+        with driver.transaction(force_rollback=True):
+            for number, (column, key, as_text) in enumerate(
+                zip(one.columns, one.key, one.as_text, strict=True)
+            ):
+                pair = sql.SQL(_PAIR).format(
+                    pair=sql.Identifier(f"pair_{number}"),
+                    column=sql.Identifier(column),
+                    key=sql.Identifier(key),
+                    table=identifier(table),
+                    parent=identifier(one.table),
+                )
+                driver.execute(pair)
+                _index(driver, f"pair_{number}", sql.SQL("c1 = c2"))
+                if as_text and driver.execute(_NOT_TEXT, [f"pair_{number}"]).fetchone():
+                    raise Unreadable(
+                        f"{column} and {key} must be compared without a cast"
+                    )
+        _try_as_predicates(driver, one.table, one.alias, one)
+
+
+def _index(driver: _Driver, table: str, predicate: sql.Composable) -> None:
+    driver.execute(
+        sql.SQL("CREATE INDEX ON {} ((1)) WHERE ({})").format(
+            sql.Identifier("pg_temp", table), predicate
+        )
+    )
+
+
+def _parse(driver: _Driver, statement: sql.Composed) -> None:
     """Let the server parse a statement without running it; only one is allowed."""
     _check(driver, driver.pgconn.prepare(b"", statement.as_bytes(driver)))
 
 
-def _one_statement(
-    driver: psycopg.Connection[tuple[object, ...]], statement: sql.Composed
-) -> None:
+def _one_statement(driver: _Driver, statement: sql.Composed) -> None:
     """Run a statement by the extended protocol, which takes exactly one."""
     _check(driver, driver.pgconn.exec_params(statement.as_bytes(driver), None))
 
 
-def _check(
-    driver: psycopg.Connection[tuple[object, ...]], result: psycopg.pq.abc.PGresult
-) -> None:
+def _check(driver: _Driver, result: psycopg.pq.abc.PGresult) -> None:
     if result.status == psycopg.pq.ExecStatus.FATAL_ERROR:
         raise psycopg.errors.error_from_result(result, encoding="utf-8")
 

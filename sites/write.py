@@ -10,7 +10,7 @@ and the merge at a snapshot use it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from functools import partial
 from typing import Any
 
@@ -24,6 +24,7 @@ from sites import faults, moves
 from sites.counted import Counted
 from sites.errors import NoFreeValue
 from sites.names import QualifiedName
+from sites.progress import RowsDone
 from sites.staged import MOVE, UPDATES, Staged, selected, updated
 from sites.table import Table, Unique
 from sites.unique_values import movable, park, passing, pin
@@ -172,7 +173,7 @@ def write(
     changes: Sequence[Staged],
     counts: Sequence[Mapping[str, int]],
     rows: Mapping[str, Any],
-    on_progress: Callable[[int], None] | None = None,
+    on_progress: RowsDone | None = None,
 ) -> None:
     """Write changes to all their tables; each statement must touch exactly its rows.
 

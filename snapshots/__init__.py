@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING
 from snaptide_imports import face
 
 if TYPE_CHECKING:
+    from deferred.options import RefreshArguments, RefreshOptions
+    from snapshots.alter import alter_condition
     from snapshots.create import create
     from snapshots.drop import drop
     from snapshots.errors import (
@@ -28,7 +30,10 @@ if TYPE_CHECKING:
         MissingAtSite,
         MixedMasters,
         NameTaken,
+        NeedsParent,
         NoSnapshotLog,
+        NoSuchReference,
+        NotByKey,
         PositionMoved,
         RefreshError,
         RefreshRunning,
@@ -48,6 +53,7 @@ if TYPE_CHECKING:
     from snapshots.propagation import PropagationReport, alter_propagation
     from snapshots.refresh import refresh
     from snapshots.reports import (
+        AskedTable,
         CreateReport,
         RefreshReport,
         SnapshotDescription,
@@ -64,6 +70,7 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "AskedTable",
     "CannotMerge",
     "CannotPark",
     "CannotPropagate",
@@ -87,10 +94,15 @@ __all__ = [
     "MissingAtSite",
     "MixedMasters",
     "NameTaken",
+    "NeedsParent",
     "NoSnapshotLog",
+    "NoSuchReference",
+    "NotByKey",
     "PositionMoved",
     "PropagationReport",
+    "RefreshArguments",
     "RefreshError",
+    "RefreshOptions",
     "RefreshReport",
     "RefreshRunning",
     "RowsHidden",
@@ -111,6 +123,7 @@ __all__ = [
     "UnreadableType",
     "UnusableTable",
     "WrongMethod",
+    "alter_condition",
     "alter_propagation",
     "create",
     "describe_snapshot",

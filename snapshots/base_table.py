@@ -9,7 +9,6 @@ from dataclasses import dataclass
 import sqlalchemy as sa
 from psycopg import errors as pg
 from sqlalchemy import Connection, select
-from sqlalchemy.dialects import postgresql
 
 from deferred.queues import define, queue, refresh_coverage
 from masters.log.snapshot_log import ROWID
@@ -19,7 +18,7 @@ from sites.ddl import NewColumn
 from sites.errors import UnknownTable
 from sites.names import QualifiedName, numbered
 from sites.table import Column, ForeignKey, Table, describe
-from snapshots import refresh_group, stage
+from snapshots import parents, refresh_group, stage
 from snapshots.definition import Definition
 from snapshots.snapshot import Snapshot, all_of, carried
 from snapshots.window import Member
@@ -82,13 +81,7 @@ def open_to_users(
 ) -> None:
     """Create triggers and the user view: from now on, users can write."""
     base = describe(connection, snapshot.base)
-    ddl.create_checked_view(
-        connection,
-        snapshot.qualified,
-        snapshot.base,
-        snapshot.columns,
-        snapshot.condition,
-    )
+    create_user_view(connection, snapshot)
     if snapshot.updatable:
         define.create_queue(
             connection,
@@ -109,6 +102,28 @@ def open_to_users(
     make_log_view(connection, snapshot)
 
 
+def create_user_view(
+    connection: Connection, snapshot: Snapshot, *, replace: bool = False
+) -> None:
+    """Create the view that users read and write, with the snapshot's condition.
+
+    Parameters:
+        replace: whether the view is there already.
+
+    Raises:
+        NeedsParent: see `parents.at_site`.
+    """
+    ddl.create_checked_view(
+        connection,
+        snapshot.qualified,
+        snapshot.base,
+        snapshot.columns,
+        parents.at_site(connection, snapshot),
+        alias=snapshot.master_table,
+        replace=replace,
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Reference:
     """A foreign key of a master table that its snapshot should have too."""
@@ -121,18 +136,20 @@ class Reference:
 def missing_references(members: Sequence[Member]) -> list[Reference]:
     """Find the foreign keys between the snapshots of a group that the site lacks.
 
-    A key is copied if the group has all rows of its parent and the key holds for all
+    A key is copied if the parents of all rows are there and the key holds for all
     rows: otherwise the site would refuse children that the master has.
     """
-    parents = {m.snapshot.master: m for m in members if m.snapshot.condition is None}
     return [
-        Reference(child, parents[key.parent], key)
+        Reference(child, parent, key)
         for child in members
         for key in child.master.foreign_keys
-        if key.parent in parents
+        for parent in members
+        if key.parent == parent.snapshot.master
         and key.always
+        and parents.follows(child.snapshot, key, parent.snapshot)
+        and not parents.changes_read_only(key, child.snapshot, parent.snapshot)
         and key.name not in {f.name for f in child.base.foreign_keys}
-        and _fits(key, child.snapshot, parents[key.parent].snapshot)
+        and _fits(key, child.snapshot, parent.snapshot)
     ]
 
 
@@ -218,14 +235,10 @@ def make_log_view(connection: Connection, snapshot: Snapshot) -> None:
     if calls is not None:
         inner = refresh_coverage.uncovered_keys(calls).subquery()
         query = select(*inner.c, sa.literal("call").label("source")).union(query)
-    compiled = query.compile(
-        dialect=postgresql.dialect(),  # type: ignore[no-untyped-call]
-        compile_kwargs={"literal_binds": True},
-    )
     ddl.create_view(
         connection,
         QualifiedName(SCHEMA, snapshot.log_view),
-        str(compiled).replace("%%", "%"),
+        transport.literal_text(query),
     )
 
 

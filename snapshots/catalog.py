@@ -12,10 +12,9 @@ from sqlalchemy import (
     Text,
     UniqueConstraint,
     Uuid,
-    func,
     text,
 )
-from sqlalchemy.dialects.postgresql import ARRAY
+from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 
 from sites.catalog import metadata
 from sites.types import PgSnapshot
@@ -35,7 +34,6 @@ refresh_group = Table(
     # Changes go to the master in the user's own transaction, not by push.
     Column("synchronous", Boolean, nullable=False, server_default=text("false")),
     Column("last_error", Text),
-    Column("created_at", DateTime(timezone=True), server_default=func.now()),
 )
 
 #: One row per snapshot.
@@ -70,12 +68,13 @@ snapshot = Table(
     # the snapshot was: if that has changed, the next refresh compares all rows.
     Column("master_files", ARRAY(BigInteger)),
     Column("master_columns", ARRAY(Text)),
+    # The same for each other table that the condition asks, by name.
+    Column("parents", JSONB(none_as_null=True)),
     # The version of its replication group's schema that the master table had then.
     Column("schema_group", Uuid),
     Column("schema_version", BigInteger),
     Column("last_method", Text),
     Column("last_refresh", DateTime(timezone=True)),
-    Column("created_at", DateTime(timezone=True), server_default=func.now()),
     UniqueConstraint("schema", "base_table"),
 )
 
@@ -86,6 +85,5 @@ former_master = Table(
     Column("master_id", Uuid, primary_key=True),
     Column("snapshot", Text, primary_key=True),
     Column("master", Text, nullable=False),
-    Column("left_at", DateTime(timezone=True), server_default=func.now()),
     Column("tried_at", DateTime(timezone=True)),
 )

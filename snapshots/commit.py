@@ -63,7 +63,7 @@ def _write(
             changes = work.create(connection, found.member, number)
             work.take(connection, changes, found.difference)
             group.append(changes)
-        return merge.merge(connection, group, seen, task.rules)
+        return merge.merge(connection, group, seen, task.options)
 
 
 @contextmanager

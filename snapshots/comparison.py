@@ -72,15 +72,22 @@ class Compared:
         return bool(self.difference.num_rows)
 
 
-def small_window(master: Side, seen: Window, member: Member) -> Keys | None:
+def small_window(sides: Sides, seen: Window, member: Member) -> Keys | None:
     """The keys of a window that this process can hold; None if there are too many."""
-    names = member.snapshot.key_names
+    master, names = sides.master, member.snapshot.key_names
     if member.method == FAST:
         assert seen.since is not None
-        changed = window.changed_keys(member, seen.since)
-        found = keys.read(master, changed, names, lambda: most_rows(master, member))
-        many = found is None or found.num_rows > SMALL_WINDOW
-        return None if many else found
+        queries = [
+            (master, window.changed_keys(member, seen.since, present_apart=True)),
+            *((sides.site, query) for query in window.leaving_keys(member)),
+        ]
+        found = keys.none(names)
+        for side, query in queries:
+            more = keys.read(side, query, names, lambda: most_rows(master, member))
+            if more is None or found.num_rows + more.num_rows > SMALL_WINDOW:
+                return None
+            found = keys.together(found, more)
+        return found
     most = most_rows(master, member)
     some = select(sa.literal(1)).select_from(member.master.sql())
     counted = select(func.count()).select_from(some.limit(most + 1).subquery())

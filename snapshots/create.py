@@ -15,9 +15,10 @@ from sites import ddl, definitions, faults, identity, names
 from sites.names import QualifiedName
 from sites.site import Site
 from sites.table import describe
-from snapshots import base_table, catalog, refresh_group, snapshot
+from snapshots import base_table, catalog, parents, refresh_group, snapshot
 from snapshots.definition import Definition, define
 from snapshots.errors import DifferentTypes, MissingAtSite, NameTaken
+from snapshots.follow import composed
 from snapshots.left_out import references
 from snapshots.reports import CreateReport
 from snapshots.snapshot import Snapshot
@@ -31,6 +32,7 @@ def create(
     table: str | None = None,
     group: str | None = None,
     where: str | None = None,
+    follow: Sequence[str] = (),
     columns: Sequence[str] | None = None,
     updatable: bool = False,
 ) -> CreateReport:
@@ -45,7 +47,10 @@ def create(
         master: name of the site that has the master table.
         table: the master table; by default the one called like the snapshot.
         group: refresh group, created when there is none; by default one of its own.
-        where: which rows, an immutable expression over the table's columns.
+        where: which rows: an immutable expression over the table's columns, and
+            EXISTS or IN over other tables that have a snapshot log.
+        follow: foreign keys of the table, by parent, column or constraint: only rows
+            whose parent is in the snapshot of the same group, now and later.
         columns: which columns; all of them by default.
         updatable: users may change it, and the changes are pushed to the master.
 
@@ -57,10 +62,12 @@ def create(
     qualified = names.parse(name)
     source = names.parse(table or name)
     home = site.peer(master)
+    group = group or str(qualified)
+    condition = composed(site, home, source, group, follow, where)
     definition = define(
-        home, source, columns=columns, condition=where, updatable=updatable
+        home, source, columns=columns, condition=condition, updatable=updatable
     )
-    made = _describe(qualified, group or str(qualified), definition, updatable)
+    made = _describe(qualified, group, definition, updatable)
     with site.session() as connection:
         who = identity.confirm(connection, site.name)
         _refuse_taken(connection, made)
@@ -120,14 +127,13 @@ def _build(connection: Connection, made: Snapshot, definition: Definition) -> No
     values = {name: getattr(made, name) for name in Snapshot.__slots__}
     lists = {k: list(v) if isinstance(v, tuple) else v for k, v in values.items()}
     connection.execute(insert(catalog.snapshot).values(**lists))
+    parents.refuse_hiding(connection, made)
     with _named(made):
         base_table.create(connection, made, definition)
         _refuse_other_types(connection, made, definition)
         with connection.begin_nested() as rehearsal:
             base_table.constrain(connection, made, definition)
-            ddl.create_checked_view(
-                connection, made.qualified, made.base, made.columns, made.condition
-            )
+            base_table.create_user_view(connection, made)
             rehearsal.rollback()
 
 
@@ -176,10 +182,8 @@ def _registered(
             site_id=who.site_id,
             site_name=who.name,
             snapshot=made.key,
-            refresh_group=made.refresh_group,
-            log_id=definition.log_id,
             table=made.master,
-            condition=made.condition,
+            parents=[*parents.asked(made)],
             updatable=made.updatable,
         )
     try:

@@ -19,6 +19,7 @@ from sites.names import QualifiedName
 from sites.site import Site
 from sites.table import Column, Table, Unique, describe
 from sites.unique_values import parking_column
+from sites.where import Condition
 from snapshots import left_out as not_taken
 from snapshots.errors import (
     CannotPark,
@@ -26,6 +27,7 @@ from snapshots.errors import (
     HiddenRows,
     IdentityLeftOut,
     KeyGenerated,
+    NotByKey,
     SnapshotRefused,
     TooWide,
     UnknownColumn,
@@ -45,7 +47,6 @@ class Definition:
     """A checked definition: everything the site has to know of the master."""
 
     master_id: uuid.UUID
-    log_id: int
     with_rowid: bool
     table: Table
     columns: tuple[str, ...]
@@ -118,13 +119,7 @@ def _read(
 ) -> Definition:
     who = identity.confirm(connection, master)
     table = describe(connection, name)
-    if table.kind not in ("r", "p"):
-        raise UnusableTable(f"{name} is not a table.", table=str(name))
-    if table.hides_rows:
-        raise HiddenRows(
-            f"Row-level security hides rows of {name} from Snaptide's user.",
-            table=str(name),
-        )
+    _refuse_unusable(table)
     log = find_log(connection, name)
     if log is None:
         raise NoSnapshotLog(f"Table {name} has no snapshot log.", table=str(name))
@@ -138,15 +133,14 @@ def _read(
     )
     kept = None if condition is None else where.canonical(connection, name, condition)
     if kept is not None:
-        _require(
-            table, chosen, kept.columns, SnapshotRefused, "the condition uses them"
-        )
+        own = kept.columns.get(name, ())
+        _require(table, chosen, own, SnapshotRefused, "the condition uses them")
+        _require_parents(connection, kept)
     types = type_definitions(connection, table, chosen)
     _refuse_unreadable(table, types)
     found = ddl.indexes(connection, table)
     return Definition(
         master_id=who.site_id,
-        log_id=log.id,
         with_rowid=log.with_rowid,
         table=table,
         columns=chosen,
@@ -225,6 +219,40 @@ def _require(
             f"The snapshot of {table.qualified} must include {', '.join(missing)}: "
             f"{why}.",
             columns=missing,
+        )
+
+
+def _require_parents(connection: Connection, condition: Condition) -> None:
+    """Make sure that the rows that a condition looks for can be followed by their logs.
+
+    Raises:
+        UnusableTable, HiddenRows, NoSnapshotLog, NotByKey.
+    """
+    for one in condition.parts.every():
+        _refuse_unusable(describe(connection, one.table))
+        log = find_log(connection, one.table)
+        if log is None:
+            raise NoSnapshotLog(
+                f"Table {one.table}, which the condition asks, has no snapshot log.",
+                table=str(one.table),
+            )
+        if {*one.key} != {*log.identity_columns}:
+            raise NotByKey(
+                f"The condition finds rows of {one.table} by {', '.join(one.key)}; the "
+                f"key is {', '.join(log.identity_columns)}.",
+                table=str(one.table),
+                columns=[*one.key],
+            )
+
+
+def _refuse_unusable(table: Table) -> None:
+    name = table.qualified
+    if table.kind not in ("r", "p"):
+        raise UnusableTable(f"{name} is not a table.", table=str(name))
+    if table.hides_rows:
+        raise HiddenRows(
+            f"Row-level security hides rows of {name} from Snaptide's user.",
+            table=str(name),
         )
 
 

@@ -7,8 +7,8 @@ from sqlalchemy import Connection, delete
 from deferred.batches import work
 from deferred.queues import queue
 from masters.log import registration
-from sites import ddl, faults, identity, locks
-from sites.errors import SiteUnreachable
+from sites import ddl, faults, identity, locks, views
+from sites.errors import SiteUnreachable, StillNeeded
 from sites.site import Site
 from snapshots import base_table, catalog, refresh_group, snapshot
 from snapshots.errors import MasterUnreachable, UndeliveredCalls
@@ -51,6 +51,7 @@ def _drop(site: Site, found: Snapshot, *, force: bool, rehearsal: bool = False) 
     for attempt in locks.patiently():
         with attempt, site.transaction() as connection:
             locks.briefly(connection)
+            _refuse_asked(connection, found)
             if not force:
                 _refuse_undelivered(connection, found)
             with ddl.dropping(f"Snapshot {found.key}"):
@@ -66,6 +67,17 @@ def _drop(site: Site, found: Snapshot, *, force: bool, rehearsal: bool = False) 
                 connection.rollback()
             else:
                 faults.point("snapshot_drop.before_commit")
+
+
+def _refuse_asked(connection: Connection, found: Snapshot) -> None:
+    """Keep a snapshot that the user views of others ask: they would go with it."""
+    asking = views.reading(connection, found.base) - {found.qualified}
+    for one in snapshot.members(connection, found.refresh_group):
+        if one.qualified in asking:
+            raise StillNeeded(
+                f"Snapshot {found.key} cannot be dropped: the condition of {one.key} "
+                "asks it."
+            )
 
 
 def _refuse_undelivered(connection: Connection, found: Snapshot) -> None:

@@ -7,6 +7,7 @@ from sqlalchemy import Connection
 from masters.log import registration
 from masters.log.catalog import find_log
 from sites import position
+from snapshots import parents
 from snapshots.snapshot import Snapshot
 from snapshots.task import Task
 
@@ -25,7 +26,12 @@ def register_new(connection: Connection, task: Task) -> set[str]:
     """
     keys = [m.key for m in task.members]
     with connection.begin():
-        known = registration.registered(connection, task.who.site_id, keys)
+        registered = registration.registered(connection, task.who.site_id, keys)
+        known = {
+            m.key
+            for m in task.members
+            if registered.get(m.key) == {*map(str, parents.asked(m))}
+        }
         for member in task.members:
             if member.key not in known:
                 _register(connection, task, member)
@@ -37,17 +43,14 @@ def register_new(connection: Connection, task: Task) -> set[str]:
 
 
 def _register(connection: Connection, task: Task, member: Snapshot) -> None:
-    log = find_log(connection, member.master)
-    if log is None:
+    if find_log(connection, member.master) is None:
         return
     registration.register(
         connection,
         site_id=task.who.site_id,
         site_name=task.site.name,
         snapshot=member.key,
-        refresh_group=task.group.name,
-        log_id=log.id,
         table=member.master,
-        condition=member.condition,
+        parents=[*parents.asked(member)],
         updatable=member.updatable,
     )

@@ -282,6 +282,35 @@ class KeyGenerated(SnapshotRefused):
     )
 
 
+class NotByKey(SnapshotRefused):
+    """A subquery of the condition finds its row by other columns than the key."""
+
+    code = "SNP-235"
+    hint = (
+        "Compare exactly the columns by which the snapshot log of that table "
+        "identifies rows: usually its primary key."
+    )
+
+
+class NeedsParent(SnapshotRefused):
+    """An updatable snapshot needs a snapshot of each table that its condition asks."""
+
+    code = "SNP-236"
+    hint = (
+        "Create that one first, in the same refresh group (--group) and with these "
+        "columns, or make this one read-only."
+    )
+
+
+class NoSuchReference(SnapshotRefused):
+    """The master table has no such foreign key that a snapshot could follow."""
+
+    code = "SNP-237"
+    hint = (
+        "Name a foreign key of the master table: by its parent, its column or its name."
+    )
+
+
 class UndeliveredCalls(SnaptideError):
     """The snapshot has changes that the master has not received yet."""
 

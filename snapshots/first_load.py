@@ -7,7 +7,7 @@ import uuid
 from sqlalchemy import Connection, func, select
 
 from sites import ddl, ranges, roles
-from sites.activity import Progress
+from sites.progress import Progress
 from sites.site import Site
 from sites.transport import copy_in, literal_text
 from snapshots import base_table, images, parallel_copy

@@ -171,7 +171,7 @@ def acts_on_children(connection: Connection, group: Sequence[Work]) -> bool:
         work.counts(connection, changes).keys() & obstacles.unsettling(link)
         for changes in group
         for link in obstacles.links_down(changes, by_table)
-        if {link.key.on_delete, link.key.on_update} & obstacles.ACTING
+        if link.key.acts
     )
 
 

@@ -7,7 +7,7 @@ the group shows the master as it is now.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from datetime import timedelta
 
 import sqlalchemy as sa
@@ -21,10 +21,11 @@ from masters.log import registration
 from sites import position, ranges, table
 from sites.catalog import SCHEMA
 from sites.identity import Identity
+from sites.names import QualifiedName
 from sites.prepared import planned_once
 from sites.table import Glance
-from sites.types import PgSnapshot, Xid8
-from snapshots import refresh_group, rewrites, snapshot
+from sites.types import PgSnapshot
+from snapshots import parents, refresh_group, rewrites, snapshot
 from snapshots.snapshot import Snapshot
 from snapshots.task import Task
 from snapshots.window import FAST
@@ -53,10 +54,9 @@ def unchanged_position(
     whose = task.group.master_id, task.group.incarnation
     if not _is_settled(task, known) or (them.site_id, them.incarnation) != whose:
         return None
-    logs = log_catalog.reaching_back_to(
-        master, [m.master for m in task.members], str(task.group.position)
-    )
-    if not all(m.master in logs for m in task.members):
+    tables = task.tables()
+    logs = log_catalog.reaching_back_to(master, tables, str(task.group.position))
+    if not all(table in logs for table in tables):
         return None
     here = _if_nothing_came(master, task, [*logs.values()])
     unchanged = (
@@ -107,7 +107,7 @@ def _if_nothing_came(master: Connection, task: Task, logs: list[str]) -> str | N
         group_schema.other_than({m.master: m.seen for m in task.members}),
     ]
     for name in logs:
-        log = sa.table(name, sa.column("xid", Xid8()), schema=SCHEMA)
+        log = log_catalog.rows_of(name)
         kept = sa.and_(
             log.c.xid >= func.pg_snapshot_xmin(old),
             log.c.xid < func.pg_snapshot_xmin(now),
@@ -124,7 +124,7 @@ def _if_nothing_came(master: Connection, task: Task, logs: list[str]) -> str | N
 def _looks_as_before(master: Connection, site: Connection, task: Task) -> bool:
     """Whether the tables are those of the last refresh, foreign keys included."""
     whole = [m.master for m in task.members if m.condition is None]
-    there = table.glance(master, [m.master for m in task.members], whole)
+    there = table.glance(master, task.tables(), whole)
     bases = [m.base for m in task.members]
     here = table.glance(site, bases, bases)
     return all(
@@ -134,17 +134,34 @@ def _looks_as_before(master: Connection, site: Connection, task: Task) -> bool:
         and _fits(m, here[m.base])
         and not rewrites.displaced(m, here[m.base].columns)
         and there[m.master].always <= here[m.base].references
-        and _is_untouched(m, there[m.master], _files(master, m, there[m.master]))
+        and _is_untouched(m, there[m.master], _files(master, m.master, there))
+        and all(_is_same_parent(master, m, name, there) for name in parents.asked(m))
         for m in task.members
     )
 
 
-def _files(master: Connection, member: Snapshot, seen: Glance) -> dict[int, int]:
+def _files(
+    master: Connection, name: QualifiedName, there: Mapping[QualifiedName, Glance]
+) -> dict[int, int]:
     """The tables that hold the rows of a master table, by oid, and their files."""
+    seen = there[name]
     if seen.alone is not None:
         return {seen.alone: seen.file}
-    found = ranges.leaves(master, member.master)
+    found = ranges.leaves(master, name)
     return {oid: leaf.file for oid, leaf in found.items()}
+
+
+def _is_same_parent(
+    master: Connection,
+    member: Snapshot,
+    name: QualifiedName,
+    there: Mapping[QualifiedName, Glance],
+) -> bool:
+    """Whether a table that a condition asks is as the last refresh saw it."""
+    if name not in there or there[name].hides_rows:
+        return False
+    files = _files(master, name, there)
+    return not parents.is_rewritten(member, name, there[name].columns, files)
 
 
 def _is_untouched(member: Snapshot, seen: Glance, files: rewrites.Files) -> bool:

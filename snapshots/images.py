@@ -47,7 +47,7 @@ def positions(member: Member) -> list[str]:
 
 def at_master(member: Member, part: Range) -> Select[Any]:
     """Images of the rows in a range of the master table that belong to the snapshot."""
-    table = _source(member.master, part)
+    table = _master_rows(member, part)
     query = select(*_images(member, table)).where(
         where.clause(member.snapshot.condition)
     )
@@ -56,7 +56,7 @@ def at_master(member: Member, part: Range) -> Select[Any]:
 
 def rows_of(member: Member, part: Range) -> Select[Any]:
     """The same rows as they are, for transport that does not look at values."""
-    table = _source(member.master, part)
+    table = _master_rows(member, part)
     query = select(*(table.c[name] for name in member.carried))
     return part.restrict(query.where(where.clause(member.snapshot.condition)), table)
 
@@ -75,13 +75,13 @@ def of_changed(member: Member, since: str, part: Part = WHOLE) -> Select[Any]:
 
 def of_keys(member: Member, wanted: Keys) -> Select[Any]:
     """Images of the rows at the master that have these keys."""
-    kinds = key_types(member.master, member.snapshot)
+    kinds = key_types(member.master, member.snapshot.identity_columns)
     return _joined(member, as_rows(wanted, kinds))
 
 
 def present_of_keys(member: Member, wanted: Keys) -> Select[Any]:
     """Images of the rows with these keys that the snapshot holds now."""
-    kinds = key_types(member.base, member.snapshot)
+    kinds = key_types(member.base, member.snapshot.identity_columns)
     return _present(member, as_rows(wanted, kinds))
 
 
@@ -102,6 +102,11 @@ def _in_part(member: Member, keys: sa.FromClause, part: Part) -> sa.ColumnElemen
     return func.mod(key_hash, parts) == number
 
 
+def _master_rows(member: Member, part: Range) -> sa.FromClause:
+    """A part of the master table, under the name that the condition has for it."""
+    return _source(member.master, part).alias(member.snapshot.master_table)
+
+
 def _source(table: Table, part: Range) -> sa.TableClause:
     columns = [sa.column(c.name, c.sql_type) for c in table.columns]
     return sa.table(part.table.name, *columns, schema=part.table.schema)
@@ -119,7 +124,7 @@ def _present(member: Member, keys: sa.FromClause) -> Select[Any]:
 
 
 def _joined(member: Member, keys: sa.FromClause) -> Select[Any]:
-    # The condition names columns without their table, so the table has to be alone.
+    # The condition may name columns without their table, so the table has to be alone.
     table = member.master.sql()
     condition = where.clause(member.snapshot.condition)
     rows = select(table).where(condition).subquery("kept")

@@ -9,7 +9,7 @@ from sqlalchemy import Connection, text
 from sites.ddl import Index
 from sites.sql import load
 from sites.table import ForeignKey, Table
-from snapshots import snapshot
+from snapshots import parents, snapshot
 from snapshots.snapshot import Snapshot
 
 _LATER = "a row that it refuses is parked when it is pushed; to refuse it here, add"
@@ -76,11 +76,16 @@ def _why_no_reference(key: ForeignKey, made: Snapshot, parent: Snapshot | None) 
             f"refresh group {made.refresh_group} has no snapshot of {key.parent} "
             f"here; create one, and the next refresh adds the key; {meanwhile}"
         )
-    if parent.condition is not None:
+    if not parents.follows(made, key, parent):
         return (
             f"snapshot {parent.key} has a condition, so rows may refer to parents "
-            "that are not here; create it without one, and the next refresh adds the "
-            f"key; {meanwhile}"
+            f"that are not here; let this one follow it (--follow "
+            f"{', '.join(key.columns)}); {meanwhile}"
+        )
+    if parents.changes_read_only(key, made, parent):
+        return (
+            f"when users change {parent.key} it would change this snapshot, which is "
+            "read-only; the next refresh shows what it did at the master"
         )
     if missing := [c for c in key.parent_columns if c not in parent.columns]:
         return f"snapshot {parent.key} has no {', '.join(missing)}"

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import Connection, Row, select
+from sqlalchemy import Connection, Row, select, text
 
 from deferred.queues import queue
-from sites import identity, names
+from sites import identity, names, subqueries
 from sites.names import QualifiedName
 from sites.site import Site
+from sites.subqueries import Subquery
 from snapshots import catalog
 from snapshots.errors import UnknownSnapshot
-from snapshots.reports import SnapshotDescription
+from snapshots.reports import AskedTable, SnapshotDescription
 
 _snapshot, _group = catalog.snapshot, catalog.refresh_group
 
@@ -66,4 +67,49 @@ def _describe(connection: Connection, row: Row[Any]) -> SnapshotDescription:
         last_method=row.last_method,
         last_refresh=row.last_refresh,
         undelivered_calls=queue.undelivered_calls(connection, calls) if calls else 0,
+        asks=_asks(connection, row),
     )
+
+
+def _asks(connection: Connection, row: Row[Any]) -> tuple[AskedTable, ...]:
+    table = QualifiedName(row.master_schema, row.master_table)
+    base = QualifiedName(row.schema, row.base_table)
+    return tuple(
+        _asked(one, _rows_each(connection, base, one))
+        for one in subqueries.parts(row.condition, table).subqueries
+    )
+
+
+def _asked(one: Subquery, rows_each: float | None) -> AskedTable:
+    return AskedTable(
+        table=str(one.table),
+        columns=one.columns,
+        key=one.key,
+        required=one.required,
+        rows_each=rows_each,
+        asks=tuple(_asked(inner, None) for inner in one.subqueries),
+    )
+
+
+def _rows_each(
+    connection: Connection, base: QualifiedName, one: Subquery
+) -> float | None:
+    given = {"schema": base.schema, "name": base.name, "columns": [*one.columns]}
+    found = connection.scalar(_ROWS_EACH, given)
+    return None if found is None else float(found)
+
+
+#: PostgreSQL estimates the number of distinct values, or if negative, its share.
+_ROWS_EACH = text("""
+SELECT round(
+    (c.reltuples / max(CASE WHEN s.n_distinct < 0
+                            THEN -s.n_distinct * c.reltuples
+                            ELSE s.n_distinct END))::numeric, 1)
+FROM pg_stats s
+JOIN pg_class c ON c.relname = s.tablename
+JOIN pg_namespace n ON n.oid = c.relnamespace AND n.nspname = s.schemaname
+WHERE s.schemaname = :schema AND s.tablename = :name
+  AND s.attname = ANY (CAST(:columns AS text[]))
+  AND c.reltuples > 0 AND s.n_distinct <> 0
+GROUP BY c.reltuples
+""")

@@ -26,6 +26,7 @@ from sqlalchemy import (
 )
 
 from deferred.batches import reconcile
+from deferred.options import RefreshOptions
 from deferred.queues import refresh_coverage, target_columns
 from sites import locks, position, references, unique_values
 from sites.triggered import users_search_path
@@ -34,6 +35,7 @@ from snapshots import (
     catalog,
     detached,
     held_back,
+    parents,
     refresh_group,
     rewrites,
     work,
@@ -56,16 +58,8 @@ WORK_MEMORY = 32 * 2**20
 #: If the program is stopped during a merge, its locks block users no longer than this.
 IDLE_TIMEOUT = "30s"
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rules:
-    """Which rows a refresh leaves alone, and how many it may delete."""
-
-    keep_pending: bool = True
-    allow_mass_delete: bool = False
-    mass_delete_share: float = 0.3
-    #: deletes of fewer rows than the share of this many are never a mass
-    small: int = 100
+#: Deletes of fewer rows than the share of this many are never a mass.
+SMALL = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +101,7 @@ def merge(
     connection: Connection,
     group: Sequence[Work],
     window: Window,
-    rules: Rules,
+    options: RefreshOptions,
 ) -> dict[str, Merged]:
     """Write the differences that are not held back; the caller has called `prepare`.
 
@@ -117,18 +111,18 @@ def merge(
         group: the work tables of all loaded snapshots of the group, filled.
 
     Raises:
-        MassDelete: more rows would be deleted than the rules allow.
+        MassDelete: more rows would be deleted than the options allow.
         CannotMerge: the site refuses the rows, whatever is held back.
     """
     connection.execute(text("SET CONSTRAINTS ALL DEFERRED"))
     unique_values.check_at_once(connection, [w.staged.table for w in group])
     for changes in group:
-        _refuse_mass_delete(connection, changes, window, rules)
+        _refuse_mass_delete(connection, changes, window, options)
     ordered = writing.in_order(group)
-    if not _write_at_once(connection, ordered, window, rules):
+    if not _write_at_once(connection, ordered, window, options):
         # Check keys to and from the site's own tables at once, to find refused rows.
         references.check_outside(connection, [w.staged.table.oid for w in group])
-        _write_locked(connection, ordered, window, rules)
+        _write_locked(connection, ordered, window, options)
     merged = {w.member.snapshot.key: _count(connection, w) for w in group}
     for changes in group:
         if merged[changes.member.snapshot.key].held_back:
@@ -137,7 +131,10 @@ def merge(
 
 
 def _write_at_once(
-    connection: Connection, group: Sequence[Work], window: Window, rules: Rules
+    connection: Connection,
+    group: Sequence[Work],
+    window: Window,
+    options: RefreshOptions,
 ) -> bool:
     """Write without locking the rows before, if no other session is writing.
 
@@ -152,10 +149,10 @@ def _write_at_once(
     if held_back.acts_on_children(connection, group):
         return False
     attempt = connection.begin_nested()
-    _hold_pending(connection, group, window, rules)
+    _hold_pending(connection, group, window, options)
     with users_search_path(connection):
         written = writing.write_all(connection, group)
-    if not written or _hold_pending(connection, group, window, rules):
+    if not written or _hold_pending(connection, group, window, options):
         attempt.rollback()
         return False
     attempt.commit()
@@ -163,21 +160,27 @@ def _write_at_once(
 
 
 def _write_locked(
-    connection: Connection, group: Sequence[Work], window: Window, rules: Rules
+    connection: Connection,
+    group: Sequence[Work],
+    window: Window,
+    options: RefreshOptions,
 ) -> None:
     detached.bring(connection, group)
     for changes in group:
         held_back.hold_locked(connection, changes)
-    _hold_pending(connection, group, window, rules)
+    _hold_pending(connection, group, window, options)
     with users_search_path(connection):
         writing.write_free(connection, group)
 
 
 def _hold_pending(
-    connection: Connection, group: Sequence[Work], window: Window, rules: Rules
+    connection: Connection,
+    group: Sequence[Work],
+    window: Window,
+    options: RefreshOptions,
 ) -> int:
-    """Hold back rows that users changed, if the rules say so; return how many."""
-    if not rules.keep_pending:
+    """Hold back rows that users changed, unless told not to; return how many."""
+    if not options.keep_pending:
         return 0
     return sum(held_back.hold_pending(connection, w, window) for w in group)
 
@@ -242,23 +245,23 @@ def _refusals(merged: Mapping[str, Merged]) -> str | None:
 
 
 def _refuse_mass_delete(
-    connection: Connection, changes: Work, window: Window, rules: Rules
+    connection: Connection, changes: Work, window: Window, options: RefreshOptions
 ) -> None:
-    few = rules.mass_delete_share * rules.small
+    few = options.mass_delete_share * SMALL
     deletes = work.counts(connection, changes).get("D", 0)
-    if rules.allow_mass_delete or deletes <= few:
+    if options.allow_mass_delete or deletes <= few:
         return
     # Rows that users have added, and the master does not know yet, stay.
-    if _hold_pending(connection, [changes], window, rules):
+    if _hold_pending(connection, [changes], window, options):
         deletes = work.counts(connection, changes).get("D", 0)
         if deletes <= few:
             return
     # Count no more rows than the decision needs.
-    enough = int(deletes / rules.mass_delete_share) + 1
+    enough = int(deletes / options.mass_delete_share) + 1
     base = changes.staged.table.sql()
     some = select(literal(1)).select_from(base).limit(enough).subquery()
     rows = connection.scalar(select(func.count()).select_from(some)) or 0
-    if deletes > rules.mass_delete_share * rows:
+    if deletes > options.mass_delete_share * rows:
         name = changes.member.snapshot.key
         raise MassDelete(
             f"The refresh would delete {deletes} of {rows} rows of {name}.",
@@ -305,6 +308,7 @@ def _note(connection: Connection, member: Member, method: str) -> None:
         .values(
             loaded=True,
             **rewrites.seen(member.snapshot, member.states, member.files),
+            parents=parents.facts(member.snapshot, member.parents),
             schema_group=None if seen is None else seen.group_id,
             schema_version=None if seen is None else seen.version,
             last_method=method,

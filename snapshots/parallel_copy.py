@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection
 
-from sites.activity import Progress
+from sites.progress import Progress
 from sites.site import Site
 from snapshots import difference
 

@@ -112,8 +112,7 @@ def _schema_of(site: Site) -> str:
 
 def _try(master: Site) -> list[str]:
     """Prepare a trial transaction at a master; return the triggers that notify."""
-    with master.transaction() as connection:
-        identity.confirm(connection, master.name)
+    with identity.confirmed(master) as connection:
         setting = connection.scalar(sa.text("SHOW max_prepared_transactions"))
         version = connection.scalar(sa.text("SHOW server_version_num"))
         found = notifying_triggers(connection)

@@ -5,16 +5,18 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from typing import Unpack
 
 from sqlalchemy import Connection
 from sqlalchemy.exc import SQLAlchemyError
-from tenacity import Retrying, retry_if_exception_type, stop_after_attempt
+from tenacity import stop_after_attempt
 
 import deferred
+from deferred.options import RefreshArguments, RefreshOptions
 from deferred.queues import queue
-from sites import extras, identity, names
-from sites.activity import Progress
+from sites import extras, identity, names, retry
 from sites.errors import SnaptideError
+from sites.progress import Progress
 from sites.site import Site, autocommit
 from snapshots import refresh_group, refresh_once, snapshot, task
 from snapshots.errors import (
@@ -23,7 +25,6 @@ from snapshots.errors import (
     StageLost,
     UnknownSnapshot,
 )
-from snapshots.merge import Rules
 from snapshots.refresh_group import RefreshGroup
 from snapshots.reports import RefreshReport
 
@@ -35,13 +36,8 @@ def refresh(
     site: Site,
     what: str | Sequence[str],
     *,
-    method: str = "?",
-    push_deferred_rpc: bool = True,
-    refresh_after_errors: bool = True,
-    keep_pending: bool = True,
-    allow_mass_delete: bool = False,
-    mass_delete_share: float = 0.3,
     progress: Progress | None = None,
+    **options: Unpack[RefreshArguments],
 ) -> RefreshReport:
     """Refresh a group of snapshots (Oracle: DBMS_SNAPSHOT.REFRESH, DBMS_REFRESH).
 
@@ -52,20 +48,12 @@ def refresh(
         what: a refresh group, or snapshots of one group, as a list or separated
             by commas (outside quotes). The others of the group are refreshed too:
             a group has one moment.
-        method: one character for each snapshot named, `f` fast, `c` complete,
-            `?` fast if possible; the last ones may be left out. A snapshot that
-            was never loaded is loaded, whatever the method.
-        push_deferred_rpc: push the site's own changes first.
-        refresh_after_errors: refresh although transactions of this site that
-            touch the group stand in the master's error queue.
-        keep_pending: leave rows alone that the site changed and the master has
-            not answered. False shows the master's values meanwhile, as Oracle did.
-        allow_mass_delete: refresh even if more than `mass_delete_share` of a
-            snapshot is deleted.
         progress: is told how far the refresh is.
+        **options: the fields of `RefreshOptions`, as `method="c"`.
 
     Raises:
         UnknownSnapshot, DifferentGroups, WrongMethod: `what` or `method` is wrong.
+        BadOption: there is no such option, or its value is not allowed.
         RefreshRunning, ErrorsAtMaster, MassDelete: not now, or only with an option.
         NoSnapshotLog, SnapshotLogTooYoung: a fast refresh (`f`) is not possible.
         SiteUnreachable, SiteChanged, SiteRestored, SiteReplaced, MasterChanged: one
@@ -75,27 +63,25 @@ def refresh(
         MissingExtra: `snaptide[spark]` is not installed.
     """
     started = time.monotonic()
+    chosen = RefreshOptions.of(options)
     extras.require("spark")
     with site.session() as connection, autocommit(connection):
         identity.confirm(connection, site.name)
         group, named = _group_of(connection, what)
         has_queues = bool(queue.list_queues(connection, group.master))
-    pushes = push_deferred_rpc and has_queues
+    pushes = chosen.push_deferred_rpc and has_queues
     with _noted(site, group.name):
         pushed = deferred.push(site, group.master) if pushes else None
-    rules = Rules(
-        keep_pending=keep_pending,
-        allow_mass_delete=allow_mass_delete,
-        mass_delete_share=mass_delete_share,
-    )
     with (
         refresh_group.exclusively(site, group.name) as connection,
         _noted(site, group.name),
     ):
-        for attempt in _again():
+        for attempt in retry.on(
+            PositionMoved, StageLost, stop=stop_after_attempt(ATTEMPTS)
+        ):
             with attempt:
-                given = task.read(connection, site, group.name, named, method, rules)
-                if not refresh_after_errors:
+                given = task.read(connection, site, group.name, named, chosen)
+                if not chosen.refresh_after_errors:
                     task.refuse_errors(given)
                 position, reports = refresh_once.refresh_once(given, progress)
     return RefreshReport(
@@ -150,11 +136,3 @@ def _group_of(
     group = refresh_group.find(connection, groups.pop())
     assert group is not None
     return group, named
-
-
-def _again() -> Retrying:
-    return Retrying(
-        retry=retry_if_exception_type((PositionMoved, StageLost)),
-        stop=stop_after_attempt(ATTEMPTS),
-        reraise=True,
-    )

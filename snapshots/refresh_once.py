@@ -14,9 +14,9 @@ from deferred.queues.queue import list_queues
 from masters.log import registration
 from masters.log.catalog import find_logs
 from sites import faults, locks, peers, position
-from sites.activity import Progress
 from sites.catalog import SCHEMA
 from sites.names import QualifiedName
+from sites.progress import Progress
 from sites.table import describe
 from snapshots import (
     base_table,
@@ -27,6 +27,7 @@ from snapshots import (
     former,
     idle,
     large,
+    moved,
     stage,
     window,
 )
@@ -53,7 +54,7 @@ _CANNOT_LINK = (
 
 
 def refresh_once(
-    task: Task, on_progress: Progress | None
+    task: Task, progress: Progress | None
 ) -> tuple[str, tuple[SnapshotReport, ...]]:
     """Read, compare and merge once; commits at the site, then at the master.
 
@@ -89,15 +90,17 @@ def refresh_once(
         sides = Sides(
             master=Side(site=task.master, at=master), site=Side(site=task.site, at=site)
         )
+        seen = moved.find(sides, seen)
         known = [m for m in seen.members if m.method != LOAD]
         ready = [_ready(sides, seen, member) for member in known]
+        site.commit()
         # Only now does the site's own moment begin.
         here = _hold_own_moment(site, known)
         mine = [comparison.site_keys(sides.site, member) for member in known]
         _meet(task, seen)
         # The connection still answers: the master has not been restored since.
         master.scalar(select(1))
-        loaded = _load(task, master, seen, on_progress)
+        loaded = _load(task, master, seen, progress)
         faults.point("refresh.after_load")
         compared = _compare(sides, seen, ready, mine)
     faults.point("refresh.after_stage")
@@ -107,14 +110,19 @@ def refresh_once(
     faults.point("refresh.after_sweep")
     _link(task, seen)
     faults.point("refresh.before_advance")
+    _tell_master(task, seen.position)
+    former.unregister_at_former(task.site)
+    return seen.position, _reports(seen, compared, merged, loaded)
+
+
+def _tell_master(task: Task, position: str) -> None:
+    """Tell the master what its logs and its notes for this site need not keep."""
     shown = _shows_all_answers(task)
     with task.master.transaction() as connection:
         keys = [m.key for m in task.members]
-        registration.advance(connection, task.who.site_id, keys, seen.position)
+        registration.advance(connection, task.who.site_id, keys, position)
         if shown:
             lost_rows.forget(connection, task.who.site_id)
-    former.unregister_at_former(task.site)
-    return seen.position, _reports(seen, compared, merged, loaded)
 
 
 def _shows_all_answers(task: Task) -> bool:
@@ -136,7 +144,7 @@ def _hold_moment(master: Connection, task: Task) -> None:
         UnknownTable: a master table is gone.
         PositionMoved: a snapshot log is gone.
     """
-    tables = [member.master for member in task.members]
+    tables = task.tables()
     logs = [QualifiedName(SCHEMA, log) for log in find_logs(master, tables)]
     master.commit()
     _hold(
@@ -209,7 +217,7 @@ def _meet(task: Task, seen: Window) -> None:
 
 def _ready(sides: Sides, seen: Window, member: Member) -> Keys | large.Prepared:
     """The keys of the window, needed before the site's own moment begins."""
-    found = comparison.small_window(sides.master, seen, member)
+    found = comparison.small_window(sides, seen, member)
     if found is None:
         return large.prepare(sides.site.site, sides.master.at, seen, member)
     return found
@@ -238,7 +246,7 @@ def _compare(
 
 
 def _load(
-    task: Task, master: Connection, seen: Window, on_progress: Progress | None
+    task: Task, master: Connection, seen: Window, progress: Progress | None
 ) -> dict[str, int]:
     new = [m for m in seen.members if m.method == LOAD]
     if not new:
@@ -246,7 +254,7 @@ def _load(
     moment = str(master.scalar(select(func.pg_export_snapshot())))
     return {
         m.snapshot.key: first_load.copy(
-            task.site, task.master, master, moment, m, on_progress
+            task.site, task.master, master, moment, m, progress
         )
         for m in new
     }

@@ -26,6 +26,23 @@ class CreateReport:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AskedTable:
+    """Another table that a snapshot's condition asks, whose log its refresh reads."""
+
+    table: str
+    #: the columns of a row, and the key of the table that they are compared with
+    columns: tuple[str, ...]
+    key: tuple[str, ...]
+    #: a row belongs only if it finds a row there
+    required: bool
+    #: how many rows of the snapshot look for one of these, as the site's statistics
+    #: estimate it; None if they do not say
+    rows_each: float | None
+    #: what the condition asks about the row that is found
+    asks: tuple[AskedTable, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotDescription:
     """A snapshot, for lists and status."""
 
@@ -44,6 +61,8 @@ class SnapshotDescription:
     last_refresh: datetime | None
     #: calls that the master has not answered; 0 for a read-only snapshot
     undelivered_calls: int
+    #: the other tables that its condition asks
+    asks: tuple[AskedTable, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,7 +23,9 @@ Files = Mapping[int, int]
 #: Facts about a master table, kept in the snapshot's row of the catalog.
 Seen = Mapping[str, list[Any] | None]
 #: Nothing is known: the next refresh compares all rows.
-UNKNOWN: Seen = dict.fromkeys(("master_parts", "master_files", "master_columns"))
+UNKNOWN: Seen = dict.fromkeys(
+    ("master_parts", "master_files", "master_columns", "parents")
+)
 
 
 def seen(snapshot: Snapshot, columns: Columns, files: Files) -> Seen:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,10 +12,11 @@ from sqlalchemy import Connection, select
 
 from deferred.queues.queue import extra_keys
 from masters.group_schema import SchemaVersion
-from sites import names
+from sites import names, subqueries
 from sites.names import QualifiedName, numbered
 from sites.prepared import planned_once
-from sites.table import Table
+from sites.subqueries import Parts
+from sites.table import Table, with_tuples
 from sites.types import NativeType
 from sites.values import unsized
 from snapshots import catalog
@@ -45,6 +47,8 @@ class Snapshot:
     #: files and columns of the master table at that time, see `snapshots.rewrites`
     master_files: tuple[int, ...] | None = None
     master_columns: tuple[str, ...] | None = None
+    #: the same for the other tables that the condition asks (`snapshots.parents`)
+    parents: Mapping[str, Any] | None = None
     #: the id of the master table's group at that time, and the version of its schema
     schema_group: uuid.UUID | None = None
     schema_version: int | None = None
@@ -70,6 +74,11 @@ class Snapshot:
         return QualifiedName(self.master_schema, self.master_table)
 
     @property
+    def parts(self) -> Parts:
+        """What its condition asks of the row itself, and of other tables."""
+        return subqueries.parts(self.condition, self.master)
+
+    @property
     def seen(self) -> SchemaVersion | None:
         """Which shape the master table had at the last refresh; None if in no group."""
         if self.schema_group is None or self.schema_version is None:
@@ -91,12 +100,12 @@ def carried(snapshot: Snapshot, base: Table) -> tuple[str, ...]:
     return tuple(c for c in snapshot.columns if not base.column(c).generated)
 
 
-def key_types(table: Table, snapshot: Snapshot) -> list[NativeType]:
-    """The types in which keys are looked up, in the order of the identity columns.
+def key_types(table: Table, key: Sequence[str]) -> list[NativeType]:
+    """The types in which keys are looked up, in the order of the key's columns.
 
     Without lengths and domains: a longer key would be cut, and find another row.
     """
-    columns = map(table.column, snapshot.identity_columns)
+    columns = map(table.column, key)
     return [NativeType(unsized(c.recorded), c.equality) for c in columns]
 
 
@@ -150,8 +159,4 @@ _SELECT = select(*(catalog.snapshot.c[name] for name in Snapshot.__slots__)).ord
 
 
 def _from_row(row: sa.Row[Any]) -> Snapshot:
-    values = dict(row._mapping)
-    for name, value in values.items():
-        if isinstance(value, list):
-            values[name] = tuple(value)
-    return Snapshot(**values)
+    return Snapshot(**with_tuples(row._mapping))

@@ -68,7 +68,7 @@ def create(connection: Connection, member: Member) -> QualifiedName:
 def create_keys(connection: Connection, member: Member) -> TableClause:
     """Create the table of a window's keys, where executors can see it."""
     name, keys = _name("keys$_", member.snapshot), member.snapshot.key_names
-    kinds = key_types(member.base, member.snapshot)
+    kinds = key_types(member.base, member.snapshot.identity_columns)
     ddl.drop_table(connection, name)
     columns = [NewColumn(name=k, type=t.name) for k, t in zip(keys, kinds, strict=True)]
     ddl.create_table(connection, name, columns, unlogged=True)

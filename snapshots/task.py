@@ -1,4 +1,4 @@
-"""The input of one refresh: a group, its snapshots as they are now, and the rules."""
+"""The input of one refresh: a group, its snapshots as they are now, and the options."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection
 
+from deferred.options import RefreshOptions
 from deferred.parked import error_queue
 from sites import identity, names
 from sites.identity import Identity
+from sites.names import QualifiedName
 from sites.site import Site
-from snapshots import refresh_group, snapshot
+from snapshots import parents, refresh_group, snapshot
 from snapshots.errors import ErrorsAtMaster, UnknownSnapshot, WrongMethod
-from snapshots.merge import Rules
 from snapshots.refresh_group import RefreshGroup
 from snapshots.snapshot import Snapshot
 
@@ -28,7 +29,12 @@ class Task:
     group: RefreshGroup
     members: tuple[Snapshot, ...]
     methods: Mapping[str, str]
-    rules: Rules
+    options: RefreshOptions
+
+    def tables(self) -> list[QualifiedName]:
+        """The tables of the master that decide what the group holds, each once."""
+        asked = (name for member in self.members for name in parents.asked(member))
+        return [*dict.fromkeys([*(m.master for m in self.members), *asked])]
 
 
 def read(
@@ -36,8 +42,7 @@ def read(
     site: Site,
     group_name: str,
     named: list[str],
-    method: str,
-    rules: Rules,
+    options: RefreshOptions,
 ) -> Task:
     who = identity.confirm(connection, site.name)
     group = refresh_group.find(connection, group_name)
@@ -53,8 +58,8 @@ def read(
         who=who,
         group=group,
         members=tuple(members),
-        methods=_methods(keys, method),
-        rules=rules,
+        methods=_methods(keys, options.method),
+        options=options,
     )
 
 

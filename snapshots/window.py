@@ -8,7 +8,7 @@ pending, whatever happens to it meanwhile (docs/explanation/held-back.md).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -21,15 +21,16 @@ from deferred.batches import marker
 from deferred.batches.marker import Marker
 from masters import group_schema
 from masters.group_schema import SchemaVersion
+from masters.log import catalog
 from masters.log.catalog import find_log, reaches_back_to
 from sites import identity, position, ranges
 from sites.catalog import SCHEMA
 from sites.identity import Identity
 from sites.names import QualifiedName
 from sites.ranges import Leaf, Range
+from sites.subqueries import Subquery
 from sites.table import Table, describe
-from sites.types import Xid8
-from snapshots import fitting, rewrites, shared
+from snapshots import fitting, parents, rewrites, shared
 from snapshots.errors import (
     ColumnGone,
     MasterChanged,
@@ -37,6 +38,8 @@ from snapshots.errors import (
     RowsHidden,
     SnapshotLogTooYoung,
 )
+from snapshots.keys import Keys
+from snapshots.parents import Parent
 from snapshots.refresh_group import RefreshGroup
 from snapshots.snapshot import Snapshot, carried, key_types
 
@@ -51,12 +54,23 @@ class Member:
     base: Table
     master: Table
     log_table: str | None
+    #: the other tables that the condition asks
+    parents: Mapping[QualifiedName, Parent]
     #: load, fast or complete
     method: str
     #: the tables that hold the master's rows now, by oid
     parts: Mapping[int, Leaf]
+    #: for a fast refresh: what the condition looks for, and keys of rows there that
+    #: have changed so that rows may enter or leave (`snapshots.moved`)
+    moved: tuple[tuple[Subquery, Keys], ...] = ()
     #: the schema version of the master table's replication group; None without one
     schema_version: SchemaVersion | None = None
+
+    def asked_again(self) -> Iterator[tuple[Subquery, Parent, Keys]]:
+        """What the condition looks for, where the answer may be another one now."""
+        for one, changed in self.moved:
+            if changed.num_rows:
+                yield one, self.parents[one.table], changed
 
     @property
     def joined(self) -> tuple[QualifiedName, ...]:
@@ -83,21 +97,8 @@ class Member:
     def log(self) -> TableClause:
         """The master's snapshot log, for use in statements."""
         assert self.log_table is not None
-        keys: list[sa.ColumnClause[Any]] = [
-            sa.column(name, kind)
-            for name, kind in zip(
-                self.snapshot.key_names,
-                key_types(self.master, self.snapshot),
-                strict=True,
-            )
-        ]
-        return sa.table(
-            self.log_table,
-            sa.column("kind", sa.Text),
-            sa.column("xid", Xid8()),
-            *keys,
-            schema=SCHEMA,
-        )
+        kinds = key_types(self.master, self.snapshot.identity_columns)
+        return catalog.rows_of(self.log_table, kinds)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,6 +142,7 @@ def read(
         # The master was restored and repaired: positions from before mean nothing.
         known = ()
     versions = group_schema.versions(master)
+    seen = parents.read(master, snapshots)
     members = [
         _member(
             master,
@@ -150,6 +152,7 @@ def read(
             methods.get(s.key, "?"),
             s.key in known,
             versions.get(s.master),
+            {name: seen[name] for name in parents.asked(s)},
         )
         for s in snapshots
     ]
@@ -162,24 +165,49 @@ def read(
     )
 
 
-def changed_keys(member: Member, since: str) -> Select[Any]:
-    """Keys (k1, k2, ...) of rows that changed at the master since a position.
+def changed_keys(
+    member: Member, since: str, *, present_apart: bool = False
+) -> Select[Any]:
+    """Keys (k1, k2, ...) of rows that may have changed, entered or left since then.
 
     All rows of a table that was attached since are among them: they may have been
     there before, and no trigger recorded them.
+
+    Parameters:
+        present_apart: leave out rows that can only have left, because they lack what
+            the condition requires; `leaving_keys` finds those that the site has.
     """
-    log = member.log()
-    keys = [log.c[name] for name in member.snapshot.key_names]
+    log, snapshot = member.log(), member.snapshot
+    keys = [log.c[name] for name in snapshot.key_names]
     logged = select(*keys).where(position.since(log.c.xid, since), log.c.kind != "T")
-    if not member.joined:
+    further = [
+        *map(partial(_keys_in, member), member.joined),
+        *(
+            find(member.master, snapshot.identity_columns, one, parent, changed)
+            for one, parent, changed in member.asked_again()
+            for find in [
+                parents.accepted if present_apart and one.required else parents.looking
+            ]
+        ),
+    ]
+    if not further:
         return logged.distinct()
-    there = map(partial(_keys_in, member), member.joined)
-    return select(*sa.union(logged, *there).subquery().c)
+    return select(*sa.union(logged, *further).subquery().c)
+
+
+def leaving_keys(member: Member) -> list[Select[Any]]:
+    """Keys of rows at the site that may have lost what the condition requires."""
+    identity = member.snapshot.identity_columns
+    return [
+        parents.looking(member.base, identity, one, parent, changed)
+        for one, parent, changed in member.asked_again()
+        if one.required
+    ]
 
 
 def _keys_in(member: Member, part: QualifiedName) -> Select[Any]:
-    kinds = key_types(member.master, member.snapshot)
     names = member.snapshot.identity_columns
+    kinds = key_types(member.master, names)
     columns = [sa.column(c, kind) for c, kind in zip(names, kinds, strict=True)]
     table = sa.table(part.name, *columns, schema=part.schema)
     keys = zip(table.c, member.snapshot.key_names, strict=True)
@@ -223,11 +251,15 @@ def _member(
     site: Connection,
     group: RefreshGroup,
     snapshot: Snapshot,
-    asked: str,
+    method: str,
     registered: bool,
     schema_version: SchemaVersion | None,
+    seen: Mapping[QualifiedName, Parent],
 ) -> Member:
     log = find_log(master, snapshot.master)
+    logs = {snapshot.master: log} | {
+        name: parents.log_for(snapshot, one) for name, one in seen.items()
+    }
     table, base = describe(master, snapshot.master), describe(site, snapshot.base)
     for one in (table, base):
         _refuse_altered(one, snapshot)
@@ -242,15 +274,23 @@ def _member(
         base=base,
         master=table,
         log_table=None if log is None else log.log_table,
-        method=_method(master, group, snapshot, asked.lower(), log, kept),
+        method=_method(master, group, snapshot, method.lower(), logs, kept),
+        parents=seen,
         parts=parts,
         schema_version=schema_version,
     )
-    if member.method == FAST and rewrites.why_rewritten(
-        snapshot, member.states, member.files
-    ):
+    if member.method == FAST and _is_rewritten(member):
         return replace(member, method=COMPLETE)
     return member
+
+
+def _is_rewritten(member: Member) -> bool:
+    """Whether values may have changed with no trigger to see it."""
+    why = rewrites.why_rewritten(member.snapshot, member.states, member.files)
+    return why is not None or any(
+        parents.is_rewritten(member.snapshot, name, one.columns, one.files)
+        for name, one in member.parents.items()
+    )
 
 
 def _refuse_altered(table: Table, snapshot: Snapshot) -> None:
@@ -284,39 +324,36 @@ def _method(
     group: RefreshGroup,
     snapshot: Snapshot,
     asked: str,
-    log: Row[Any] | None,
+    logs: Mapping[QualifiedName, Row[Any] | None],
     kept: bool,
 ) -> str:
     if not snapshot.loaded or group.position is None:
         return LOAD
     if asked == "c":
         return COMPLETE
-    if log is None:
-        if asked == "f":
-            raise NoSnapshotLog(
-                f"{snapshot.master} has no snapshot log: {snapshot.key} cannot be "
-                "refreshed fast."
-            )
-        return COMPLETE
-    reaches = kept and reaches_back_to(master, log, group.position)
-    if not reaches:
-        if asked == "f":
-            raise SnapshotLogTooYoung(
-                f"The snapshot log of {snapshot.master} does not hold all changes "
-                f"since the last refresh of {snapshot.key}.",
-                snapshot=snapshot.key,
-            )
-        return COMPLETE
-    return COMPLETE if _truncated(master, log.log_table, group.position) else FAST
+    for table, log in logs.items():
+        if log is None:
+            if asked == "f":
+                raise NoSnapshotLog(
+                    f"{table} has no snapshot log by its key: {snapshot.key} cannot be "
+                    "refreshed fast."
+                )
+            return COMPLETE
+        if not (kept and reaches_back_to(master, log, group.position)):
+            if asked == "f":
+                raise SnapshotLogTooYoung(
+                    f"The snapshot log of {table} does not hold all changes since the "
+                    f"last refresh of {snapshot.key}.",
+                    snapshot=snapshot.key,
+                )
+            return COMPLETE
+        if _truncated(master, log.log_table, group.position):
+            return COMPLETE
+    return FAST
 
 
 def _truncated(master: Connection, log_table: str, since: str) -> bool:
     """Whether the master table was truncated: no log could hold all its keys."""
-    log = sa.table(
-        log_table,
-        sa.column("kind", sa.Text),
-        sa.column("xid", Xid8()),
-        schema=SCHEMA,
-    )
+    log = catalog.rows_of(log_table)
     mark = select(log.c.kind).where(position.since(log.c.xid, since), log.c.kind == "T")
     return bool(master.scalar(select(mark.exists())))

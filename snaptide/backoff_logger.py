@@ -6,6 +6,7 @@ import logging
 import time
 
 from sites.errors import SnaptideError, in_one_line
+from snaptide.asking import first_line
 
 #: Seconds between two log lines about the same error, and at least between any two.
 SAY_EVERY = 3600.0
@@ -63,4 +64,4 @@ class BackoffLogger:
 def _in_one_line(error: Exception) -> str:
     if isinstance(error, SnaptideError):
         return in_one_line(error)
-    return next(iter(str(error).strip().splitlines()), type(error).__name__)
+    return first_line(error)

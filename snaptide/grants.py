@@ -54,8 +54,7 @@ def run(site: Site) -> list[str]:
         sqlalchemy.exc.DBAPIError: the user of the site may not create roles, or
             does not own an object that the statements grant rights on.
     """
-    with site.transaction() as connection:
-        identity.read(connection)
+    with identity.initialised(site) as connection:
         found = statements(connection)
         for statement in found:
             connection.exec_driver_sql(statement.replace("%", "%%"))

@@ -23,7 +23,6 @@ from pydantic import (
 from sqlalchemy import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
-from deferred.options import MOST_STREAMS, Options
 from snaptide.errors import BadSettings, UnreadableSecret
 from snaptide_imports import lazily
 
@@ -47,8 +46,13 @@ class SiteSettings(BaseModel):
 
     model_config = _strict
 
+    #: `postgresql://user@host:port/database`; more of libpq's parameters may follow
+    #: after `?`, as `sslmode=verify-full`.
     url: SecretStr
+    #: The password, if it is not in the URL.
     password: SecretStr | None = None
+    #: A file whose content is the password; a relative path begins at the folder of
+    #: `snaptide.toml`.
     password_file: Path | None = None
 
     def address(self, name: str, folder: Path) -> URL:
@@ -114,6 +118,7 @@ class BrokerSettings(BaseModel):
 
     model_config = _strict
 
+    #: `redis://host:port/number`.
     url: Annotated[SecretStr, AfterValidator(_of_redis)]
     #: Seconds after which a task whose worker died goes to another one. A task that
     #: takes longer starts a second time, finds the first one running, and ends.
@@ -139,7 +144,10 @@ class SparkSettings(BaseModel):
 
     model_config = _strict
 
+    #: `local[*]` inside the process, `spark://host:port` for a cluster,
+    #: `sc://host:port` for Spark Connect.
     master: str = "local[*]"
+    #: Any of Spark's own settings, by their full names.
     conf: Annotated[dict[str, str], BeforeValidator(_properties)] = Field(
         default_factory=dict
     )
@@ -150,6 +158,7 @@ class ResolutionSettings(BaseModel):
 
     model_config = _strict
 
+    #: Python functions by name, as `module:function`.
     routines: dict[str, str] = Field(default_factory=dict)
     #: Days for which a master remembers when a row of a table was deleted, if a rule
     #: asks for it (`informix_timestamp`); a purge may forget older deletes.
@@ -185,9 +194,12 @@ class WorkerSettings(BaseModel):
 
     model_config = _strict
 
-    #: A JVM does not survive fork, so prefork is not offered.
+    #: How a worker runs several tasks; prefork is not offered, because a JVM does not
+    #: survive fork.
     pool: Literal["threads", "solo"] = "threads"
+    #: How many tasks run at once, with threads.
     concurrency: int = Field(default=4, ge=1)
+    #: How much worker and beat say.
     log_level: Literal["debug", "info", "warning", "error"] = "info"
 
 
@@ -204,47 +216,6 @@ class QueueSettings(BaseModel):
     def retention(self) -> timedelta:
         """`retention_days` as a timedelta."""
         return timedelta(days=self.retention_days)
-
-
-_PUSH = Options()
-
-
-class PushSettings(BaseModel):
-    """`[push]`: how a push works, where its own options do not say otherwise."""
-
-    model_config = _strict
-
-    #: At most this many calls in a group; a transaction with more is applied alone.
-    #: 0 and 1 apply each transaction by itself. If several streams divide a batch, a
-    #: group has at most 10,000. HVAR: `dsi_compile_max_cmds`.
-    group_max_calls: int = Field(default=_PUSH.group_max_calls, ge=0)
-    #: At most this many bytes of old and new values in a group, as they are stored;
-    #: 0 is no limit. HVAR: `dsi_cdb_max_size`, there in megabytes.
-    group_max_bytes: int = Field(default=_PUSH.group_max_bytes, ge=0)
-    #: The push ships this many net changes of one table, or more, by COPY; fewer go as
-    #: values of a statement. HVAR: `dsi_bulk_threshold`.
-    bulk_threshold: int = Field(default=_PUSH.bulk_threshold, ge=0)
-    #: If a group with fewer calls fails, the push does not compile it again, but
-    #: applies its transactions one by one. HVAR: `dsi_compile_retry_threshold`.
-    retry_threshold: int = Field(default=_PUSH.retry_threshold, ge=0)
-    #: How a push treats a transaction that cannot be applied: `queue` parks it in the
-    #: error queue and goes on, `stop` leaves it queued at its site and ends the push.
-    #: `skip_row` parks its rows in conflict and applies the others; `quiet_group`
-    #: parks it, and makes its replication groups quiet at the destination;
-    #: `quiet_database` and `quiet_server` stop the push, and pause the destination, or
-    #: all destinations.
-    error_action: Literal[
-        "queue", "stop", "skip_row", "quiet_group", "quiet_database", "quiet_server"
-    ] = _PUSH.error_action.value
-    #: All pushes of a site pause when the error queue of a destination holds so many
-    #: of its transactions; 0 is no limit. Ingres: `-EMX`.
-    error_limit: int = Field(default=_PUSH.error_limit, ge=0)
-    #: Master tables whose transactions are each applied alone, in order, so that
-    #: triggers there see every step. HVAR: `dsi_compile_enable` off for a table.
-    one_by_one: tuple[str, ...] = ()
-    #: So many streams to each destination apply independent transactions side by side,
-    #: and commit in order. 0 and 1 are strictly serial.
-    parallelism: int = Field(default=_PUSH.parallelism, ge=0, le=MOST_STREAMS)
 
 
 class BeatSettings(BaseModel):

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from deferred.options import PushSettings
 from sites import Directory
 from sites.configured import Configuration, configure
 from snaptide import VARIABLE, environment, settings_file
@@ -21,7 +22,6 @@ from snaptide.sections import (
     BrokerSettings,
     NotificationSettings,
     ProcedureSettings,
-    PushSettings,
     QueueSettings,
     ResolutionSettings,
     SiteName,
@@ -107,7 +107,7 @@ class Settings(BaseModel):
                 spark_conf=self.spark.conf,
                 retention=self.queue.retention,
                 deletes_kept=self.resolution.deletes_kept,
-                push=self.push.model_dump(),
+                push=self.push.given,
             )
         )
         return directory

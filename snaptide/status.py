@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from sqlalchemy import Connection, Row, func, select
 
 from deferred import runs, schedules
-from deferred.catalog import error_transaction
+from deferred.error_catalog import error_transaction
 from deferred.queues.backlog import Backlog, backlogs
 from sites import Site
 from sites.activity import running

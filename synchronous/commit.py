@@ -10,7 +10,6 @@ confirmed, a later transaction's commit deletes the decision
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 
@@ -18,8 +17,9 @@ import psycopg
 from psycopg import errors
 from psycopg.pq import TransactionStatus
 from sqlalchemy.exc import DBAPIError
+from tenacity import stop_after_delay, wait_fixed
 
-from sites import faults
+from sites import faults, retry
 from sites.errors import SnaptideError
 from sites.values import array_text
 from synchronous import decision, refusal
@@ -34,8 +34,8 @@ from synchronous.transaction import Transaction
 
 log = logging.getLogger(__name__)
 
-#: Seconds between two questions to a site that has not decided yet.
-PACE = 0.2
+#: Between two questions to a site that has not decided yet.
+PAUSE = wait_fixed(0.2)
 
 
 def commit(transaction: Transaction) -> None:
@@ -185,17 +185,20 @@ def _rolled_back(driver: psycopg.Connection[object]) -> Answer | None:
 
 def _asked(transaction: Transaction, gid: Gid) -> Answer:
     """Ask the site over another connection, until its transaction is over."""
-    until = time.monotonic() + transaction.timeout
-    answer = Answer.IN_PROGRESS
-    while answer is Answer.IN_PROGRESS and time.monotonic() < until:
+
+    def outcome() -> Answer | None:
+        answer = Answer.IN_PROGRESS
         with (
             suppress(SnaptideError, DBAPIError),
             transaction.site_cache.site.transaction() as connection,
         ):
             answer = decision.ask(connection, gid)
-        if answer is Answer.IN_PROGRESS:
-            time.sleep(PACE)
-    return answer
+        return None if answer is Answer.IN_PROGRESS else answer
+
+    answer = retry.until(
+        outcome, stop=stop_after_delay(transaction.timeout), wait=PAUSE
+    )
+    return answer or Answer.IN_PROGRESS
 
 
 def _confirm(writers: Sequence[Participant], gid: Gid) -> bool:

@@ -44,8 +44,7 @@ def list_in_doubt(site: Site) -> list[InDoubt]:
     Raises:
         SiteUnreachable, SiteNotInitialised.
     """
-    with site.transaction() as connection:
-        identity.read(connection)
+    with identity.initialised(site) as connection:
         prepared = connection.execute(text(_PREPARED)).all()
         decided = recovery.open_decisions(connection)
         since = dict(
@@ -103,8 +102,7 @@ def forget_in_doubt(site: Site, gid: str) -> None:
         NotInDoubt: there is no such decision.
         DecidedOtherwise: a master that answers waits for this decision.
     """
-    with site.transaction() as connection:
-        identity.confirm(connection, site.name)
+    with identity.confirmed(site) as connection:
         decided = recovery.open_decisions(connection)
     mine = [one for one in decided if one[1].transaction == gid]
     for one in _open(site, mine):
@@ -124,8 +122,7 @@ def forget_in_doubt(site: Site, gid: str) -> None:
 
 
 def _end(site: Site, name: str, wanted: Answer, *, force: bool) -> None:
-    with site.transaction() as connection:
-        identity.confirm(connection, site.name)
+    with identity.confirmed(site) as connection:
         known = recovery.list_prepared(connection)
     gid = next((one for one in known if str(one) == name), None)
     if gid is None:

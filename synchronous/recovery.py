@@ -56,8 +56,7 @@ def recover(site: Site) -> RecoveryReport:
     Raises:
         SiteUnreachable, SiteChanged: this site itself cannot be asked.
     """
-    with site.transaction() as connection:
-        identity.confirm(connection, site.name)
+    with identity.confirmed(site) as connection:
         prepared = list_prepared(connection)
         unconfirmed = open_decisions(connection)
         judged = _unjudged(connection)
@@ -161,8 +160,7 @@ def prepared_at(master: Site) -> list[Gid]:
     Raises:
         SnaptideError, sqlalchemy.exc.DBAPIError: the master cannot be asked.
     """
-    with master.transaction() as connection:
-        identity.confirm(connection, master.name)
+    with identity.confirmed(master) as connection:
         return list_prepared(connection)
 
 

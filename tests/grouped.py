@@ -1,5 +1,6 @@
 """Masters of a replication group, as tests of several masters need them."""
 
+import uuid
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -11,7 +12,7 @@ import deferred
 import groups
 from deferred.pushing.push import destinations
 from deferred.queues.queue import list_queues, undelivered_calls
-from groups.group import Group
+from groups.group import Group, get
 from groups.relay.arrivals import arrivals
 from sites import Directory, Site, faults
 from sites.errors import SiteUnreachable
@@ -109,10 +110,16 @@ def push_among(sites: Directory, *names: str) -> None:
         pass
 
 
+def group_id(site: Site) -> uuid.UUID:
+    """The id of the group, which all its masters know."""
+    with site.transaction() as connection:
+        return get(connection, site.name, GROUP).id
+
+
 def arrived(site: Site) -> dict[str, tuple[str, int]]:
     """By master at which changes began, who brought them here, and how many."""
     with site.transaction() as connection:
-        found = arrivals(connection, GROUP)
+        found = arrivals(connection, group_id(site))
     assert len({one.source for one in found}) == len(found), "two ways"
     assert site.name not in {one.source for one in found}, "a circle"
     return {one.source: (one.sender, one.transactions) for one in found}

@@ -58,11 +58,14 @@ def assert_equal_to_master(*sites: Site) -> None:
 
 def _contents(site: Site, one: SnapshotDescription) -> list[tuple[Any, ...]]:
     """The rows of a snapshot, or of its defining query at another site."""
-    name = names.parse(one.name if site.name != one.master else one.table)
-    query = sql.SQL("SELECT {} FROM {} WHERE {} ORDER BY {}").format(
+    table = names.parse(one.table)
+    at_master = site.name == one.master
+    name = table if at_master else names.parse(one.name)
+    query = sql.SQL("SELECT {} FROM {} AS {} WHERE {} ORDER BY {}").format(
         sql.SQL(", ").join(sql.Identifier(c) for c in one.columns),
         sql.Identifier(name.schema, name.name),
-        sql.SQL(one.condition or "true"),
+        sql.Identifier(table.name),
+        sql.SQL((at_master and one.condition) or "true"),
         sql.SQL(", ").join(sql.Identifier(c) for c in one.identity),
     )
     with site.connect() as connection:

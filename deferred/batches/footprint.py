@@ -30,7 +30,7 @@ from sqlalchemy import (
     select,
 )
 
-from deferred.catalog import error_footprint
+from deferred.error_catalog import error_footprint
 from sites.staged import MOVE, Staged, selected
 
 #: A row or unique value, in any of the images of a call.
@@ -195,14 +195,14 @@ def _made(staged: Staged) -> Iterator[Part]:
 
 def _referred(staged: Staged) -> Iterator[Part]:
     """The parents of each image; NULL if there is none."""
-    for named, columns in _parent_keys(staged):
+    for named, columns in parent_keys(staged):
         for entry in _keys(staged, named, columns):
             yield literal(REFERS), entry
 
 
 def _asked(staged: Staged) -> Iterator[Part]:
     """The parents that a call gives its row; NULL if it gives none."""
-    for named, columns in _parent_keys(staged):
+    for named, columns in parent_keys(staged):
         yield literal(STARTS), given(staged, named, columns)
 
 
@@ -216,7 +216,7 @@ def own_keys(staged: Staged) -> Iterator[tuple[str, list[str]]]:
             yield f"{table.qualified} {sorted(columns)}", sorted(columns)
 
 
-def _parent_keys(staged: Staged) -> Iterator[tuple[str, list[str]]]:
+def parent_keys(staged: Staged) -> Iterator[tuple[str, list[str]]]:
     """The foreign keys of the table, each named as the parent names its own key."""
     for key in staged.table.foreign_keys:
         if set(key.columns) <= set(staged.columns):
@@ -231,7 +231,7 @@ def given(staged: Staged, named: str, columns: Sequence[str]) -> ColumnElement[A
     missing = [value.is_(None) for value in new]
     kept = and_(sa.not_(staged.kind("I", "R")), _same(staged, columns, old, new))
     gone = staged.kind("D", "N", "A")
-    entry = _text(named, _alike(staged, columns, new))
+    entry = text_of(named, _alike(staged, columns, new))
     return case((or_(*missing, kept, gone), sa.null()), else_=entry)
 
 
@@ -245,7 +245,7 @@ def _keys(
         values = [side(name) for name in columns]
         missing = [value.is_(None) for value in values]
         same = [_same(staged, columns, values, other) for other in before]
-        entry = _text(named, _alike(staged, columns, values))
+        entry = text_of(named, _alike(staged, columns, values))
         yield case((or_(*missing, *same), sa.null()), else_=entry)
         before.append(values)
 
@@ -271,7 +271,7 @@ def whole(staged: Staged, how: str) -> tuple[ColumnElement[str], ColumnElement[A
     else:
         present, side = sa.not_(staged.kind("I", "N", "A")), staged.old
     names = sorted(staged.columns)
-    entry = _text(f"{staged.table.qualified} row {names}", [side(n) for n in names])
+    entry = text_of(f"{staged.table.qualified} row {names}", [side(n) for n in names])
     return literal(how), case((present, entry))
 
 
@@ -294,6 +294,6 @@ def _plain(type_: str, value: ColumnElement[Any]) -> ColumnElement[Any]:
     return func.lower(value) if kind.rpartition(".")[2] == "citext" else value
 
 
-def _text(named: str, values: Sequence[ColumnElement[Any]]) -> ColumnElement[Any]:
+def text_of(named: str, values: Sequence[ColumnElement[Any]]) -> ColumnElement[Any]:
     """The values as the text of a row, with PostgreSQL's own quoting."""
-    return cast(func.row(literal(named), *values), Text)
+    return cast(func.row(literal(named, Text), *values), Text)

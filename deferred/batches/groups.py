@@ -22,7 +22,7 @@ from sqlalchemy.dialects.postgresql import aggregate_order_by
 
 from deferred.batches.batch import PART, Batch, placed, within
 from deferred.catalog import delivery
-from deferred.options import Options
+from deferred.options import PushOptions
 from deferred.queues.queue import Queue
 from sites import QualifiedName, collector, wide
 from sites.catalog import SCHEMA
@@ -66,7 +66,7 @@ class ApplyGroup:
 def plan(
     members: Sequence[GroupedTransaction],
     after: int,
-    options: Options,
+    options: PushOptions,
     alone: Collection[int] = (),
 ) -> Iterator[ApplyGroup]:
     """Divide transactions, given in order, into groups.

@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from sqlalchemy import ColumnElement, Connection, Text, cast, func, literal, or_, select
 
 from deferred.batches import footprint, provenance
-from deferred.catalog import error_call, error_footprint, error_transaction
+from deferred.error_catalog import error_call, error_footprint, error_transaction
 from masters.log import registration
 from sites.prepared import planned_once
 from sites.staged import Staged, selected

@@ -181,15 +181,11 @@ def _first() -> tuple[ColumnElement[int], int]:
 
 
 def _of(sender_id: uuid.UUID | sa.BindParameter[Any]) -> sa.ColumnElement[bool]:
-    return sa.and_(push_marker.c.origin_id == sender_id, push_marker.c.stream == 0)
+    return push_marker.c.origin_id == sender_id
 
 
 _ID = sa.bindparam("its_id", type_=push_marker.c.origin_id.type)
-_MOVE = planned_once(
-    sa.update(push_marker)
-    .where(_of(_ID))
-    .values(**_given("to"), applied_at=func.clock_timestamp())
-)
+_MOVE = planned_once(sa.update(push_marker).where(_of(_ID)).values(**_given("to")))
 _ADVANCE = _MOVE.where(
     *(
         push_marker.c[name].is_not_distinct_from(value)

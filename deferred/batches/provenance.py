@@ -1,11 +1,12 @@
 """Where a transaction comes from: the site where it was made, and the masters since.
 
 A transaction that a master sends on keeps the site where it was made as its origin, and
-by replication group the master at which it began.
+by id of a replication group the master at which it began.
 """
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
@@ -17,9 +18,9 @@ from deferred.batches.batch import QueuedTransaction
 
 
 def sources(
-    transaction: QueuedTransaction, sender: str, groups: Iterable[str]
+    transaction: QueuedTransaction, sender: str, groups: Iterable[uuid.UUID]
 ) -> dict[str, str]:
-    """By group, the master at which a transaction began.
+    """By id of a group, the master at which a transaction began.
 
     Parameters:
         sender: the site whose queue it is in.
@@ -27,7 +28,7 @@ def sources(
             group the transaction begins at the destination.
     """
     known = dict(transaction.sources or {})
-    return dict.fromkeys(groups, sender) | {
+    return dict.fromkeys(map(str, groups), sender) | {
         group: source or sender for group, source in known.items()
     }
 
@@ -73,7 +74,7 @@ def facts(
     Parameters:
         origin: the site where it was made.
         transaction: its id there; `user` and `made_at` are from there too.
-        began_at: by group, the master at which it began.
+        began_at: by id of a group, the master at which it began.
     """
     return {
         "origin": origin,

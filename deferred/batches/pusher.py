@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from sqlalchemy import Connection, func, select
-from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_random
+from tenacity import Retrying, stop_after_delay, wait_random
 
 from deferred.errors import PushRunning
+from sites import retry
 from sites.site import autocommit
 
 #: How long a caller that has to be the pusher waits for another one to end.
@@ -40,9 +41,8 @@ def waiting_for_pushes() -> Retrying:
     Raises:
         PushRunning: the other session still pushes.
     """
-    return Retrying(
-        retry=retry_if_exception_type(PushRunning),
+    return retry.on(
+        PushRunning,
         stop=stop_after_delay(PATIENCE_SECONDS),
         wait=wait_random(0.05, 0.2),
-        reraise=True,
     )

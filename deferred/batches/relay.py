@@ -11,7 +11,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import entry_points
-from typing import Protocol, cast
+from typing import cast
 
 import sqlalchemy as sa
 from sqlalchemy import ColumnElement, Connection, select
@@ -39,8 +39,8 @@ class Terms:
     may_hold_duplicates: bool = False
 
 
-class Relay(Protocol):
-    """What replication groups add to a push."""
+class Relay:
+    """What replication groups add to a push: nothing, if its databases are in none."""
 
     def before_batch(self, origin: Connection, target: Connection) -> bool:
         """Tell the destination which transactions may come twice; commits there.
@@ -48,6 +48,7 @@ class Relay(Protocol):
         Returns:
             Whether its marker may have changed.
         """
+        return False
 
     def admit_batch(
         self,
@@ -68,6 +69,7 @@ class Relay(Protocol):
             ColumnRenamed: a column has another name there than the group knows.
             NoMasterAnyMore: a group has forgotten the sender.
         """
+        return Terms()
 
     def admit(
         self,
@@ -81,9 +83,11 @@ class Relay(Protocol):
         Returns:
             Whether it is certain that none of the others were.
         """
+        return True
 
     def hold(self, target: Connection, tables: Collection[QualifiedName]) -> str | None:
         """Why changes of these tables are held back here; None if they are not."""
+        return None
 
     def applied(
         self,
@@ -124,35 +128,7 @@ class Relay(Protocol):
         """Let a destination watch for what a restored origin may send on again."""
 
 
-class _NoGroup:
-    """A push between databases that are in no group."""
-
-    def before_batch(self, *_: object) -> bool:
-        return False
-
-    def admit_batch(self, *_: object) -> Terms:
-        return Terms()
-
-    def admit(self, *_: object) -> bool:
-        return True
-
-    def hold(self, *_: object) -> str | None:
-        return None
-
-    def applied(self, *_: object) -> None:
-        return
-
-    def applied_together(self, *_: object) -> None:
-        return
-
-    def parked(self, *_: object) -> None:
-        return
-
-    def restored(self, *_: object) -> None:
-        return
-
-
-NO_GROUP: Relay = _NoGroup()
+NO_GROUP = Relay()
 
 
 #: Whether a database is in a replication group, or has a watch list of one.

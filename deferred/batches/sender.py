@@ -19,7 +19,7 @@ class Sender:
     name: str
     master: str
     #: by table, the replication groups that the sender pushes as one of their masters
-    groups: Mapping[QualifiedName, str] = field(default_factory=dict)
+    groups: Mapping[QualifiedName, uuid.UUID] = field(default_factory=dict)
     #: by table, what the push does with transactions that cannot be applied
     error_actions: Mapping[QualifiedName, ErrorAction] = field(default_factory=dict)
 
@@ -28,9 +28,9 @@ class Sender:
         return replace(
             self,
             groups={
-                queue.target: queue.replication_group
+                queue.target: queue.group_id
                 for queue in queues
-                if queue.replication_group is not None
+                if queue.group_id is not None
             },
             error_actions={
                 queue.target: ErrorAction(queue.error_action)

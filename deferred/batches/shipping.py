@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from typing import Any
@@ -42,6 +42,7 @@ from masters.rules import Comparison, table_rules
 from sites import transport
 from sites.errors import ValueDoesNotFit
 from sites.prepared import planned_once
+from sites.progress import RowsDone
 from sites.staged import Staged
 
 #: The planner takes a new table for a small one; one with more rows is analysed.
@@ -77,11 +78,11 @@ class Shipment:
 
     @property
     def sources(self) -> dict[str, str]:
-        """By replication group, a master whose changes go this way; '' is this site."""
+        """By id of a group, a master whose changes go this way; '' is this site."""
         return {
-            queue.replication_group: queue.sources[0]
+            str(queue.group_id): queue.sources[0]
             for queue in self.queues
-            if queue.replication_group is not None
+            if queue.group_id is not None
         }
 
 
@@ -170,7 +171,7 @@ def ship(
     transactions: int,
     only: Sequence[int] | None = None,
     in_steps: bool = False,
-    on_progress: Callable[[int], None] | None = None,
+    on_progress: RowsDone | None = None,
 ) -> None:
     """Fill the work tables with the net changes of a part of the batch.
 
@@ -251,7 +252,7 @@ def _queries(
                 shipment.batch, part.after, part.end, queue.goes_there
             )
             yield staged, _query(queue, staged, comparison, steps, together)
-        elif only is not None and len(only) == 1 and queue.replication_group is None:
+        elif only is not None and len(only) == 1 and queue.group_id is None:
             one = _single(shipment.batch, only[0]).subquery()
             yield staged, _query(queue, staged, comparison, one, together)
         else:
@@ -354,7 +355,7 @@ def _single(batch: Batch, number: int) -> Select[Any]:
     )
 
 
-def _report_rows(on_progress: Callable[[int], None], before: int, rows: int) -> None:
+def _report_rows(on_progress: RowsDone, before: int, rows: int) -> None:
     on_progress(before + rows)
 
 
@@ -370,7 +371,7 @@ def _fill(
     staged: Staged,
     query: str,
     bulk: int,
-    on_progress: Callable[[int], None] | None,
+    on_progress: RowsDone | None,
 ) -> int:
     rows = transport.copy(
         shipment.origin,

@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, select
 
-from deferred.catalog import error_call
+from deferred.error_catalog import error_call
 from deferred.parked.image import Image
 from sites import QualifiedName
 from sites.staged import Staged

@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from sqlalchemy import Connection, and_, func, literal, select
 from sqlalchemy.dialects.postgresql import JSONB, insert
 
-from deferred.catalog import differing_row, error_call
+from deferred.error_catalog import differing_row, error_call
 from masters.catalog import group_schema
 from sites import QualifiedName
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from sqlalchemy import Connection, and_, func, select
 
 from deferred.batches.called import Argument, ProcedureCall
-from deferred.catalog import error_call
+from deferred.error_catalog import error_call
 from deferred.errors import BadEdit
 from deferred.parked import calls
 from deferred.parked.calls import Call

@@ -10,7 +10,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import BigInteger, Connection, Text, func, select
 
-from deferred.catalog import error_transaction
+from deferred.error_catalog import error_transaction
 from deferred.errors import PredecessorLost
 
 #: The reason of a transaction that is parked because it depends on another one.

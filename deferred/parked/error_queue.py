@@ -13,7 +13,7 @@ from sqlalchemy import ColumnElement, Connection, Row, and_, func, or_, select
 
 from deferred.batches import called, lost_rows
 from deferred.batches.called import Argument, ProcedureCall
-from deferred.catalog import (
+from deferred.error_catalog import (
     error_call,
     error_footprint,
     error_procedure,
@@ -84,8 +84,7 @@ def list_errors(site: Site, origin: str | None = None) -> list[ErrorTransaction]
     wanted = select(error_transaction).order_by("origin", "batch_no", "order_no")
     if origin is not None:
         wanted = wanted.where(error_transaction.c.origin == origin)
-    with site.transaction() as connection:
-        identity.read(connection)
+    with identity.initialised(site) as connection:
         return [_transaction(row) for row in connection.execute(wanted)]
 
 
@@ -103,8 +102,7 @@ def show_error(
     """
     mine = error_call.c.error_id == error_id
     wanted = select(error_call).where(mine, error_call.c.call_no > after)
-    with site.transaction() as connection:
-        identity.read(connection)
+    with identity.initialised(site) as connection:
         row = get(connection, error_id)
         count = _count(connection, error_id)
         more = None if limit is None else limit + 1
@@ -150,8 +148,7 @@ def delete_errors(
         chosen.append(selected(error_transaction, {"id": tuple(error_ids)}))
     if origin is not None:
         chosen.append(error_transaction.c.origin == origin)
-    with site.transaction() as connection:
-        identity.read(connection)
+    with identity.initialised(site) as connection:
         for error_id in error_ids or ():
             get(connection, error_id)
         grouped = differing.of_a_group(error_transaction.c.id).label("grouped")

@@ -19,7 +19,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import Connection, Row, func, select
 
-from deferred.catalog import error_call, error_transaction
+from deferred.error_catalog import error_call, error_transaction
 from masters.errors import UnusableRoutine
 from masters.resolution.registry import Registry
 from sites import QualifiedName, time_limit

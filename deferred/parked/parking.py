@@ -25,7 +25,7 @@ from sqlalchemy import (
 
 from deferred.batches import footprint
 from deferred.batches.called import stored_again
-from deferred.catalog import error_call, error_procedure, error_transaction
+from deferred.error_catalog import error_call, error_procedure, error_transaction
 from deferred.parked import image
 from deferred.procedures.steps import Steps
 from sites import encodings

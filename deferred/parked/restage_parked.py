@@ -11,7 +11,7 @@ from sqlalchemy import Connection, Row, Text, cast, func, literal, or_, select
 
 from deferred.batches import work
 from deferred.batches.called import ProcedureCall
-from deferred.catalog import error_call
+from deferred.error_catalog import error_call
 from deferred.parked import calls
 from deferred.parked.calls import Call
 from sites import QualifiedName, encodings, transport

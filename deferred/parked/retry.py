@@ -13,7 +13,7 @@ from sqlalchemy.exc import DBAPIError
 from deferred import sqlstate
 from deferred.batches import lost_rows, marker, provenance, work
 from deferred.batches.called import ProcedureCall
-from deferred.catalog import error_transaction
+from deferred.error_catalog import error_transaction
 from deferred.errors import (
     BadEdit,
     RetryFailed,
@@ -138,8 +138,7 @@ def retry_alone(
     """
 
     def work() -> RetryReport:
-        with master.transaction() as connection:
-            identity.confirm(connection, master.name)
+        with identity.confirmed(master) as connection:
             row = error_queue.get(connection, error_id)
             if error_dependencies.has_lost(row) and not named:
                 reason = str(row.error_message)

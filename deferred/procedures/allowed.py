@@ -47,8 +47,7 @@ def allow_procedure(site: Site, name: str) -> AllowedProcedure:
         BadName: it is not a valid name.
     """
     procedure = names.parse(name)
-    with site.transaction() as connection:
-        identity.read(connection)
+    with identity.initialised(site) as connection:
         if not kinds(connection, procedure):
             raise UnknownProcedure(
                 f"Site {site.name} has no procedure {procedure}.",
@@ -70,16 +69,14 @@ def revoke_procedure(site: Site, name: str) -> bool:
         BadName: it is not a valid name.
     """
     procedure = names.parse(name)
-    with site.transaction() as connection:
-        identity.read(connection)
+    with identity.initialised(site) as connection:
         gone = connection.execute(sa.delete(allowed_procedure).where(_is(procedure)))
         return gone.rowcount > 0
 
 
 def list_procedures(site: Site) -> list[AllowedProcedure]:
     """The procedures and functions that calls from other sites may run, by name."""
-    with site.transaction() as connection:
-        identity.read(connection)
+    with identity.initialised(site) as connection:
         rows = connection.execute(
             select(allowed_procedure).order_by("schema_name", "procedure_name")
         ).all()

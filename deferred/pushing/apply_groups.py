@@ -81,7 +81,7 @@ def apply_group(
     )
 
 
-def _alone(shipment: Shipment, excluded: tuple[str, ...]) -> set[int]:
+def _alone(shipment: Shipment, excluded: Sequence[str]) -> set[int]:
     """Transactions that cannot be compiled.
 
     Those that call procedures or change keys; those of excluded tables, of tables that

@@ -50,8 +50,7 @@ class CommitOrder:
                 lambda: self._done == place or self._halt <= place, timeout=PATIENCE
             )
             if self._done < place:
-                self._halt = min(self._halt, place)
-                self._changed.notify_all()
+                self.halt(place)
             return self._halt > place
 
     def pass_on(self) -> None:

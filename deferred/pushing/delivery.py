@@ -28,6 +28,7 @@ from deferred.pushing.apply_or_reason import ParkReason, skip_rows, tables_of, t
 from masters.apply import ApplyUnit, Outcome, SourceTransaction
 from sites import encodings, faults
 from sites.errors import ValueDoesNotFit
+from sites.progress import RowsDone
 from sites.staged import Staged
 
 
@@ -49,7 +50,7 @@ def deliver(
     sender: Sender,
     transaction: QueuedTransaction,
     on_error: ErrorAction = ErrorAction.QUEUE,
-    on_progress: Callable[[int], None] | None = None,
+    on_progress: RowsDone | None = None,
     unfit: ValueDoesNotFit | None = None,
 ) -> Delivered:
     """Apply one transaction at the destination, or park it, exactly once.
@@ -100,7 +101,7 @@ def _steps(
     transaction: QueuedTransaction,
     staged: Sequence[Staged],
     sources: Mapping[str, str],
-    on_progress: Callable[[int], None] | None,
+    on_progress: RowsDone | None,
 ) -> Steps:
     """A transaction as it is in the work tables: one unit for each of its steps."""
     made = made_by(transaction)

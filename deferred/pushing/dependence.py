@@ -8,7 +8,7 @@ applies the transaction (`deferred.pushing.stream`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import sqlalchemy as sa
 from sqlalchemy import (
@@ -20,16 +20,16 @@ from sqlalchemy import (
     case,
     cast,
     func,
-    literal,
     or_,
     select,
 )
 
+from deferred.batches import footprint
 from deferred.batches.batch import within
 from deferred.batches.shipping import Shipment
 from deferred.catalog import delivery
 from deferred.queues.queue import Queue
-from sites.table import Table
+from sites.staged import Staged
 
 
 def last_shared(shipment: Shipment, after: int, most: int) -> dict[int, int]:
@@ -76,20 +76,20 @@ def _entries(shipment: Shipment, after: int, most: int) -> Subquery:
         .subquery()
     )
     each = [
-        _calls(queue, staged.table, transactions)
+        _calls(queue, staged, transactions)
         for queue, staged in zip(shipment.queues, shipment.staged, strict=True)
     ]
     return sa.union_all(*each).subquery()
 
 
 def _calls(
-    queue: Queue, table: Table, transactions: Subquery
+    queue: Queue, staged: Staged, transactions: Subquery
 ) -> Select[tuple[int, bool, int]]:
     calls = queue.sql()
     parts = sa.values(
         sa.column("held", sa.Boolean), sa.column("entry", Text), name="parts"
     )
-    part = parts.data(list(_parts(queue, table, calls))).lateral()
+    part = parts.data(list(_parts(queue, staged, calls))).lateral()
     return (
         select(
             transactions.c.order_no,
@@ -106,28 +106,22 @@ def _calls(
 
 
 def _parts(
-    queue: Queue, table: Table, calls: sa.TableClause
+    queue: Queue, staged: Staged, calls: sa.TableClause
 ) -> Iterator[tuple[ColumnElement[bool], ColumnElement[str]]]:
     """Rows, unique values and parents in the images of a call; NULL if it has none."""
-    held = [queue.identity_columns, *(unique.columns for unique in table.uniques)]
-    for columns in dict.fromkeys(tuple(sorted(each)) for each in held):
-        named = f"{table.qualified} {list(columns)}"
+    for named, columns in footprint.own_keys(staged):
         for entry in _values(queue, calls, named, columns):
             yield sa.true(), entry
-    for key in table.foreign_keys:
-        pairs = sorted(zip(key.parent_columns, key.columns, strict=True))
-        named = f"{key.parent} {[parent for parent, _ in pairs]}"
-        for entry in _values(queue, calls, named, tuple(own for _, own in pairs)):
+    for named, columns in footprint.parent_keys(staged):
+        for entry in _values(queue, calls, named, columns):
             yield sa.false(), entry
 
 
 def _values(
-    queue: Queue, calls: sa.TableClause, named: str, columns: tuple[str, ...]
+    queue: Queue, calls: sa.TableClause, named: str, columns: Sequence[str]
 ) -> Iterator[ColumnElement[str]]:
     """The values of these columns in the old and in the new image, as text."""
-    if not set(columns) <= set(queue.columns):
-        return
     for side in "on":
         values = [calls.c[f"{side}{queue.columns.index(c) + 1}"] for c in columns]
-        text = cast(func.row(literal(named, Text), *values), Text)
+        text = footprint.text_of(named, values)
         yield case((or_(*(value.is_(None) for value in values)), None), else_=text)

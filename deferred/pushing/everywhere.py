@@ -7,12 +7,13 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Any
+from typing import Unpack
 
+from deferred.options import PushArguments, PushOptions
 from deferred.pushing.push import PushReport, destinations, push
 from sites import Site
-from sites.activity import Progress
 from sites.errors import SnaptideError
+from sites.progress import Progress
 
 #: Destinations that are pushed to at the same time.
 MOST = 8
@@ -38,7 +39,7 @@ def push_all(
     *,
     shown: Callable[[str], AbstractContextManager[Progress | None]] | None = None,
     stop: Callable[[], bool] | None = None,
-    **options: Any,
+    **options: Unpack[PushArguments],
 ) -> Pushes:
     """Push to each destination; a slow or unreachable one delays no other.
 
@@ -51,9 +52,10 @@ def push_all(
         **options: as `push` has them.
 
     Raises:
-        SiteUnreachable, SiteChanged: raised by the origin; nothing was pushed.
+        BadOption, SiteUnreachable, SiteChanged: nothing was pushed.
         KeyboardInterrupt: each push has ended, after its last commit.
     """
+    PushOptions.of(options)
     interrupted = threading.Event()
 
     def over() -> bool:

@@ -6,11 +6,12 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, Unpack
 
 import sqlalchemy as sa
 from sqlalchemy import Connection, Row, func, select
 from sqlalchemy.exc import DBAPIError
+from tenacity import stop_after_attempt, wait_chain, wait_fixed
 
 from deferred import sqlstate
 from deferred.batches import batch as batches
@@ -27,24 +28,23 @@ from deferred.batches.sender import Sender
 from deferred.batches.shipping import Shipment, prepare_shipment, with_calls
 from deferred.catalog import destination
 from deferred.errors import (
-    DestinationDisabled,
-    DestinationJoins,
     DestinationQuiet,
     NoSuchDestination,
     OtherSchemaVersion,
     PushInterrupted,
     TooManyErrors,
 )
-from deferred.options import ErrorAction, Options
+from deferred.options import ErrorAction, PushArguments, PushOptions
 from deferred.parked import error_queue, notification
 from deferred.pushing import apply_groups, streams
-from deferred.pushing.run import Progress, Run
-from deferred.queues import budget, queue
+from deferred.pushing.run import Run
+from deferred.queues import budget, destination_state, queue
 from deferred.queues.backlog import calls_left
-from sites import Site, configured, faults, identity, outdated, peers
+from sites import Site, configured, faults, identity, outdated, peers, retry
 from sites.errors import SnaptideError
 from sites.identity import Identity
 from sites.prepared import planned_once
+from sites.progress import Progress
 from sites.site import autocommit
 
 #: Seconds after which an idle pusher with delay_seconds looks for new work.
@@ -81,7 +81,7 @@ def push(
     *,
     progress: Progress | None = None,
     stop: Callable[[], bool] | None = None,
-    **options: Any,
+    **options: Unpack[PushArguments],
 ) -> PushReport:
     """Carry queued transactions to their destination (Oracle: DBMS_DEFER_SYS.EXECUTE).
 
@@ -96,10 +96,10 @@ def push(
         progress: called with (calls done, calls in all, "calls"); the second counts
             the waiting calls at one moment, and grows when more have come.
         stop: when it returns True, the push ends between two commits.
-        **options: stop_on_error, transaction_count, ... as `Options` has them; the
-            defaults are those of `snaptide.toml`.
+        **options: the fields of `PushOptions`, as `transaction_count=1000`.
 
     Raises:
+        BadOption: there is no such option, or its value is not allowed.
         SiteUnreachable: either end cannot be reached; the queue stays as it is.
         NoSuchDestination, DestinationDisabled, DestinationInvalid, PositionMismatch.
         DestinationJoins: it becomes a master, and does not have all rows yet.
@@ -110,7 +110,7 @@ def push(
         TransactionRefused: one could not be applied, and `error_action` is stop.
         TooManyErrors: the destination has parked as many as `error_limit` allows.
     """
-    chosen = Options(**{**configured.push_options(), **options})
+    chosen = PushOptions.of({**configured.push_options(), **options})
     run = Run(options=chosen, progress=progress, stop=stop)
     with site.session() as origin:
         with autocommit(origin):
@@ -148,8 +148,7 @@ def push(
 def destinations(site: Site) -> list[str]:
     """The destinations that a site's queues go to, by name."""
     name = destination.c.name
-    with site.transaction() as connection:
-        identity.read(connection)
+    with identity.initialised(site) as connection:
         used = select(name).where(queue.goes_to(name))
         return list(connection.scalars(used.order_by(name)))
 
@@ -219,21 +218,24 @@ def _push_patiently(
     DDL of a group may have arrived at one side only. Parameters and return value are
     those of `_push_batch`.
     """
-    pauses, done = iter(PAUSES), run.transactions
-    while True:
-        try:
-            return _push_batch(ends, sender, run, at)
-        except (DBAPIError, OtherSchemaVersion) as error:
-            if run.transactions > done:
-                pauses, done = iter(PAUSES), run.transactions
-            pause = next(pauses, None)
-            if pause is None or not _passes(error):
-                raise
+
+    def begin_again() -> None:
+        nonlocal at
         ends.origin.rollback()
         ends.target.rollback()
         at = None
         run.held_up += 1
-        time.sleep(pause)
+
+    attempts = retry.on(
+        DBAPIError,
+        OtherSchemaVersion,
+        when=_passes,
+        stop=stop_after_attempt(len(PAUSES) + 1),
+        wait=wait_chain(*map(wait_fixed, (*PAUSES, 0))),
+        progress=lambda: run.transactions,
+        between=begin_again,
+    )
+    return attempts(lambda: _push_batch(ends, sender, run, at))
 
 
 def _passes(error: DBAPIError | OtherSchemaVersion) -> bool:
@@ -332,19 +334,19 @@ def _destination(connection: Connection, name: str | None) -> Row[Any]:
         others = ", ".join(sorted(known)) or "none"
         asked = f"Nothing is queued here for {name!r}" if name else "Name a destination"
         raise NoSuchDestination(f"{asked} (known: {others}).", destination=name)
-    if known[name].disabled:
-        raise DestinationDisabled(
-            f"Propagation to {name} is disabled.", destination=name
-        )
-    if known[name].joins:
-        raise DestinationJoins(
-            f"{name} is joining {', '.join(known[name].joins)}.", destination=name
-        )
+    if known[name].states:
+        destination_state.refuse_closed(connection, name)
     budget.judge(connection, known[name])
     return known[name]
 
 
-_DESTINATIONS = planned_once(select(destination, relay.CONCERNED.label("concerned")))
+_DESTINATIONS = planned_once(
+    select(
+        destination,
+        destination_state.names_of_states().label("states"),
+        relay.CONCERNED.label("concerned"),
+    )
+)
 
 
 def _interrupted(origin: Connection, name: str, error: DBAPIError) -> PushInterrupted:
@@ -385,9 +387,8 @@ def _keep_quiet(
 ) -> None:
     """Disable pushes to this destination, or to all, until an operator enables them."""
     all_of_them = error.facts["action"] == ErrorAction.QUIET_SERVER
-    mine = sa.true() if all_of_them else destination.c.name == name
     with origin.begin():
-        origin.execute(sa.update(destination).where(mine).values(disabled=True))
+        destination_state.disable(origin, error.message, None if all_of_them else name)
 
 
 def _note(origin: Connection, name: str, **values: object) -> None:

@@ -7,12 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from deferred.batches.relay import NO_GROUP, Relay
-from deferred.options import Options
+from deferred.options import PushOptions
 from deferred.pushing.delivery import Delivered
-
-#: Called with how far a push has come: done, total (None if unknown), unit.
-Progress = Callable[[int, int | None, str], None]
-
+from sites.progress import Progress, RowsDone
 
 #: A shipment of at least this many calls reports its own progress.
 MANY = 50_000
@@ -22,7 +19,7 @@ MANY = 50_000
 class Run:
     """The counts of a push so far, and when it has to stop."""
 
-    options: Options
+    options: PushOptions
     progress: Progress | None = None
     #: whether the caller wants it to end
     stop: Callable[[], bool] | None = None
@@ -73,7 +70,7 @@ class Run:
             self.total = self.calls + waiting()
             self._tell()
 
-    def shipping(self, calls: int) -> Callable[[int], None] | None:
+    def shipping(self, calls: int) -> RowsDone | None:
         """The function to call with the number of changes sent to the destination.
 
         Their total is known only after the shipment; until then the number of calls
@@ -81,11 +78,11 @@ class Run:
         """
         return self._of_many(calls, "changes sent")
 
-    def writing(self, calls: int) -> Callable[[int], None] | None:
+    def writing(self, calls: int) -> RowsDone | None:
         """The same for changes that are written at the destination."""
         return self._of_many(calls, "changes written")
 
-    def _of_many(self, calls: int, unit: str) -> Callable[[int], None] | None:
+    def _of_many(self, calls: int, unit: str) -> RowsDone | None:
         if self.progress is None or calls < MANY:
             return None
         tell = self.progress

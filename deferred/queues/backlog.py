@@ -9,23 +9,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import ColumnElement, Connection, Row, func, select
 
 from deferred.catalog import deferred_transaction, delivery, destination
 from deferred.errors import NoSuchDestination
+from deferred.queues import destination_state
+from deferred.queues.destination_state import DestinationState
 from deferred.queues.queue import Queue, call_numbers_of, goes_to
 from sites import Site, identity, position
 from sites.catalog import SCHEMA
 from sites.prepared import Prepared, planned_once
-from snaptide_imports import lazily
-
-if TYPE_CHECKING:
-    from deferred.queues import define
-else:
-    define = lazily("deferred.queues.define")
 
 #: Workers leave a destination that failed alone for at most so many seconds.
 LONGEST_PAUSE = 60
@@ -36,7 +32,8 @@ class Backlog:
     """What waits at a site for one destination, as the view `defbacklog` counts it."""
 
     destination: str
-    disabled: bool
+    #: why nothing is pushed to it; none if it is open
+    states: tuple[DestinationState, ...]
     #: transactions that the destination has not answered, as far as known
     transactions: int
     calls: int
@@ -44,12 +41,9 @@ class Backlog:
     bytes: int
     #: when the oldest of the transactions was begun
     oldest: datetime | None
-    #: the budget: more than that marks the destination invalid; None is no limit
+    #: the budget: more than that makes the destination invalid; None is no limit
     max_lag_age: timedelta | None
     max_lag_bytes: int | None
-    #: since then nothing is pushed, until it is made valid again; None if it is valid
-    invalid_since: datetime | None
-    invalid_reason: str | None
     #: when a worker tries again after a failure; None if nothing failed
     retry_at: datetime | None
     last_push_at: datetime | None
@@ -89,7 +83,7 @@ def backlogs(connection: Connection) -> list[Backlog]:
     """What waits for each destination, by name. Reads the whole queue."""
     used = select(_VIEW).where(goes_to(_VIEW.c.destination))
     rows = connection.execute(used.order_by("destination"))
-    return [Backlog(**row._mapping) for row in rows]
+    return [_backlog(row) for row in rows]
 
 
 def backlog_of(connection: Connection, name: str) -> Backlog:
@@ -105,7 +99,7 @@ def backlog_of(connection: Connection, name: str) -> Backlog:
         raise NoSuchDestination(
             f"Nothing is queued here for {name!r}.", destination=name
         )
-    return Backlog(**row._mapping)
+    return _backlog(row)
 
 
 def calls_left(connection: Connection, name: str, queues: Sequence[Queue]) -> int:
@@ -136,8 +130,7 @@ def _left(queues: tuple[Queue, ...], name: str) -> Prepared:
 
 def list_destinations(site: Site) -> list[Backlog]:
     """The backlog and the state of each destination of a site."""
-    with site.transaction() as connection:
-        identity.read(connection)
+    with identity.initialised(site) as connection:
         return backlogs(connection)
 
 
@@ -147,10 +140,20 @@ def set_disabled(site: Site, name: str, *, disabled: bool) -> Backlog:
     Raises:
         NoSuchDestination: nothing here is queued for it.
     """
-    with site.transaction() as connection:
-        identity.read(connection)
-        define.pause_destination(connection, name, paused=disabled)
+    with identity.initialised(site) as connection:
+        if disabled:
+            destination_state.disable(connection, "by hand", name)
+        else:
+            destination_state.enable(connection, name)
         return backlog_of(connection, name)
+
+
+def _backlog(row: Row[Any]) -> Backlog:
+    states = tuple(
+        DestinationState(**{**one, "since": datetime.fromisoformat(one["since"])})
+        for one in row.states
+    )
+    return Backlog(**{**row._mapping, "states": states})
 
 
 def _heads() -> sa.Select[Any]:
@@ -165,9 +168,7 @@ def _heads() -> sa.Select[Any]:
 def _open() -> ColumnElement[bool]:
     """Whether a destination may be tried."""
     return sa.and_(
-        sa.not_(destination.c.disabled),
-        func.cardinality(destination.c.joins) == 0,
-        destination.c.invalid_since.is_(None),
+        destination_state.is_open(),
         sa.not_(func.coalesce(_rests(), sa.false())),
     )
 

@@ -2,7 +2,7 @@
 
 A destination that cannot be reached costs rows of the queue and nothing else: users go
 on writing. If the waiting calls are older or larger than its budget, the next push
-marks the destination invalid. Nothing more is pushed to it, because changes that old
+makes the destination invalid. Nothing more is pushed to it, because changes that old
 may no longer be wanted, until an operator has looked and makes it valid again
 (Virtuoso: REPL_MAX_DELTA, RS_VALID). No call is dropped.
 """
@@ -17,7 +17,7 @@ import sqlalchemy as sa
 from sqlalchemy import Connection, Row, func, select
 
 from deferred.catalog import destination
-from deferred.errors import DestinationInvalid
+from deferred.queues import destination_state
 from deferred.queues.backlog import LONGEST_PAUSE, Backlog, backlog_of
 from sites import Site, identity
 
@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 def set_budget(
     site: Site, name: str, *, age: timedelta | None = None, size: int | None = None
 ) -> Backlog:
-    """Set how far a destination may fall behind before it is marked invalid.
+    """Set how far a destination may fall behind before it becomes invalid.
 
     Writes the table `destination`.
 
@@ -42,7 +42,13 @@ def set_budget(
     """
     if (age is not None and age < timedelta(0)) or (size is not None and size < 0):
         raise ValueError("a budget must not be negative")
-    return _change(site, name, max_lag_age=age, max_lag_bytes=size)
+    with identity.initialised(site) as connection:
+        connection.execute(
+            sa.update(destination)
+            .where(destination.c.name == name)
+            .values(max_lag_age=age, max_lag_bytes=size)
+        )
+        return backlog_of(connection, name)
 
 
 def validate_destination(site: Site, name: str) -> Backlog:
@@ -53,36 +59,32 @@ def validate_destination(site: Site, name: str) -> Backlog:
     Raises:
         NoSuchDestination: nothing here is queued for it.
     """
-    return _change(site, name, invalid_since=None, invalid_reason=None, excused=True)
+    with identity.initialised(site) as connection:
+        destination_state.validate(connection, name)
+        return backlog_of(connection, name)
 
 
 def judge(connection: Connection, row: Row[Any]) -> None:
-    """Refuse a destination that is invalid, and mark one that is over its budget.
-
-    Writes the table `destination`, and commits what it writes.
+    """Make a destination invalid that is over its budget; commits that.
 
     Parameters:
-        row: of the table `destination`.
+        row: of the table `destination`, with the names of its states.
 
     Raises:
         DestinationInvalid.
     """
-    name = row.name
-    limited = row.max_lag_age is not None or row.max_lag_bytes is not None
-    if row.invalid_since is None and limited:
-        reason = _over(connection, backlog_of(connection, name))
-        if reason is None and row.excused:
-            _note(connection, name, excused=False)
-        if reason is not None and not row.excused:
-            _note(connection, name, invalid_since=func.now(), invalid_reason=reason)
-            log.warning("Destination %s is now invalid: %s", name, reason)
-            raise DestinationInvalid(f"{name} is invalid: {reason}", destination=name)
-    if row.invalid_since is not None:
-        raise DestinationInvalid(
-            f"{name} has been invalid since {row.invalid_since:%Y-%m-%d %H:%M:%S}: "
-            f"{row.invalid_reason}",
-            destination=name,
-        )
+    if row.max_lag_age is None and row.max_lag_bytes is None:
+        return
+    excused = "excused" in row.states
+    reason = _over(connection, backlog_of(connection, row.name))
+    if reason is None and excused:
+        destination_state.end_excuse(connection, row.name)
+        connection.commit()
+    if reason is not None and not excused:
+        destination_state.invalidate(connection, row.name, reason)
+        connection.commit()
+        log.warning("Destination %s is now invalid: %s", row.name, reason)
+        destination_state.refuse_closed(connection, row.name)
 
 
 def pause() -> dict[str, object]:
@@ -115,19 +117,3 @@ def _over(connection: Connection, waiting: Backlog) -> str | None:
             f"{waiting.max_lag_bytes:,}."
         )
     return None
-
-
-def _note(connection: Connection, name: str, **values: object) -> None:
-    connection.execute(
-        sa.update(destination).where(destination.c.name == name).values(values)
-    )
-    connection.commit()
-
-
-def _change(site: Site, name: str, **values: object) -> Backlog:
-    with site.transaction() as connection:
-        identity.read(connection)
-        connection.execute(
-            sa.update(destination).where(destination.c.name == name).values(values)
-        )
-        return backlog_of(connection, name)

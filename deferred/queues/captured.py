@@ -25,7 +25,7 @@ FUNCTION = "captured_calls"
 def replace_captured_calls(connection: Connection, queues: Sequence[Queue]) -> None:
     """Make `captured_calls` read exactly these queues."""
     parts = [_calls(queue) for queue in queues] or [_no_calls()]
-    calls = sql.SQL(literal_text(sa.union_all(*parts)))  # type: ignore[arg-type]
+    calls = sql.SQL(literal_text(sa.union_all(*parts)))
     raw(connection).execute(
         sql.SQL(load("captured_calls")).format(
             function=sql.Identifier(SCHEMA, FUNCTION), calls=calls

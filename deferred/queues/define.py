@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 
@@ -192,33 +192,6 @@ def know_destination(connection: Connection, name: str) -> None:
         )
 
 
-def pause_destination(connection: Connection, name: str, *, paused: bool) -> None:
-    """Pause pushes to a destination, or let them go on."""
-    mine = destination.c.name == name
-    connection.execute(sa.update(destination).where(mine).values(disabled=paused))
-
-
-def hold_back(connection: Connection, group: str, joining: Collection[str]) -> None:
-    """Push nothing to masters that join a group, until they have its rows.
-
-    Parameters:
-        joining: all masters that join it now.
-    """
-    at = destination.c
-    held = at.joins.contains([group])
-    to = sa.update(destination)
-    connection.execute(
-        to.where(held, at.name.not_in(joining)).values(
-            joins=func.array_remove(at.joins, group)
-        )
-    )
-    connection.execute(
-        to.where(sa.not_(held), at.name.in_(joining)).values(
-            joins=func.array_append(at.joins, group)
-        )
-    )
-
-
 def create_table(
     connection: Connection, name: str, base: Table, columns: Sequence[str]
 ) -> None:
@@ -245,7 +218,7 @@ def show_calls(connection: Connection) -> None:
     queues = list_queues(connection)
     views.replace_defcall(connection, queues)
     views.replace_defload(connection, queues)
-    mine = [one for one in queues if one.replication_group is None]
+    mine = [one for one in queues if one.group_id is None]
     captured.replace_captured_calls(connection, mine)
 
 
@@ -270,7 +243,7 @@ def capture_of(
         columns=tuple(called[name] for name in queue.columns),
         refuse_new_keys=queue.partial and queue.identity_columns != (ROWID,),
         synchronous=synchronous,
-        group=queue.replication_group,
+        group=None if queue.group_id is None else str(queue.group_id),
         forwarded=tuple(connection.scalars(forwarded.order_by(route.c.source))),
     )
 

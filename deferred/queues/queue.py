@@ -10,6 +10,7 @@ destinations (`groups.table_queue`).
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -28,6 +29,7 @@ from deferred.catalog import queue as queue_catalog
 from sites import QualifiedName, names, position
 from sites.catalog import SCHEMA
 from sites.prepared import planned_once
+from sites.table import with_tuples
 from sites.types import Xid8
 
 
@@ -55,7 +57,7 @@ class Queue:
     #: its changes go to the master in the user's own transaction
     synchronous: bool = False
     #: the group of a table at one of its masters; None for a snapshot
-    replication_group: str | None = None
+    group_id: uuid.UUID | None = None
     #: what a push does with a transaction that fails, see `options.ErrorAction`
     error_action: str = "queue"
     #: the target and its columns by their numbers, as the last refresh saw them
@@ -102,11 +104,11 @@ class Queue:
         In a group it depends on the master at which the transaction began, and on
         whether that master's route to the destination already existed then.
         """
-        if self.replication_group is None:
+        if self.group_id is None:
             return sa.true()
         # An alias, because the caller's query may read deferred_transaction too.
         made = deferred_transaction.alias("made_where").c
-        began = made.sources[self.replication_group].astext
+        began = made.sources[str(self.group_id)].astext
         routes = [
             and_(
                 func.coalesce(began, "").in_(
@@ -185,7 +187,7 @@ def list_queues(connection: Connection, destination: str | None = None) -> list[
         if destination is None
         else connection.execute(_TO_ONE, {"to": destination})
     )
-    return [_from_row(row) for row in rows]
+    return [Queue(**with_tuples(row._mapping)) for row in rows]
 
 
 def find_queue(connection: Connection, snapshot: str) -> Queue | None:
@@ -278,11 +280,3 @@ _ALL = planned_once(
     .order_by(queue_catalog.c.id, route.c.destination)
 )
 _TO_ONE = _ALL.where(route.c.destination == sa.bindparam("to", type_=sa.Text))
-
-
-def _from_row(row: sa.Row[*tuple[Any, ...]]) -> Queue:
-    values = dict(row._mapping)
-    for name, value in values.items():
-        if isinstance(value, list):
-            values[name] = tuple(value)
-    return Queue(**values)

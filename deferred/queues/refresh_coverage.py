@@ -10,6 +10,7 @@ from sqlalchemy import (
     ColumnElement,
     CompoundSelect,
     Connection,
+    FromClause,
     and_,
     or_,
     select,
@@ -92,13 +93,19 @@ def nothing_waits(connection: Connection, queues: Sequence[Queue]) -> bool:
 
 
 def beyond(
-    batch_no: ColumnElement[Any] | int, order_no: ColumnElement[Any] | int
+    batch_no: ColumnElement[Any] | int,
+    order_no: ColumnElement[Any] | int,
+    of: FromClause = delivery,
 ) -> ColumnElement[bool]:
-    """Whether a transaction, in a batch or in none yet, comes after a marker."""
+    """Whether a transaction, in a batch or in none yet, comes after a marker.
+
+    Parameters:
+        of: deliveries.
+    """
     return or_(
-        delivery.c.batch.is_(None),
-        delivery.c.batch > batch_no,
-        and_(delivery.c.batch == batch_no, delivery.c.order_no > order_no),
+        of.c.batch.is_(None),
+        of.c.batch > batch_no,
+        and_(of.c.batch == batch_no, of.c.order_no > order_no),
     )
 
 

@@ -8,7 +8,7 @@ import sqlalchemy as sa
 from sqlalchemy import Connection, Row, Text, cast, func, or_, select
 from sqlalchemy.types import DateTime
 
-from deferred.catalog import error_call, error_transaction
+from deferred.error_catalog import error_call, error_transaction
 from deferred.row_history.events import Event, Wanted, operation
 from masters.catalog import resolution_record
 from sites.catalog import SCHEMA

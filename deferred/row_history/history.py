@@ -153,8 +153,7 @@ class _Search:
         if site.name in self.away:
             return None
         try:
-            with site.transaction() as connection:
-                identity.read(connection)
+            with identity.initialised(site) as connection:
                 return what(connection)
         except SiteNotInitialised:
             return None

@@ -5,10 +5,12 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import inspect
-from typing import Any
+from typing import Any, is_typeddict
 
+from deferred.options import Options
 from docs.generator.errors import anchor
 from docs.generator.markdown import code, code_cell, comments, docstring, prose, table
+from docs.generator.settings import fields
 from sites import SnaptideError
 
 #: Packages with names that users import, in the order in which one needs them.
@@ -82,6 +84,10 @@ def _public(package: str, name: str, value: Any) -> list[str]:
     if inspect.isclass(value) and dataclasses.is_dataclass(value):
         parts += [*docstring(value.__doc__), _fields(value), *_methods(value)]
         return parts
+    if inspect.isclass(value) and issubclass(value, Options):
+        return [*parts, *docstring(value.__doc__), fields(value, "option")]
+    if is_typeddict(value):
+        return [*parts, *docstring(value.__doc__)]
     if callable(value):
         parts += [code(f"{name}{_signature(value)}"), *docstring(value.__doc__)]
     if inspect.isclass(value) and not issubclass(value, Exception):

@@ -10,17 +10,7 @@ from collections.abc import Iterator
 
 from docs.generator.markdown import prose
 from sites.errors import SnaptideError
-
-#: From the top of the stack to its bottom.
-PACKAGES = (
-    "snaptide",
-    "groups",
-    "snapshots",
-    "synchronous",
-    "deferred",
-    "masters",
-    "sites",
-)
+from snaptide_imports import PACKAGES
 
 #: Importing these does something.
 _NOT_IMPORTED = {"snaptide.celery", "snaptide.__main__"}

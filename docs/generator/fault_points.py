@@ -6,12 +6,12 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
-from docs.generator import errors
 from docs.generator.markdown import cell, first_paragraph, table
+from snaptide_imports import PACKAGES
 
 ROOT = Path(__file__).parents[2]
 
-PACKAGES = (*errors.PACKAGES, "migrations")
+FOLDERS = (*PACKAGES, "migrations")
 
 _INTRO = """\
 # Fault points
@@ -42,7 +42,7 @@ def page() -> str:
 
 def calls() -> Iterator[tuple[str, str, str]]:
     """Name, place and purpose of each call of `faults.point`."""
-    for package in PACKAGES:
+    for package in FOLDERS:
         for file in sorted((ROOT / package).rglob("*.py")):
             tree = ast.parse(file.read_text("utf-8"))
             module = file.relative_to(ROOT).with_suffix("").as_posix().replace("/", ".")

@@ -8,21 +8,12 @@ import re
 import textwrap
 from collections.abc import Iterable
 
+from snaptide.cli.options import meanings
+
 
 def comments(kind: type) -> dict[str, str]:
-    """The `#:` comments above the fields of a class."""
-    found: dict[str, str] = {}
-    pending: list[str] = []
-    for line in inspect.getsource(kind).splitlines():
-        text = line.strip()
-        if text.startswith("#:"):
-            pending.append(text.removeprefix("#:").strip())
-            continue
-        name = re.match(r"(\w+)\s*:", text)
-        if name and pending:
-            found[name[1]] = cell(" ".join(pending))
-        pending = []
-    return found
+    """The `#:` comments above the fields of a class, as cells of a table."""
+    return {name: cell(text) for name, text in meanings(kind).items()}
 
 
 _SECTION = re.compile(r"(Parameters|Returns|Raises)(?: \(.*\))?:(.*)")

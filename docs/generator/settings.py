@@ -3,32 +3,13 @@
 from __future__ import annotations
 
 import re
+from enum import EnumType
 from typing import Any, get_args
 
 from pydantic import BaseModel
 
 from docs.generator.markdown import comments, prose, table
 from snaptide.settings import Settings
-
-#: What the models do not say themselves.
-_MEANINGS = {
-    "sites.url": "`postgresql://user@host:port/database`; more of libpq's parameters"
-    " may follow after `?`, as `sslmode=verify-full`",
-    "sites.password": "the password, if it is not in the URL",
-    "sites.password_file": "a file whose content is the password; a relative path"
-    " begins at the folder of `snaptide.toml`",
-    "broker.url": "`redis://host:port/number`",
-    "spark.master": "`local[*]` inside the process, `spark://host:port` for a cluster,"
-    " `sc://host:port` for Spark Connect",
-    "spark.conf": "any of Spark's own settings, by their full names",
-    "resolution.routines": "name of a routine = `module:function`",
-    "procedures.routines": "name of a procedure = `module:function`",
-    "notification.hooks": "name of a hook = `module:function`",
-    "worker.pool": "how a worker runs several tasks; prefork is not offered, because a"
-    " JVM does not survive fork",
-    "worker.concurrency": "how many tasks run at once, with threads",
-    "worker.log_level": "how much worker and beat say",
-}
 
 _INTRO = """\
 # Settings
@@ -62,13 +43,13 @@ url = "redis://localhost:6379/0"
 def page() -> str:
     """Every section of `snaptide.toml`, from the models that read it."""
     parts = [_INTRO.strip()]
-    for section, field in Settings.model_fields.items():
+    for field in Settings.model_fields.values():
         model = _model(field.annotation)
         title, _, about = prose(model.__doc__).partition(": ")
         parts += [
             f"## {title.strip('`')}",
             f"{about[0].upper()}{about[1:]}",
-            _section(section, model),
+            fields(model, "setting"),
         ]
     return "\n\n".join(parts)
 
@@ -82,21 +63,26 @@ def setting_names() -> list[str]:
     ]
 
 
-def _section(section: str, model: type[BaseModel]) -> str:
+def fields(model: type[BaseModel], kind: str) -> str:
+    """The table of a model's fields: settings, or options."""
     said = comments(model)
-    rows = []
-    for name, field in model.model_fields.items():
-        meaning = _MEANINGS.get(f"{section}.{name}") or said.get(name, "")
-        rows.append((f"`{name}`", _type(field), _default(field), meaning))
-    return table(["setting", "type", "default", "meaning"], rows)
+    rows = [
+        (f"`{name}`", _type(field), _default(field), said[name])
+        for name, field in model.model_fields.items()
+    ]
+    return table([kind, "type", "default", "meaning"], rows)
 
 
 def _type(field: Any) -> str:
     shown = str(field.annotation)
-    if values := re.search(r"Literal\[(.*)\]", shown):
-        return ", ".join(f"`{v.strip().strip(chr(39))}`" for v in values[1].split(","))
+    values = get_args(field.annotation) if "Literal" in shown else ()
+    if isinstance(field.annotation, EnumType):
+        values = tuple(field.annotation)
+    if values:
+        return ", ".join(f"`{value}`" for value in values)
     for kind, word in {
         "dict": "table",
+        "list": "list",
         "bool": "true or false",
         "int": "number",
         "float": "number",
@@ -111,7 +97,7 @@ def _default(field: Any) -> str:
     if field.is_required():
         return "required"
     value = field.get_default(call_default_factory=True)
-    if value is None or value == {}:
+    if value is None or value in ({}, []):
         return ""
     return f"`{str(value).lower() if isinstance(value, bool) else value}`"
 

@@ -7,6 +7,7 @@ every other master once, from one neighbour, and none of its own.
 
 from __future__ import annotations
 
+import uuid
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -21,8 +22,8 @@ from deferred.catalog import deferred_transaction, delivery
 from deferred.queues.queue import Queue
 from groups.catalog import arrival
 
-#: How many transactions, by replication group and the master at which they began.
-Arrived = Mapping[tuple[str, str], int]
+#: How many transactions, by id of a group and the master at which they began.
+Arrived = Mapping[tuple[uuid.UUID, str], int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +43,7 @@ def count(connection: Connection, sender: str, arrived: Arrived) -> None:
     new = insert(arrival).values(
         [
             {
-                "replication_group": group,
+                "group_id": group,
                 "source": source,
                 "sender": sender,
                 "transactions": transactions,
@@ -52,7 +53,7 @@ def count(connection: Connection, sender: str, arrived: Arrived) -> None:
     )
     connection.execute(
         new.on_conflict_do_update(
-            index_elements=["replication_group", "source", "sender"],
+            index_elements=["group_id", "source", "sender"],
             set_={
                 "transactions": arrival.c.transactions + new.excluded.transactions,
                 "last_at": func.clock_timestamp(),
@@ -73,20 +74,20 @@ def of_part(
     Parameters:
         part: the transactions after the first order number, up to the second.
     """
-    found: Counter[tuple[str, str]] = Counter()
-    groups = {one.replication_group for one in queues if one.replication_group}
+    found: Counter[tuple[uuid.UUID, str]] = Counter()
+    groups = {one.group_id for one in queues if one.group_id is not None}
     for group in groups:
         calls = [
             select(delivery.c.xid)
             .join_from(delivery, table, table.c.xid == delivery.c.xid)
             .where(within(batch, *part), queue.goes_there(delivery.c.xid))
             for queue in queues
-            if queue.replication_group == group
+            if queue.group_id == group
             for table in [queue.sql()]
         ]
         every = sa.union_all(*calls).subquery()
         xids = select(every.c.xid).distinct().subquery()
-        began = deferred_transaction.c.sources[group].astext
+        began = deferred_transaction.c.sources[str(group)].astext
         source = func.coalesce(func.nullif(began, ""), sender).label("source")
         rows = origin.execute(
             select(source, func.count().label("transactions"))
@@ -102,16 +103,16 @@ def of_part(
     return found
 
 
-def arrivals(connection: Connection, group: str) -> list[Arrival]:
+def arrivals(connection: Connection, group: uuid.UUID) -> list[Arrival]:
     """The counts of a group's transactions here, by source and sender."""
     rows = connection.execute(
         select(*(arrival.c[name] for name in Arrival.__slots__))
-        .where(arrival.c.replication_group == group)
+        .where(arrival.c.group_id == group)
         .order_by("source", "sender")
     )
     return [Arrival(**row._mapping) for row in rows]
 
 
-def forget(connection: Connection, group: str) -> None:
+def forget(connection: Connection, group: uuid.UUID) -> None:
     """Delete the counts of a group that this site leaves."""
-    connection.execute(sa.delete(arrival).where(arrival.c.replication_group == group))
+    connection.execute(sa.delete(arrival).where(arrival.c.group_id == group))

@@ -45,7 +45,7 @@ from sites.site import autocommit
 class DuplicateWatch:
     """A range of a site's transactions that may come by two ways."""
 
-    replication_group: str
+    group_id: uuid.UUID
     origin: str
     #: their numbers where they were made: from the first up to before the end
     first_no: int
@@ -55,9 +55,9 @@ class DuplicateWatch:
     #: all its transactions of this group went to that master
     whole: bool
 
-    def is_in(self, known: Mapping[tuple[str, str], DuplicateWatch]) -> bool:
+    def is_in(self, known: Mapping[tuple[uuid.UUID, str], DuplicateWatch]) -> bool:
         """Whether a known entry already includes it, with all its transactions."""
-        other = known.get((self.replication_group, self.origin))
+        other = known.get((self.group_id, self.origin))
         return (
             other is not None
             and other.first_no <= self.first_no
@@ -74,7 +74,7 @@ def list_watches(connection: Connection) -> list[DuplicateWatch]:
 
 _WATCHES = planned_once(
     select(*(duplicate_watch.c[name] for name in DuplicateWatch.__slots__)).order_by(
-        "replication_group", "origin"
+        "group_id", "origin"
     )
 )
 
@@ -86,7 +86,7 @@ def note(connection: Connection, watch: DuplicateWatch) -> None:
     then = duplicate_watch.c
     connection.execute(
         new.on_conflict_do_update(
-            index_elements=[then.replication_group, then.origin],
+            index_elements=[then.group_id, then.origin],
             set_={
                 "first_no": func.least(then.first_no, new.excluded.first_no),
                 "end_no": func.greatest(then.end_no, new.excluded.end_no),
@@ -119,9 +119,7 @@ def watch_for(connection: Connection, watches: Sequence[DuplicateWatch]) -> None
     that no push can bring any.
     """
     with connection.begin():
-        here = {
-            (one.replication_group, one.origin): one for one in list_watches(connection)
-        }
+        here = {(one.group_id, one.origin): one for one in list_watches(connection)}
     missing = [watch for watch in watches if not watch.is_in(here)]
     if not missing:
         return
@@ -133,9 +131,9 @@ def watch_for(connection: Connection, watches: Sequence[DuplicateWatch]) -> None
         connection.execute(locked.with_for_update())
         for watch in missing:
             note(connection, watch)
-        asked = {(watch.replication_group, watch.origin) for watch in missing}
+        asked = {(watch.group_id, watch.origin) for watch in missing}
         for watch in list_watches(connection):
-            if (watch.replication_group, watch.origin) in asked:
+            if (watch.group_id, watch.origin) in asked:
                 connection.execute(_already_here(watch))
                 connection.execute(_set_known_from(watch))
         more = push_marker.c.watched + 1
@@ -167,7 +165,7 @@ def taken(watch: DuplicateWatch) -> sa.Select[tuple[int, datetime, str]]:
     """
     row = applied_transaction.c
     return select(row.transaction, row.made_at, row.target).where(
-        row.replication_group == watch.replication_group,
+        row.group_id == watch.group_id,
         row.origin == watch.origin,
         row.part == "",
         row.certain,
@@ -185,7 +183,7 @@ def of_restored(
     Parameters:
         batch_no: the last batch that the sender remembers.
     """
-    groups = select(arrival.c.replication_group).where(arrival.c.sender == sender)
+    groups = select(arrival.c.group_id).where(arrival.c.sender == sender)
     found = (
         select(
             EACH.c.origin, func.min(EACH.c.transaction), func.max(EACH.c.transaction)
@@ -202,7 +200,7 @@ def of_restored(
     lost = target.execute(found).all()
     return [
         DuplicateWatch(
-            replication_group=group,
+            group_id=group,
             origin=origin,
             first_no=first,
             end_no=last + 1,
@@ -231,10 +229,10 @@ def watch_restored(
     watch_for(target, watches)
 
 
-def forget(connection: Connection, group: str) -> None:
+def forget(connection: Connection, group: uuid.UUID) -> None:
     """Stop watching for transactions of a group that this site leaves."""
     for table in (duplicate_watch, applied_transaction):
-        mine = table.c.replication_group == group
+        mine = table.c.group_id == group
         connection.execute(sa.delete(table).where(mine))
     left = select(duplicate_watch.c.origin).exists()
     connection.execute(sa.update(push_marker).where(sa.not_(left)).values(watched=0))
@@ -256,7 +254,7 @@ def _already_here(watch: DuplicateWatch) -> sa.Insert:
     brought = arrival.c.sender == push_marker.c.origin
     one_group, one_source = (
         select(func.count(of.distinct()) == 1).where(brought).scalar_subquery()
-        for of in (arrival.c.replication_group, arrival.c.source)
+        for of in (arrival.c.group_id, arrival.c.source)
     )
     direct = EACH.c.origin.is_(None)
     certain = and_(
@@ -265,7 +263,7 @@ def _already_here(watch: DuplicateWatch) -> sa.Insert:
     again = and_(sa.not_(direct), one_group, one_source)
     found = (
         select(
-            literal(watch.replication_group),
+            literal(watch.group_id, sa.Uuid),
             literal(watch.origin),
             EACH.c.transaction,
             MADE_AT,
@@ -310,6 +308,6 @@ def _set_known_from(watch: DuplicateWatch) -> sa.Update:
 
 def _is(watch: DuplicateWatch) -> ColumnElement[bool]:
     return and_(
-        duplicate_watch.c.replication_group == watch.replication_group,
+        duplicate_watch.c.group_id == watch.group_id,
         duplicate_watch.c.origin == watch.origin,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -24,7 +25,7 @@ _log = logging.getLogger(__name__)
 
 
 def drop_already_applied(
-    connection: Connection,
+    target: Connection,
     sender: Sender,
     transaction: QueuedTransaction,
     staged: Sequence[Staged],
@@ -45,10 +46,10 @@ def drop_already_applied(
     origin, number = transaction.origin or sender.name, int(transaction.xid) % STRETCH
     units = transaction.units
     certain = True
-    for group, known in _watched(connection, origin, number).items():
-        for one in _changed(connection, group, sender, staged, units):
+    for group, known in _watched(target, origin, number).items():
+        for one in _changed(target, group, sender, staged, units):
             values = {
-                "replication_group": group,
+                "group_id": group,
                 "origin": origin,
                 "transaction": number,
                 "made_at": transaction.start_time,
@@ -56,7 +57,7 @@ def drop_already_applied(
                 "part": provenance.part(transaction.sources),
             }
             brought = sender.name if transaction.origin is not None else None
-            before = _take(connection, values, brought)
+            before = _take(target, values, brought)
             if before:
                 _log.warning(
                     "Transaction %s of %s arrived again through %s: its changes of "
@@ -66,29 +67,31 @@ def drop_already_applied(
                     sender.name,
                     one.table.qualified,
                 )
-                connection.execute(sa.delete(one.source).where(_of(one, units)))
+                target.execute(sa.delete(one.source).where(_of(one, units)))
             elif before is False or not known:
                 certain = False
     return certain
 
 
-def _watched(connection: Connection, origin: str, number: int) -> Mapping[str, bool]:
+def _watched(
+    connection: Connection, origin: str, number: int
+) -> Mapping[uuid.UUID, bool]:
     """The groups in which a transaction may come twice, and whether arrivals are known.
 
     False for a group if the transaction may have come before they were recorded.
     """
     watch = duplicate_watch.c
     rows = connection.execute(
-        select(watch.replication_group, watch.known_from).where(
+        select(watch.group_id, watch.known_from).where(
             watch.origin == origin, watch.first_no <= number, watch.end_no > number
         )
     )
-    return {row.replication_group: row.known_from <= number for row in rows}
+    return {row.group_id: row.known_from <= number for row in rows}
 
 
 def _changed(
     connection: Connection,
-    group: str,
+    group: uuid.UUID,
     sender: Sender,
     staged: Sequence[Staged],
     units: Sequence[int],
@@ -100,12 +103,10 @@ def _changed(
     """
     there = queue_catalog.c
     rows = connection.execute(
-        select(there.base_schema, there.base_table).where(
-            there.replication_group == group
-        )
+        select(there.base_schema, there.base_table).where(there.group_id == group)
     )
     tables = {QualifiedName(*row) for row in rows}
-    tables |= {table for table, name in sender.groups.items() if name == group}
+    tables |= {table for table, its in sender.groups.items() if its == group}
     return [
         one
         for one in staged

@@ -5,6 +5,7 @@ A master that was given up as dead does not know this when it comes back.
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterable
 
 import sqlalchemy as sa
@@ -13,43 +14,44 @@ from sqlalchemy.dialects.postgresql import insert
 
 from deferred.errors import NoMasterAnyMore
 from groups.catalog import former_sender
+from groups.group import name_of
 
 
-def forbid(connection: Connection, group: str, sender: str) -> None:
+def forbid(connection: Connection, group: uuid.UUID, sender: str) -> None:
     """Take no more changes of a group from a site that was its master."""
-    new = insert(former_sender).values(replication_group=group, sender=sender)
+    new = insert(former_sender).values(group_id=group, sender=sender)
     connection.execute(new.on_conflict_do_nothing())
 
 
-def admit(connection: Connection, group: str, senders: Iterable[str]) -> None:
+def admit(connection: Connection, group: uuid.UUID, senders: Iterable[str]) -> None:
     """Take changes of a group from these masters, even if they were forbidden."""
     connection.execute(
         sa.delete(former_sender).where(
-            former_sender.c.replication_group == group,
+            former_sender.c.group_id == group,
             former_sender.c.sender.in_(list(senders)),
         )
     )
 
 
-def forget(connection: Connection, group: str) -> None:
+def forget(connection: Connection, group: uuid.UUID) -> None:
     """Delete the record of a group's former masters, when this site leaves it."""
-    mine = former_sender.c.replication_group == group
+    mine = former_sender.c.group_id == group
     connection.execute(sa.delete(former_sender).where(mine))
 
 
 def forgotten_by(
-    connection: Connection, groups: Iterable[str], sender: str
-) -> str | None:
+    connection: Connection, groups: Iterable[uuid.UUID], sender: str
+) -> uuid.UUID | None:
     """One of these groups that has forgotten the sender; None if there is none."""
     return connection.scalar(
-        select(former_sender.c.replication_group).where(
+        select(former_sender.c.group_id).where(
             former_sender.c.sender == sender,
-            former_sender.c.replication_group.in_(sorted(set(groups))),
+            former_sender.c.group_id.in_(sorted(set(groups))),
         )
     )
 
 
-def refuse(connection: Connection, groups: Iterable[str], sender: str) -> None:
+def refuse(connection: Connection, groups: Iterable[uuid.UUID], sender: str) -> None:
     """Make sure that a site is not a former master of the groups that it will push.
 
     Parameters:
@@ -58,11 +60,12 @@ def refuse(connection: Connection, groups: Iterable[str], sender: str) -> None:
     Raises:
         NoMasterAnyMore: it is one.
     """
-    names = set(groups)
-    found = forgotten_by(connection, names, sender) if names else None
+    known = set(groups)
+    found = forgotten_by(connection, known, sender) if known else None
     if found is not None:
+        name = name_of(connection, found)
         raise NoMasterAnyMore(
-            f"{sender} is no longer a master of group {found}.",
-            group=found,
+            f"{sender} is no longer a master of group {name}.",
+            group=name,
             master=sender,
         )

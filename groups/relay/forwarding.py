@@ -7,6 +7,7 @@ say where it goes next.
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Sequence
 from typing import Any
 
@@ -40,7 +41,7 @@ def going_on(
         for queue in queues
         for row in there
         if queue.target == QualifiedName(row.base_schema, row.base_table)
-        and not _brought(queue, row.replication_group, sender).isdisjoint(row.sources)
+        and not _brought(queue, row.group_id, sender).isdisjoint(row.sources)
     )
 
 
@@ -49,17 +50,17 @@ _GOES_ON = planned_once(
     select(
         _there.base_schema,
         _there.base_table,
-        _there.replication_group,
+        _there.group_id,
         func.array_agg(route.c.source).label("sources"),
     )
     .join(route, route.c.queue_id == _there.id)
-    .where(_there.replication_group.is_not(None))
+    .where(_there.group_id.is_not(None))
     .group_by(_there.id)
 )
 
 
-def _brought(queue: Queue, group: str, sender: str) -> set[str]:
+def _brought(queue: Queue, group: uuid.UUID, sender: str) -> set[str]:
     """The masters whose changes come through a queue, as the destination names them."""
-    if queue.replication_group != group:
+    if queue.group_id != group:
         return {""}  # they begin there
     return {source or sender for source in queue.sources}

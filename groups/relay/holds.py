@@ -17,7 +17,7 @@ import sqlalchemy as sa
 from sqlalchemy import Connection, func, select
 from sqlalchemy.dialects.postgresql import insert
 
-from deferred.catalog import error_call, error_transaction
+from deferred.error_catalog import error_call, error_transaction
 from deferred.parked.error_dependencies import HELD
 from groups.catalog import quiet_group
 from masters.catalog import group_schema

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Collection, Sequence
 
 from sqlalchemy import Connection
@@ -22,14 +21,14 @@ from groups.relay import (
     schema_version,
 )
 from sites import QualifiedName
-from sites.staged import Staged
 
 
-class PushRelay:
-    """What several masters add to a push; see the protocol for each method."""
+class PushRelay(Relay):
+    """What several masters add to a push; see the base class for each method."""
 
-    def before_batch(self, origin: Connection, target: Connection) -> bool:
-        return duplicate_watch.pass_on(origin, target)
+    before_batch = staticmethod(duplicate_watch.pass_on)
+    admit = staticmethod(duplicates.drop_already_applied)
+    restored = staticmethod(duplicate_watch.watch_restored)
 
     def admit_batch(
         self,
@@ -51,15 +50,6 @@ class PushRelay:
             and duplicate_watch.is_in(origin, target, batch, sender.name),
         )
 
-    def admit(
-        self,
-        target: Connection,
-        sender: Sender,
-        transaction: QueuedTransaction,
-        staged: Sequence[Staged],
-    ) -> bool:
-        return duplicates.drop_already_applied(target, sender, transaction, staged)
-
     def hold(self, target: Connection, tables: Collection[QualifiedName]) -> str | None:
         held = holds.of_tables(target, tables)
         return " ".join(map(holds.message, held)) or None
@@ -71,9 +61,10 @@ class PushRelay:
         transaction: QueuedTransaction,
         tables: Collection[QualifiedName],
     ) -> None:
-        names = {sender.groups[table] for table in tables if table in sender.groups}
-        began = provenance.sources(transaction, sender.name, names)
-        arrivals.count(target, sender.name, {(name, began[name]): 1 for name in names})
+        known = {sender.groups[table] for table in tables if table in sender.groups}
+        began = provenance.sources(transaction, sender.name, known)
+        arrived = {(group, began[str(group)]): 1 for group in known}
+        arrivals.count(target, sender.name, arrived)
 
     def applied_together(
         self,
@@ -97,10 +88,5 @@ class PushRelay:
         wanted = holds.groups(target, tables)
         holds.begin(target, wanted, why, by=f"the push of {sender.name}")
 
-    def restored(
-        self, origin: Connection, target: Connection, sender_id: uuid.UUID, name: str
-    ) -> None:
-        duplicate_watch.watch_restored(origin, target, sender_id, name)
 
-
-RELAY: Relay = PushRelay()
+RELAY = PushRelay()

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import sqlalchemy as sa
 
-from deferred.catalog import error_transaction
+from deferred.error_catalog import error_transaction
 from deferred.errors import NoSuchError, RetryFailed, WaitsForError
 from deferred.parked import error_dependencies, error_queue
 from deferred.parked.retry import RetryReport, retry_alone
@@ -38,8 +38,7 @@ def unquiet(master: Site, group: uuid.UUID) -> Unquieted:
     Raises:
         SiteUnreachable.
     """
-    with master.transaction() as connection:
-        identity.confirm(connection, master.name)
+    with identity.confirmed(master) as connection:
         was_quiet = holds.end(connection, group)
     applied = 0
     while True:

@@ -8,6 +8,7 @@ from sqlalchemy import Connection, text
 
 from deferred.errors import ColumnRenamed, OtherSchemaVersion
 from deferred.queues.queue import Queue
+from groups.group import name_of
 from masters.group_schema import versions
 from sites import QualifiedName
 from sites.prepared import planned_once
@@ -24,7 +25,7 @@ def refuse_other(
         OtherSchemaVersion: the message says which of the two is behind.
         ColumnRenamed: a column there has another name than the group knows.
     """
-    shared = [queue for queue in queues if queue.replication_group is not None]
+    shared = [queue for queue in queues if queue.group_id is not None]
     if not shared:
         return
     here, there = versions(origin), versions(target)
@@ -34,11 +35,11 @@ def refuse_other(
         ours, theirs = here[queue.base].version, there[queue.target].version
         if ours != theirs:
             behind = queue.destination if theirs < ours else sender
+            name = name_of(origin, here[queue.base].group_id)
             raise OtherSchemaVersion(
-                f"{behind} is behind: {queue.target} of group"
-                f" {queue.replication_group} has schema version {ours} at {sender} and"
-                f" {theirs} at {queue.destination}.",
-                group=queue.replication_group,
+                f"{behind} is behind: {queue.target} of group {name} has schema version"
+                f" {ours} at {sender} and {theirs} at {queue.destination}.",
+                group=name,
                 table=str(queue.target),
                 behind=behind,
             )
@@ -50,14 +51,15 @@ def refuse_other(
 _RENAMED = planned_once(
     text(
         """
-        SELECT q.base_schema, q.base_table, c.name, a.attname::text AS called
+        SELECT q.base_schema, q.base_table, q.group_id, c.name,
+               a.attname::text AS called
         FROM snaptide.queue q
         CROSS JOIN LATERAL unnest(q.columns, q.column_numbers) AS c (name, number)
         JOIN pg_namespace n ON n.nspname = q.base_schema
         JOIN pg_class t ON t.relnamespace = n.oid AND t.relname = q.base_table
         LEFT JOIN pg_attribute a ON a.attrelid = t.oid AND a.attnum = c.number
              AND NOT a.attisdropped
-        WHERE q.replication_group IS NOT NULL AND a.attname IS DISTINCT FROM c.name
+        WHERE q.group_id IS NOT NULL AND a.attname IS DISTINCT FROM c.name
         ORDER BY 1, 2, c.number
         """
     )
@@ -66,7 +68,7 @@ _RENAMED = planned_once(
 
 def _refuse_renamed(target: Connection, queues: Sequence[Queue]) -> None:
     wanted = {queue.target: queue for queue in queues}
-    for row in target.execute(_RENAMED):
+    for row in target.execute(_RENAMED).all():
         table = QualifiedName(row.base_schema, row.base_table)
         if table in wanted:
             queue = wanted[table]
@@ -77,7 +79,7 @@ def _refuse_renamed(target: Connection, queues: Sequence[Queue]) -> None:
             )
             raise ColumnRenamed(
                 f"Column {row.name} of {table} at {queue.destination} is not the "
-                f"column of group {queue.replication_group}: {now}.",
+                f"column of group {name_of(target, row.group_id)}: {now}.",
                 table=str(table),
                 column=row.name,
             )

@@ -15,9 +15,6 @@ from sites import Site, identity, names
 
 Image = Mapping[str, str | None]
 
-#: How long records stay by default, in days.
-RECORD_DAYS = 90
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resolved:
@@ -82,31 +79,41 @@ def list_resolutions(
         limit: at most this many.
     """
     wanted = select(resolution_record).order_by(resolution_record.c.id.desc())
-    with site.transaction() as connection:
-        identity.read(connection)
+    with identity.initialised(site) as connection:
         rows = connection.execute(
             wanted.where(*_chosen(table, origin, method)).limit(limit)
         )
         return [resolved(row) for row in rows]
 
 
-def show_resolution(site: Site, number: int) -> tuple[Resolved, Mapping[str, object]]:
-    """One settled conflict, and all rules of the version that settled it.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RulesVersion:
+    """The rules of a master, as someone left them."""
+
+    id: int
+    changed_at: datetime
+    changed_by: str
+    #: the change that made it
+    what: str
+    rules: Mapping[str, object]
+
+
+def show_resolution(site: Site, number: int) -> tuple[Resolved, RulesVersion | None]:
+    """One settled conflict, and the version of the rules that settled it.
 
     Raises:
         NoSuchRecord: it was purged, or never existed.
     """
-    with site.transaction() as connection:
-        identity.read(connection)
+    with identity.initialised(site) as connection:
         row = connection.execute(
             select(resolution_record).where(resolution_record.c.id == number)
         ).one_or_none()
         if row is None:
             raise NoSuchRecord(f"There is no resolution {number}.", number=number)
-        rules = connection.scalar(
-            select(rules_version.c.rules).where(rules_version.c.id == row.rules_version)
-        )
-        return resolved(row), rules or {}
+        rules = connection.execute(
+            select(rules_version).where(rules_version.c.id == row.rules_version)
+        ).one_or_none()
+        return resolved(row), RulesVersion(**rules._mapping) if rules else None
 
 
 def resolution_statistics(
@@ -127,8 +134,7 @@ def resolution_statistics(
         record.decision,
         record.origin,
     )
-    with site.transaction() as connection:
-        identity.read(connection)
+    with identity.initialised(site) as connection:
         rows = connection.execute(
             select(*parts, func.count().label("conflicts"))
             .where(*_chosen(table, origin, None))
@@ -155,8 +161,7 @@ def purge_resolutions(site: Site, older_than: timedelta) -> int:
     Parameters:
         older_than: younger records stay.
     """
-    with site.transaction() as connection:
-        identity.read(connection)
+    with identity.initialised(site) as connection:
         gone = connection.execute(
             sa.delete(resolution_record).where(
                 resolution_record.c.resolved_at < func.now() - older_than

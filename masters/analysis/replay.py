@@ -74,8 +74,7 @@ def replay(
     Raises:
         BadRulebook, UnknownTable, RuleError.
     """
-    with site.transaction() as connection:
-        identity.read(connection)
+    with identity.initialised(site) as connection:
         rules = {one.table: one for one in rulebook.parse(connection, book)}
         tables: dict[QualifiedName, _Table | None] = {}
         while stored := _page(connection, since, limit):

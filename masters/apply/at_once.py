@@ -11,7 +11,7 @@ settled.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import sqlalchemy as sa
 from sqlalchemy import ColumnElement, Connection, func, select, text
@@ -22,6 +22,7 @@ from masters.apply import detect, differences, uniqueness
 from masters.rules.table_rules import TableRules
 from sites import counted, faults, locks, triggered, write
 from sites.prepared import Prepared
+from sites.progress import RowsDone
 from sites.staged import Staged
 
 #: Classes of SQLSTATE that rows cannot cause: connection, resources, operator, system.
@@ -43,7 +44,7 @@ def written(
     rules: TableRules,
     *,
     last: bool,
-    on_progress: Callable[[int], None] | None = None,
+    on_progress: RowsDone | None = None,
 ) -> bool:
     """Write a unit that changes this table only; False if its rows must be compared.
 

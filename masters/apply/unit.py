@@ -18,6 +18,7 @@ from masters.rules import table_rules
 from masters.rules.table_rules import TableRules
 from sites import faults, memory, triggered, write
 from sites.prepared import planned_once
+from sites.progress import RowsDone
 from sites.row_by_row import write_rows
 from sites.staged import Staged
 
@@ -47,7 +48,7 @@ class ApplyUnit:
     #: facts of the transaction for the master's queues, if it goes on to other masters
     facts: Mapping[str, object] = field(default_factory=dict)
     #: called from time to time with the number of rows written
-    on_progress: Callable[[int], None] | None = None
+    on_progress: RowsDone | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import sqlalchemy as sa
 from sqlalchemy import (
     ColumnElement,
     Connection,
     Row,
+    TableClause,
     and_,
     cast,
     func,
@@ -21,8 +23,10 @@ from masters.catalog import snapshot_log
 from masters.errors import NoSnapshotLog
 from masters.log import log_function
 from sites import QualifiedName, position, triggers
+from sites.catalog import SCHEMA
+from sites.names import numbered
 from sites.prepared import planned_once
-from sites.types import PgSnapshot
+from sites.types import NativeType, PgSnapshot, Xid8
 
 
 def find_log(connection: Connection, table: QualifiedName) -> Row[Any] | None:
@@ -41,6 +45,22 @@ def find_logs(connection: Connection, tables: Sequence[QualifiedName]) -> list[s
     wanted = [(table.schema, table.name) for table in tables]
     found = select(snapshot_log.c.log_table).where(at.in_(wanted))
     return list(connection.scalars(planned_once(found)))
+
+
+def rows_of(log_table: str, keys: Sequence[NativeType] = ()) -> TableClause:
+    """A snapshot log, for use in statements.
+
+    Parameters:
+        keys: the types in which its keys (k1, k2, ...) are looked up.
+    """
+    named = zip(numbered("k", keys), keys, strict=True)
+    return sa.table(
+        log_table,
+        sa.column("kind", sa.Text),
+        sa.column("xid", Xid8()),
+        *(sa.column(name, kind) for name, kind in named),
+        schema=SCHEMA,
+    )
 
 
 def get_log(connection: Connection, table: QualifiedName) -> Row[Any]:

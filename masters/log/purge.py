@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 from sqlalchemy import Connection, Row, Text, cast, func, select, update
+from tenacity import stop_after_attempt, wait_incrementing
 
 from masters.catalog import registered_snapshot, snapshot_log
-from masters.log import ring
+from masters.log import registration, ring
 from masters.rules import table_rules
-from sites import QualifiedName, Site, faults, identity, position
+from sites import QualifiedName, Site, faults, identity, position, retry
 
 #: How long deletes stay in a log if rules ask when a row was deleted.
 DELETES_KEPT = timedelta(days=30)
 
 #: How often a partition that a writer holds is tried before it is left for later.
 ATTEMPTS = 5
+
+#: Seconds of the first pause between two tries, and by how many each is longer.
+PAUSE = 0.02
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,17 +52,16 @@ def purge_snapshot_logs(
     Parameters:
         deletes_kept: how long those deletes stay, from the time of the delete.
     """
-    with site.transaction() as connection:
-        identity.read(connection)
+    with identity.initialised(site) as connection:
         logs = connection.execute(select(snapshot_log).order_by("id")).all()
     return [_purge(site, log, deletes_kept) for log in logs]
 
 
-def horizon(connection: Connection, log_id: int) -> str:
+def horizon(connection: Connection, table: QualifiedName) -> str:
     """The oldest transaction that a snapshot, or a current reader, may ask for."""
     positions = select(
         func.min(func.pg_snapshot_xmin(registered_snapshot.c.position))
-    ).where(registered_snapshot.c.log_id == log_id)
+    ).where(registration.of_log(table))
     now = func.pg_snapshot_xmin(func.pg_current_snapshot())
     lowest = func.least(positions.scalar_subquery(), now)
     return str(connection.scalar(select(cast(lowest, Text))))
@@ -71,10 +74,17 @@ def _purge(site: Site, log: Row[Any], deletes_kept: timedelta) -> LogPurgeReport
         ring.forget_deletes(
             connection, log.log_table, deletes_kept if asked else timedelta(0)
         )
-        limit = horizon(connection, log.id)
+        limit = horizon(connection, table)
         slots = ring.full_slots(connection, log.log_table, limit)
     faults.point("log_purge.after_look")
-    emptied = sum(_empty(site, log, slot, limit, asked=asked) for slot in slots)
+    emptied = sum(
+        retry.until(
+            partial(_empty, site, log, slot, limit, asked=asked),
+            stop=stop_after_attempt(ATTEMPTS),
+            wait=wait_incrementing(PAUSE, PAUSE),
+        )
+        for slot in slots
+    )
     return LogPurgeReport(
         table=str(table),
         emptied=emptied,
@@ -84,21 +94,19 @@ def _purge(site: Site, log: Row[Any], deletes_kept: timedelta) -> LogPurgeReport
 
 
 def _empty(site: Site, log: Row[Any], slot: int, limit: str, *, asked: bool) -> bool:
-    for attempt in range(ATTEMPTS):
-        with site.transaction() as connection:
-            connection.execute(
-                update(snapshot_log)
-                .where(snapshot_log.c.id == log.id)
-                .values(
-                    horizon=func.greatest(snapshot_log.c.horizon, position.xid8(limit))
-                )
-            )
-            if asked:
-                keys = len(log.identity_columns)
-                ring.keep_deletes(connection, log.log_table, slot, limit, keys)
-            if ring.empty_slot(connection, log.log_table, slot, limit):
-                faults.point("log_purge.before_commit")
-                return True
+    """Empty a partition; False if a writer holds it."""
+    with site.transaction() as connection:
+        connection.execute(
+            update(snapshot_log)
+            .where(snapshot_log.c.id == log.id)
+            .values(horizon=func.greatest(snapshot_log.c.horizon, position.xid8(limit)))
+        )
+        if asked:
+            keys = len(log.identity_columns)
+            ring.keep_deletes(connection, log.log_table, slot, limit, keys)
+        emptied = ring.empty_slot(connection, log.log_table, slot, limit)
+        if emptied:
+            faults.point("log_purge.before_commit")
+        else:
             connection.rollback()
-        time.sleep(0.02 * (attempt + 1))
-    return False
+    return emptied

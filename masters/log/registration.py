@@ -10,6 +10,8 @@ from typing import Any
 from sqlalchemy import (
     ColumnElement,
     Connection,
+    and_,
+    any_,
     cast,
     delete,
     exists,
@@ -36,24 +38,24 @@ def register(
     site_id: uuid.UUID,
     site_name: str,
     snapshot: str,
-    refresh_group: str,
-    log_id: int,
     table: QualifiedName,
-    condition: str | None,
+    parents: Sequence[QualifiedName],
     updatable: bool,
 ) -> None:
-    """Register a snapshot at its master; the log keeps nothing for it yet.
+    """Register a snapshot at its master; its logs keep nothing for it yet.
 
     Writes `registered_snapshot`. A snapshot of that name of the same site that
     is registered already is replaced.
+
+    Parameters:
+        table: the master table.
+        parents: the other tables that the snapshot's condition asks.
     """
     values = {
         "site_name": site_name,
-        "refresh_group": refresh_group,
-        "log_id": log_id,
         "table_schema": table.schema,
         "table_name": table.name,
-        "condition": condition,
+        "parents": [*map(str, parents)],
         "updatable": updatable,
         "position": None,
     }
@@ -65,6 +67,12 @@ def register(
             index_elements=[_at.site_id, _at.snapshot], set_=values
         )
     )
+
+
+def of_log(table: QualifiedName) -> ColumnElement[bool]:
+    """Whether a registered snapshot is refreshed by the log of a table."""
+    own = and_(_at.table_schema == table.schema, _at.table_name == table.name)
+    return or_(own, literal(str(table)) == any_(_at.parents))
 
 
 def advance(
@@ -104,14 +112,18 @@ def unregister(
 
 def registered(
     connection: Connection, site_id: uuid.UUID, snapshots: Sequence[str]
-) -> set[str]:
-    """Which of these snapshots the master knows and keeps its log for."""
-    known = select(_at.snapshot).where(
+) -> dict[str, set[str]]:
+    """Which of these snapshots the master knows and keeps its logs for.
+
+    Returns:
+        Their names, each with the other tables that its condition asks.
+    """
+    known = select(_at.snapshot, _at.parents).where(
         _at.site_id == site_id,
         _at.snapshot.in_(snapshots),
         _at.position.is_not(None),
     )
-    return set(connection.scalars(planned_once(known)))
+    return {name: {*asked} for name, asked in connection.execute(planned_once(known))}
 
 
 def silent(

@@ -18,7 +18,6 @@ from sqlalchemy import (
     insert,
     select,
     text,
-    update,
 )
 
 from masters.catalog import registered_snapshot, snapshot_log
@@ -28,7 +27,7 @@ from masters.errors import (
     SnapshotLogExists,
     SnapshotLogInUse,
 )
-from masters.log import log_function, ring
+from masters.log import log_function, registration, ring
 from masters.log.catalog import find_log, get_log
 from masters.log.unloggable import why_unloggable
 from sites import (
@@ -108,7 +107,7 @@ def drop_snapshot_log(site: Site, table: str, *, force: bool = False) -> None:
         with attempt, site.transaction() as connection:
             locks.briefly(connection)
             log = get_log(connection, names.parse(table))
-            users = _users(connection, log.id)
+            users = _users(connection, names.parse(table))
             if users and not force:
                 raise SnapshotLogInUse(
                     f"Snapshots use the snapshot log of {table}: {', '.join(users)}.",
@@ -123,8 +122,7 @@ def drop_snapshot_log(site: Site, table: str, *, force: bool = False) -> None:
 
 def list_snapshot_logs(site: Site) -> list[SnapshotLog]:
     """All snapshot logs of a master, by table name."""
-    with site.transaction() as connection:
-        identity.read(connection)
+    with identity.initialised(site) as connection:
         rows = connection.execute(
             select(snapshot_log).order_by("table_schema", "table_name")
         ).all()
@@ -159,9 +157,8 @@ def _create(connection: Connection, name: QualifiedName, *, with_rowid: bool) ->
     ring.create(connection, log, table, keys)
     log_function.install(connection, _capture(table, log, keys))
     roles.open_to(connection, name, roles.MASTER)
-    log_id = connection.execute(
-        insert(snapshot_log)
-        .values(
+    connection.execute(
+        insert(snapshot_log).values(
             table_schema=name.schema,
             table_name=name.name,
             log_table=log,
@@ -169,16 +166,6 @@ def _create(connection: Connection, name: QualifiedName, *, with_rowid: bool) ->
             identity_columns=list(keys),
             created_xid=func.pg_current_xact_id(),
         )
-        .returning(snapshot_log.c.id)
-    ).scalar_one()
-    # Snapshots that lost an older log of the table go on with this one.
-    connection.execute(
-        update(registered_snapshot)
-        .where(
-            registered_snapshot.c.table_schema == name.schema,
-            registered_snapshot.c.table_name == name.name,
-        )
-        .values(log_id=log_id)
     )
 
 
@@ -268,17 +255,17 @@ def _describe(connection: Connection, row: Row[Any]) -> SnapshotLog:
         identity_columns=tuple(row.identity_columns),
         created_at=row.created_at,
         rows=rows or 0,
-        snapshots=tuple(_users(connection, row.id)),
+        snapshots=tuple(_users(connection, table)),
         triggers=firing_names(connection, table),
     )
 
 
-def _users(connection: Connection, log_id: int) -> list[str]:
+def _users(connection: Connection, table: QualifiedName) -> list[str]:
     name = func.concat(
         registered_snapshot.c.site_name, ":", registered_snapshot.c.snapshot, type_=Text
     )
     return list(
         connection.scalars(
-            select(name).where(registered_snapshot.c.log_id == log_id).order_by(name)
+            select(name).where(registration.of_log(table)).order_by(name)
         )
     )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Self
 
 from masters.resolution.conflict import Conflict, Kind, Resolution
-from masters.resolution.method import Tie, check_names, deciding_column, tie_of
+from masters.resolution.method import Tie, check_names, chosen, deciding_column
 from masters.resolution.order import decide, magnitude, moment
 from masters.resolution.takes import Takes
 
@@ -30,7 +30,7 @@ class _Extreme:
         check_names(cls.name, parameters, required=["column"], optional=["tie"])
         return cls(
             column=deciding_column(cls.name, parameters["column"], columns),
-            tie=tie_of(cls.name, parameters),
+            tie=chosen(cls.name, parameters, "tie", Tie.UNDECIDED),
         )
 
     def reads(self) -> frozenset[str]:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import ClassVar, Self
 
 from masters.resolution.conflict import Conflict, Decision, Kind, Resolution
-from masters.resolution.method import check_names
-from masters.resolution.scope import Scope, lost, scope_of
+from masters.resolution.method import check_names, chosen
+from masters.resolution.scope import Scope, lost
 from masters.resolution.takes import Takes
 
 
@@ -35,7 +35,7 @@ class InformixIgnore:
     @classmethod
     def build(cls, parameters: Mapping[str, object], columns: Sequence[str]) -> Self:
         check_names(cls.name, parameters, optional=["scope"])
-        return cls(scope=scope_of(cls.name, parameters))
+        return cls(scope=chosen(cls.name, parameters, "scope", Scope.ROW))
 
     def reads(self) -> frozenset[str]:
         return frozenset()

@@ -8,10 +8,10 @@ from datetime import datetime
 from typing import Any, ClassVar, Self
 
 from masters.resolution.conflict import Conflict, Decision, Kind, Resolution, undecided
-from masters.resolution.method import check_names, deciding_column, value_of
+from masters.resolution.method import check_names, chosen, deciding_column, value_of
 from masters.resolution.numbers import Number, numbered
 from masters.resolution.order import moment
-from masters.resolution.scope import Scope, lost, scope_of
+from masters.resolution.scope import Scope, lost
 from masters.resolution.takes import Takes
 
 
@@ -71,7 +71,7 @@ class InformixTimestamp:
             server_column=None
             if by is None
             else deciding_column(cls.name, by, columns),
-            scope=scope_of(cls.name, parameters),
+            scope=chosen(cls.name, parameters, "scope", Scope.ROW),
         )
 
     def reads(self) -> frozenset[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
-from typing import Any, ClassVar, Protocol, Self
+from typing import Any, ClassVar, Protocol, Self, TypeVar
 
 from masters.errors import InvalidParameter, MissingParameter, UnknownParameter
 from masters.resolution.conflict import (
@@ -16,6 +16,8 @@ from masters.resolution.conflict import (
     undecided,
 )
 from masters.resolution.takes import Takes
+
+Choice = TypeVar("Choice", bound=StrEnum)
 
 
 class Method(Protocol):
@@ -122,24 +124,27 @@ class Tie(StrEnum):
     MASTER = "master"
 
 
-def tie_of(method: str, parameters: Mapping[str, object]) -> Tie:
-    """The parameter `tie`; Oracle's rule if it is not given.
+def chosen(
+    method: str, parameters: Mapping[str, object], name: str, default: Choice
+) -> Choice:
+    """The parameter of this name, one of a few; the default if it is not given.
 
     Raises:
-        InvalidParameter: there is no such outcome.
+        InvalidParameter: it is none of them.
     """
-    value = parameters.get("tie")
+    value = parameters.get(name)
     if value is None:
-        return Tie.UNDECIDED
-    for tie in Tie:
-        if value == tie:
-            return tie
-    raise InvalidParameter(
-        f"{method}: tie must be one of {', '.join(Tie)}, not {value!r}.",
-        method=method,
-        parameter="tie",
-        value=value,
-    )
+        return default
+    choices = type(default)
+    try:
+        return choices(str(value))
+    except ValueError:
+        raise InvalidParameter(
+            f"{method}: {name} must be one of {', '.join(choices)}, not {value!r}.",
+            method=method,
+            parameter=name,
+            value=value,
+        ) from None
 
 
 def higher_wins(

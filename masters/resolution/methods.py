@@ -8,11 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from masters.errors import MethodDoesNotFit, UnknownMethod
-from masters.resolution.additive import Additive
-from masters.resolution.append_sequence import AppendSequence
-from masters.resolution.append_site_name import AppendSiteName
-from masters.resolution.average import Average
+from masters.resolution.appended import AppendSequence, AppendSiteName
 from masters.resolution.cascade import Cascade
+from masters.resolution.computed import Additive, Average
 from masters.resolution.conflict import Kind
 from masters.resolution.custom import Custom
 from masters.resolution.extremes import (

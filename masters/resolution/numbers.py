@@ -1,34 +1,14 @@
-"""Numbers in rules and columns: checks that several methods share."""
+"""Numbers in rules: a check that several methods share."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from decimal import Context, Decimal, Inexact, InvalidOperation
+from collections.abc import Mapping
+from decimal import Decimal
 
-from masters.errors import InvalidParameter, WrongColumnCount
+from masters.errors import InvalidParameter
 
 Number = int | float | Decimal
-
-#: Holds any sum of PostgreSQL's numeric (131,072 digits before the point and
-#: 16,383 after it), and raises rather than round.
-EXACT = Context(prec=150_000, traps=[Inexact, InvalidOperation])
-
-
-def single_column(method: str, columns: Sequence[str]) -> str:
-    """The one column of a group, for methods that compute its value.
-
-    Raises:
-        WrongColumnCount: the group has none or several.
-    """
-    if len(columns) != 1:
-        raise WrongColumnCount(
-            f"{method} needs a column group of one numeric column; this one has "
-            f"{len(columns)}: {', '.join(columns)}.",
-            method=method,
-            columns=tuple(columns),
-        )
-    return columns[0]
 
 
 def numbered(method: str, parameter: str, value: object) -> dict[str, Number]:

@@ -118,8 +118,7 @@ def _compare(
     changed: Callable[[Comparison], Comparison],
 ) -> TableRules:
     where = names.parse(table)
-    with site.transaction() as connection:
-        identity.read(connection)
+    with identity.initialised(site) as connection:
         described = describe(connection, where)
         require_columns(described, columns)
         now = changed(load(connection, where).comparison)

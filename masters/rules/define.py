@@ -47,8 +47,7 @@ def set_column_group(
         UnknownTable, UnknownColumn.
     """
     where = names.parse(table)
-    with site.transaction() as connection:
-        identity.read(connection)
+    with identity.initialised(site) as connection:
         require_columns(describe(connection, where), columns)
         before = load(connection, where)
         left = {
@@ -179,8 +178,7 @@ def drop_delete_resolution(site: Site, table: str, sequence_no: int) -> None:
 
 def list_rules(site: Site) -> list[TableRules]:
     """Column groups and rules of all tables of a master that have any."""
-    with site.transaction() as connection:
-        identity.read(connection)
+    with identity.initialised(site) as connection:
         return [load(connection, table) for table in ruled(connection)]
 
 
@@ -194,8 +192,7 @@ def _add(
     parameters: Mapping[str, object] | None,
 ) -> Rule:
     where = names.parse(table)
-    with site.transaction() as connection:
-        identity.read(connection)
+    with identity.initialised(site) as connection:
         known = load(connection, where)
         taken = [
             rule.sequence_no
@@ -216,8 +213,7 @@ def _add(
 
 def _drop(site: Site, table: str, kind: Kind, reference: str, sequence_no: int) -> None:
     where = names.parse(table)
-    with site.transaction() as connection:
-        identity.read(connection)
+    with identity.initialised(site) as connection:
         gone = connection.execute(
             sa.delete(resolution_rule).where(
                 of(resolution_rule, where),

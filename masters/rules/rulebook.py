@@ -36,8 +36,7 @@ from sites.table import describe
 
 def export(site: Site) -> dict[str, Any]:
     """Return all rules of a master as a document."""
-    with site.transaction() as connection:
-        identity.read(connection)
+    with identity.initialised(site) as connection:
         return read(connection)
 
 
@@ -57,8 +56,7 @@ def apply(site: Site, book: Rulebook, what: str = "apply a file") -> list[str]:
     Raises:
         BadRulebook, UnknownTable, RuleError: then nothing is changed.
     """
-    with site.transaction() as connection:
-        identity.read(connection)
+    with identity.initialised(site) as connection:
         connection.execute(
             sa.text("LOCK TABLE snaptide.resolution_rule IN SHARE ROW EXCLUSIVE MODE")
         )
@@ -79,8 +77,7 @@ def diff(site: Site, book: Rulebook) -> list[str]:
     Raises:
         BadRulebook, UnknownTable, RuleError.
     """
-    with site.transaction() as connection:
-        identity.read(connection)
+    with identity.initialised(site) as connection:
         wanted = parse(connection, book)
         return differences(read(connection), documents(wanted))
 

@@ -16,7 +16,7 @@ def upgrade() -> None:
 
 def downgrade() -> None:
     method = sa.Column("method", sa.Text(), server_default="?", nullable=False)
-    must_complete = sa.Column(
+    must_complete: sa.Column[bool] = sa.Column(
         "must_complete",
         sa.Boolean(),
         server_default=sa.text("false"),

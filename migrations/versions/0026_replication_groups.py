@@ -101,7 +101,7 @@ def downgrade() -> None:
         op.drop_table(table, schema="snaptide")
 
 
-def _part(name: str, key: list[str], *parts: sa.SchemaItem) -> None:
+def _part(name: str, key: list[str], *parts: sa.schema.SchemaItem) -> None:
     op.create_table(
         name,
         sa.Column("group_name", sa.Text(), nullable=False),

@@ -6,6 +6,8 @@ tables, the upgrade looks the names up once; 0 stands for a column that is missi
 
 from __future__ import annotations
 
+from typing import Any
+
 import sqlalchemy as sa
 from alembic import op
 from sqlalchemy.dialects import postgresql
@@ -15,7 +17,9 @@ down_revision = "0041"
 
 
 def upgrade() -> None:
-    numbers = sa.Column("column_numbers", postgresql.ARRAY(sa.SmallInteger))
+    numbers: sa.Column[Any] = sa.Column(
+        "column_numbers", postgresql.ARRAY(sa.SmallInteger)
+    )
     op.add_column("queue", numbers, schema="snaptide")
     op.execute(
         """

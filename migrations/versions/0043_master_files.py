@@ -6,6 +6,8 @@ yet, the next refresh compares all rows.
 
 from __future__ import annotations
 
+from typing import Any
+
 import sqlalchemy as sa
 from alembic import op
 from sqlalchemy.dialects import postgresql
@@ -18,7 +20,7 @@ _COLUMNS = {"master_files": sa.BigInteger, "master_columns": sa.Text}
 
 def upgrade() -> None:
     for name, kind in _COLUMNS.items():
-        column = sa.Column(name, postgresql.ARRAY(kind))
+        column: sa.Column[Any] = sa.Column(name, postgresql.ARRAY(kind))
         op.add_column("snapshot", column, schema="snaptide")
 
 

@@ -51,7 +51,8 @@ def downgrade() -> None:
     op.drop_column("taken_transaction", "sender", schema="snaptide")
     # The older version only knows whole transactions, not single tables or parts.
     op.execute(
-        "INSERT INTO snaptide.taken_transaction"
+        "INSERT INTO snaptide.taken_transaction (replication_group, origin,"
+        " transaction, made_at, certain, target, part)"
         " SELECT DISTINCT replication_group, origin, transaction, made_at,"
         " false, '', '' FROM snaptide.taken_transaction ON CONFLICT DO NOTHING"
     )
@@ -72,7 +73,7 @@ def downgrade() -> None:
         column = sa.Column(name, time, server_default=sa.text(since), nullable=False)
         op.add_column("second_way", column, schema="snaptide")
         op.alter_column("second_way", name, server_default=None, schema="snaptide")
-    complete = sa.Column(
+    complete: sa.Column[bool] = sa.Column(
         "complete", sa.Boolean(), server_default=sa.text("true"), nullable=False
     )
     op.add_column("second_way", complete, schema="snaptide")

@@ -5,14 +5,17 @@ The next refresh fills them in.
 
 from __future__ import annotations
 
+from typing import Any
+
 import sqlalchemy as sa
 from alembic import op
 from sqlalchemy.dialects import postgresql
+from sqlalchemy.types import TypeEngine
 
 revision = "0048"
 down_revision = "0047"
 
-_COLUMNS = {
+_COLUMNS: dict[str, TypeEngine[Any]] = {
     "target_oid": sa.BigInteger(),
     "target_numbers": postgresql.ARRAY(sa.SmallInteger),
 }

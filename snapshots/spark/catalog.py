@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sqlalchemy import BigInteger, Column, DateTime, Integer, Table, Text, Uuid, func
+from sqlalchemy import BigInteger, Column, Integer, Table, Text, Uuid
 
 from sites.catalog import metadata
 
@@ -13,7 +13,6 @@ stage_attempt = Table(
     Column("load_id", Uuid, primary_key=True),
     Column("attempt", Text, primary_key=True),
     Column("rows", BigInteger, nullable=False),
-    Column("created_at", DateTime(timezone=True), server_default=func.now()),
 )
 
 #: Ranges of a first load that are in the table, written with their rows.
@@ -23,5 +22,4 @@ load_range = Table(
     Column("load_id", Uuid, primary_key=True),
     Column("range_no", Integer, primary_key=True),
     Column("rows", BigInteger, nullable=False),
-    Column("created_at", DateTime(timezone=True), server_default=func.now()),
 )

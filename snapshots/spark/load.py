@@ -24,13 +24,11 @@ from pyspark.sql import SparkSession
 from sqlalchemy.dialects.postgresql import insert
 
 from sites import QualifiedName, arrow, transport
+from sites.progress import Progress
 from sites.users_triggers import silenced
 from snapshots.spark.catalog import load_range
 from snapshots.spark.connection import begin
 from snapshots.spark.errors import LoadFailed
-
-#: Called with rows done, rows in all if known, and "rows".
-Progress = Callable[[int, int | None, str], None]
 
 _GATE = 0
 _POLL_SECONDS = 0.5

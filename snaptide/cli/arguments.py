@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from sites.errors import SnaptideError
 from snaptide.cli.program import Program
+from snaptide.errors import BadArgument
 from snaptide.settings import Settings
 
 
@@ -20,6 +22,21 @@ def complete_site(ctx: typer.Context, incomplete: str) -> list[str]:
     except (SnaptideError, OSError):
         return []
     return sorted(name for name in names if name.startswith(incomplete))
+
+
+def named_value(text: str) -> tuple[str, Any]:
+    """Read NAME=VALUE; the value is JSON, or else text.
+
+    Raises:
+        BadArgument: there is no equals sign.
+    """
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise BadArgument(f"{text!r} is not NAME=VALUE.")
+    try:
+        return name, json.loads(value)
+    except ValueError:
+        return name, value
 
 
 def _note_json(ctx: typer.Context, value: bool) -> bool:

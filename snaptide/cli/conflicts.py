@@ -13,7 +13,7 @@ from rich.console import Group
 
 import groups
 from masters.analysis import convergence, records, replay, topology
-from masters.analysis.records import Resolved
+from masters.analysis.records import Resolved, RulesVersion
 from sites import names
 from snaptide.cli.arguments import Json, SiteName, complete_site
 from snaptide.cli.failures import ExitCode
@@ -99,7 +99,7 @@ def show_(
     """
     program = Program.of(ctx)
     one, rules = records.show_resolution(program.site(site), number)
-    show(program, {"resolution": one, "rules": rules}, lambda: _whole(one))
+    show(program, {"resolution": one, "rules": rules}, lambda: _whole(one, rules))
 
 
 @app.command()
@@ -235,7 +235,7 @@ def replay_(
     show(program, told, lambda: table_of(columns, rows, title))
 
 
-def _whole(one: Resolved) -> Group:
+def _whole(one: Resolved, rules: RulesVersion | None) -> Group:
     images = (one.old_values, one.new_values, one.current_values, one.result_values)
     names_of = list(dict.fromkeys(name for image in images for name in image or ()))
     rows = [(name, *((image or {}).get(name) for image in images)) for name in names_of]
@@ -256,6 +256,7 @@ def _whole(one: Resolved) -> Group:
     return Group(
         f"{cell(_table(one))} {cell(_key(one.row_key))}",
         facts(one, told),
+        *([facts(rules, ("what", "changed_by", "changed_at"))] if rules else []),
         table_of(["column", "old", "new", "current", "result"], rows),
     )
 

@@ -38,7 +38,7 @@ def list_(ctx: typer.Context, site: SiteName, json: Json = False) -> None:
     program = Program.of(ctx)
     found = deferred.list_destinations(program.site(site))
     show(program, found, lambda: table(COLUMNS, map(_row, found)))
-    if any(one.invalid_since for one in found):
+    if any(state.state == "invalid" for one in found for state in one.states):
         raise typer.Exit(ExitCode.ATTENTION)
 
 
@@ -55,7 +55,7 @@ def budget_(
     ] = _NO_LIMIT,
     json: Json = False,
 ) -> None:
-    """Set how much may wait before a destination is marked invalid.
+    """Set how much may wait before a destination becomes invalid.
 
     Example: snaptide destination budget jfk hq --age 7d --size 10GB
     """
@@ -83,10 +83,9 @@ def validate(
 
 
 def standing(one: Backlog) -> str:
-    """The state of a destination in a few words."""
-    if one.invalid_since is not None:
-        return f"invalid: {one.invalid_reason}"
-    return "paused" if one.disabled else one.last_error or ""
+    """The states of a destination, or its last error, in a few words."""
+    said = "; ".join(f"{state.state}: {state.reason}" for state in one.states)
+    return said or one.last_error or ""
 
 
 def _row(one: Backlog) -> tuple[object, ...]:

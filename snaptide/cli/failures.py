@@ -11,6 +11,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
+from deferred.errors import BadOption
 from deferred.interval import BadInterval
 from sites.errors import SiteUnreachable, SnaptideError
 from snaptide.asking import as_told, first_line
@@ -78,7 +79,7 @@ def _is_ours_to_tell(error: Exception) -> bool:
 
 
 def _exit_code(error: SnaptideError) -> ExitCode:
-    if isinstance(error, BadArgument | BadInterval):
+    if isinstance(error, BadArgument | BadInterval | BadOption):
         return ExitCode.USAGE
     unreachable = isinstance(error, SiteUnreachable | NoBroker)
     return ExitCode.UNREACHABLE if unreachable else ExitCode.FAILED

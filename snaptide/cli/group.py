@@ -37,6 +37,15 @@ SameRows = Annotated[
     bool,
     typer.Option("--same-rows", help="Do not compare rows: all masters have the same."),
 ]
+TargetTypeOption = Annotated[
+    TargetType,
+    typer.Option(
+        "--type",
+        help="Read-only masters send no changes: a protected one refuses changes "
+        "of its users, an unprotected one takes changes without looking for "
+        "conflicts.",
+    ),
+]
 Force = Annotated[
     bool, typer.Option("--force", help="Go on even if changes on their way are lost.")
 ]
@@ -137,15 +146,7 @@ def add_master(
             autocompletion=complete_site,
         ),
     ] = None,
-    target_type: Annotated[
-        TargetType,
-        typer.Option(
-            "--type",
-            help="Read-only masters send no changes: a protected one refuses changes "
-            "of its users, an unprotected one takes changes without looking for "
-            "conflicts.",
-        ),
-    ] = TargetType.FULL_PEER,
+    target_type: TargetTypeOption = TargetType.FULL_PEER,
     same_rows: SameRows = False,
     copy: Annotated[
         bool,

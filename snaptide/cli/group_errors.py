@@ -1,9 +1,8 @@
-"""`snaptide group error-mode`, `quiet` and `unquiet`: set how a group meets errors."""
+"""`snaptide group error-action`, `quiet`, `unquiet`: set how a group meets errors."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Annotated
 
 import typer
@@ -22,25 +21,6 @@ OnlyGroup = Annotated[
 ]
 
 
-class ErrorMode(StrEnum):
-    """How a push treats a transaction that a master cannot apply, in Ingres' words."""
-
-    SKIP_TRANSACTION = "skip-transaction"
-    SKIP_ROW = "skip-row"
-    QUIET_GROUP = "quiet-group"
-    QUIET_DATABASE = "quiet-database"
-    QUIET_SERVER = "quiet-server"
-
-
-_ACTIONS = {
-    ErrorMode.SKIP_TRANSACTION: ErrorAction.QUEUE,
-    ErrorMode.SKIP_ROW: ErrorAction.SKIP_ROW,
-    ErrorMode.QUIET_GROUP: ErrorAction.QUIET_GROUP,
-    ErrorMode.QUIET_DATABASE: ErrorAction.QUIET_DATABASE,
-    ErrorMode.QUIET_SERVER: ErrorAction.QUIET_SERVER,
-}
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quiet:
     """The masters whose pushes to one master were paused, or go on."""
@@ -51,24 +31,25 @@ class Quiet:
 
 
 @app.command()
-def error_mode(
+def error_action(
     ctx: typer.Context,
     site: SiteName,
     group: GroupName,
-    mode: Annotated[ErrorMode, typer.Argument(metavar="MODE", show_default=False)],
+    action: Annotated[ErrorAction, typer.Argument(metavar="ACTION")],
     json: Json = False,
 ) -> None:
     """Choose what a push does with a transaction that a master cannot apply.
 
-    skip-transaction parks it, with those that depend on it, in the error queue there;
-    skip-row parks its rows in conflict, and applies the others; quiet-group parks it,
-    and holds back all changes that arrive for the group there; quiet-database pauses
-    the pushes to that master, quiet-server all pushes of the site that pushed.
+    queue parks it, with those that depend on it, in the error queue there; skip_row
+    parks its rows in conflict, and applies the others; quiet_group parks it, and holds
+    back all changes that arrive for the group there; stop leaves it queued and ends the
+    push; quiet_database pauses the pushes to that master, too, quiet_server all pushes
+    of the site that pushed.
 
-    Example: snaptide group error-mode hq airline skip-row
+    Example: snaptide group error-action hq airline skip_row
     """
     program = Program.of(ctx)
-    changed = groups.set_error_action(program.site(site), group, _ACTIONS[mode])
+    changed = groups.set_error_action(program.site(site), group, action)
     show(program, changed, lambda: listed([changed]))
 
 

@@ -13,10 +13,11 @@ from masters.catalog import registered_snapshot
 from masters.log import registration
 from sites import Site
 from snaptide.cli.arguments import Json, SiteName
+from snaptide.cli.failures import ExitCode
 from snaptide.cli.output import facts, show, table
 from snaptide.cli.program import Program
 from snaptide.cli.triggers_shown import with_triggers
-from snaptide.errors import NotRegistered
+from snaptide.errors import BadArgument, NotRegistered
 
 app = typer.Typer()
 
@@ -37,7 +38,15 @@ class Dropped:
 def create(
     ctx: typer.Context,
     site: SiteName,
-    table: TableName,
+    name: Annotated[
+        str | None, typer.Argument(metavar="TABLE", help="table or schema.table")
+    ] = None,
+    all_tables: Annotated[
+        bool, typer.Option("--all", help="All tables of a schema that have no log.")
+    ] = False,
+    schema: Annotated[
+        str, typer.Option(help="The schema of --all, as the catalog has it.")
+    ] = "public",
     with_rowid: Annotated[
         bool,
         typer.Option(
@@ -48,13 +57,34 @@ def create(
     ] = False,
     json: Json = False,
 ) -> None:
-    """Record the changes of a master table from now on.
+    """Record the changes of a master table, or of all tables, from now on.
+
+    With --all it ends with 3 if a table cannot have a log; it names each and says why.
 
     Example: snaptide log create hq flights
     """
     program = Program.of(ctx)
-    made = masters.create_snapshot_log(program.site(site), table, with_rowid=with_rowid)
+    if (name is None) != all_tables or (all_tables and with_rowid):
+        raise BadArgument("Give a TABLE, or --all without --with-rowid.")
+    if name is None:
+        _create_all(program, site, schema)
+        return
+    made = masters.create_snapshot_log(program.site(site), name, with_rowid=with_rowid)
     show(program, made, lambda: with_triggers(facts(made), made.triggers))
+
+
+def _create_all(program: Program, site: str, schema: str) -> None:
+    made = masters.create_snapshot_logs(program.site(site), schema)
+    rows = [
+        (one.table, one.refused or ("created" if one.created else "was there"))
+        for one in made
+    ]
+    triggers = sorted(
+        {name for one in made if one.created for name in one.created.triggers}
+    )
+    show(program, made, lambda: with_triggers(table(["table", "log"], rows), triggers))
+    if any(one.refused for one in made):
+        raise typer.Exit(ExitCode.ATTENTION)
 
 
 @app.command("list")

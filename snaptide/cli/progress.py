@@ -16,12 +16,12 @@ from rich.progress import (
 )
 from rich.progress import Progress as Bars
 
-from sites import Site, activity
+from sites import Progress, Site, activity
 from snaptide.cli.program import Program
 
 
 class Bar:
-    """The progress bar of one piece of work; called as `sites.activity.Progress` is."""
+    """The progress bar of one piece of work; called as `sites.Progress` is."""
 
     def __init__(self, bars: Bars, title: str) -> None:
         self._bars = bars
@@ -35,7 +35,7 @@ class Bar:
 
 
 #: Opens a context for the work on one subject; the work reports its progress to it.
-Shown = Callable[[str], AbstractContextManager[activity.Progress]]
+Shown = Callable[[str], AbstractContextManager[Progress]]
 
 
 @contextmanager

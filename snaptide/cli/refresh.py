@@ -8,8 +8,10 @@ import typer
 from rich.console import Group
 
 import snapshots
+from deferred.options import RefreshOptions
 from snaptide.cli.arguments import Json, SiteName
 from snaptide.cli.failures import ExitCode
+from snaptide.cli.options import takes
 from snaptide.cli.output import show, table
 from snaptide.cli.program import Program
 from snaptide.cli.progress import bar
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 COLUMNS = ["snapshot", "method", "compared", "inserted", "updated", "deleted", "held"]
 
 
+@takes(RefreshOptions, push_deferred_rpc="--push/--no-push")
 def refresh(
     ctx: typer.Context,
     site: SiteName,
@@ -31,39 +34,12 @@ def refresh(
             help="A refresh group, or snapshots of one, separated by commas.",
         ),
     ],
-    method: Annotated[
-        str,
-        typer.Option(
-            help="One character per snapshot: f for fast, c for complete, ? for fast "
-            "if possible."
-        ),
-    ] = "",
-    push: Annotated[
-        bool, typer.Option("--push/--no-push", help="Push this site's changes first.")
-    ] = True,
-    refresh_after_errors: Annotated[
-        bool,
-        typer.Option(
-            help="Refresh even if the error queue holds transactions of this site."
-        ),
-    ] = True,
-    keep_pending: Annotated[
-        bool,
-        typer.Option(
-            help="Keep changes that the master has not seen (Oracle does not)."
-        ),
-    ] = True,
-    allow_mass_delete: Annotated[
-        bool,
-        typer.Option(
-            "--allow-mass-delete",
-            help="Allow the refresh to delete any share of the rows.",
-        ),
-    ] = False,
+    *,
     enqueue: Annotated[
         bool, typer.Option("--enqueue/--wait", help="Let a worker run it.")
     ] = False,
     json: Json = False,
+    **options: Any,
 ) -> None:
     """Refresh a group to one moment of its master.
 
@@ -72,13 +48,6 @@ def refresh(
     Example: snaptide refresh jfk flights --method cf
     """
     program = Program.of(ctx)
-    options: dict[str, Any] = {
-        "method": method,
-        "push_deferred_rpc": push,
-        "refresh_after_errors": refresh_after_errors,
-        "keep_pending": keep_pending,
-        "allow_mass_delete": allow_mass_delete,
-    }
     if enqueue:
         hand_over(program, "refresh", site, what, **options)
         return

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import json as json_text
 from typing import Annotated, Any
 
 import typer
 
 from masters import rules
 from masters.resolution import METHODS
-from snaptide.cli.arguments import Json, SiteName
+from snaptide.cli.arguments import Json, SiteName, named_value
 from snaptide.cli.program import Program
 from snaptide.cli.rules_shown import changed, show_rules
-from snaptide.errors import BadArgument
 
 app = typer.Typer()
 
@@ -201,14 +199,4 @@ def remove_delete(
 
 
 def _given(parameters: list[str] | None) -> dict[str, Any]:
-    return dict(_parameter(text) for text in parameters or [])
-
-
-def _parameter(text: str) -> tuple[str, Any]:
-    name, equals, value = text.partition("=")
-    if not equals:
-        raise BadArgument(f"{text!r} is not NAME=VALUE.")
-    try:
-        return name, json_text.loads(value)
-    except ValueError:
-        return name, value
+    return dict(map(named_value, parameters or []))

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import json as json_text
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.table import Table
 
 from deferred import schedules
 from deferred.schedules import Schedule
-from snaptide.cli.arguments import Json, SiteName
+from snaptide.cli.arguments import Json, SiteName, named_value
 from snaptide.cli.output import show, table
 from snaptide.cli.program import Program
-from snaptide.errors import BadArgument
 
 app = typer.Typer()
 
@@ -59,13 +57,10 @@ def set_(
     Example: snaptide schedule set jfk refresh airport --every "0 6 * * *"
     """
     program = Program.of(ctx)
-    made = schedules.schedule(
-        program.site(site),
-        kind,
-        subject,
-        every=every,
-        **dict(_option(text) for text in option or []),
-    )
+    options = {
+        name.replace("-", "_"): value for name, value in map(named_value, option or [])
+    }
+    made = schedules.schedule(program.site(site), kind, subject, every=every, **options)
     _show(program, [made])
 
 
@@ -134,16 +129,6 @@ def _switch(
         program.site(site), kind, subject, enabled=enabled
     )
     _show(program, [changed])
-
-
-def _option(text: str) -> tuple[str, Any]:
-    name, equals, value = text.partition("=")
-    if not equals:
-        raise BadArgument(f"{text!r} is not NAME=VALUE.")
-    try:
-        return name.replace("-", "_"), json_text.loads(value)
-    except ValueError:
-        return name.replace("-", "_"), value
 
 
 def _show(program: Program, found: list[Schedule]) -> None:

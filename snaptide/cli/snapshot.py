@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from enum import StrEnum
 from typing import Annotated
 
 import typer
+from rich.console import Group
+from rich.text import Text
+from rich.tree import Tree
 
 import groups
 import snapshots
@@ -15,9 +19,20 @@ from snaptide.cli.failures import ExitCode
 from snaptide.cli.log import Dropped
 from snaptide.cli.output import facts, show, table
 from snaptide.cli.program import Program
+from snaptide.errors import BadArgument
 
 app = typer.Typer()
 
+Where = Annotated[
+    str | None, typer.Option(help="An immutable condition that selects the rows.")
+]
+Follow = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Only rows with a parent in the group: a foreign key, by its parent, "
+        "column or name; repeatable."
+    ),
+]
 Name = Annotated[str, typer.Argument(metavar="NAME", help="name or schema.name")]
 
 
@@ -36,9 +51,8 @@ def create(
     group: Annotated[
         str | None, typer.Option(help="The refresh group; default: a new one for it.")
     ] = None,
-    where: Annotated[
-        str | None, typer.Option(help="An immutable condition that selects the rows.")
-    ] = None,
+    where: Where = None,
+    follow: Follow = None,
     columns: Annotated[
         str | None, typer.Option(help="The columns, separated by commas; default: all.")
     ] = None,
@@ -60,6 +74,7 @@ def create(
         table=table,
         group=group,
         where=where,
+        follow=follow or (),
         columns=_split(columns),
         updatable=updatable,
     )
@@ -102,13 +117,26 @@ def list_(ctx: typer.Context, site: SiteName, json: Json = False) -> None:
 
 @app.command("show")
 def show_(ctx: typer.Context, site: SiteName, name: Name, json: Json = False) -> None:
-    """Show one snapshot.
+    """Show one snapshot, and as a tree the other tables that its condition asks.
 
     Example: snaptide snapshot show jfk flights
     """
     program = Program.of(ctx)
     found = snapshots.describe_snapshot(program.site(site), name)
-    show(program, found, lambda: facts(found))
+    names = [field.name for field in fields(found) if field.name != "asks"]
+    show(program, found, lambda: Group(facts(found, names), *map(_tree, found.asks)))
+
+
+def _tree(asked: snapshots.AskedTable) -> Tree:
+    pairs = zip(asked.columns, asked.key, strict=True)
+    label = f"{asked.table} by " + ", ".join(f"{a} = {b}" for a, b in pairs)
+    label += "" if asked.required else " (not required)"
+    if asked.rows_each is not None:
+        label += f", about {asked.rows_each:g} rows for each"
+    tree = Tree(Text(label))
+    for inner in asked.asks:
+        tree.add(_tree(inner))
+    return tree
 
 
 class Propagation(StrEnum):
@@ -124,16 +152,40 @@ def alter(
     site: SiteName,
     name: Name,
     propagation: Annotated[
-        Propagation,
-        typer.Option(help="With the user's commit, or later by a push."),
-    ],
+        Propagation | None,
+        typer.Option(
+            help="How its whole refresh group sends changes: with the user's commit, "
+            "or later by a push."
+        ),
+    ] = None,
+    where: Where = None,
+    follow: Follow = None,
+    all_rows: Annotated[
+        bool, typer.Option("--all-rows", help="Drop the condition: all rows belong.")
+    ] = False,
     json: Json = False,
 ) -> None:
-    """Change how a snapshot and its whole refresh group propagate changes.
+    """Change which rows a snapshot has, or how its refresh group propagates changes.
 
-    Example: snaptide snapshot alter jfk flights --propagation synchronous
+    A new condition (--where, --follow, --all-rows) takes the place of the old one, and
+    snapshots that follow this one go on following it. The next refresh compares all
+    rows.
+
+    Example: snaptide snapshot alter jfk flights --where "origin IN ('JFK', 'LGA')"
     """
     program = Program.of(ctx)
+    conditions = where is not None or bool(follow)
+    if conditions + all_rows + (propagation is not None) != 1:
+        raise BadArgument(
+            "Give one of --where and --follow, --all-rows, or --propagation."
+        )
+    if propagation is None:
+        altered = snapshots.alter_condition(
+            program.site(site), name, where=where, follow=follow or ()
+        )
+        rows = [(one.name, one.condition) for one in altered]
+        show(program, altered, lambda: table(["snapshot", "where"], rows))
+        return
     report = snapshots.alter_propagation(
         program.site(site),
         name,

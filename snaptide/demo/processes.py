@@ -5,17 +5,19 @@ from __future__ import annotations
 import os
 import signal
 import sys
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
+from tenacity import stop_after_delay, wait_fixed
+
+from sites import retry
 from snaptide import VARIABLE
 from snaptide.demo.errors import DemoFailed
 from snaptide.embedded.daemon import Daemon
 
-#: Seconds between two looks while waiting.
-_PAUSE = 0.1
+#: Between two looks while waiting.
+_PAUSE = wait_fixed(0.1)
 
 _FAULT = "SNAPTIDE_FAULT"
 
@@ -102,17 +104,18 @@ class Processes:
         Raises:
             DemoFailed: no answer came in time, or worker or beat has ended.
         """
-        deadline = time.monotonic() + seconds
-        while not (answer := question()):
+
+        def answer() -> Found | None:
+            found = question()
             for process in (self.worker, self.beat):
-                if not process.is_running():
+                if not found and not process.is_running():
                     raise DemoFailed(f"{process.name} has ended, see {process.log}.")
-            if time.monotonic() > deadline:
-                raise DemoFailed(
-                    f"This did not happen within {seconds:g} seconds: {what}."
-                )
-            time.sleep(_PAUSE)
-        return answer
+            return found
+
+        found = retry.until(answer, stop=stop_after_delay(seconds), wait=_PAUSE)
+        if not found:
+            raise DemoFailed(f"This did not happen within {seconds:g} seconds: {what}.")
+        return found
 
     def stop(self) -> None:
         """Stop those that run, beat first, because it would enqueue more tasks."""

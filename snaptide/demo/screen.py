@@ -69,7 +69,7 @@ class Screen:
 class RowBar:
     """A progress bar that adds up the rows of several tables.
 
-    Called as `sites.activity.Progress` is.
+    Called as `sites.Progress` is.
     """
 
     def __init__(self, bars: Progress, title: str, total: int) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from sqlalchemy import Connection, Row, select
 
 from deferred.queues.queue import Queue, list_queues
+from groups.group import name_of
 from masters.catalog import snapshot_log
 from masters.log import ring
 from masters.log.unloggable import why_unloggable
@@ -52,9 +53,9 @@ def check(connection: Connection, site: str) -> Iterator[Finding]:
                 name,
                 what,
                 f"Give the column its old name (ALTER TABLE {name} RENAME), or push, "
-                f"then {_made_anew(queue)}",
+                f"then {_made_anew(connection, queue)}",
             )
-        if queue.replication_group is not None:
+        if queue.group_id is not None:
             recorded.add(name)
     for name in sorted(recorded):
         yield from _of_kind(connection, site, name)
@@ -73,12 +74,12 @@ def _of_kind(
         yield _finding(site, name, f"{reason}.", todo)
 
 
-def _made_anew(queue: Queue) -> str:
-    if queue.replication_group is None:
+def _made_anew(connection: Connection, queue: Queue) -> str:
+    if queue.group_id is None:
         return f"drop snapshot {queue.snapshot} and create it again"
     return (
-        f"take the table out of group {queue.replication_group}, make it alike at all "
-        "masters, and add it again"
+        f"take the table out of group {name_of(connection, queue.group_id)}, make it "
+        "alike at all masters, and add it again"
     )
 
 

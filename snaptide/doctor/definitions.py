@@ -16,6 +16,7 @@ from snapshots.errors import ColumnChanged
 from snapshots.rewrites import refuse_generated_otherwise, why_rewritten
 from snapshots.snapshot import Snapshot
 from snaptide.asking import asking
+from snaptide.doctor import asked
 from snaptide.doctor.finding import Finding, Severity
 
 
@@ -31,6 +32,7 @@ def check(connection: Connection, site: Site) -> Iterator[Finding]:
             with asking(site.peer(master)) as home:
                 for one in held:
                     yield from _of_snapshot(connection, home, site.name, one)
+                    yield from asked.check(connection, home, site.name, master, one)
         except SnaptideError:
             # Another check reports a master or a table that is away.
             continue

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
-from sqlalchemy import Connection, Row, func, or_, select
+from sqlalchemy import Connection, Row, and_, func, or_, select
 
 from masters.catalog import registered_snapshot, snapshot_log
 from sites import QualifiedName, Site, identity
@@ -31,7 +31,13 @@ def _stale(connection: Connection, site: str) -> Iterator[Finding]:
     at = registered_snapshot.c
     rows = connection.execute(
         select(registered_snapshot)
-        .join(snapshot_log, snapshot_log.c.id == at.log_id)
+        .join(
+            snapshot_log,
+            and_(
+                snapshot_log.c.table_schema == at.table_schema,
+                snapshot_log.c.table_name == at.table_name,
+            ),
+        )
         .where(
             at.position.is_not(None),
             or_(at.refreshed_at.is_(None), at.refreshed_at < func.now() - STALE),

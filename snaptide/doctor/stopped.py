@@ -12,9 +12,11 @@ import sqlalchemy as sa
 from sqlalchemy import Connection, func, select
 
 from deferred import runs
-from deferred.catalog import destination, error_transaction, schedule
-from deferred.queues import queue
+from deferred.catalog import destination, schedule
+from deferred.error_catalog import error_transaction
+from deferred.queues import destination_state, queue
 from deferred.queues.backlog import waiting_destinations
+from deferred.queues.destination_state import State
 from groups import Status
 from groups.catalog import replication_group
 from groups.relay import holds
@@ -35,28 +37,27 @@ def check(connection: Connection, site: str) -> Iterator[Finding]:
 
 def _destinations(connection: Connection, site: str) -> Iterator[Finding]:
     used = select(destination).where(queue.goes_to(destination.c.name))
-    for row in connection.execute(used.order_by("name")):
-        if row.invalid_since:
+    for row in connection.execute(used.order_by("name")).all():
+        subject, closed = f"destination {row.name}", False
+        for one in destination_state.states_of(connection, row.name):
+            if one.state in _COMMANDS:
+                closed = True
+                command = _COMMANDS[one.state].format(site=site, name=row.name)
+                yield warning(site, subject, f"Nothing is pushed: {one}", command)
+        if row.last_error and not closed:
             yield warning(
                 site,
-                f"destination {row.name}",
-                f"It is invalid, so nothing is pushed: {row.invalid_reason}",
-                f"snaptide destination validate {site} {row.name}",
-            )
-        elif row.disabled:
-            yield warning(
-                site,
-                f"destination {row.name}",
-                "Propagation is disabled: changes stay in the queue.",
-                f"snaptide push {site} {row.name} --enable",
-            )
-        elif row.last_error:
-            yield warning(
-                site,
-                f"destination {row.name}",
+                subject,
                 f"The last push failed: {row.last_error}",
                 f"snaptide push {site} {row.name}",
             )
+
+
+#: What lets pushes to a destination go on, by its state. A join ends by itself.
+_COMMANDS: dict[State, str] = {
+    "disabled": "snaptide push {site} {name} --enable",
+    "invalid": "snaptide destination validate {site} {name}",
+}
 
 
 def _schedules(connection: Connection, site: str) -> Iterator[Finding]:

@@ -1,13 +1,15 @@
 """Starts, finds and ends a server process that may outlive the program."""
 
 import subprocess
-import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import psutil
+from tenacity import stop_after_delay, wait_fixed
 
+from sites import retry
 from snaptide.embedded.errors import EmbeddedServerError
 
 # Children of this program. Kept so that they are reaped, and so that Python does not
@@ -17,6 +19,9 @@ _children: list[subprocess.Popen[bytes]] = []
 
 #: The clock may be set by so many seconds while a server runs.
 CLOCK_SET = 60
+
+#: Between two looks at a process.
+PAUSE = wait_fixed(0.02)
 
 
 class Daemon:
@@ -69,13 +74,16 @@ class Daemon:
 
     def wait_until(self, answers: Callable[[], bool], *, seconds: float) -> None:
         """Wait until the server answers; if it does not, raise the end of its log."""
-        deadline = time.monotonic() + seconds
-        while not answers():
+
+        def answered() -> bool:
+            if answers():
+                return True
             if self.process() is None:
                 raise self._failure("ended while starting")
-            if time.monotonic() > deadline:
-                raise self._failure(f"did not answer within {seconds:g} seconds")
-            time.sleep(0.02)
+            return False
+
+        if not retry.until(answered, stop=stop_after_delay(seconds), wait=PAUSE):
+            raise self._failure(f"did not answer within {seconds:g} seconds")
 
     def status(self, *, seconds: float) -> int | None:
         """Wait for the process that this object launched to end, and return its status.
@@ -97,12 +105,9 @@ class Daemon:
             return True
         with suppress(psutil.NoSuchProcess):
             process.send_signal(signal)
-        deadline = time.monotonic() + seconds
-        while self.process() is not None:
-            if time.monotonic() > deadline:
-                return False
-            time.sleep(0.02)
-        return True
+        return retry.until(
+            lambda: self.process() is None, stop=stop_after_delay(seconds), wait=PAUSE
+        )
 
     def kill_tree(self) -> None:
         """End the process and its children at once, with no chance to tidy up."""
@@ -127,6 +132,11 @@ class Daemon:
 def _wait_dead(family: Sequence[psutil.Process]) -> None:
     """Wait until killed processes are gone or are zombies."""
     for member in family:
-        with suppress(psutil.NoSuchProcess):
-            while member.is_running() and member.status() != psutil.STATUS_ZOMBIE:
-                time.sleep(0.005)
+        retry.until(partial(_is_dead, member), wait=wait_fixed(0.005))
+
+
+def _is_dead(process: psutil.Process) -> bool:
+    try:
+        return not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True

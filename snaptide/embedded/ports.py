@@ -2,9 +2,11 @@
 
 import secrets
 import socket
-import time
 from pathlib import Path
 
+from tenacity import stop_after_delay, wait_fixed
+
+from sites import retry
 from snaptide.embedded.errors import EmbeddedServerError
 
 HOST = "127.0.0.1"
@@ -51,10 +53,9 @@ def kept_port(file: Path) -> int:
 def require_free(port: int, file: Path) -> None:
     """Refuse to start a server whose port another program has taken."""
     # The last threads of a killed server hold its port for a moment.
-    deadline = time.monotonic() + PATIENCE
-    while not is_free(port) and time.monotonic() < deadline:
-        time.sleep(0.02)
-    if not is_free(port):
+    if not retry.until(
+        lambda: is_free(port), stop=stop_after_delay(PATIENCE), wait=wait_fixed(0.02)
+    ):
         raise EmbeddedServerError(
             f"port {port} is used by another program",
             hint=f"Stop that program, or delete {file} to have another port chosen.",

@@ -72,12 +72,13 @@ def hostile(trap: Path) -> dict[str, str]:
         call(
             PUSH, "jfk", "hq'; DROP TABLE snaptide.delivery; --"
         ): "Nothing is queued here",
-        call(PUSH, "jfk", "hq", progress="os.system"): "multiple values",
+        call(PUSH, "jfk", "hq", progress="os.system"): "no option progress",
+        call(PUSH, "jfk", "hq", stop="os.system"): "no option stop",
         call(
             PUSH, "jfk", "hq", batch_size="1; DROP TABLE orders"
-        ): "not supported between",
+        ): "batch_size must be",
         call(PUSH, {"site": "jfk"}): "unhashable",
-        call(PURGE, "jfk", "*", retention="0"): "unexpected keyword",
+        call(PURGE, "jfk", "*", retention="0"): "no option retention",
         call(REFRESH, "jfk", "g'; DROP TABLE orders; --"): "There is no snapshot",
         call(PUSH, "jfk", "x" * GIGANTIC): "Nothing is queued here",
     }

@@ -22,7 +22,14 @@ from groups.relay.duplicate_watch import DuplicateWatch
 from masters import rules
 from sites import Directory, Site
 from tests.fix_worlds import prepared_once
-from tests.grouped import GROUP, arrived, assert_masters_equal, found_group, push_all
+from tests.grouped import (
+    GROUP,
+    arrived,
+    assert_masters_equal,
+    found_group,
+    group_id,
+    push_all,
+)
 from tests.linked_table import ORDERS, calls, queued, rows, run
 
 ROW = "INSERT INTO orders VALUES (1, 'a', 0, 0, '2026-01-01')"
@@ -167,7 +174,7 @@ def test_11_transaction_that_comes_twice_is_left_out_with_a_warning(
         chain["a"], "SELECT xid::text::bigint FROM snaptide.deferred_transaction"
     )
     watch = DuplicateWatch(
-        replication_group=GROUP,
+        group_id=group_id(chain["a"]),
         origin="a",
         first_no=number,
         end_no=number + 1,
@@ -215,7 +222,7 @@ def test_16_read_only_masters_begin_nothing_and_take_what_fits(
 
 def as_brought(site: Site, statement: str) -> None:
     """Change a protected master's rows as a push of another one does."""
-    facts = json.dumps({"sources": {GROUP: "a"}})
+    facts = json.dumps({"sources": {str(group_id(site)): "a"}})
     run(
         site,
         "SET LOCAL snaptide.origin = 'a'",

@@ -25,7 +25,14 @@ from groups.define_paths import Shape
 from masters import rules
 from sites import Directory, Site, faults
 from sites.faults import InjectedFault
-from tests.grouped import GROUP, arrived, assert_masters_equal, found_group, push_all
+from tests.grouped import (
+    GROUP,
+    arrived,
+    assert_masters_equal,
+    found_group,
+    group_id,
+    push_all,
+)
 from tests.linked_table import run
 from tests.pushing import end_push, start_push
 from tests.stories import assert_equal_to_master, refresh, settle
@@ -159,7 +166,7 @@ def _assert_each_got_all_once(sites: Directory) -> None:
         [(count,)] = run(
             sites[name],
             "SELECT count(*) FROM snaptide.deferred_transaction"
-            f" WHERE sources ->> '{GROUP}' IS NULL",
+            f" WHERE sources ->> '{group_id(sites[name])}' IS NULL",
         )
         began[name] = count
     for name in MASTERS:

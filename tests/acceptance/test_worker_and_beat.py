@@ -14,6 +14,7 @@ from redis import Redis
 import masters
 import snapshots
 from deferred import schedules
+from deferred.queues.backlog import set_disabled
 from sites import Directory
 from snaptide import backoff_logger, migrate
 from snaptide.application import PUSH
@@ -237,7 +238,7 @@ def test_a_failed_push_is_one_error_in_the_log_each_time(
 ) -> None:
     worker = services.worker()
     services.beat()
-    run(seats["jfk"], "UPDATE snaptide.destination SET disabled = true")
+    set_disabled(seats["jfk"], "hq", disabled=True)
     schedules.schedule(seats["jfk"], "push", "hq", every="1h")
     worker.wait_for_line("push jfk hq: SNP-")
     (line,) = _lines(worker, "push jfk hq: SNP-")

@@ -447,7 +447,8 @@ NOT_IMMUTABLE = (
 
 
 def test_conditions_that_are_none(hq: Site, jfk: Site) -> None:
-    assert [c for c in BAD if not _is_refused(jfk, c, BadCondition)] == []
+    wrong = (BadCondition, NoLogYet)
+    assert [c for c in BAD if not _is_refused(jfk, c, *wrong)] == []
     _assert_secret_stands(hq, jfk)
     assert snapshots.list_snapshots(jfk) == []
 
@@ -458,10 +459,10 @@ def test_conditions_that_are_not_immutable(hq: Site, jfk: Site) -> None:
     _assert_secret_stands(hq, jfk)
 
 
-def _is_refused(site: Site, condition: str, error: type[SnaptideError]) -> bool:
+def _is_refused(site: Site, condition: str, *errors: type[SnaptideError]) -> bool:
     try:
         made = snapshots.create(site, "t", master="hq", where=condition)
-    except error:
+    except errors:
         return True
     snapshots.drop(site, made.snapshot)
     return False

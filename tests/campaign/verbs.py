@@ -81,6 +81,16 @@ def _have_copy(sites: Directory) -> None:
     _create_copy(sites)
 
 
+def _have_loaded_copy(sites: Directory) -> None:
+    _have_copy(sites)
+    refresh(sites["jfk"], "copies")
+
+
+def _alter_copy(sites: Directory) -> None:
+    snapshots.alter_condition(sites["jfk"], "copy", where="words <> ''")
+    refresh(sites["jfk"], "copies", allow_mass_delete=True)
+
+
 def _has_log(site: Site) -> bool:
     with site.session() as connection:
         return find_log(connection, names.parse("spare")) is not None
@@ -192,6 +202,12 @@ VERBS: Mapping[str, Verb] = {
             "snapshot_create.before_commit",
             "snapshot_create.after_commit",
         ),
+    ),
+    "alter": Verb(
+        prepare=_have_loaded_copy,
+        run=_alter_copy,
+        points=("snapshot_alter.before_commit", "snapshot_alter.after_commit"),
+        spark=True,
     ),
     "drop": Verb(
         prepare=_have_copy,

@@ -89,9 +89,9 @@ def test_over_its_budget_a_destination_is_invalid(
         deferred.push(jfk)
     assert said in caught.value.message
     assert said in caplog.text
-    found = waits(jfk)
-    assert said in (found.invalid_reason or "")
-    assert found.invalid_since is not None
+    [invalid] = waits(jfk).states
+    assert invalid.state == "invalid"
+    assert said in invalid.reason
     assert tried(jfk) == []
     # Users do not notice.
     run(jfk, "INSERT INTO orders (id) VALUES (3)")
@@ -117,13 +117,15 @@ def test_made_valid_it_gets_all_that_waits(orders: Directory) -> None:
     deferred.set_budget(jfk, "hq", age=LITTLE)
     with pytest.raises(DestinationInvalid):
         deferred.push(jfk)
-    assert deferred.validate_destination(jfk, "hq").invalid_since is None
+    [excused] = deferred.validate_destination(jfk, "hq").states
+    assert excused.state == "excused"
     # In two runs, the second still over the budget.
     assert deferred.push(jfk, transaction_count=1).transactions == 1
     assert deferred.push(jfk).transactions == 1
     assert rows(orders["hq"]) == rows(jfk)
     # Within its budget once, the budget counts again.
     assert deferred.push(jfk).transactions == 0
+    assert waits(jfk).states == ()
     run(jfk, "INSERT INTO orders (id) VALUES (3)")
     with pytest.raises(DestinationInvalid):
         deferred.push(jfk)
@@ -133,7 +135,7 @@ def test_within_its_budget_nothing_happens(orders: Directory) -> None:
     jfk = orders["jfk"]
     deferred.set_budget(jfk, "hq", age=timedelta(days=1), size=10_000)
     assert deferred.push(jfk).transactions == 2
-    assert waits(jfk).invalid_since is None
+    assert waits(jfk).states == ()
 
 
 def test_a_budget_needs_a_destination(orders: Directory) -> None:

@@ -273,10 +273,10 @@ def test_schedules(snaptide: Run, sites: Directory) -> None:
     wrong = snaptide("schedule", "set", "jfk", "refresh", "seats", "--every", "1h")
     assert wrong.exit_code == 1
     assert "This site has no refresh group 'seats'" in wrong.stderr
-    no = ("--every", "1h", "-o", "allow_mass_delete=no")
+    no = ("--every", "1h", "-o", "allow_mass_delete=never")
     wrong = snaptide("schedule", "set", "jfk", "refresh", "seats", *no)
-    assert wrong.exit_code == 1
-    assert "allow_mass_delete must be true or false, not 'no'" in wrong.stderr
+    assert wrong.exit_code == 2
+    assert "allow_mass_delete must be true or false." in wrong.stderr
     wrong = snaptide("schedule", "set", "jfk", "push", "hq", "--every", "soon")
     assert wrong.exit_code == 2
     assert "SNP-340" in wrong.stderr
@@ -421,7 +421,9 @@ def test_a_destination_beyond_its_budget_is_said_and_made_valid(
     assert refused.exit_code == 1
     assert "SNP-309" in refused.stderr
     listed = report(snaptide("destination", "list", "jfk", "--json"), 3)
-    assert listed[0]["invalid_reason"].endswith("the limit is 1.")
+    [invalid] = listed[0]["states"]
+    assert invalid["state"] == "invalid"
+    assert invalid["reason"].endswith("the limit is 1.")
     for command in (("destination", "list", "jfk"), ("status", "jfk")):
         shown = snaptide(*command)
         assert shown.exit_code == 3
@@ -485,10 +487,11 @@ def _answered(answer: str, *arguments: str) -> int:
 
 def test_pushes_are_paused(snaptide: Run, flying: Directory) -> None:
     paused = report(snaptide("push", "jfk", "hq", "--disable", "--json"))
-    assert paused["disabled"] is True
+    assert [one["state"] for one in paused["states"]] == ["disabled"]
     assert "SNP-303" in snaptide("push", "jfk", "hq").stderr
-    assert "paused" in snaptide("status", "jfk").output
-    assert report(snaptide("push", "jfk", "hq", "--enable", "--json"))
+    assert "disabled: by hand" in snaptide("status", "jfk").output
+    enabled = report(snaptide("push", "jfk", "hq", "--enable", "--json"))
+    assert enabled["states"] == []
     assert snaptide("push", "jfk", "hq").exit_code == 0
     assert snaptide("push", "jfk", "lga", "--enable").exit_code == 1
     assert snaptide("push", "jfk", "--enable").exit_code == 2

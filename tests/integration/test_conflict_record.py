@@ -68,7 +68,9 @@ def test_list_show_and_statistics(settled: Directory) -> None:
     assert records.list_resolutions(hq, table="other") == []
     one, rules = records.show_resolution(hq, 1)
     assert one.rules_version == 1
-    assert rules == rulebook.export(hq)
+    assert rules is not None
+    assert rules.id == 1
+    assert rules.rules == rulebook.export(hq)
     counted = records.resolution_statistics(hq, origin="jfk")
     assert sum(line.conflicts for line in counted) == 3
     assert {line.method for line in counted} == {"discard", "ignore"}

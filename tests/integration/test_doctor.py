@@ -8,6 +8,7 @@ import deferred
 import masters
 import snapshots
 from deferred import schedules
+from deferred.queues.backlog import set_disabled
 from sites import Directory, Site
 from snaptide import doctor
 from snaptide.doctor import Finding, bloat
@@ -175,9 +176,9 @@ def test_a_master_that_is_away(pair: Directory) -> None:
 def test_what_stopped(pair: Directory) -> None:
     jfk = pair["jfk"]
     schedules.schedule(jfk, "push", "hq", every="1h")
+    set_disabled(jfk, "hq", disabled=True)
     run(
         jfk,
-        "UPDATE snaptide.destination SET disabled = true",
         "UPDATE snaptide.schedule SET last_error = 'no'",
         "UPDATE snaptide.refresh_group SET last_error = 'no'",
         'CREATE UNLOGGED TABLE snaptide."stage$_1" (a int)',

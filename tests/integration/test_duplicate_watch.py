@@ -23,7 +23,7 @@ def test_sender_that_comes_for_the_first_time_is_watched_too(
     """Its marker is made, and not committed, while the master is told."""
     master, sender = make_sites("hq")["hq"], uuid.uuid4()
     watch = DuplicateWatch(
-        replication_group="sales",
+        group_id=uuid.uuid4(),
         origin="jfk",
         first_no=800,
         end_no=900,

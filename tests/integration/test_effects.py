@@ -3,6 +3,7 @@
 It is a change made there, whoever made the cause: queued and sent on as any other.
 """
 
+import json
 from collections.abc import Callable
 
 import pytest
@@ -16,7 +17,13 @@ import synchronous
 from groups import TargetType
 from sites import Directory
 from tests.fix_worlds import prepared_once
-from tests.grouped import GROUP, assert_masters_equal, found_group, push_all
+from tests.grouped import (
+    GROUP,
+    assert_masters_equal,
+    found_group,
+    group_id,
+    push_all,
+)
 from tests.linked_table import (
     ORDERS,
     as_refresh,
@@ -226,10 +233,11 @@ def test_what_a_foreign_key_does_at_a_protected_master_passes(
     )
     run(sites["hq"], PLACE, "INSERT INTO below VALUES (1, 1, 1)")
     push_all(sites)
+    facts = json.dumps({"sources": {str(group_id(sites["copy"])): "hq"}})
     run(
         sites["copy"],
         "SET LOCAL snaptide.origin = 'hq'",
-        f"""SET LOCAL snaptide.transaction = '{{"sources": {{"{GROUP}": "hq"}}}}'""",
+        f"SET LOCAL snaptide.transaction = '{facts}'",
         "DELETE FROM orders",
     )
     assert rows(sites["copy"], "below") == []

@@ -55,7 +55,8 @@ def test_life_of_a_group(three: Directory, call: Call, tmp_path: Path) -> None:
     ways = call("paths", "hq", "sales", "--chain", "lax,bos,hq", "--svg", str(drawing))
     assert {"source": "lax", "local": "bos", "target": "hq"} in ways
     assert "<title>lax to bos: changes of lax</title>" in drawing.read_text()
-    assert call("error-mode", "hq", "sales", "skip-row")["error_action"] == "skip_row"
+    chosen = call("error-action", "hq", "sales", "skip_row")
+    assert chosen["error_action"] == "skip_row"
     assert call("quiet", "hq", "sales", "lax")["senders"] == ["bos"]
     assert call("unquiet", "hq", "sales", "lax")["quiet"] is False
     run(three["lax"], "UPDATE orders SET qty = 1")

@@ -24,6 +24,7 @@ from tests.grouped import (
     assert_masters_equal,
     broken_off_at,
     found_group,
+    group_id,
     push_all,
     push_among,
     without,
@@ -106,7 +107,7 @@ def test_it_leaves_and_what_it_pushes_of_other_groups_goes_on(
 def _remember_others(site: Site) -> None:
     """As after a switch of jfk, whose changes hq brings, and a master that is gone."""
     watch = DuplicateWatch(
-        replication_group=GROUP,
+        group_id=group_id(site),
         origin="hq",
         first_no=0,
         end_no=STRETCH,
@@ -116,7 +117,7 @@ def _remember_others(site: Site) -> None:
     with site.session() as connection:
         duplicate_watch.watch_for(connection, [watch])
     with site.transaction() as connection:
-        former_senders.forbid(connection, GROUP, "rio")
+        former_senders.forbid(connection, watch.group_id, "rio")
     assert all(_remembered(site))
 
 

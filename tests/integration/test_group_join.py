@@ -340,8 +340,8 @@ def test_removed_while_it_joins_it_leaves_no_pause(three: Directory) -> None:
     with pytest.raises(MasterExists, match="bos is already joining"):
         groups.add_master(three["hq"], GROUP, "bos")
     groups.remove_master(three["hq"], GROUP, "bos")
-    paused = "SELECT name FROM snaptide.destination WHERE disabled OR joins <> '{}'"
-    assert [run(three[name], paused) for name in ("hq", "lax")] == [[], []]
+    states = "SELECT state FROM snaptide.destination_state"
+    assert [run(three[name], states) for name in ("hq", "lax")] == [[], []]
 
 
 def test_pause_of_an_operator_outlasts_a_join(

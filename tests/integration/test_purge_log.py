@@ -194,16 +194,13 @@ def _lock_slots(session: psycopg.Connection[tuple[object, ...]]) -> None:
 
 def _register(site: Site, site_id: uuid.UUID) -> None:
     with site.transaction() as connection:
-        log = log_catalog.get_log(connection, QualifiedName("public", "orders"))
         registration.register(
             connection,
             site_id=site_id,
             site_name="jfk",
             snapshot="orders",
-            refresh_group="g",
-            log_id=log.id,
             table=QualifiedName("public", "orders"),
-            condition=None,
+            parents=[],
             updatable=False,
         )
     _refreshed(site, site_id)

@@ -11,8 +11,8 @@ from deferred import tasks
 from deferred.errors import DestinationDisabled
 from deferred.queues.backlog import set_disabled
 from sites import Directory, configured
-from sites.activity import Progress
 from sites.errors import SiteUnreachable
+from sites.progress import Progress
 from tests.linked_table import application, link, run
 
 

@@ -9,7 +9,7 @@ import pytest
 
 import deferred
 from deferred.batches import cut
-from deferred.errors import NoSuchError, RetryFailed
+from deferred.errors import BadOption, NoSuchError, RetryFailed
 from deferred.pushing.push import POLL
 from sites import Directory
 from tests.fix_moments import Moments
@@ -219,7 +219,7 @@ def test_batches_are_numbered_without_a_gap(
 )
 def test_negative_options_are_refused(orders: Directory, option: str) -> None:
     options: dict[str, Any] = {option: -1}
-    with pytest.raises(ValueError, match=option):
+    with pytest.raises(BadOption, match=option):
         deferred.push(orders["jfk"], **options)
 
 

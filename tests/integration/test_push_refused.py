@@ -85,11 +85,11 @@ def test_destination_that_nothing_is_queued_for(orders: Directory) -> None:
 
 
 def test_disabled_destination(orders: Directory) -> None:
-    run(orders["jfk"], "UPDATE snaptide.destination SET disabled = true")
+    set_disabled(orders["jfk"], "hq", disabled=True)
     with pytest.raises(DestinationDisabled):
         deferred.push(orders["jfk"])
     assert queued(orders["jfk"]) == 2
-    run(orders["jfk"], "UPDATE snaptide.destination SET disabled = false")
+    set_disabled(orders["jfk"], "hq", disabled=False)
     assert deferred.push(orders["jfk"]).transactions == 2
 
 

@@ -162,7 +162,7 @@ def test_group_is_made_quiet_while_a_push_has_planned_its_groups(
     assert_equal(two)
 
 
-def test_error_mode_makes_the_group_quiet(two: Directory) -> None:
+def test_an_error_action_makes_the_group_quiet(two: Directory) -> None:
     groups.set_error_action(two["hq"], GROUP, ErrorAction.QUIET_GROUP)
     run(two["lax"], "UPDATE orders SET qty = 50 WHERE id = 2")
     report = each(
@@ -253,7 +253,7 @@ def test_commands_and_what_people_are_told(
     each(two, "UPDATE orders SET qty = 1 WHERE id = 1")
     done = call("unquiet", "hq", GROUP, "lax", "--only-group")
     assert (done["applied"], done["left"]) == (1, [])
-    call("error-mode", "hq", GROUP, "quiet-group")
+    call("error-action", "hq", GROUP, "quiet_group")
     assert_equal(two)
 
 

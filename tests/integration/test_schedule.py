@@ -9,10 +9,14 @@ from typing import Any
 import pytest
 from celery import Celery
 
+import deferred.tasks
+import snapshots.tasks
 from deferred import runs, schedules
+from deferred.errors import BadOption
 from deferred.interval import BadInterval
 from deferred.schedules import BadSchedule, NoSuchSchedule
-from sites import Site
+from sites import Directory, Site, configured
+from sites.configured import Configuration
 from sites.errors import SiteUnreachable
 from snaptide import beat
 from tests.linked_table import run, scalar
@@ -110,14 +114,14 @@ def test_what_was_missed_in_a_pause_is_not_made_up_for(jfk: Site) -> None:
         ("push", "hq", {"transaction_count": "many"}),
         ("push", "hq", {"transaction_count": True}),
         ("push", "hq", {"transaction_count": -1}),
-        ("push", "hq", {"execution_seconds": "1"}),
-        ("push", "hq", {"stop_on_error": "no"}),
+        ("push", "hq", {"execution_seconds": "nan"}),
+        ("push", "hq", {"stop_on_error": "later"}),
         ("push", "hq", {"error_action": "pray"}),
         ("push", "hq", {"one_by_one": "orders"}),
         ("push", "hq", {"one_by_one": [1]}),
         # A text is true in Python: rows would have gone by the thousand.
-        ("refresh", "g", {"allow_mass_delete": "no"}),
-        ("refresh", "g", {"push_deferred_rpc": 0}),
+        ("refresh", "g", {"allow_mass_delete": "never"}),
+        ("refresh", "g", {"push_deferred_rpc": 2}),
         ("refresh", "g", {"method": False}),
         ("purge", "*", {"record_days": -1}),
         ("purge", "*", {"record_days": "all"}),
@@ -126,7 +130,7 @@ def test_what_was_missed_in_a_pause_is_not_made_up_for(jfk: Site) -> None:
 def test_what_could_never_run_is_refused(
     jfk: Site, kind: str, subject: str, options: dict[str, Any]
 ) -> None:
-    with pytest.raises(BadSchedule):
+    with pytest.raises(BadOption if options else BadSchedule):
         schedules.schedule(jfk, kind, subject, every="1h", **options)
 
 
@@ -140,8 +144,36 @@ def test_options_of_every_kind_may_be_scheduled(jfk: Site) -> None:
         "one_by_one": ["orders"],
     }
     assert schedules.schedule(jfk, "push", "hq", every="1h", **given).options == given
+    said = schedules.schedule(jfk, "push", "hq", every="1h", stop_on_error="no")
+    assert said.options == {"stop_on_error": False}
     purge = schedules.schedule(jfk, "purge", every="1d", record_days=0.5)
     assert purge.options == {"record_days": 0.5}
+
+
+@pytest.mark.parametrize(
+    ("task", "subject", "options"),
+    [
+        (deferred.tasks.push, "hq", {"parallelism": 17}),
+        (deferred.tasks.push, "*", {"transaction_count": "many"}),
+        (deferred.tasks.purge, "*", {"record_days": "all"}),
+        (snapshots.tasks.refresh, "g", {"allow_mass_delete": "never"}),
+    ],
+)
+def test_a_task_that_anyone_sent_is_refused_and_its_schedule_says_why(
+    jfk: Site,
+    monkeypatch: pytest.MonkeyPatch,
+    task: Any,
+    subject: str,
+    options: dict[str, Any],
+) -> None:
+    kind = task.name.rpartition(".")[2]
+    schedules.schedule(jfk, kind, subject, every="1h")
+    with Directory({"jfk": jfk.url}) as directory:
+        monkeypatch.setattr(configured, "_current", Configuration(directory=directory))
+        with pytest.raises(BadOption):
+            task("jfk", subject, **options)
+    [noted] = schedules.list_schedules(jfk)
+    assert str(noted.last_error).startswith(f"SNP-343 {next(iter(options))} must be ")
 
 
 def test_an_interval_that_means_nothing_is_refused(jfk: Site) -> None:

@@ -12,6 +12,7 @@ import deferred
 import masters
 import snapshots
 from deferred import runs, schedules
+from deferred.queues.backlog import set_disabled
 from sites import Directory, Site, activity
 from sites.errors import SnaptideError
 from snaptide.cli import app
@@ -82,7 +83,7 @@ def test_a_push_that_fails_before_a_refresh(sites: Directory, told: Told) -> Non
     masters.create_snapshot_log(hq, "seats")
     snapshots.create(jfk, "seats", master="hq", updatable=True)
     snapshots.refresh(jfk, "seats")
-    run(jfk, "UPDATE snaptide.destination SET disabled = true")
+    set_disabled(jfk, "hq", disabled=True)
     with pytest.raises(SnaptideError):
         snapshots.refresh(jfk, "seats")
     assert told.subjects() == ["destination hq", "refresh group seats"]
@@ -91,7 +92,8 @@ def test_a_push_that_fails_before_a_refresh(sites: Directory, told: Told) -> Non
 def test_a_site_that_has_stopped_to_push(jfk: Site, told: Told) -> None:
     run(jfk, "UPDATE snaptide.destination SET last_error = 'no route to hq'")
     assert told.subjects() == ["destination hq"]
-    run(jfk, "UPDATE snaptide.destination SET last_error = NULL, disabled = true")
+    run(jfk, "UPDATE snaptide.destination SET last_error = NULL")
+    set_disabled(jfk, "hq", disabled=True)
     assert told.subjects() == ["destination hq"]
 
 

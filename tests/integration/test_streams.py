@@ -4,7 +4,6 @@ import importlib
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import asdict
 from threading import Barrier, Lock
 
 import pytest
@@ -13,7 +12,6 @@ import deferred
 from deferred.batches import marker
 from deferred.batches.cut import next_batch
 from deferred.batches.shipping import prepare_shipment
-from deferred.options import Options
 from deferred.parked.retry import RetryReport
 from deferred.pushing.dependence import last_shared
 from deferred.queues.queue import list_queues
@@ -100,9 +98,13 @@ def test_streams_commit_in_order(orders: Directory, moments: Moments) -> None:
 
 
 def test_serial_when_told(orders: Directory, moments: Moments) -> None:
-    for options in (Options(parallelism=1), Options(parallelism=4, batch_size=1)):
+    serial: tuple[deferred.PushArguments, ...] = (
+        {"group_max_calls": 1, "parallelism": 1},
+        {"group_max_calls": 1, "parallelism": 4, "batch_size": 1},
+    )
+    for options in serial:
         run_each(orders["jfk"], *counting(1, 2))
-        deferred.push(orders["jfk"], **{**asdict(options), "group_max_calls": 1})
+        deferred.push(orders["jfk"], **options)
     assert not [point for point in moments.reached if point.startswith("stream.")]
     assert rows(orders["hq"]) == rows(orders["jfk"])
 
@@ -295,11 +297,6 @@ def test_what_shares_a_row_a_unique_value_or_a_foreign_key(
         )
     run_each(sites["jfk"], *log)
     assert _shared(sites["jfk"], sites["hq"]) == shared
-
-
-def test_too_many_streams_are_refused() -> None:
-    with pytest.raises(ValueError, match="above 16"):
-        Options(parallelism=17)
 
 
 def _waiting(site: Site, how: str = "true") -> list[tuple[object, ...]]:

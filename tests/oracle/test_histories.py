@@ -12,8 +12,9 @@ from collections.abc import Iterator
 import pytest
 from rich.console import Console
 
-from tests.oracle.histories import play, report
-from tests.oracle.histories.ground import Ground, ground
+from tests.oracle.histories import play, shapes
+from tests.oracle.runner import report
+from tests.oracle.runner.ground import Ground, ground
 
 SEED = 1
 #: By number: of rows, columns, and masters.
@@ -44,5 +45,5 @@ def test_nothing_happens_that_nobody_is_told_of(
         played = play.world(here, SEED, number, HISTORIES)
         assert played.violations == [], played.story
         met.update(played.met)
-    Console().print(report.table(met, HISTORIES * len(WORLDS)))
+    Console().print(report.table(met, HISTORIES * len(WORLDS), shapes.ALL))
     assert set(met) >= DRAWN, met

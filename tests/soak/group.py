@@ -9,6 +9,7 @@ import deferred
 import groups
 from deferred.queues import backlog
 from groups.define_paths import Shape
+from groups.group import get
 from groups.relay.arrivals import arrivals
 from sites import Site
 from tests.linked_table import run
@@ -67,7 +68,7 @@ def assert_quiet(sites: Mapping[str, Site], made: Mapping[str, int]) -> int:
     for name, site in sites.items():
         assert deferred.list_errors(site) == [], name
         with site.transaction() as connection:
-            came = arrivals(connection, GROUP)
+            came = arrivals(connection, get(connection, name, GROUP).id)
         assert {one.source: one.transactions for one in came} == {
             other: count for other, count in made.items() if count and other != name
         }, name

@@ -41,7 +41,10 @@ class Made:
                         session.execute(statement)
                 session.commit()
         masters.create_snapshot_log(hq, table, with_rowid=self.with_rowid)
-        return snapshots.create(jfk, table, master="hq", **dict(self.options))
+        given = dict(self.options)
+        if "where" in given:
+            given["where"] = given["where"].replace("{t}", table)
+        return snapshots.create(jfk, table, master="hq", **given)
 
 
 def refused(error: type[SnaptideError], **more: Any) -> Made:
@@ -118,8 +121,18 @@ CASES: dict[str, tuple[Made, ...]] = {
         refused(ConditionNotImmutable, options=options(where=condition))
         for condition in NOW_AND_THEN
     ),
-    "a condition with a subquery or aggregate": (
+    "a condition with EXISTS or IN over other tables, found by their keys": (
+        Made(options=options(where="EXISTS (SELECT FROM {t} p WHERE p.id = {t}.n)")),
+        Made(options=options(where="n IN (SELECT id FROM {t})")),
+        refused(
+            errors.NeedsParent,
+            options=(*UPDATABLE, ("where", "n IN (SELECT id FROM {t} WHERE n > 1)")),
+        ),
+        refused(errors.NotByKey, options=options(where="n IN (SELECT n FROM {t})")),
+    ),
+    "a condition with any other subquery, or an aggregate": (
         refused(BadCondition, options=options(where="id IN (SELECT 1)")),
+        refused(BadCondition, options=options(where="n = (SELECT max(id) FROM {t})")),
         refused(BadCondition, options=options(where="count(*) > 1")),
     ),
     "columns left out of an updatable snapshot": (

@@ -3,7 +3,7 @@
 import pytest
 
 from deferred.batches.groups import ApplyGroup, GroupedTransaction, plan, split
-from deferred.options import ErrorAction, Options
+from deferred.options import ErrorAction, PushOptions
 
 
 def members(*calls: int, size: int = 0) -> list[GroupedTransaction]:
@@ -16,7 +16,7 @@ def members(*calls: int, size: int = 0) -> list[GroupedTransaction]:
 
 def grouped(*calls: int, size: int = 0, alone: tuple[int, ...] = (), **options):
     """The calls of each transaction, group by group."""
-    found = plan(members(*calls, size=size), 5, Options(**options), alone)
+    found = plan(members(*calls, size=size), 5, PushOptions(**options), alone)
     return [[member.calls for member in group.members] for group in found]
 
 
@@ -46,12 +46,12 @@ def test_transactions_that_cannot_be_compiled_have_their_place():
     assert grouped(1, 2, 3, 4, alone=(20,)) == [[1], [2], [3, 4]]
     assert grouped(1, 2, 3, alone=(10, 20)) == [[1, 2], [3]]
     assert grouped(3, 2, 1, alone=(10, 20, 30), group_max_calls=4) == [[3], [2, 1]]
-    found = plan(members(1, 1, 1, 1), 5, Options(), (20, 30))
+    found = plan(members(1, 1, 1, 1), 5, PushOptions(), (20, 30))
     assert [group.one_by_one for group in found] == [False, True, False]
 
 
 def test_groups_follow_one_another():
-    first, second = plan(members(3, 2, 1), 5, Options(group_max_calls=4))
+    first, second = plan(members(3, 2, 1), 5, PushOptions(group_max_calls=4))
     assert (first.after, first.end, first.calls, len(first)) == (5, 10, 3, 1)
     assert (second.after, second.end, second.calls, len(second)) == (10, 30, 3, 2)
 
@@ -78,14 +78,13 @@ def test_group_is_halved_where_nobody_knows():
 
 @pytest.mark.parametrize("calls", [0, 1])
 def test_no_groups_with_a_limit_of_one(calls):
-    assert not Options(group_max_calls=calls).grouping
-    assert not Options(batch_size=1).grouping
-    assert Options().grouping
+    assert not PushOptions(group_max_calls=calls).grouping
+    assert not PushOptions(batch_size=1).grouping
+    assert PushOptions().grouping
 
 
 def test_options_arrive_as_json_has_them():
-    options = Options(error_action="stop", one_by_one=["orders"])  # type: ignore[arg-type]
+    given = {"error_action": "stop", "one_by_one": ["orders"]}
+    options = PushOptions.of(given)
     assert options.error_action is ErrorAction.STOP
-    assert options.one_by_one == ("orders",)
-    with pytest.raises(ValueError, match="sometimes"):
-        Options(error_action="sometimes")  # type: ignore[arg-type]
+    assert options.given == given

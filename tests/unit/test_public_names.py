@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from docs.generator.errors import PACKAGES, error_classes
+from docs.generator.errors import error_classes
+from snaptide_imports import PACKAGES
 
 FACES = {package: importlib.import_module(package) for package in PACKAGES}
 

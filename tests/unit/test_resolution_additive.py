@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from masters.errors import WrongColumnCount
 from masters.resolution import Decision, Resolution
-from masters.resolution.additive import Additive
+from masters.resolution.computed import Additive
 from tests.unit.conflicts import update_conflict
 
 # The limits of PostgreSQL's numeric.

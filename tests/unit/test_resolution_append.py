@@ -7,8 +7,7 @@ import pytest
 from masters.apply.resolve import Explicit
 from masters.errors import InvalidParameter, MissingParameter
 from masters.resolution import Decision, Kind, Resolution
-from masters.resolution.append_sequence import AppendSequence
-from masters.resolution.append_site_name import AppendSiteName
+from masters.resolution.appended import AppendSequence, AppendSiteName
 from masters.rules import Rule
 from tests.unit.conflicts import resolve, uniqueness_conflict
 

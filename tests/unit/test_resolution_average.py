@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from masters.errors import WrongColumnCount
 from masters.resolution import Decision, Resolution, virtuoso
-from masters.resolution.average import Average
+from masters.resolution.computed import Average
 from tests.unit.conflicts import update_conflict
 
 WIDEST = Decimal("9" * 131072)

@@ -127,7 +127,7 @@ def test_variables_change_what_they_name(
     assert (given and given.get_secret_value()) == password
     assert loaded.spark.master == master
     assert loaded.spark.conf == ({"a": "b"} if "conf" in str(variables) else {})
-    assert loaded.push.one_by_one == (("t",) if "ONE_BY" in str(variables) else ())
+    assert loaded.push.one_by_one == (["t"] if "ONE_BY" in str(variables) else [])
 
 
 def test_variable_for_a_table_that_is_not_json(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -155,7 +155,7 @@ def test_a_doubled_dollar_is_text() -> None:
         (HQ + 'pasword = "x"\n', "no setting sites.hq.pasword. Did you mean password?"),
         ("[worker]\nzzz = 1\n", "The settings here are: pool, concurrency, log_level"),
         ("[sites.hq]\n", "sites.hq.url is missing"),
-        ('[worker]\npool = "prefork"\n', "worker.pool: "),
+        ('[worker]\npool = "prefork"\n', "worker.pool must be 'threads' or 'solo'."),
         ('[sites."a b"]\nurl = "x"\n', "sites.a b"),
         ("[sites", "is not TOML"),
     ],

@@ -1,107 +1,13 @@
-"""Plays histories until so many are done; stopped at any time, it goes on there."""
+"""Plays histories of rows, columns and masters."""
 
 from __future__ import annotations
 
-import argparse
-import logging
-import os
-import signal
 import sys
-import time
-from pathlib import Path
 
-from rich.console import Console
-
-from tests import fix_spark  # noqa: F401 - its options of the JVM
-from tests.oracle.histories import play, report
-from tests.oracle.histories.crew import Crew, Order, crew
-from tests.oracle.histories.ground import Ground, ground
-from tests.oracle.histories.state import State
-
-#: Violations of one world that are printed; all of them are noted.
-SHOWN = 5
-
-
-def main() -> int:
-    """Play, note what is done, and print how often each shape occurred."""
-    asked = _arguments()
-    logging.disable(logging.WARNING)
-    # Stopped from outside, it takes its servers away all the same.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
-    console = Console(width=max(Console().width, 120))
-    path = asked.state or Path(f"build/histories-{asked.seed}.jsonl")
-    if asked.only:
-        with ground(asked.pg) as here:
-            return _again(console, here, asked)
-    state = State(path, seed=asked.seed)
-    console.print(f"seed {asked.seed}, {state.histories} done, state in {path}")
-    order = Order(seed=asked.seed, each=asked.each, pg=asked.pg)
-    with crew(order, asked.jobs) as players:
-        failed = _played(console, state, asked, players)
-    console.print(report.table(state.met(), state.histories))
-    return 1 if failed else 0
-
-
-def _played(
-    console: Console, state: State, asked: argparse.Namespace, players: Crew
-) -> int:
-    """Play what is left of a run; the number of violations."""
-    failed, began = 0, time.monotonic()
-    numbers = state.left(asked.histories, asked.each)
-    for number in numbers:
-        players.asked.put(number)
-    for _ in numbers:
-        made = players.next()
-        state.add(made)
-        failed += len(made.violations)
-        console.print(
-            f"world {made.number} ({made.kind}): {made.histories} histories,"
-            f" {state.histories} in all, {time.monotonic() - began:.0f} s"
-        )
-        for violation in made.violations[:SHOWN]:
-            console.print(
-                f"  --seed {asked.seed} --only {made.number}:{violation.history}"
-                f" {violation.what[:1500]}",
-                markup=False,
-                soft_wrap=True,
-            )
-        if made.violations and not asked.keep_going:
-            break
-    return failed
-
-
-def _again(console: Console, here: Ground, asked: argparse.Namespace) -> int:
-    """Play one history again, or one world, and tell its whole story."""
-    world, _, history = asked.only.partition(":")
-    chosen = {int(n) for n in history.split(",")} if history else None
-    made = play.world(here, asked.seed, int(world), asked.each, only=chosen)
-    console.print(made.story, markup=False, soft_wrap=True)
-    for violation in made.violations:
-        console.print(
-            f"{violation.history}: {violation.what}", markup=False, soft_wrap=True
-        )
-    return 1 if made.violations else 0
-
-
-def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="python -m tests.oracle.histories", description=__doc__
-    )
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--histories", type=int, default=1000)
-    parser.add_argument("--each", type=int, default=60, help="histories of a world")
-    parser.add_argument(
-        "--jobs",
-        type=int,
-        default=os.cpu_count() or 1,
-        help="processes that play side by side, each on its own servers",
-    )
-    parser.add_argument("--only", help="WORLD or WORLD:HISTORY, to be played again")
-    parser.add_argument("--keep-going", action="store_true")
-    parser.add_argument("--pg", type=int, default=18)
-    parser.add_argument("--state", type=Path, help="where to note what is done")
-    return parser.parse_args()
-
+from tests.oracle.histories import play, shapes
+from tests.oracle.runner.main import main
+from tests.oracle.runner.played import Game
 
 if __name__ == "__main__":
-    sys.exit(main())
+    game = Game(name="histories", play=play.world, shapes=shapes.ALL, each=60)
+    sys.exit(main(game))

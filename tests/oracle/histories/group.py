@@ -24,11 +24,11 @@ from sites.faults import InjectedFault
 from tests.fix_clock import Clock
 from tests.linked_table import run
 from tests.oracle.histories.acts import Pen, Statement, insert, update
-from tests.oracle.histories.judge import Violation
 from tests.oracle.histories.ledger import Rows
 from tests.oracle.histories.users import Refusal, Users
 from tests.oracle.histories.world import url
 from tests.oracle.moments import at_nth_point
+from tests.oracle.runner.played import Violation
 from tests.oracle.story import Story
 
 GROUP = "sales"

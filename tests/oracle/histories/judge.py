@@ -26,17 +26,10 @@ from tests.oracle.histories.ledger import (
     twin,
 )
 from tests.oracle.histories.told import Entry, Named, Record, Told
+from tests.oracle.runner.played import Violation
 
 #: By history and row, columns and what they have had there.
 _Keys = defaultdict[tuple[int, Place], set[tuple[str, object]]]
-
-
-@dataclass(frozen=True, slots=True)
-class Violation:
-    """Something that nobody was told of."""
-
-    history: int
-    what: str
 
 
 @dataclass(slots=True)
@@ -61,6 +54,8 @@ class Judge:
     #: what was seen in each history, to be counted
     seen: defaultdict[int, set[str]] = field(default_factory=lambda: defaultdict(set))
     records: Mapping[Named, Sequence[Record]] = field(init=False)
+    #: by site and transaction, what foreign keys were allowed to change
+    taken_along: Mapping[tuple[str, str], str] = field(init=False)
     #: by history and row, the keys and codes that users of sites have given it
     given: _Keys = field(default_factory=lambda: defaultdict(set))
     #: by history and row, the keys and codes that it has had at the master
@@ -73,6 +68,7 @@ class Judge:
             for place, change in deed.effect.items():
                 self.given[deed.history, place] |= _named_by(change.after)
         self.records = self.told.records()
+        self.taken_along = self.told.taken_along()
         self._count_methods()
         arrived = defaultdict(list)
         came = dict(self.told.arrivals())
@@ -282,6 +278,9 @@ class _Case:
             for key in keys:
                 named = (deed.site, deed.transaction, place[0], key)
                 if named in self.judge_.told.parked_rows:
+                    return True
+                taken = self.judge_.taken_along.get((deed.site, deed.transaction), "")
+                if f"{place[0]} ({key}," in taken:
                     return True
                 for record in self.judge_.records.get(named, ()):
                     if len(deeds) == 1:

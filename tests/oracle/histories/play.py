@@ -2,35 +2,19 @@
 
 from __future__ import annotations
 
-import traceback
-from collections import Counter
 from collections.abc import Callable, Set
 from contextlib import ExitStack
-from dataclasses import dataclass
 from random import Random
 
 from tests.oracle.histories import group, tables
 from tests.oracle.histories.acts import Pen
 from tests.oracle.histories.columns import ColumnsWorld
-from tests.oracle.histories.ground import Ground
 from tests.oracle.histories.group import GroupWorld
-from tests.oracle.histories.judge import Violation
 from tests.oracle.histories.rows import RowsWorld
 from tests.oracle.histories.world import World
+from tests.oracle.runner.ground import Ground
+from tests.oracle.runner.played import Played, played
 from tests.oracle.story import Story
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Played:
-    """A world that was played, and what came of it."""
-
-    number: int
-    kind: str
-    histories: int
-    #: in how many histories each shape occurred
-    met: Counter[str]
-    violations: list[Violation]
-    story: str
 
 
 def world(
@@ -52,19 +36,7 @@ def world(
     make = _MAKERS[kind]
     with ExitStack() as stack:
         made = make(ground, stack, chance, pens, story)
-        try:
-            violations = made.play()
-        except Exception:  # whatever it is, the others are played
-            violations = [Violation(0, traceback.format_exc()[-3000:])]
-        met = Counter(shape for seen in made.met.values() for shape in seen)
-    return Played(
-        number=number,
-        kind=kind,
-        histories=len(pens),
-        met=met,
-        violations=violations,
-        story=str(story),
-    )
+        return played(made, story, number=number, kind=kind, histories=len(pens))
 
 
 def _kind(number: int) -> str:

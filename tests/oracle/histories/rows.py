@@ -13,11 +13,11 @@ from masters import rules
 from tests.linked_table import run
 from tests.oracle.histories import acts, tables
 from tests.oracle.histories.acts import Pen
-from tests.oracle.histories.judge import Violation
 from tests.oracle.histories.ledger import Deed, Place, Row, Rows
 from tests.oracle.histories.tables import STAMPED, TABLES, Schema
 from tests.oracle.histories.users import Refusal
 from tests.oracle.histories.world import SITES, World
+from tests.oracle.runner.played import Violation
 
 
 @dataclass

@@ -36,9 +36,13 @@ METHODS = {
     "discard": ("update", "orders_code", "orders_pkey"),
     "ignore": ("delete",),
     "restore": ("delete",),
+    "cascade": ("delete",),
     "append_site_name": ("orders_code",),
     "append_sequence": ("orders_code",),
 }
+
+#: How much more often than others a method is drawn that few conflicts fit.
+_WEIGHTS = {"append_site_name": 10, "append_sequence": 10, "cascade": 7, "overwrite": 2}
 
 #: Of the master's users; "journals" is one of the sites' users.
 TRIGGERS = ("writes", "stamps", "refuses", "journals")
@@ -166,8 +170,9 @@ def _key(chance: Random, table: str, column: str, *, unique_later: bool) -> Key 
 
 def _rules(chance: Random) -> tuple[tuple[str, str, str], ...]:
     def one(kind: str) -> str:
-        known = [m for m, kinds in METHODS.items() if kind in kinds]
-        return chance.choice(["", *known])
+        known = ["", *(m for m, kinds in METHODS.items() if kind in kinds)]
+        weights = [_WEIGHTS.get(method, 1) for method in known]
+        return chance.choices(known, weights)[0]
 
     made = []
     for table in TABLES[:3]:

@@ -112,6 +112,16 @@ class Told:
                 )
         return found
 
+    def taken_along(self) -> dict[tuple[str, str], str]:
+        """By site and transaction, what the rule cascade let foreign keys change."""
+        found: defaultdict[tuple[str, str], str] = defaultdict(str)
+        for site, transaction, reason in self._all(
+            "SELECT origin, origin_transaction, reason FROM snaptide.resolution_record"
+            " WHERE method = 'cascade'"
+        ):
+            found[site, transaction] += f"{reason} "
+        return found
+
     def _records(self) -> Iterator[tuple[Any, ...]]:
         yield from self._all(
             "SELECT origin, origin_transaction, table_name, kind, method, decision,"

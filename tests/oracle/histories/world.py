@@ -19,11 +19,12 @@ from sites import Directory
 from sites.faults import InjectedFault
 from tests.linked_table import run
 from tests.oracle.histories.acts import Pen, Statement, delete, update
-from tests.oracle.histories.judge import Judge, Violation
+from tests.oracle.histories.judge import Judge
 from tests.oracle.histories.ledger import Deed, Place, References, Row, Rows
 from tests.oracle.histories.told import Told
 from tests.oracle.histories.users import Refusal, Users
 from tests.oracle.moments import at_nth_point
+from tests.oracle.runner.played import Violation
 from tests.oracle.story import Story
 
 SITES = ("jfk", "lga")

@@ -19,11 +19,7 @@ def set_error_action(home: Site, name: str, action: ErrorAction) -> Group:
 
     Parameters:
         home: the master definition site.
-        action: queue parks the transaction, with those that depend on it, in the
-            error queue of that master (SkipTransaction); skip_row parks only its rows
-            in conflict; quiet_group parks it and holds back, at that master, all
-            transactions for the group; quiet_database pauses the pushes from the
-            sender to that master, quiet_server all pushes of the sender.
+        action: as `error_action` of a push.
 
     Raises:
         NoSuchGroup, NotDefinitionSite, SiteUnreachable.
@@ -70,8 +66,7 @@ def quiet_group(home: Site, name: str, master: str, *, why: str = "") -> QuietGr
     """
     group = administered(home, name)
     group.master(master)
-    with home.peer(master).transaction() as connection:
-        identity.confirm(connection, master)
+    with identity.confirmed(home.peer(master)) as connection:
         holds.begin(connection, [group.id], why or "by hand")
         [found] = holds.listed(connection, group.id)
         return found

@@ -14,17 +14,17 @@ from multiprocessing.queues import Queue
 from queue import Empty
 
 from tests import fix_spark  # noqa: F401 - its options of the JVM
-from tests.oracle.histories import play
-from tests.oracle.histories.ground import ground
-from tests.oracle.histories.play import Played
+from tests.oracle.runner.ground import ground
+from tests.oracle.runner.played import Play, Played
 
 _PROCESSES = get_context("spawn")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
-    """What all worlds of a run have in common; see `play.world`."""
+    """What all worlds of a run have in common."""
 
+    play: Play
     seed: int
     each: int
     pg: int
@@ -80,5 +80,5 @@ def _play(order: Order, asked: Queue[int], played: Queue[Played]) -> None:
     with ground(order.pg) as here:
         while True:
             number = asked.get()
-            made = play.world(here, order.seed, number, order.each)
+            made = order.play(here, order.seed, number, order.each, None)
             played.put(made)

@@ -7,7 +7,7 @@ from collections import Counter
 from itertools import count, islice
 from pathlib import Path
 
-from tests.oracle.histories.play import Played
+from tests.oracle.runner.played import Played
 
 
 class State:

@@ -1,0 +1,108 @@
+"""Conditions that let a snapshot follow others: the rows whose parents are there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from sites import identity
+from sites.names import QualifiedName, quoted
+from sites.site import Site
+from sites.table import ForeignKey, Table, describe
+from snapshots import snapshot
+from snapshots.errors import NeedsParent, NoSuchReference
+from snapshots.snapshot import Snapshot
+
+
+def composed(
+    site: Site,
+    master: Site,
+    table: QualifiedName,
+    group: str,
+    references: Sequence[str],
+    where: str | None,
+) -> str | None:
+    """The condition on a master table, with the parents that a snapshot follows.
+
+    Parameters:
+        group: the refresh group, which has snapshots of the parents.
+        references: foreign keys of the table: by the parent's name, or by a column or
+            the name of the constraint where there are several to that parent.
+        where: what else is asked of a row.
+
+    Raises:
+        NoSuchReference: the master has no such foreign key, or more than one.
+        NeedsParent: the group has no snapshot of the parent.
+    """
+    if not references:
+        return where
+    with master.session() as connection:
+        identity.confirm(connection, master.name)
+        described = describe(connection, table)
+    with site.session() as connection:
+        identity.read(connection)
+        members = snapshot.members(connection, group)
+    keys = [_named(described, name) for name in references]
+    parts = [
+        exists(
+            table,
+            zip(key.columns, key.parent_columns, strict=True),
+            _parent(key, members, group),
+        )
+        for key in keys
+    ]
+    return " AND ".join([*parts, *([f"({where}\n)"] if where else [])])
+
+
+def _named(table: Table, name: str) -> ForeignKey:
+    found = [
+        key
+        for key in table.foreign_keys
+        if name in (key.name, key.parent.name, str(key.parent), *key.columns)
+    ]
+    named = [key for key in found if key.name == name] or found
+    if len(named) == 1 and named[0].parent != table.qualified:
+        return named[0]
+    if len(named) > 1:
+        several = "; ".join(f"{k.name} ({', '.join(k.columns)})" for k in named)
+        raise NoSuchReference(
+            f"{name!r} means several foreign keys of {table.qualified}: {several}. "
+            "Name the column or the constraint.",
+            table=str(table.qualified),
+        )
+    known = ", ".join(
+        f"{key.name} ({', '.join(key.columns)}) to {key.parent}"
+        for key in table.foreign_keys
+        if key.parent != table.qualified
+    )
+    raise NoSuchReference(
+        f"{table.qualified} has no foreign key {name!r} to another table; it has: "
+        f"{known or 'none'}.",
+        table=str(table.qualified),
+    )
+
+
+def _parent(key: ForeignKey, members: Sequence[Snapshot], group: str) -> Snapshot:
+    for one in members:
+        if one.master == key.parent:
+            return one
+    raise NeedsParent(
+        f"Refresh group {group} has no snapshot of {key.parent} to follow.",
+        table=str(key.parent),
+    )
+
+
+def exists(
+    table: QualifiedName, pairs: Iterable[tuple[str, str]], parent: Snapshot
+) -> str:
+    """The part of a condition that asks for a parent as its own snapshot does.
+
+    Parameters:
+        pairs: columns of the table, each with the one of the parent that equals it.
+    """
+    schema, name = quoted(parent.master.schema), quoted(parent.master.name)
+    same = " AND ".join(
+        f"{name}.{quoted(theirs)} = {quoted(table.name)}.{quoted(mine)}"
+        for mine, theirs in pairs
+    )
+    asked = f" AND ({parent.condition})" if parent.condition else ""
+    return f"EXISTS (SELECT FROM {schema}.{name} AS {name} WHERE {same}{asked})"

@@ -1,0 +1,1 @@
+"""Histories of snapshots whose conditions ask other tables, held against the master."""

@@ -1,0 +1,1 @@
+"""What plays random histories by the thousand: servers, processes, state, report."""
