@@ -6,7 +6,7 @@ from snaptide_imports import face
 
 if TYPE_CHECKING:
     from deferred.options import RefreshArguments, RefreshOptions
-    from snapshots.alter import alter_condition
+    from snapshots.alter import alter_condition, alter_leaving
     from snapshots.create import create
     from snapshots.drop import drop
     from snapshots.errors import (
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         IdentityLeftOut,
         KeyGenerated,
         MassDelete,
+        MassLeave,
         MasterBehind,
         MasterChanged,
         MasterUnreachable,
@@ -44,16 +45,19 @@ if TYPE_CHECKING:
         TooWide,
         UndeliveredCalls,
         UnknownColumn,
+        UnknownPolicy,
         UnknownSnapshot,
         UnreadableType,
         UnusableTable,
         WrongMethod,
     )
     from snapshots.listing import describe_snapshot, list_snapshots
+    from snapshots.policy import Leaving
     from snapshots.propagation import PropagationReport, alter_propagation
     from snapshots.refresh import refresh
     from snapshots.reports import (
         AskedTable,
+        Cause,
         CreateReport,
         RefreshReport,
         SnapshotDescription,
@@ -74,6 +78,7 @@ __all__ = [
     "CannotMerge",
     "CannotPark",
     "CannotPropagate",
+    "Cause",
     "ColumnChanged",
     "ColumnGone",
     "ColumnsLeftOut",
@@ -86,8 +91,10 @@ __all__ = [
     "IdentityLeftOut",
     "JavaMissing",
     "KeyGenerated",
+    "Leaving",
     "LoadFailed",
     "MassDelete",
+    "MassLeave",
     "MasterBehind",
     "MasterChanged",
     "MasterUnreachable",
@@ -119,11 +126,13 @@ __all__ = [
     "TooWide",
     "UndeliveredCalls",
     "UnknownColumn",
+    "UnknownPolicy",
     "UnknownSnapshot",
     "UnreadableType",
     "UnusableTable",
     "WrongMethod",
     "alter_condition",
+    "alter_leaving",
     "alter_propagation",
     "create",
     "describe_snapshot",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from sqlalchemy import Connection, update
+from sqlalchemy import Connection, Update, update
 
 from sites import ddl, faults, identity, locks
 from sites.site import Site
@@ -15,6 +15,7 @@ from snapshots import base_table, catalog, parents, refresh_group, rewrites, sna
 from snapshots.definition import define
 from snapshots.follow import composed, exists
 from snapshots.listing import describe_snapshot
+from snapshots.policy import Leaving
 from snapshots.reports import SnapshotDescription
 from snapshots.snapshot import Snapshot
 
@@ -56,6 +57,31 @@ def alter_condition(
                 faults.point("snapshot_alter.before_commit")
     faults.point("snapshot_alter.after_commit")
     return [describe_snapshot(site, one.key) for one in altered]
+
+
+def alter_leaving(site: Site, name: str, leaving: Leaving | str) -> SnapshotDescription:
+    """Decide anew what becomes of rows that leave a snapshot's condition.
+
+    Raises:
+        UnknownSnapshot, RefreshRunning: not now.
+        UnknownPolicy: there is no such policy.
+    """
+    policy = Leaving.named(leaving)
+    with site.session() as connection:
+        identity.confirm(connection, site.name)
+        before = snapshot.read(connection, name)
+    with (
+        refresh_group.exclusively(site, before.refresh_group),
+        site.transaction() as connection,
+    ):
+        connection.execute(_change(before).values(leaving=policy))
+    return describe_snapshot(site, name)
+
+
+def _change(one: Snapshot) -> Update:
+    return update(catalog.snapshot).where(
+        catalog.snapshot.c.schema == one.schema, catalog.snapshot.c.name == one.name
+    )
 
 
 def _altered(
@@ -103,14 +129,8 @@ def _replace(connection: Connection, master: Site, altered: Sequence[Snapshot]) 
     """Write the conditions down, and replace what depends on them."""
     # The master registers other parents at the next refresh (`enrolment`).
     for one in altered:
-        connection.execute(
-            update(catalog.snapshot)
-            .where(
-                catalog.snapshot.c.schema == one.schema,
-                catalog.snapshot.c.name == one.name,
-            )
-            .values(condition=one.condition, **rewrites.UNKNOWN)
-        )
+        values = {"condition": one.condition, **rewrites.UNKNOWN}
+        connection.execute(_change(one).values(values))
     members = snapshot.members(connection, altered[0].refresh_group)
     for one in members:
         parents.refuse_hiding(connection, one)

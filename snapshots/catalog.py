@@ -5,6 +5,7 @@ from __future__ import annotations
 from sqlalchemy import (
     BigInteger,
     Boolean,
+    CheckConstraint,
     Column,
     DateTime,
     ForeignKey,
@@ -59,6 +60,8 @@ snapshot = Table(
     # As the master's catalog prints it, with every name qualified.
     Column("condition", Text),
     Column("updatable", Boolean, nullable=False),
+    # What becomes of rows that leave the condition (`snapshots.snapshot.Leaving`).
+    Column("leaving", Text, nullable=False, server_default=text("'drain'")),
     # Set when the first load is complete.
     Column("loaded", Boolean, nullable=False, server_default=text("false")),
     # The tables that held the master's rows at the last refresh (oids there):
@@ -76,6 +79,7 @@ snapshot = Table(
     Column("last_method", Text),
     Column("last_refresh", DateTime(timezone=True)),
     UniqueConstraint("schema", "base_table"),
+    CheckConstraint("leaving IN ('drain', 'keep', 'freeze', 'park')", name="leaving"),
 )
 
 #: Snapshots that are still to be unregistered at a master that they have left.

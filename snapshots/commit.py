@@ -60,8 +60,10 @@ def _write(
     group = []
     with _refused_by_the_site():
         for number, found in enumerate(compared):
-            changes = work.create(connection, found.member, number)
+            changes = work.create(connection, found.member, number, found.because)
             work.take(connection, changes, found.difference)
+            if found.leaving is not None:
+                work.mark_leaving(connection, changes, found.leaving)
             group.append(changes)
         return merge.merge(connection, group, seen, task.options)
 

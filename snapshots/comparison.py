@@ -17,6 +17,7 @@ from sites import ranges
 from snapshots import buckets, difference, images, keys, window
 from snapshots.keys import ALWAYS_FEW, Keys
 from snapshots.packed import Pair
+from snapshots.reports import Cause
 from snapshots.side import FEW, Side, Sides
 from snapshots.stage import Stage
 from snapshots.window import FAST, Member, Window
@@ -63,6 +64,10 @@ class Compared:
     difference: pa.Table | Stage
     #: how many keys were looked at; None for all
     window_keys: int | None
+    #: keys of the deletes whose rows the master still has (`snapshots.leaving`), and
+    #: the rows of other tables that they leave with, the one with most of them first
+    leaving: Keys | None = None
+    because: tuple[Cause, ...] = ()
 
     @property
     def differs(self) -> bool:

@@ -20,6 +20,7 @@ from snapshots.definition import Definition, define
 from snapshots.errors import DifferentTypes, MissingAtSite, NameTaken
 from snapshots.follow import composed
 from snapshots.left_out import references
+from snapshots.policy import Leaving
 from snapshots.reports import CreateReport
 from snapshots.snapshot import Snapshot
 
@@ -35,6 +36,7 @@ def create(
     follow: Sequence[str] = (),
     columns: Sequence[str] | None = None,
     updatable: bool = False,
+    leaving: Leaving | str = Leaving.DRAIN,
 ) -> CreateReport:
     """Create a snapshot of a master table (Oracle: CREATE SNAPSHOT ... FOR UPDATE).
 
@@ -53,12 +55,15 @@ def create(
             whose parent is in the snapshot of the same group, now and later.
         columns: which columns; all of them by default.
         updatable: users may change it, and the changes are pushed to the master.
+        leaving: what becomes of a row that leaves the condition (`Leaving`).
 
     Raises:
         UnknownSite, SiteUnreachable, SiteChanged: one of the two cannot take part.
         UnknownTable, NoSnapshotLog, BadCondition: the master table is not suitable.
         SnapshotRefused: the subclass and the message name the obstacle.
+        UnknownPolicy: there is no such policy for rows that leave.
     """
+    policy = Leaving.named(leaving)
     qualified = names.parse(name)
     source = names.parse(table or name)
     home = site.peer(master)
@@ -67,7 +72,7 @@ def create(
     definition = define(
         home, source, columns=columns, condition=condition, updatable=updatable
     )
-    made = _describe(qualified, group, definition, updatable)
+    made = _describe(qualified, group, definition, updatable, policy)
     with site.session() as connection:
         who = identity.confirm(connection, site.name)
         _refuse_taken(connection, made)
@@ -87,7 +92,11 @@ def create(
 
 
 def _describe(
-    name: QualifiedName, group: str, definition: Definition, updatable: bool
+    name: QualifiedName,
+    group: str,
+    definition: Definition,
+    updatable: bool,
+    leaving: Leaving,
 ) -> Snapshot:
     return Snapshot(
         schema=name.schema,
@@ -102,6 +111,7 @@ def _describe(
         identity_columns=definition.identity,
         condition=definition.condition,
         updatable=updatable,
+        leaving=leaving,
         loaded=False,
     )
 
@@ -208,5 +218,6 @@ def _report(made: Snapshot, master: str, left_out: tuple[str, ...]) -> CreateRep
         identity=made.identity_columns,
         condition=made.condition,
         updatable=made.updatable,
+        leaving=made.leaving,
         left_out=left_out,
     )

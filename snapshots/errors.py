@@ -52,6 +52,16 @@ class MassDelete(RefreshError):
     )
 
 
+class MassLeave(MassDelete):
+    """An unusually large share of a snapshot would leave it, as its condition says."""
+
+    code = "SNP-238"
+    hint = (
+        "The master still has the rows. If they are to leave this site, refresh with "
+        "--allow-mass-delete (allow_mass_delete=True)."
+    )
+
+
 class ErrorsAtMaster(RefreshError):
     """The master's error queue holds transactions of this site that touch the group."""
 
@@ -309,6 +319,13 @@ class NoSuchReference(SnapshotRefused):
     hint = (
         "Name a foreign key of the master table: by its parent, its column or its name."
     )
+
+
+class UnknownPolicy(SnapshotRefused):
+    """There is no such policy for rows that leave a snapshot."""
+
+    code = "SNP-239"
+    hint = "Leave --leaving out for drain, or give one of those that the message lists."
 
 
 class UndeliveredCalls(SnaptideError):

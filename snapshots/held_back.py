@@ -31,6 +31,10 @@ from snapshots import obstacles, work
 from snapshots.window import Window
 from snapshots.work import Work
 
+#: What holds rows back, as reports name it.
+LOCKED, PENDING, REFUSED = "locked", "pending", "refused by the site"
+TAKEN = "without their unique value"
+
 
 def hold_locked(connection: Connection, changes: Work) -> int:
     """Lock the rows that will change, in key order; hold back those locked by others.
@@ -43,7 +47,7 @@ def hold_locked(connection: Connection, changes: Work) -> int:
         base = changes.staged.table.sql()
         # Weaker: rows that refer to this one may be added meanwhile.
         missed = _not_locked(changes, base, of_kind, weaker=weaker)
-        held += work.hold(connection, changes, and_(of_kind, missed))
+        held += work.hold(connection, changes, and_(of_kind, missed), LOCKED)
     return held + _hold_referred(connection, changes)
 
 
@@ -88,7 +92,7 @@ def _hold_referred(connection: Connection, changes: Work) -> int:
     moving = and_(changes.table.c.kind == "U", or_(*moves))
     there = exists().where(changes.staged.same_row(base), moving)
     missed = _not_locked(changes, base, moving)
-    return work.hold(connection, changes, and_(there, missed))
+    return work.hold(connection, changes, and_(there, missed), LOCKED)
 
 
 def hold_pending(connection: Connection, changes: Work, window: Window) -> int:
@@ -106,7 +110,7 @@ def hold_pending(connection: Connection, changes: Work, window: Window) -> int:
                 changes.keys, changes.member.snapshot.key_names, strict=True
             )
         ]
-        held += work.hold(connection, changes, exists().where(*same))
+        held += work.hold(connection, changes, exists().where(*same), PENDING)
     return held
 
 
@@ -140,7 +144,8 @@ def hold_unreferable(connection: Connection, group: Sequence[Work]) -> int:
     held = 0
     for changes in group:
         for link in obstacles.links_up(changes, by_table):
-            held += work.hold(connection, changes, obstacles.has_locked_parent(link))
+            missed = obstacles.has_locked_parent(link)
+            held += work.hold(connection, changes, missed, LOCKED)
     return held
 
 
@@ -200,19 +205,23 @@ def _hold_once(
     by_table: Mapping[QualifiedName, Work],
     kinds: Mapping[str, int],
 ) -> int:
-    conditions: list[ColumnElement[bool]] = []
+    conditions: list[tuple[ColumnElement[bool], str]] = []
     if kinds.keys() & {"I", "U"}:
         conditions += [
-            obstacles.value_is_taken(changes, unique)
+            (obstacles.value_is_taken(changes, unique), TAKEN)
             for unique in unique_values.movable(changes.staged)
         ]
         conditions += [
-            obstacles.lacks_parent(link)
+            (obstacles.lacks_parent(link), f"without parent in {_name(link.parent)}")
             for link in obstacles.links_up(changes, by_table)
         ]
     conditions += [
-        obstacles.has_children(link)
+        (obstacles.has_children(link), f"with children in {_name(link.child)}")
         for link in obstacles.links_down(changes, by_table)
         if kinds.keys() & obstacles.unsettling(link)
     ]
-    return sum(work.hold(connection, changes, condition) for condition in conditions)
+    return sum(work.hold(connection, changes, *reason) for reason in conditions)
+
+
+def _name(changes: Work) -> str:
+    return changes.member.snapshot.key

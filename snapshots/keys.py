@@ -59,6 +59,17 @@ def read(
     return None if limit is not None and every.num_rows > limit else every
 
 
+def of_images(images: pa.Table, names: Sequence[str]) -> Keys:
+    """The keys in images of rows, given only the columns that identify them."""
+    printed = [
+        pa.array(["\\x" + value.hex() for value in column.to_pylist()], pa.string())
+        if pa.types.is_binary(column.type)
+        else pc.cast(column, pa.string())
+        for column in images.columns
+    ]
+    return pa.Table.from_arrays(printed, schema=_shape(names))
+
+
 def together(first: Keys, second: Keys) -> Keys:
     """The keys of both, without duplicates that are spelled the same."""
     if not (first.num_rows and second.num_rows):

@@ -63,6 +63,7 @@ def _describe(connection: Connection, row: Row[Any]) -> SnapshotDescription:
         condition=row.condition,
         updatable=row.updatable,
         synchronous=row.updatable and row.synchronous,
+        leaving=row.leaving,
         loaded=row.loaded,
         last_method=row.last_method,
         last_refresh=row.last_refresh,

@@ -35,14 +35,16 @@ from snapshots import (
     catalog,
     detached,
     held_back,
+    mass_delete,
     parents,
     refresh_group,
     rewrites,
     work,
     writing,
 )
-from snapshots.errors import MassDelete, PositionMoved
+from snapshots.errors import PositionMoved
 from snapshots.refresh_group import RefreshGroup
+from snapshots.reports import Cause
 from snapshots.window import Member, Window
 from snapshots.work import Work
 
@@ -58,9 +60,6 @@ WORK_MEMORY = 32 * 2**20
 #: If the program is stopped during a merge, its locks block users no longer than this.
 IDLE_TIMEOUT = "30s"
 
-#: Deletes of fewer rows than the share of this many are never a mass.
-SMALL = 100
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Merged:
@@ -69,6 +68,10 @@ class Merged:
     inserted: int = 0
     updated: int = 0
     deleted: int = 0
+    #: those of them that the master still has, why, and what holds others of them back
+    left: int = 0
+    because: tuple[Cause, ...] = ()
+    staying: Mapping[str, int] = field(default_factory=dict)
     held_back: int = 0
     #: why the site refused rows, and how many of those held back for each reason
     refused: Mapping[str, int] = field(default_factory=dict)
@@ -111,13 +114,13 @@ def merge(
         group: the work tables of all loaded snapshots of the group, filled.
 
     Raises:
-        MassDelete: more rows would be deleted than the options allow.
+        MassDelete, MassLeave: more rows would go than the options allow.
         CannotMerge: the site refuses the rows, whatever is held back.
     """
     connection.execute(text("SET CONSTRAINTS ALL DEFERRED"))
     unique_values.check_at_once(connection, [w.staged.table for w in group])
     for changes in group:
-        _refuse_mass_delete(connection, changes, window, options)
+        mass_delete.refuse(connection, changes, window, options)
     ordered = writing.in_order(group)
     if not _write_at_once(connection, ordered, window, options):
         # Check keys to and from the site's own tables at once, to find refused rows.
@@ -244,46 +247,25 @@ def _refusals(merged: Mapping[str, Merged]) -> str | None:
     return f"The site refuses rows; {'; '.join(parts)}" if parts else None
 
 
-def _refuse_mass_delete(
-    connection: Connection, changes: Work, window: Window, options: RefreshOptions
-) -> None:
-    few = options.mass_delete_share * SMALL
-    deletes = work.counts(connection, changes).get("D", 0)
-    if options.allow_mass_delete or deletes <= few:
-        return
-    # Rows that users have added, and the master does not know yet, stay.
-    if _hold_pending(connection, [changes], window, options):
-        deletes = work.counts(connection, changes).get("D", 0)
-        if deletes <= few:
-            return
-    # Count no more rows than the decision needs.
-    enough = int(deletes / options.mass_delete_share) + 1
-    base = changes.staged.table.sql()
-    some = select(literal(1)).select_from(base).limit(enough).subquery()
-    rows = connection.scalar(select(func.count()).select_from(some)) or 0
-    if deletes > options.mass_delete_share * rows:
-        name = changes.member.snapshot.key
-        raise MassDelete(
-            f"The refresh would delete {deletes} of {rows} rows of {name}.",
-            snapshot=name,
-            deletes=deletes,
-            rows=rows,
-        )
-
-
 def _count(connection: Connection, changes: Work) -> Merged:
     found = work.outcome(connection, changes)
     written = Counter[str]()
     refused = Counter[str]()
+    staying = Counter[str]()
     for one in found:
         if not one.held:
             written[one.kind] += one.rows
+        elif one.leaves:
+            staying[one.by or ""] += one.rows
         if one.why is not None:
             refused[one.why] += one.rows
     return Merged(
         inserted=written["I"],
         updated=written["U"],
         deleted=written["D"],
+        left=sum(one.rows for one in found if one.leaves and not one.held),
+        because=changes.because,
+        staying=dict(sorted(staying.items(), key=lambda by: (-by[1], by[0]))),
         held_back=sum(one.rows for one in found if one.held),
         refused=dict(sorted(refused.items(), key=lambda why: (-why[1], why[0]))),
     )

@@ -27,6 +27,7 @@ from snapshots import (
     former,
     idle,
     large,
+    leaving,
     moved,
     stage,
     window,
@@ -102,7 +103,10 @@ def refresh_once(
         master.scalar(select(1))
         loaded = _load(task, master, seen, progress)
         faults.point("refresh.after_load")
-        compared = _compare(sides, seen, ready, mine)
+        compared = [
+            leaving.tell_apart(sides, found)
+            for found in _compare(sides, seen, ready, mine)
+        ]
     faults.point("refresh.after_stage")
     merged = commit(task, seen, compared, here)
     faults.point("refresh.after_merge")
@@ -323,6 +327,9 @@ def _report(
         inserted=done.inserted,
         updated=done.updated,
         deleted=done.deleted,
+        left=done.left,
+        because=done.because,
+        staying=done.staying,
         held_back=done.held_back,
         refused=done.refused,
         window_keys=keys[name],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -21,6 +21,8 @@ class CreateReport:
     identity: tuple[str, ...]
     condition: str | None
     updatable: bool
+    #: what becomes of rows that leave the condition: drain, ...
+    leaving: str
     #: parts of the master table that the snapshot lacks, each with the reason
     left_out: tuple[str, ...]
 
@@ -56,6 +58,8 @@ class SnapshotDescription:
     updatable: bool
     #: its changes go to the master in the user's own transaction
     synchronous: bool
+    #: what becomes of rows that leave the condition: drain, ...
+    leaving: str
     loaded: bool
     last_method: str | None
     last_refresh: datetime | None
@@ -63,6 +67,31 @@ class SnapshotDescription:
     undelivered_calls: int
     #: the other tables that its condition asks
     asks: tuple[AskedTable, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cause:
+    """A changed row of a table that the condition asks, with which rows leave."""
+
+    table: str
+    #: its key as the database prints it, with commas between its parts; None for all
+    #: others of the table
+    key: str | None
+    #: how many rows leave the snapshot with it
+    rows: int
+
+
+def reasons(because: Sequence[Cause]) -> str:
+    """Why rows leave, to follow a verb; empty if nothing is known."""
+    tables: dict[str, list[str]] = {}
+    for one in because:
+        tables.setdefault(one.table, []).append(one.key or "others")
+    said = (f"{table} {_listed(keys)}" for table, keys in tables.items())
+    return f" because {' and '.join(said)} changed" if tables else ""
+
+
+def _listed(keys: Sequence[str]) -> str:
+    return " and ".join(filter(None, [", ".join(keys[:-1]), keys[-1]]))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,12 +104,32 @@ class SnapshotReport:
     inserted: int = 0
     updated: int = 0
     deleted: int = 0
+    #: those of them that the master still has: they no longer belong to the snapshot
+    left: int = 0
+    #: of a fast refresh: rows of other tables that changed so that these left, or will,
+    #: the one with most of them first
+    because: tuple[Cause, ...] = ()
+    #: rows that are to leave and stay for now, by what holds them back
+    staying: Mapping[str, int] = field(default_factory=dict)
     #: rows that differ and were left alone; the next refresh looks again
     held_back: int = 0
     #: those of them that a trigger or constraint at the site refuses, by its message
     refused: Mapping[str, int] = field(default_factory=dict)
     #: keys that were compared; None if all were
     window_keys: int | None = None
+
+    @property
+    def moves(self) -> str:
+        """One line on the rows that left and those that are to leave; else empty.
+
+        As "412 rows left because customer 7 changed; 3 stay: 2 pending, 1 locked".
+        """
+        said = f"{self.left:,} rows left" if self.left or self.staying else ""
+        said += reasons(self.because) if said else ""
+        if self.staying:
+            held = ", ".join(f"{rows:,} {by}" for by, rows in self.staying.items())
+            said += f"; {sum(self.staying.values()):,} stay: {held}"
+        return said
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,6 +21,7 @@ from sites.types import NativeType
 from sites.values import unsized
 from snapshots import catalog
 from snapshots.errors import UnknownSnapshot
+from snapshots.policy import Leaving
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +42,8 @@ class Snapshot:
     #: as the master's catalog prints it; None for all rows
     condition: str | None
     updatable: bool
+    #: what becomes of rows that leave the condition
+    leaving: Leaving
     loaded: bool
     #: the tables that held the master's rows at the last refresh; None if unknown
     master_parts: tuple[int, ...] | None = None
@@ -159,4 +162,5 @@ _SELECT = select(*(catalog.snapshot.c[name] for name in Snapshot.__slots__)).ord
 
 
 def _from_row(row: sa.Row[Any]) -> Snapshot:
-    return Snapshot(**with_tuples(row._mapping))
+    values = with_tuples(row._mapping)
+    return Snapshot(**values | {"leaving": Leaving(row.leaving)})

@@ -38,6 +38,10 @@ def _counts(report: RefreshReport) -> str:
         f"{sum(getattr(one, name) for one in report.snapshots):,} {name}"
         for name in ("inserted", "updated", "deleted")
     ]
+    if left := sum(one.left for one in report.snapshots):
+        parts[-1] += f" ({left:,} of them left)"
+    if stay := sum(sum(one.staying.values()) for one in report.snapshots):
+        parts.append(f"{stay:,} are to leave")
     held = sum(one.held_back for one in report.snapshots)
     if held:
         parts.append(f"{held:,} held back")

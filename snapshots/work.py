@@ -17,6 +17,9 @@ from sites.table import Table
 from sites.types import NativeType
 from sites.values import from_text
 from snapshots import stage
+from snapshots.keys import Keys, as_rows, chunks
+from snapshots.reports import Cause
+from snapshots.snapshot import key_types
 from snapshots.stage import Stage
 from snapshots.window import Member
 
@@ -33,8 +36,11 @@ class Work:
     """The differences of one snapshot, staged where they are to be written."""
 
     member: Member
-    #: `kind` and `n1`, `n2`, ... as `sites.write` wants them, `held`, `why`, `no`
+    #: `kind` and `n1`, `n2`, ... as `sites.write` wants them, `no`, `leaves` (a delete
+    #: whose row the master still has), `held`, `by` and `why`
     staged: Staged
+    #: why rows leave, as far as it is known
+    because: tuple[Cause, ...] = ()
 
     @property
     def table(self) -> TableClause:
@@ -91,13 +97,22 @@ class Outcome(NamedTuple):
     """The outcome for some rows of a work table."""
 
     kind: str
+    #: the master still has them, but they no longer belong to the snapshot
+    leaves: bool
     held: bool
+    #: what holds them back
+    by: str | None
     #: the site's message, if it refused them
     why: str | None
     rows: int
 
 
-def create(connection: Connection, member: Member, number: int) -> Work:
+def create(
+    connection: Connection,
+    member: Member,
+    number: int,
+    because: tuple[Cause, ...] = (),
+) -> Work:
     """Create an empty work table for one transaction."""
     name = f"snaptide_merge_{number}"
     columns = numbered("n", member.carried)
@@ -106,7 +121,9 @@ def create(connection: Connection, member: Member, number: int) -> Work:
         name,
         [
             NewColumn(name="kind", type='"char"', nullable=False),
+            NewColumn(name="leaves", type="boolean", nullable=False, default="false"),
             NewColumn(name="held", type="boolean", nullable=False, default="false"),
+            NewColumn(name="by", type="text"),
             NewColumn(name="why", type="text"),
             NewColumn(name="no", type="bigint GENERATED ALWAYS AS IDENTITY"),
             *(
@@ -122,7 +139,9 @@ def create(connection: Connection, member: Member, number: int) -> Work:
     source = sa.table(
         name,
         sa.column("kind", sa.Text),
+        sa.column("leaves", sa.Boolean),
         sa.column("held", sa.Boolean),
+        sa.column("by", sa.Text),
         sa.column("why", sa.Text),
         sa.column("no", sa.BigInteger),
         *(
@@ -138,7 +157,7 @@ def create(connection: Connection, member: Member, number: int) -> Work:
         identity=member.snapshot.identity_columns,
         has_old=False,
     )
-    return Work(member=member, staged=staged)
+    return Work(member=member, staged=staged, because=because)
 
 
 def _not_followed(table: Table) -> Table:
@@ -181,6 +200,17 @@ def _from_stage(connection: Connection, work: Work, staged: Stage) -> int:
     return connection.execute(statement).rowcount
 
 
+def mark_leaving(connection: Connection, work: Work, wanted: Keys) -> None:
+    """Tell deletes of rows that the master still has from all others."""
+    kinds = key_types(work.member.base, work.member.snapshot.identity_columns)
+    for some in chunks(wanted):
+        rows = as_rows(some, kinds)
+        pairs = zip(work.keys, rows.c, strict=True)
+        found = sa.exists().where(*(mine == key for mine, key in pairs))
+        statement = update(work.table).where(work.table.c.kind == "D", found)
+        connection.execute(statement.values(leaves=True))
+
+
 def free_rows(connection: Connection, work: Work) -> dict[str, Rows]:
     """The rows of each kind that are not held back."""
     kind, no = work.table.c.kind, work.table.c.no
@@ -201,24 +231,32 @@ def counts(connection: Connection, work: Work) -> dict[str, int]:
     return {row[0]: row[1] for row in rows}
 
 
+def count_leaving(connection: Connection, work: Work) -> int:
+    """How many rows leave the snapshot that are not held back."""
+    rows = select(func.count()).where(work.free, work.table.c.leaves)
+    return connection.scalar(rows) or 0
+
+
 def hold(
     connection: Connection,
     work: Work,
     condition: sa.ColumnElement[bool],
+    by: str,
     why: str | None = None,
 ) -> int:
     """Hold back the free rows that fulfil a condition; return how many.
 
     Parameters:
+        by: what holds them back, for the report.
         why: the site's message, if it refused them; None if users have them.
     """
     statement = update(work.table).where(work.free, condition)
-    return connection.execute(statement.values(held=True, why=why)).rowcount
+    return connection.execute(statement.values(held=True, by=by, why=why)).rowcount
 
 
 def outcome(connection: Connection, work: Work) -> list[Outcome]:
     """The rows by outcome: their kind, and whether and why they are held back."""
-    of = [work.table.c[name] for name in ("kind", "held", "why")]
+    of = [work.table.c[name] for name in ("kind", "leaves", "held", "by", "why")]
     found = connection.execute(select(*of, func.count()).group_by(*of)).all()
     return [Outcome._make(row) for row in found]
 

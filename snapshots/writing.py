@@ -72,7 +72,8 @@ class _InTheWay(Exception):
         for why in set(self.missing.values()):
             numbers = [no for no, reason in self.missing.items() if reason == why]
             rows = selected(self.changes.table, {"no": tuple(numbers)})
-            work.hold(connection, self.changes, rows, why)
+            by = held_back.LOCKED if why is None else held_back.REFUSED
+            work.hold(connection, self.changes, rows, by, why)
 
 
 @dataclass(frozen=True, slots=True)

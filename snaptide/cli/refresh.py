@@ -79,6 +79,7 @@ def _shown(report: RefreshReport) -> Group:
             f"Pushed before: {report.pushed.transactions} transactions, "
             f"{report.pushed.errors} parked."
         )
+    lines += [f"{one.name}: {said}" for one in report.snapshots if (said := one.moves)]
     lines += [
         f"{one.name}: the site refuses {count} of them: {why}"
         for one in report.snapshots

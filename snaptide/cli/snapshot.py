@@ -33,6 +33,10 @@ Follow = Annotated[
         "column or name; repeatable."
     ),
 ]
+Leaving = Annotated[
+    snapshots.Leaving | None,
+    typer.Option(help="What becomes of a row that leaves the condition."),
+]
 Name = Annotated[str, typer.Argument(metavar="NAME", help="name or schema.name")]
 
 
@@ -59,6 +63,7 @@ def create(
     updatable: Annotated[
         bool, typer.Option("--updatable", help="Let users change it.")
     ] = False,
+    leaving: Leaving = None,
     json: Json = False,
 ) -> None:
     """Create a snapshot; its first refresh fills it.
@@ -77,6 +82,7 @@ def create(
         follow=follow or (),
         columns=_split(columns),
         updatable=updatable,
+        leaving=leaving or snapshots.Leaving.DRAIN,
     )
     show(program, made, lambda: facts(made))
 
@@ -163,9 +169,11 @@ def alter(
     all_rows: Annotated[
         bool, typer.Option("--all-rows", help="Drop the condition: all rows belong.")
     ] = False,
+    leaving: Leaving = None,
     json: Json = False,
 ) -> None:
-    """Change which rows a snapshot has, or how its refresh group propagates changes.
+    """Change which rows a snapshot has, what becomes of those that leave, or how its
+    refresh group propagates changes.
 
     A new condition (--where, --follow, --all-rows) takes the place of the old one, and
     snapshots that follow this one go on following it. The next refresh compares all
@@ -175,10 +183,17 @@ def alter(
     """
     program = Program.of(ctx)
     conditions = where is not None or bool(follow)
-    if conditions + all_rows + (propagation is not None) != 1:
+    if (
+        conditions + all_rows + sum(one is not None for one in (propagation, leaving))
+        != 1
+    ):
         raise BadArgument(
-            "Give one of --where and --follow, --all-rows, or --propagation."
+            "Give one of --where and --follow, --all-rows, --leaving, or --propagation."
         )
+    if leaving is not None:
+        described = snapshots.alter_leaving(program.site(site), name, leaving)
+        show(program, described, lambda: facts(described, ["name", "leaving"]))
+        return
     if propagation is None:
         altered = snapshots.alter_condition(
             program.site(site), name, where=where, follow=follow or ()
