@@ -11,7 +11,15 @@ from sites import ddl, faults, identity, locks
 from sites.site import Site
 from sites.subqueries import Subquery
 from sites.table import ForeignKey, describe
-from snapshots import base_table, catalog, parents, refresh_group, rewrites, snapshot
+from snapshots import (
+    base_table,
+    catalog,
+    frozen,
+    parents,
+    refresh_group,
+    rewrites,
+    snapshot,
+)
 from snapshots.definition import define
 from snapshots.follow import composed, exists
 from snapshots.listing import describe_snapshot
@@ -64,17 +72,20 @@ def alter_leaving(site: Site, name: str, leaving: Leaving | str) -> SnapshotDesc
 
     Raises:
         UnknownSnapshot, RefreshRunning: not now.
-        UnknownPolicy: there is no such policy.
+        SnapshotRefused: there is no such policy, or not for this snapshot.
     """
-    policy = Leaving.named(leaving)
     with site.session() as connection:
         identity.confirm(connection, site.name)
         before = snapshot.read(connection, name)
-    with (
-        refresh_group.exclusively(site, before.refresh_group),
-        site.transaction() as connection,
-    ):
-        connection.execute(_change(before).values(leaving=policy))
+    policy = Leaving.named(leaving, updatable=before.updatable)
+    with refresh_group.exclusively(site, before.refresh_group):
+        for attempt in locks.patiently():
+            with attempt, site.transaction() as connection:
+                locks.briefly(connection)
+                connection.execute(_change(before).values(leaving=policy))
+                if before.loaded:
+                    altered = replace(before, leaving=policy)
+                    frozen.guard(connection, altered, describe(connection, before.base))
     return describe_snapshot(site, name)
 
 

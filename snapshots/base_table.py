@@ -18,8 +18,9 @@ from sites.ddl import NewColumn
 from sites.errors import UnknownTable
 from sites.names import QualifiedName, numbered
 from sites.table import Column, ForeignKey, Table, describe
-from snapshots import parents, refresh_group, stage
+from snapshots import frozen, parents, refresh_group, stage
 from snapshots.definition import Definition
+from snapshots.policy import Leaving
 from snapshots.snapshot import Snapshot, all_of, carried
 from snapshots.window import Member
 
@@ -99,6 +100,7 @@ def open_to_users(
             ),
         )
     _guard(connection, snapshot, base)
+    frozen.guard(connection, snapshot, base)
     make_log_view(connection, snapshot)
 
 
@@ -177,6 +179,7 @@ def drop(connection: Connection, snapshot: Snapshot, *, force: bool) -> None:
     define.drop_queue(connection, snapshot.key, force=force)
     ddl.drop_table(connection, snapshot.base)
     triggers.remove(connection, _guard_function(snapshot))
+    frozen.remove(connection, snapshot)
     ddl.drop_table(connection, QualifiedName(SCHEMA, snapshot.extra_table))
     stage.drop(connection, snapshot)
 
@@ -257,7 +260,10 @@ def replace_guards(connection: Connection) -> None:
     for one in all_of(connection):
         if one.loaded:
             with suppress(UnknownTable):
-                _guard(connection, one, describe(connection, one.base))
+                base = describe(connection, one.base)
+                _guard(connection, one, base)
+                if one.leaving == Leaving.FREEZE:
+                    frozen.guard(connection, one, base)
 
 
 def _fits(key: ForeignKey, child: Snapshot, parent: Snapshot) -> bool:

@@ -63,7 +63,7 @@ def create(
         SnapshotRefused: the subclass and the message name the obstacle.
         UnknownPolicy: there is no such policy for rows that leave.
     """
-    policy = Leaving.named(leaving)
+    policy = Leaving.named(leaving, updatable=updatable)
     qualified = names.parse(name)
     source = names.parse(table or name)
     home = site.peer(master)

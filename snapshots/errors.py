@@ -328,6 +328,13 @@ class UnknownPolicy(SnapshotRefused):
     hint = "Leave --leaving out for drain, or give one of those that the message lists."
 
 
+class NothingToHold(SnapshotRefused):
+    """The policy for rows that leave needs changes of users, who can make none here."""
+
+    code = "SNP-245"
+    hint = "Make the snapshot updatable (--updatable), or leave --leaving out."
+
+
 class UndeliveredCalls(SnaptideError):
     """The snapshot has changes that the master has not received yet."""
 

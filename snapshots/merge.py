@@ -15,6 +15,7 @@ from sqlalchemy import (
     ColumnElement,
     Connection,
     Text,
+    case,
     cast,
     delete,
     func,
@@ -34,6 +35,7 @@ from sites.types import PgSnapshot
 from snapshots import (
     catalog,
     detached,
+    frozen,
     held_back,
     mass_delete,
     parents,
@@ -43,6 +45,7 @@ from snapshots import (
     writing,
 )
 from snapshots.errors import PositionMoved
+from snapshots.policy import Leaving
 from snapshots.refresh_group import RefreshGroup
 from snapshots.reports import Cause
 from snapshots.window import Member, Window
@@ -274,7 +277,11 @@ def _count(connection: Connection, changes: Work) -> Merged:
 def _keep_held(connection: Connection, changes: Work) -> None:
     """Have the next refresh look again at the rows that this one held back."""
     extra, names = changes.member.snapshot.extra(), changes.member.snapshot.key_names
-    reason = func.coalesce("refused: " + changes.table.c.why, "held")
+    reason: ColumnElement[str] = func.coalesce(
+        "refused: " + changes.table.c.why, literal("held")
+    )
+    if changes.member.snapshot.leaving == Leaving.FREEZE:
+        reason = case((changes.table.c.leaves, frozen.REASON), else_=reason)
     rows = select(*changes.keys, reason).where(changes.table.c.held)
     connection.execute(insert(extra).from_select([*names, "reason"], rows))
 

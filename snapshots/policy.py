@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from snapshots.errors import UnknownPolicy
+from snapshots.errors import NothingToHold, UnknownPolicy
 
 
 class Leaving(StrEnum):
@@ -12,17 +12,28 @@ class Leaving(StrEnum):
 
     #: It goes; one with changes that the master has not answered goes after that.
     DRAIN = "drain"
+    #: As drain; until it goes, it can be read and not be changed.
+    FREEZE = "freeze"
 
     @classmethod
-    def named(cls, name: Leaving | str) -> Leaving:
-        """The policy of that name.
+    def named(cls, name: Leaving | str, *, updatable: bool) -> Leaving:
+        """The policy of that name, for a snapshot that users may or may not change.
 
         Raises:
             UnknownPolicy: there is none.
+            NothingToHold: it is about changes that users of the site make.
         """
         if name not in {*cls}:
             raise UnknownPolicy(
                 f"{name!r} is not a policy for rows that leave; there are: "
                 f"{', '.join(cls)}."
             )
+        if name in _OF_CHANGES and not updatable:
+            raise NothingToHold(
+                f"{name} is about changes of the site, and the snapshot is read-only."
+            )
         return cls(name)
+
+
+#: Policies that make no difference where nobody changes rows.
+_OF_CHANGES = {Leaving.FREEZE}

@@ -25,6 +25,10 @@ _TRIGGERS = text(
       UNION ALL
         SELECT base_schema, base_table, queue_table, ARRAY['insert', 'update', 'delete']
         FROM snaptide.queue
+      UNION ALL
+        SELECT schema, base_table, 'frozen' || substr(extra_table, 6),
+               ARRAY['update', 'delete']
+        FROM snaptide.snapshot WHERE loaded AND leaving = 'freeze'
     ), tree AS (
         SELECT r.function, r.events, c.oid, c.oid AS root
         FROM recorded r JOIN pg_namespace n ON n.nspname = r.schema
