@@ -45,10 +45,18 @@ def read(connection: Connection) -> dict[str, Any]:
     return documents([load(connection, table) for table in ruled(connection)])
 
 
-def apply(site: Site, book: Rulebook, what: str = "apply a file") -> list[str]:
+def apply(
+    site: Site,
+    book: Rulebook,
+    what: str = "apply a file",
+    *,
+    keep_others: bool = False,
+) -> list[str]:
     """Replace the rules of a master by those of a document, in one transaction.
 
-    Tables that the document leaves out lose their rules.
+    Parameters:
+        keep_others: tables that the document leaves out keep their rules; otherwise
+            they lose them.
 
     Returns:
         The differences, as `diff` shows them; nothing is written if there are none.
@@ -60,7 +68,7 @@ def apply(site: Site, book: Rulebook, what: str = "apply a file") -> list[str]:
         connection.execute(
             sa.text("LOCK TABLE snaptide.resolution_rule IN SHARE ROW EXCLUSIVE MODE")
         )
-        wanted = parse(connection, book)
+        wanted = _wanted(connection, book, keep_others)
         changes = differences(read(connection), documents(wanted))
         if changes:
             for catalog in (column_group, resolution_rule, comparison):
@@ -71,14 +79,17 @@ def apply(site: Site, book: Rulebook, what: str = "apply a file") -> list[str]:
         return changes
 
 
-def diff(site: Site, book: Rulebook) -> list[str]:
+def diff(site: Site, book: Rulebook, *, keep_others: bool = False) -> list[str]:
     """The changes that `apply` would make, as lines that begin with + or -.
+
+    Parameters:
+        keep_others: as `apply` takes it.
 
     Raises:
         BadRulebook, UnknownTable, RuleError.
     """
     with identity.initialised(site) as connection:
-        wanted = parse(connection, book)
+        wanted = _wanted(connection, book, keep_others)
         return differences(read(connection), documents(wanted))
 
 
@@ -94,6 +105,16 @@ def parse(connection: Connection, book: Rulebook) -> list[TableRules]:
     return [
         _parsed(connection, names.parse(name), body) for name, body in tables.items()
     ]
+
+
+def _wanted(
+    connection: Connection, book: Rulebook, keep_others: bool
+) -> list[TableRules]:
+    """The rules that a master is to have."""
+    wanted = parse(connection, book)
+    named = {one.table for one in wanted}
+    others = [table for table in ruled(connection) if table not in named]
+    return [*wanted, *(load(connection, one) for one in others if keep_others)]
 
 
 def _parsed(

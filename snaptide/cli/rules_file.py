@@ -21,7 +21,15 @@ from snaptide.cli.rules import app
 RulesFile = Annotated[
     Path,
     typer.Argument(
-        metavar="FILE", help="A TOML file, as snaptide rules export prints it."
+        metavar="FILE",
+        help="A TOML file, as snaptide rules export prints it, or that of a site.",
+    ),
+]
+
+KeepOthers = Annotated[
+    bool,
+    typer.Option(
+        "--keep-others", help="Tables that the file does not name keep their rules."
     ),
 ]
 
@@ -42,14 +50,20 @@ def export(ctx: typer.Context, site: SiteName, json: Json = False) -> None:
 
 @app.command()
 def diff(
-    ctx: typer.Context, site: SiteName, file: RulesFile, json: Json = False
+    ctx: typer.Context,
+    site: SiteName,
+    file: RulesFile,
+    keep_others: KeepOthers = False,
+    json: Json = False,
 ) -> None:
     """Show what a file of rules would change; ends with 3 if anything.
 
     Example: snaptide rules diff hq rules.toml
     """
     program = Program.of(ctx)
-    changes = rulebook.diff(program.site(site), read_rules(file))
+    changes = rulebook.diff(
+        program.site(site), read_rules(file), keep_others=keep_others
+    )
     show(program, changes, lambda: "\n".join(map(cell, changes)) or "no change")
     if changes:
         raise typer.Exit(ExitCode.ATTENTION)
@@ -57,24 +71,34 @@ def diff(
 
 @app.command()
 def apply(
-    ctx: typer.Context, site: SiteName, file: RulesFile, json: Json = False
+    ctx: typer.Context,
+    site: SiteName,
+    file: RulesFile,
+    keep_others: KeepOthers = False,
+    json: Json = False,
 ) -> None:
     """Make the rules of a master those of a file, in one transaction.
 
     Example: snaptide rules apply hq rules.toml
     """
     program = Program.of(ctx)
-    changes = rulebook.apply(program.site(site), read_rules(file), f"apply {file.name}")
+    changes = rulebook.apply(
+        program.site(site),
+        read_rules(file),
+        f"apply {file.name}",
+        keep_others=keep_others,
+    )
     show(program, changes, lambda: "\n".join(map(cell, changes)) or "no change")
 
 
 def read_rules(file: Path) -> dict[str, Any]:
-    """Read the document in a file of rules.
+    """Read the document in a file of rules; of a site's file, its rules.
 
     Raises:
         BadRulebook: the file cannot be read, or is not TOML.
     """
     try:
-        return tomllib.loads(file.read_text("utf-8"))
+        found = tomllib.loads(file.read_text("utf-8"))
     except (OSError, ValueError) as error:
         raise BadRulebook(f"{file}: {error}", file=str(file)) from error
+    return {"tables": found.get("tables", {})} if "site" in found else found
