@@ -127,7 +127,7 @@ def _read(
     if reason is not None:
         raise UnusableTable(f"{reason}.", table=str(name))
     needs = ddl.default_needs(connection, table)
-    chosen, left_out = _choose(table, columns, needs, updatable)
+    chosen, left_out = choose(table, columns, needs, updatable)
     _require(
         table, chosen, log.identity_columns, IdentityLeftOut, "they identify a row"
     )
@@ -157,12 +157,20 @@ def _read(
     )
 
 
-def _choose(
+def choose(
     table: Table,
     columns: Sequence[str] | None,
     needs: dict[int, DefaultNeeds],
     updatable: bool,
 ) -> tuple[tuple[str, ...], list[str]]:
+    """The columns of a snapshot, and why it lacks others and their defaults.
+
+    Parameters:
+        columns: those that are asked for; None for all.
+
+    Raises:
+        UnknownColumn: the table has no column of such a name.
+    """
     for name in columns or ():
         if name not in table.names:
             raise UnknownColumn(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Protocol
 
 from sites import identity
 from sites.names import QualifiedName, quoted
@@ -10,7 +11,18 @@ from sites.site import Site
 from sites.table import ForeignKey, Table, describe
 from snapshots import snapshot
 from snapshots.errors import NeedsParent, NoSuchReference
-from snapshots.snapshot import Snapshot
+
+
+class Followed(Protocol):
+    """A snapshot that others follow, or that is to be made."""
+
+    @property
+    def master(self) -> QualifiedName:
+        """The table that it is a snapshot of."""
+
+    @property
+    def condition(self) -> str | None:
+        """Which rows it has; None for all."""
 
 
 def composed(
@@ -41,19 +53,44 @@ def composed(
     with site.session() as connection:
         identity.read(connection)
         members = snapshot.members(connection, group)
-    keys = [_named(described, name) for name in references]
+    return compose(described, group, members, references, where)
+
+
+def compose(
+    table: Table,
+    group: str,
+    members: Sequence[Followed],
+    references: Sequence[str],
+    where: str | None,
+) -> str | None:
+    """The condition on a master table whose rows follow snapshots of a group.
+
+    Parameters:
+        members: the snapshots of the group.
+        references, where: as `composed` takes them.
+
+    Raises:
+        NoSuchReference, NeedsParent.
+    """
     parts = [
         exists(
-            table,
+            table.qualified,
             zip(key.columns, key.parent_columns, strict=True),
             _parent(key, members, group),
         )
-        for key in keys
+        for key in (reference(table, name) for name in references)
     ]
+    if not parts:
+        return where
     return " AND ".join([*parts, *([f"({where}\n)"] if where else [])])
 
 
-def _named(table: Table, name: str) -> ForeignKey:
+def reference(table: Table, name: str) -> ForeignKey:
+    """The foreign key that a user names: by its parent, a column, or its own name.
+
+    Raises:
+        NoSuchReference: the table has no such foreign key, or more than one.
+    """
     found = [
         key
         for key in table.foreign_keys
@@ -81,7 +118,7 @@ def _named(table: Table, name: str) -> ForeignKey:
     )
 
 
-def _parent(key: ForeignKey, members: Sequence[Snapshot], group: str) -> Snapshot:
+def _parent(key: ForeignKey, members: Sequence[Followed], group: str) -> Followed:
     for one in members:
         if one.master == key.parent:
             return one
@@ -92,7 +129,7 @@ def _parent(key: ForeignKey, members: Sequence[Snapshot], group: str) -> Snapsho
 
 
 def exists(
-    table: QualifiedName, pairs: Iterable[tuple[str, str]], parent: Snapshot
+    table: QualifiedName, pairs: Iterable[tuple[str, str]], parent: Followed
 ) -> str:
     """The part of a condition that asks for a parent as its own snapshot does.
 

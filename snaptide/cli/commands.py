@@ -52,6 +52,13 @@ class Commands(LoadedLater):
             "In-doubt transactions of synchronous propagation.", ["indoubt"]
         ),
         "schedule": Part("Schedules of pushes, refreshes and purges.", ["schedule"]),
+        "plan": Part(
+            "Show what would make a site what a file says; ends with 3 if anything.",
+            ["plan"],
+        ),
+        "apply": Part(
+            "Make a site what a file says; it may be run again at any time.", ["apply"]
+        ),
         "refresh": Part("Refresh a group to one moment of its master.", ["refresh"]),
         "push": Part(
             "Push a site's deferred transactions; ends with 3 if some were parked.",

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import Annotated
 
 import typer
 
 import deferred
-from deferred.interval import check_interval, seconds_of
 from deferred.queues.backlog import Backlog
 from snaptide.cli.arguments import Json, SiteName, complete_site
 from snaptide.cli.failures import ExitCode
 from snaptide.cli.output import duration, facts, show, size, table
 from snaptide.cli.program import Program
-from snaptide.errors import BadArgument
+from snaptide.limits import age_of, bytes_of
 
 app = typer.Typer()
 
@@ -24,9 +22,6 @@ DestinationName = Annotated[
 
 COLUMNS = ["to", "transactions", "calls", "size", "oldest", "budget", ""]
 _NO_LIMIT = "none"
-#: The largest number that the catalog can store.
-_MOST = 2**63 - 1
-_UNITS = {"B": 1, "kB": 2**10, "MB": 2**20, "GB": 2**30, "TB": 2**40}
 
 
 @app.command("list")
@@ -61,7 +56,10 @@ def budget_(
     """
     program = Program.of(ctx)
     changed = deferred.set_budget(
-        program.site(site), destination, age=_age(age), size=_bytes(size)
+        program.site(site),
+        destination,
+        age=None if age == _NO_LIMIT else age_of(age),
+        size=None if size == _NO_LIMIT else bytes_of(size),
     )
     show(program, changed, lambda: facts(changed))
 
@@ -102,26 +100,3 @@ def _row(one: Backlog) -> tuple[object, ...]:
         ", ".join(filter(None, limits)) or "no limit",
         standing(one),
     )
-
-
-def _age(text: str) -> timedelta | None:
-    if text == _NO_LIMIT:
-        return None
-    check_interval(text)
-    seconds = seconds_of(text)
-    if seconds is None:
-        raise BadArgument(f"{text!r} is not a duration.")
-    return timedelta(seconds=seconds)
-
-
-def _bytes(text: str) -> int | None:
-    if text == _NO_LIMIT:
-        return None
-    number = text.rstrip("kMGTB ")
-    unit = text[len(number) :].strip() or "B"
-    if not number.isdecimal() or unit not in _UNITS:
-        raise BadArgument(f"{text!r} is not a size; write 500MB or 10GB.")
-    found = int(number) * _UNITS[unit]
-    if found > _MOST:
-        raise BadArgument(f"{text!r} is more than a database can hold.")
-    return found

@@ -1,0 +1,89 @@
+"""`snaptide apply`: makes a site what a file says."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+import typer
+from rich.console import Group
+from rich.text import Text
+
+from snaptide.cli.arguments import Json
+from snaptide.cli.output import console, show
+from snaptide.cli.plan import (
+    Set,
+    ShownStep,
+    SiteFileName,
+    aside,
+    lines,
+    parameters,
+    shown_steps,
+)
+from snaptide.cli.program import Program
+from snaptide.plan import Applied, Step, read
+from snaptide.plan import apply as make
+
+Prune = Annotated[
+    bool,
+    typer.Option(
+        "--prune", help="Also drop, remove and revoke what the file does not name."
+    ),
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShownApplied:
+    """What was done, as it is printed."""
+
+    site: str
+    steps: tuple[ShownStep, ...]
+    extra: tuple[ShownStep, ...]
+    notes: tuple[str, ...]
+
+
+def apply(
+    ctx: typer.Context,
+    file: SiteFileName,
+    values: Set = None,
+    prune: Prune = False,
+    json: Json = False,
+) -> None:
+    """Make a site what a file says; it may be run again at any time.
+
+    It does what snaptide plan shows, line by line. If a step fails, correct what its
+    error names and run the command again: it does the rest.
+
+    Example: snaptide apply store.toml --set store=3
+    """
+    program = Program.of(ctx)
+    described = read(file, parameters(values))
+    done = make(
+        program.directory,
+        described,
+        prune=prune,
+        on_step=None if program.json else _print_step,
+    )
+    show(program, shown_applied(done), lambda: end_of(done))
+
+
+def _print_step(step: Step) -> None:
+    console().print(Group(*lines([step])))
+
+
+def shown_applied(done: Applied) -> ShownApplied:
+    """What was done, as it is printed as JSON."""
+    return ShownApplied(
+        site=done.site,
+        steps=shown_steps(done.steps),
+        extra=shown_steps(done.extra),
+        notes=done.notes,
+    )
+
+
+def end_of(done: Applied) -> Group:
+    """The last lines for people, below the steps."""
+    count = len(done.steps)
+    said = f"{count} step{'' if count == 1 else 's'} done" if count else "nothing to do"
+    told = Text(f"{done.site} is what the file says: {said}.")
+    return Group(told, *aside(done.extra, done.notes))

@@ -1,0 +1,149 @@
+"""`snaptide plan`: shows what would make a site what a file says."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Group
+from rich.text import Text
+
+from snaptide.cli.arguments import Json
+from snaptide.cli.failures import ExitCode
+from snaptide.cli.output import show
+from snaptide.cli.program import Program
+from snaptide.errors import BadArgument
+from snaptide.plan import Plan, Step, read
+from snaptide.plan import plan as compare
+
+SiteFileName = Annotated[
+    Path,
+    typer.Argument(
+        metavar="FILE",
+        exists=True,
+        dir_okay=False,
+        help="A TOML file, as snaptide export prints it.",
+    ),
+]
+Set = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="NAME=VALUE",
+        help="The value of ${NAME} in the file; repeatable.",
+    ),
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShownStep:
+    """A step as it is printed."""
+
+    kind: str
+    site: str
+    command: str
+    details: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShownPlan:
+    """A plan as it is printed."""
+
+    site: str
+    settled: bool
+    steps: tuple[ShownStep, ...]
+    extra: tuple[ShownStep, ...]
+    refused: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+def plan(
+    ctx: typer.Context, file: SiteFileName, values: Set = None, json: Json = False
+) -> None:
+    """Show what would make a site what a file says; ends with 3 if anything.
+
+    Nothing is changed. Each line is a command that you may run yourself.
+
+    Example: snaptide plan store.toml --set store=3
+    """
+    program = Program.of(ctx)
+    found = compare(program.directory, read(file, parameters(values)))
+    show(program, shown_plan(found), lambda: _told(found))
+    if not found.settled:
+        raise typer.Exit(ExitCode.ATTENTION)
+
+
+def parameters(given: Sequence[str] | None) -> dict[str, str]:
+    """The values that `--set` gives, as they were written.
+
+    Raises:
+        BadArgument: there is no equals sign, or a name is given twice.
+    """
+    made: dict[str, str] = {}
+    for text in given or ():
+        name, equals, value = text.partition("=")
+        if not equals or not name:
+            raise BadArgument(f"{text!r} is not NAME=VALUE.")
+        if name in made:
+            raise BadArgument(f"--set {name} is given twice.")
+        made[name] = value
+    return made
+
+
+def shown_plan(found: Plan) -> ShownPlan:
+    """A plan as it is printed as JSON."""
+    return ShownPlan(
+        site=found.site,
+        settled=found.settled,
+        steps=shown_steps(found.steps),
+        extra=shown_steps(found.extra),
+        refused=found.refused,
+        notes=found.notes,
+    )
+
+
+def shown_steps(steps: Sequence[Step]) -> tuple[ShownStep, ...]:
+    """Steps as they are printed as JSON."""
+    return tuple(
+        ShownStep(
+            kind=type(step).__name__,
+            site=step.site,
+            command=step.command,
+            details=step.details,
+        )
+        for step in steps
+    )
+
+
+def lines(steps: Sequence[Step]) -> list[Text]:
+    """Steps as people read them: a command or statement each, with its details."""
+    made = []
+    for step in steps:
+        is_ours = step.command.startswith("snaptide ")
+        mark = "$ " if is_ours else f"{step.site}: "
+        made.append(Text.assemble((mark, "dim"), step.command))
+        made += [Text(f"    {line}", style="dim") for line in step.details]
+    return made
+
+
+def aside(extra: Sequence[Step], notes: Sequence[str]) -> list[Text]:
+    """What is left alone, and said."""
+    made = [Text(f"Note: {note}.") for note in notes]
+    if extra:
+        head = "The file does not name these; with --prune, apply does:"
+        made += [Text(head), *lines(extra)]
+    return made
+
+
+def _told(found: Plan) -> Group:
+    parts = lines(found.steps)
+    if found.refused:
+        head = f"Nothing changes this in place at {found.site}:"
+        parts += [Text(head, style="bold red")]
+        parts += [Text(f"  {one}") for one in found.refused]
+    if not parts:
+        parts = [Text(f"{found.site} is what the file says: nothing to do.")]
+    return Group(*parts, *aside(found.extra, found.notes))

@@ -1,0 +1,123 @@
+"""What a file says of a site, section by section.
+
+A site's file is TOML. Its rules have the form that `snaptide rules export` prints, so
+that a file of rules can be appended as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+
+from sites import names
+from sites.errors import BadName
+from snaptide.sections import SiteName
+
+_strict = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+
+
+def _is_name(text: str) -> str:
+    try:
+        names.parse(text)
+    except BadName as error:
+        raise ValueError(error.message.removesuffix(".")) from None
+    return text
+
+
+def _upper(value: Any) -> Any:
+    return value.upper() if isinstance(value, str) else value
+
+
+#: A table or snapshot as users write it: `name` or `schema.name`.
+Name = Annotated[str, AfterValidator(_is_name)]
+
+#: What a role may do with a snapshot.
+Privilege = Annotated[
+    Literal["SELECT", "INSERT", "UPDATE", "DELETE"], BeforeValidator(_upper)
+]
+
+
+class SiteSection(BaseModel):
+    """`[site]`: which of the settings' sites it is."""
+
+    model_config = _strict
+
+    name: SiteName
+
+
+class GroupSection(BaseModel):
+    """`[groups.NAME]`: a refresh group, whose snapshots show one moment of a master."""
+
+    model_config = _strict
+
+    master: SiteName
+    #: How changes go to the master: by push, or in the user's own transaction.
+    propagation: Literal["asynchronous", "synchronous"] = "asynchronous"
+
+
+class LogSection(BaseModel):
+    """`[logs.TABLE]`: the snapshot log of a master table, if it is not a plain one."""
+
+    model_config = _strict
+
+    #: Rows are identified by a generated column instead of the primary key.
+    with_rowid: bool = False
+
+
+class SnapshotSection(BaseModel):
+    """`[snapshots.NAME]`: a snapshot, with its rows and columns."""
+
+    model_config = _strict
+
+    #: The master table; by default the one called like the snapshot.
+    table: Name | None = None
+    #: The refresh group; may be left out where the file has only one.
+    group: str | None = None
+    #: The columns; all by default.
+    columns: tuple[str, ...] | None = None
+    #: A condition on the rows, in which `${name}` stands for a literal.
+    where: str | None = None
+    #: Foreign keys whose parents the rows follow.
+    follow: tuple[str, ...] = ()
+    updatable: bool = False
+    #: What each role may do with it.
+    grants: Mapping[str, tuple[Privilege, ...]] = Field(default_factory=dict)
+
+
+class ScheduleSection(BaseModel):
+    """`[[schedules]]`: a push, refresh or purge that runs by itself."""
+
+    model_config = _strict
+
+    kind: Literal["push", "refresh", "purge"]
+    #: A destination, a refresh group, or `*`.
+    subject: str = "*"
+    every: str
+    paused: bool = False
+    options: Mapping[str, Any] = Field(default_factory=dict)
+
+
+class DestinationSection(BaseModel):
+    """`[destinations.NAME]`: how much may wait for a master (`destination budget`)."""
+
+    model_config = _strict
+
+    age: str | None = None
+    size: str | None = None
+
+
+class Document(BaseModel):
+    """All that a file says of a site."""
+
+    model_config = _strict
+
+    site: SiteSection
+    groups: dict[str, GroupSection]
+    logs: dict[Name, LogSection] = Field(default_factory=dict)
+    snapshots: dict[Name, SnapshotSection] = Field(default_factory=dict)
+    #: The rules of the masters' tables, as `snaptide rules export` prints them.
+    tables: dict[Name, dict[str, Any]] = Field(default_factory=dict)
+    schedules: tuple[ScheduleSection, ...] = ()
+    destinations: dict[SiteName, DestinationSection] = Field(default_factory=dict)

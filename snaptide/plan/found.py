@@ -1,0 +1,137 @@
+"""What a site has of all that a file may describe."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import sqlalchemy as sa
+from sqlalchemy import Connection, select, text
+
+import deferred
+import snapshots
+from deferred import schedules
+from deferred.queues.backlog import Backlog
+from deferred.schedules import Schedule
+from sites import QualifiedName, Site, names
+from sites.errors import SiteNotInitialised
+from snapshots import catalog
+from snapshots.reports import SnapshotDescription
+from snaptide import revisions
+
+#: What the roles may do with a relation: role, privilege, and whether to pass it on.
+_GRANTED = text("""
+SELECT CASE WHEN a.grantee = 0 THEN 'public' ELSE pg_get_userbyid(a.grantee) END,
+       a.privilege_type, a.is_grantable
+FROM pg_class c
+JOIN pg_namespace n ON n.oid = c.relnamespace
+CROSS JOIN aclexplode(c.relacl) a
+WHERE n.nspname = :schema AND c.relname = :name AND a.grantee <> c.relowner
+""")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundGroup:
+    """A refresh group of the site."""
+
+    master: str
+    synchronous: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundSnapshot:
+    """A snapshot of the site."""
+
+    described: SnapshotDescription
+    #: it is not loaded, or its condition was changed since its last refresh
+    due: bool
+    #: by role, what it may do
+    grants: Mapping[str, frozenset[str]]
+
+    @property
+    def master(self) -> QualifiedName:
+        """The table that it is a snapshot of."""
+        return names.parse(self.described.table)
+
+    @property
+    def condition(self) -> str | None:
+        """Which rows it has; None for all."""
+        return self.described.condition
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """All that a site has."""
+
+    #: the revision of the schema snaptide; None if there is none
+    revision: str | None = None
+    groups: Mapping[str, FoundGroup] = field(default_factory=dict)
+    snapshots: Mapping[QualifiedName, FoundSnapshot] = field(default_factory=dict)
+    schedules: tuple[Schedule, ...] = ()
+    destinations: Mapping[str, Backlog] = field(default_factory=dict)
+
+
+def found_at(site: Site) -> Found:
+    """Read all that a site has of what a file may describe.
+
+    Raises:
+        SiteNotInitialised: it has the schema of another version of this program.
+    """
+    revision = revision_of(site)
+    if revision is None:
+        return Found()
+    described = snapshots.list_snapshots(site)
+    with site.session() as connection:
+        groups = {
+            row.name: FoundGroup(master=row.master, synchronous=row.synchronous)
+            for row in connection.execute(select(catalog.refresh_group))
+        }
+        due = _due(connection)
+        members = {
+            names.parse(one.name): FoundSnapshot(
+                described=one,
+                due=names.parse(one.name) in due,
+                grants=_grants(connection, names.parse(one.name)),
+            )
+            for one in described
+        }
+    return Found(
+        revision=revision,
+        groups=groups,
+        snapshots=members,
+        schedules=tuple(schedules.list_schedules(site)),
+        destinations={o.destination: o for o in deferred.list_destinations(site)},
+    )
+
+
+def revision_of(site: Site) -> str | None:
+    """The revision of a site's schema snaptide; None if it has none.
+
+    Raises:
+        SiteNotInitialised: it is not the one of this program.
+    """
+    with site.session() as connection:
+        revision = revisions.of_site(connection)
+    if revision not in (None, revisions.head()):
+        raise SiteNotInitialised(
+            f"Site {site.name} has schema {revision}, and this program needs "
+            f"{revisions.head()}."
+        )
+    return revision
+
+
+def _due(connection: Connection) -> set[QualifiedName]:
+    """The snapshots whose next refresh compares all rows, since nothing is known."""
+    at = catalog.snapshot.c
+    rows = select(at.schema, at.name).where(
+        sa.or_(~at.loaded, at.master_parts.is_(None))
+    )
+    return {QualifiedName(*row) for row in connection.execute(rows)}
+
+
+def _grants(connection: Connection, name: QualifiedName) -> dict[str, frozenset[str]]:
+    found: dict[str, set[str]] = {}
+    asked = {"schema": name.schema, "name": name.name}
+    for role, privilege, _ in connection.execute(_GRANTED, asked):
+        found.setdefault(role, set()).add(privilege)
+    return {role: frozenset(rights) for role, rights in sorted(found.items())}

@@ -1,0 +1,352 @@
+"""The steps that make a site what a file says.
+
+Each is what a command of the program does, and calls the function that the command
+calls; those that are no command are SQL statements.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import deferred
+import masters
+import snapshots
+from deferred import schedules
+from masters.errors import SnapshotLogExists
+from masters.rules import rulebook
+from sites import Directory, QualifiedName, type_statements
+from snaptide import limits, migrate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step(ABC):
+    """Something to do at one site."""
+
+    #: the site whose database changes
+    site: str
+
+    @property
+    @abstractmethod
+    def command(self) -> str:
+        """The command, or the SQL statement, that does the same."""
+
+    @property
+    def details(self) -> tuple[str, ...]:
+        """What else is good to know before it is done, line by line."""
+        return ()
+
+    @abstractmethod
+    def run(self, directory: Directory) -> None:
+        """Do it, as the command does."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InitSite(Step):
+    """Create the schema snaptide."""
+
+    @property
+    def command(self) -> str:
+        return _snaptide("site", "init", self.site)
+
+    def run(self, directory: Directory) -> None:
+        migrate.upgrade(directory[self.site])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateType(Step):
+    """Create a type, domain or schema that the master has."""
+
+    #: as PostgreSQL prints it
+    name: str
+    statement: str
+    #: what creates it is a schema, not a type
+    is_schema: bool = False
+
+    @property
+    def command(self) -> str:
+        return f"{self.statement};"
+
+    def run(self, directory: Directory) -> None:
+        with directory[self.site].transaction() as connection:
+            # It may have come with another type, as those of one extension do.
+            if self.is_schema or not type_statements.of_names(connection, [self.name]):
+                connection.exec_driver_sql(self.statement.replace("%", "%%"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateLog(Step):
+    """Create a snapshot log at a master."""
+
+    table: QualifiedName
+    with_rowid: bool = False
+
+    @property
+    def command(self) -> str:
+        rowid = ["--with-rowid"] if self.with_rowid else []
+        return _snaptide("log", "create", self.site, str(self.table), *rowid)
+
+    def run(self, directory: Directory) -> None:
+        with suppress(SnapshotLogExists):
+            masters.create_snapshot_log(
+                directory[self.site], str(self.table), with_rowid=self.with_rowid
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetRules(Step):
+    """Make the rules of some of a master's tables those of the file."""
+
+    file: str
+    book: Mapping[str, Any]
+    changes: tuple[str, ...]
+
+    @property
+    def command(self) -> str:
+        return _snaptide("rules", "apply", self.site, self.file, "--keep-others")
+
+    @property
+    def details(self) -> tuple[str, ...]:
+        return self.changes
+
+    def run(self, directory: Directory) -> None:
+        what = f"apply {self.file}"
+        rulebook.apply(directory[self.site], self.book, what, keep_others=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateSnapshot(Step):
+    """Create a snapshot, which its group's refresh fills."""
+
+    name: QualifiedName
+    master: str
+    table: QualifiedName
+    group: str
+    where: str | None
+    follow: tuple[str, ...]
+    columns: tuple[str, ...] | None
+    updatable: bool
+
+    @property
+    def command(self) -> str:
+        words = ["snapshot", "create", self.site, str(self.name)]
+        words += ["--master", self.master, "--group", self.group]
+        if self.table != self.name:
+            words += ["--table", str(self.table)]
+        words += _rows(self.where, self.follow)
+        if self.columns is not None:
+            words += ["--columns", ",".join(map(_column, self.columns))]
+        return _snaptide(*words, *(["--updatable"] if self.updatable else []))
+
+    def run(self, directory: Directory) -> None:
+        snapshots.create(
+            directory[self.site],
+            str(self.name),
+            master=self.master,
+            table=str(self.table),
+            group=self.group,
+            where=self.where,
+            follow=self.follow,
+            columns=self.columns,
+            updatable=self.updatable,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlterCondition(Step):
+    """Change which rows a snapshot has."""
+
+    name: QualifiedName
+    where: str | None
+    follow: tuple[str, ...]
+    before: str | None
+    now: str | None
+
+    @property
+    def command(self) -> str:
+        rows = _rows(self.where, self.follow) or ["--all-rows"]
+        return _snaptide("snapshot", "alter", self.site, str(self.name), *rows)
+
+    @property
+    def details(self) -> tuple[str, ...]:
+        return (f"- {self.before or 'all rows'}", f"+ {self.now or 'all rows'}")
+
+    def run(self, directory: Directory) -> None:
+        snapshots.alter_condition(
+            directory[self.site], str(self.name), where=self.where, follow=self.follow
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetPropagation(Step):
+    """Have the changes of a group go to the master at once, or by push."""
+
+    group: str
+    synchronous: bool
+
+    @property
+    def command(self) -> str:
+        how = "synchronous" if self.synchronous else "asynchronous"
+        words = ("snapshot", "alter", self.site, self.group)
+        return _snaptide(*words, "--propagation", how)
+
+    def run(self, directory: Directory) -> None:
+        snapshots.alter_propagation(
+            directory[self.site], self.group, synchronous=self.synchronous
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RefreshGroup(Step):
+    """Fill the new snapshots of a group, and have the others take part."""
+
+    group: str
+
+    @property
+    def command(self) -> str:
+        return _snaptide("refresh", self.site, self.group)
+
+    def run(self, directory: Directory) -> None:
+        snapshots.refresh(directory[self.site], self.group)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunStatement(Step):
+    """Run one SQL statement: a grant or a revoke."""
+
+    statement: str
+
+    @property
+    def command(self) -> str:
+        return f"{self.statement};"
+
+    def run(self, directory: Directory) -> None:
+        with directory[self.site].transaction() as connection:
+            connection.exec_driver_sql(self.statement.replace("%", "%%"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetBudget(Step):
+    """Set how much may wait for a destination."""
+
+    destination: str
+    age: str | None
+    size: str | None
+
+    @property
+    def command(self) -> str:
+        words = ["destination", "budget", self.site, self.destination]
+        words += ["--age", self.age] if self.age else []
+        return _snaptide(*words, *(["--size", self.size] if self.size else []))
+
+    def run(self, directory: Directory) -> None:
+        deferred.set_budget(
+            directory[self.site],
+            self.destination,
+            age=None if self.age is None else limits.age_of(self.age),
+            size=None if self.size is None else limits.bytes_of(self.size),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetSchedule(Step):
+    """Set when a push, refresh or purge runs."""
+
+    kind: str
+    subject: str
+    every: str
+    options: Mapping[str, Any]
+
+    @property
+    def command(self) -> str:
+        words = ["schedule", "set", self.site, self.kind, self.subject]
+        words += ["--every", self.every]
+        for name, value in self.options.items():
+            words += ["--option", f"{name}={json.dumps(value)}"]
+        return _snaptide(*words)
+
+    def run(self, directory: Directory) -> None:
+        schedules.schedule(
+            directory[self.site],
+            self.kind,
+            self.subject,
+            every=self.every,
+            **self.options,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PauseSchedule(Step):
+    """Pause a schedule, or let it run again."""
+
+    kind: str
+    subject: str
+    paused: bool
+
+    @property
+    def command(self) -> str:
+        verb = "disable" if self.paused else "enable"
+        return _snaptide("schedule", verb, self.site, self.kind, self.subject)
+
+    def run(self, directory: Directory) -> None:
+        schedules.enable_schedule(
+            directory[self.site], self.kind, self.subject, enabled=not self.paused
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoveSchedule(Step):
+    """Remove a schedule."""
+
+    kind: str
+    subject: str
+
+    @property
+    def command(self) -> str:
+        return _snaptide("schedule", "remove", self.site, self.kind, self.subject)
+
+    def run(self, directory: Directory) -> None:
+        with suppress(schedules.NoSuchSchedule):
+            schedules.unschedule(directory[self.site], self.kind, self.subject)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DropSnapshot(Step):
+    """Drop a snapshot."""
+
+    name: QualifiedName
+    force: bool = False
+
+    @property
+    def command(self) -> str:
+        force = ["--force"] if self.force else []
+        return _snaptide("snapshot", "drop", self.site, str(self.name), *force)
+
+    def run(self, directory: Directory) -> None:
+        with suppress(snapshots.UnknownSnapshot):
+            snapshots.drop(directory[self.site], str(self.name), force=self.force)
+
+
+def _snaptide(*words: str) -> str:
+    return " ".join(["snaptide", *map(_quoted, words)])
+
+
+def _quoted(word: str) -> str:
+    """A word as a shell reads it; SQL is easier to read in double quotes."""
+    plain = "'" in word and not set(word) & set('"$`\\!')
+    return f'"{word}"' if plain else shlex.quote(word)
+
+
+def _rows(where: str | None, follow: tuple[str, ...]) -> list[str]:
+    words = [word for name in follow for word in ("--follow", name)]
+    return [*words, *(["--where", where] if where is not None else [])]
+
+
+def _column(name: str) -> str:
+    quoted = '"' + name.replace('"', '""') + '"'
+    return quoted if set(name) & set(',"') else name

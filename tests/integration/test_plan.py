@@ -1,0 +1,285 @@
+"""A site is made what a file says, again and again, from any state."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+import masters
+from sites import Directory, faults
+from sites.faults import InjectedFault
+from snaptide.cli import app
+from snaptide.plan.errors import BadSiteFile, CannotApply
+from tests.fix_worker import WriteSettings
+from tests.fix_worlds import prepared_once
+from tests.linked_table import run
+from tests.site_file import FILE, SHOP, applied, make_clerk, planned, write
+from tests.stories import assert_equal_to_master
+
+pytestmark = pytest.mark.usefixtures("spark")
+
+
+@prepared_once("hq", "store1", "store2")
+def sites(sites: Directory) -> None:
+    run(sites["hq"], SHOP)
+
+
+def test_one_file_makes_a_site_from_nothing(sites: Directory, tmp_path: Path) -> None:
+    make_clerk(sites)
+    file = write(tmp_path)
+    before = planned(sites, file, store="1")
+    done = applied(sites, file, store="1")
+    assert done.steps == before.steps
+    assert_equal_to_master(sites["store1"])
+    again = planned(sites, file, store="1")
+    assert again.steps == (), [one.command for one in again.steps]
+    assert (again.extra, again.refused, again.notes) == ((), (), ())
+    assert applied(sites, file, store="1").steps == ()
+
+
+def test_a_second_apply_finishes_what_a_crash_left(
+    sites: Directory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_clerk(sites)
+    file = write(tmp_path)
+    count = len(planned(sites, file, store="1").steps)
+    for left in range(count - 1, -1, -1):
+        monkeypatch.setattr(faults, "_hits", Counter())
+        monkeypatch.setenv("SNAPTIDE_FAULT", "apply.after_step:error")
+        with pytest.raises(InjectedFault):
+            applied(sites, file, store="1")
+        assert len(planned(sites, file, store="1").steps) == left
+    assert applied(sites, file, store="1").steps == ()
+    assert_equal_to_master(sites["store1"])
+
+
+def test_another_condition_is_altered_in_place_and_children_follow(
+    sites: Directory, tmp_path: Path
+) -> None:
+    make_clerk(sites)
+    text = FILE.replace("store_id = ${store}", "store_id IN (1, ${store})")
+    applied(sites, write(tmp_path), store="2")
+    file = write(tmp_path, text.replace('"store${store}"', '"store2"'))
+    assert [one.command for one in planned(sites, file, store="2").steps] == [
+        "snaptide snapshot alter store2 customer --where \"store_id IN (1, '2')\"",
+        "snaptide refresh store2 shop",
+    ]
+    text = text.replace('"store${store}"', '"store2"').replace("'test'", "'other'")
+    file = write(tmp_path, text)
+    assert len(applied(sites, file, store="2").steps) == 3
+    assert_equal_to_master(sites["store2"])
+    assert run(sites["store2"], "SELECT count(*) FROM public.payment") == [(72,)]
+    assert planned(sites, file, store="2").settled
+    # All rows; and again, after it died between the change and the refresh.
+    text = text.replace('where = "store_id IN (1, ${store})"\n', "")
+    file = write(tmp_path, text)
+    first, second = planned(sites, file).steps
+    assert "--all-rows" in first.command
+    first.run(sites)
+    assert [*planned(sites, file).steps] == [second]
+    assert len(applied(sites, file).steps) == 1
+    assert_equal_to_master(sites["store2"])
+
+
+def test_what_the_file_does_not_name_goes_only_when_asked(
+    sites: Directory, tmp_path: Path
+) -> None:
+    make_clerk(sites)
+    applied(sites, write(tmp_path), store="1")
+    text = FILE[: FILE.index("[tables.customer]")]
+    text = text.replace("[snapshots.payment]\nfollow", "[snapshots.payment_]\nfollow")
+    text = re.sub(r"\[snapshots.payment_\].*?\n\n", "", text, flags=re.S)
+    text = text.replace('grants = {clerk = ["SELECT", "insert"]}\n', "")
+    file = write(tmp_path, text)
+    found = planned(sites, file, store="1")
+    assert found.settled
+    assert [one.command for one in found.extra] == [
+        'REVOKE INSERT, SELECT ON "public"."rental" FROM "clerk";',
+        "snaptide destination budget store1 hq",
+        "snaptide schedule remove store1 purge '*'",
+        "snaptide schedule remove store1 refresh shop",
+        "snaptide snapshot drop store1 payment",
+    ]
+    assert applied(sites, file, store="1").steps == ()
+    assert len(applied(sites, file, prune=True, store="1").steps) == 5
+    found = planned(sites, file, store="1")
+    assert (found.settled, found.extra) == (True, ())
+    # The rules of a master serve other sites, too.
+    assert [one.table.name for one in masters.list_rules(sites["hq"])] == ["customer"]
+
+
+def test_what_nothing_changes_in_place_is_said_and_nothing_is_done(
+    sites: Directory, tmp_path: Path
+) -> None:
+    make_clerk(sites)
+    applied(sites, write(tmp_path), store="1")
+    text = FILE.replace("updatable = true", "updatable = false", 1)
+    text = text.replace('columns = ["id", "code"]', 'columns = ["id", "text"]')
+    text = text.replace("store_id = ", "store_id + 0 = ")
+    file = write(tmp_path, text)
+    found = planned(sites, file, store="1")
+    assert found.refused == (
+        (
+            "payment: it is updatable, not read-only (snaptide snapshot drop store1"
+            " payment)"
+        ),
+        (
+            "Back Office.Note: it has the columns id, code; not id, text (snaptide"
+            " snapshot drop store1 'Back Office.Note')"
+        ),
+    )
+    with pytest.raises(CannotApply, match="it is updatable, not read-only"):
+        applied(sites, file, store="1")
+    assert len(planned(sites, file, store="1").steps) == 2
+    run(sites["store1"], "CREATE TYPE public.early AS ENUM ('a')")
+    run(
+        sites["hq"],
+        "CREATE TYPE public.early AS ENUM ('a', 'b')",
+        "CREATE TABLE public.late (id int PRIMARY KEY, e public.early)",
+    )
+    file = write(tmp_path, FILE + "[snapshots.late]\n")
+    assert planned(sites, file, store="1").refused == (
+        (
+            "type public.early is here: CREATE TYPE public.early AS ENUM ('a'); at the"
+            " master: CREATE TYPE public.early AS ENUM ('a', 'b')"
+        ),
+    )
+
+
+def test_a_column_that_the_master_got_is_noted(
+    sites: Directory, tmp_path: Path
+) -> None:
+    make_clerk(sites)
+    file = write(tmp_path)
+    applied(sites, file, store="1")
+    run(sites["hq"], "ALTER TABLE public.rental ADD late boolean")
+    found = planned(sites, file, store="1")
+    assert found.settled
+    assert found.notes == ("rental: the snapshot lacks late of the master",)
+
+
+WRONG = {
+    "a condition": (
+        ("store_id = ${store}", "stor_id = ${store}"),
+        (
+            "line 18, snapshots.customer.where: PostgreSQL refuses the condition"
+            ' "stor_id = \'1\'": column "stor_id" does not exist.'
+        ),
+    ),
+    "a condition that is not immutable": (
+        ("kind <> 'test'", "kind <> current_user"),
+        "line 13, snapshots.rental.where: PostgreSQL refuses the condition",
+    ),
+    "a value of another type": (
+        ("store_id = ${store}", "store_id = ${store} + id / name"),
+        "line 18, snapshots.customer.where: ",
+    ),
+    "a column": (
+        ('columns = ["id", "code"]', 'columns = ["id", "cod"]'),
+        (
+            'line 22, snapshots."Back Office.Note".columns: Back Office.Note has no'
+            " column 'cod'."
+        ),
+    ),
+    "a table": (
+        ('columns = ["id", "code"]', 'table = "notes"'),
+        'line 22, snapshots."Back Office.Note".table: There is no table notes.',
+    ),
+    "a parent": (
+        ('follow = ["rental"]', 'follow = ["customer"]'),
+        (
+            "line 8, snapshots.payment.follow: payment has no foreign key 'customer' to"
+            " another table; it has: payment_rental_id_fkey (rental_id) to rental."
+        ),
+    ),
+    "a parent that is not there": (
+        ("[snapshots.customer]", '[snapshots.customers]\ntable = "payment"'),
+        (
+            "line 12, snapshots.rental.follow: Refresh group shop has no snapshot of"
+            " customer to follow."
+        ),
+    ),
+    "a master": (
+        ('master = "hq"', 'master = "hqs"'),
+        "line 5, groups.shop.master: No site 'hqs' is configured",
+    ),
+    "a site": (
+        ('name = "store${store}"', 'name = "branch${store}"'),
+        "line 2, site.name: No site 'branch1' is configured",
+    ),
+    "a role": (
+        ("clerk = ", "no_clerk_at_all = "),
+        (
+            "line 15, snapshots.rental.grants.no_clerk_at_all: the site has no role"
+            " no_clerk_at_all."
+        ),
+    ),
+    "a rule": (
+        ('method = "discard"', 'method = "descard"'),
+        "line 24, tables.customer: ",
+    ),
+    "a subject": (
+        ('subject = "shop"', 'subject = "shops"'),
+        (
+            "schedules[1].subject: the site will have no refresh group 'shops'; it has:"
+            " shop."
+        ),
+    ),
+    "a destination": (
+        ("[destinations.hq]", "[destinations.store2]"),
+        "destinations.store2: the site will have no destination 'store2'; it has: hq.",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_what_a_master_refuses_has_its_place_in_the_file(
+    sites: Directory, tmp_path: Path, case: str
+) -> None:
+    (old, new), said = WRONG[case]
+    assert old in FILE
+    make_clerk(sites)
+    file = write(tmp_path, FILE.replace(old, new, 1))
+    with pytest.raises(BadSiteFile) as refused:
+        planned(sites, file, store="1")
+    assert said in refused.value.message
+
+
+def test_commands_print_the_plan_and_end_as_they_say(
+    sites: Directory, tmp_path: Path, write_settings: WriteSettings
+) -> None:
+    make_clerk(sites)
+    file = write(tmp_path)
+    config = str(write_settings(sites))
+
+    def call(*arguments: str) -> Result:
+        return CliRunner().invoke(app, ["--config", config, *arguments])
+
+    given = (str(file), "--set", "store=1")
+    shown = call("plan", *given)
+    assert shown.exit_code == 3, shown.output
+    assert "$ snaptide snapshot create store1 rental --master hq" in shown.output
+    assert "store1: CREATE TYPE public.mood AS ENUM" in shown.output
+    report = json.loads(call("plan", *given, "--json").stdout)
+    assert report["settled"] is False
+    assert report["steps"][0]["kind"] == "CreateType"
+    done = call("apply", *given)
+    assert done.exit_code == 0, done.output
+    assert "store1 is what the file says: 21 steps done." in done.output
+    again = call("plan", *given)
+    assert (again.exit_code, again.output) == (
+        0,
+        "store1 is what the file says: nothing to do.\n",
+    )
+    assert json.loads(call("apply", *given, "--json").stdout)["steps"] == []
+    # A command of the plan does what the plan says.
+    assert call("rules", "diff", "hq", str(file), "--keep-others").exit_code == 0
+    assert "SNP-404" in call("plan", str(file), "--set", "store").output
+    assert "SNP-411" in call("plan", str(file)).output
+    assert "SNP-412" in call("plan", *given, "--set", "sore=2").output
+    assert call("plan", str(tmp_path / "no.toml")).exit_code == 2
