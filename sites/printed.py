@@ -72,6 +72,22 @@ class Printed:
         )
 
 
+def conjuncts(text: str) -> list[str]:
+    """The parts of a printed condition that must all hold."""
+    printed = Printed(text)
+    start, end = _unwrapped(printed, 0, len(printed.tokens))
+    cuts = [n for n in printed.top(start, end) if printed.tokens[n] == "AND"]
+    pieces = zip([start, *(n + 1 for n in cuts)], [*cuts, end], strict=True)
+    return [printed.slice(*_unwrapped(printed, *piece)) for piece in pieces]
+
+
+def _unwrapped(printed: Printed, start: int, end: int) -> tuple[int, int]:
+    """A stretch without the parentheses around it."""
+    while printed.ends.get(start) == end and printed.tokens[start] == "(":
+        start, end = start + 1, end - 1
+    return start, end
+
+
 def divided(words: Sequence[str], at: str) -> list[list[str]]:
     """The tokens between those that equal `at`."""
     items: list[list[str]] = [[]]

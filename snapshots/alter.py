@@ -9,7 +9,6 @@ from sqlalchemy import Connection, Update, update
 
 from sites import ddl, faults, identity, locks
 from sites.site import Site
-from sites.subqueries import Subquery
 from sites.table import ForeignKey, describe
 from snapshots import (
     base_table,
@@ -21,7 +20,7 @@ from snapshots import (
     snapshot,
 )
 from snapshots.definition import define
-from snapshots.follow import composed, exists
+from snapshots.follow import composed, exists, following
 from snapshots.listing import describe_snapshot
 from snapshots.policy import Leaving
 from snapshots.reports import SnapshotDescription
@@ -106,7 +105,7 @@ def _altered(
         for one in members:
             child = altered.get(one.key, one)
             text = child.condition
-            for ask in _following(child, before):
+            for ask in following(child, before):
                 pairs = zip(ask.columns, ask.key, strict=True)
                 text = str(text).replace(ask.text, exists(child.master, pairs, now))
             if text != child.condition:
@@ -125,15 +124,6 @@ def _with(master: Site, one: Snapshot, asked: str | None) -> Snapshot:
         updatable=one.updatable,
     )
     return replace(one, condition=made.condition)
-
-
-def _following(child: Snapshot, parent: Snapshot) -> list[Subquery]:
-    """The subqueries of a condition that ask just what a parent's condition does."""
-    if child.key == parent.key:
-        return []
-    same = parent.parts.shape
-    asks = child.parts.subqueries
-    return [one for one in asks if one.table == parent.master and one.shape == same]
 
 
 def _replace(connection: Connection, master: Site, altered: Sequence[Snapshot]) -> None:

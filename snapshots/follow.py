@@ -8,9 +8,11 @@ from typing import Protocol
 from sites import identity
 from sites.names import QualifiedName, quoted
 from sites.site import Site
+from sites.subqueries import Subquery
 from sites.table import ForeignKey, Table, describe
 from snapshots import snapshot
 from snapshots.errors import NeedsParent, NoSuchReference
+from snapshots.snapshot import Snapshot
 
 
 class Followed(Protocol):
@@ -126,6 +128,15 @@ def _parent(key: ForeignKey, members: Sequence[Followed], group: str) -> Followe
         f"Refresh group {group} has no snapshot of {key.parent} to follow.",
         table=str(key.parent),
     )
+
+
+def following(child: Snapshot, parent: Snapshot) -> list[Subquery]:
+    """The subqueries of a condition that ask just what a parent's condition does."""
+    if child.key == parent.key:
+        return []
+    same = parent.parts.shape
+    asks = child.parts.subqueries
+    return [one for one in asks if one.table == parent.master and one.shape == same]
 
 
 def exists(

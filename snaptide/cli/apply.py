@@ -21,7 +21,7 @@ from snaptide.cli.plan import (
     shown_steps,
 )
 from snaptide.cli.program import Program
-from snaptide.plan import Applied, Step, read
+from snaptide.plan import Applied, Step, like, read
 from snaptide.plan import apply as make
 
 Prune = Annotated[
@@ -67,6 +67,33 @@ def apply(
     show(program, shown_applied(done), lambda: end_of(done))
 
 
+def create_like(
+    program: Program, site: str, other: str, values: list[str] | None
+) -> None:
+    """Make the snapshots of another site, and print the steps."""
+    done = like(
+        program.directory,
+        site,
+        other,
+        parameters(values),
+        on_step=None if program.json else _print_step,
+    )
+    show(program, shown_applied(done), lambda: _end_of_like(done))
+
+
+def _end_of_like(done: Applied) -> Group:
+    return Group(
+        *(Text(f"Note: {note}.") for note in done.notes),
+        Text(f"{done.site} has them: {said(done)}."),
+    )
+
+
+def said(done: Applied) -> str:
+    """How many steps were done, in words."""
+    count = len(done.steps)
+    return f"{count} step{'' if count == 1 else 's'} done" if count else "nothing to do"
+
+
 def _print_step(step: Step) -> None:
     console().print(Group(*lines([step])))
 
@@ -83,7 +110,5 @@ def shown_applied(done: Applied) -> ShownApplied:
 
 def end_of(done: Applied) -> Group:
     """The last lines for people, below the steps."""
-    count = len(done.steps)
-    said = f"{count} step{'' if count == 1 else 's'} done" if count else "nothing to do"
-    told = Text(f"{done.site} is what the file says: {said}.")
+    told = Text(f"{done.site} is what the file says: {said(done)}.")
     return Group(told, *aside(done.extra, done.notes))

@@ -59,6 +59,7 @@ class Commands(LoadedLater):
         "apply": Part(
             "Make a site what a file says; it may be run again at any time.", ["apply"]
         ),
+        "export": Part("Print a site as a file that plan and apply read.", ["export"]),
         "refresh": Part("Refresh a group to one moment of its master.", ["refresh"]),
         "push": Part(
             "Push a site's deferred transactions; ends with 3 if some were parked.",

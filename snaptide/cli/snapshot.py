@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import fields
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Group
@@ -14,10 +14,12 @@ from rich.tree import Tree
 import groups
 import snapshots
 from sites import names
+from snaptide.cli.apply import create_like
 from snaptide.cli.arguments import Json, SiteName, complete_site
 from snaptide.cli.failures import ExitCode
 from snaptide.cli.log import Dropped
 from snaptide.cli.output import facts, show, table
+from snaptide.cli.plan import Set
 from snaptide.cli.program import Program
 from snaptide.errors import BadArgument
 
@@ -37,6 +39,14 @@ Leaving = Annotated[
     snapshots.Leaving | None,
     typer.Option(help="What becomes of a row that leaves the condition."),
 ]
+Like = Annotated[
+    str | None,
+    typer.Option(
+        metavar="SITE",
+        help="Make all snapshots that this site has.",
+        autocompletion=complete_site,
+    ),
+]
 Name = Annotated[str, typer.Argument(metavar="NAME", help="name or schema.name")]
 
 
@@ -44,10 +54,12 @@ Name = Annotated[str, typer.Argument(metavar="NAME", help="name or schema.name")
 def create(
     ctx: typer.Context,
     site: SiteName,
-    name: Name,
+    name: Annotated[
+        str | None, typer.Argument(metavar="NAME", help="name or schema.name")
+    ] = None,
     master: Annotated[
-        str, typer.Option(help="The master site.", autocompletion=complete_site)
-    ],
+        str | None, typer.Option(help="The master site.", autocompletion=complete_site)
+    ] = None,
     table: Annotated[
         str | None,
         typer.Option(help="The master table; default: the one with that name."),
@@ -64,26 +76,39 @@ def create(
         bool, typer.Option("--updatable", help="Let users change it.")
     ] = False,
     leaving: Leaving = None,
+    like: Like = None,
+    values: Set = None,
     json: Json = False,
 ) -> None:
-    """Create a snapshot; its first refresh fills it.
+    """Create a snapshot, which its first refresh fills; or all that another site has.
+
+    With --like, all snapshots of that site are created and filled; run it again if it
+    fails. --set gives the value of this site for a column that their conditions compare
+    with one.
 
     Example: snaptide snapshot create jfk flights --master hq --group airport
     --where "origin = 'JFK'" --updatable
+
+    Example: snaptide snapshot create store1 --like store2 --set store=1
     """
     program = Program.of(ctx)
-    made = snapshots.create(
-        program.site(site),
-        name,
-        master=master,
-        table=table,
-        group=group,
-        where=where,
-        follow=follow or (),
-        columns=_split(columns),
-        updatable=updatable,
-        leaving=leaving or snapshots.Leaving.DRAIN,
-    )
+    options: dict[str, Any] = {
+        "table": table,
+        "group": group,
+        "where": where,
+        "follow": follow or (),
+        "columns": _split(columns),
+        "updatable": updatable,
+        "leaving": leaving or snapshots.Leaving.DRAIN,
+    }
+    if like is not None:
+        if name or master or leaving or any([*options.values()][:-1]):
+            raise BadArgument("--like takes no NAME, and no other option than --set.")
+        create_like(program, site, like, values)
+        return
+    if name is None or master is None or values:
+        raise BadArgument("Give NAME and --master, or --like with --set.")
+    made = snapshots.create(program.site(site), name, master=master, **options)
     show(program, made, lambda: facts(made))
 
 

@@ -28,8 +28,8 @@ def written(document: Mapping[str, Any], path: tuple[str, ...] = ()) -> str:
 
 
 def _table(value: Mapping[str, Any], path: tuple[str, ...]) -> str:
-    head = f"[{_dotted(path)}]\n"
-    return written(value, path) if len(path) < 2 else head + written(value, path)
+    alone = len(path) < 2 and value and all(map(_is_table, value.values()))
+    return ("" if alone else f"[{_dotted(path)}]\n") + written(value, path)
 
 
 def _is_table(value: object) -> bool:

@@ -13,6 +13,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from sites import names
 from sites.errors import BadName
+from snapshots import Leaving
 from snaptide.sections import SiteName
 
 _strict = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
@@ -82,6 +83,8 @@ class SnapshotSection(BaseModel):
     #: Foreign keys whose parents the rows follow.
     follow: tuple[str, ...] = ()
     updatable: bool = False
+    #: What becomes of rows that leave the condition (`--leaving`).
+    leaving: Leaving = Leaving.DRAIN
     #: What each role may do with it.
     grants: Mapping[str, tuple[Privilege, ...]] = Field(default_factory=dict)
 

@@ -7,7 +7,7 @@ In a condition they become SQL literals, never SQL: `store_id = ${store}` with t
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from psycopg import sql
@@ -111,15 +111,12 @@ def literal(value: str) -> str:
     return sql.Literal(value).as_string(None)
 
 
-def named(document: Any) -> Iterator[str]:
-    """The names of the parameters in a document."""
+def escaped(document: Any) -> Any:
+    """A document whose texts mean themselves, whatever they hold."""
     if isinstance(document, dict):
-        for value in document.values():
-            yield from named(value)
-    elif isinstance(document, list):
-        for value in document:
-            yield from named(value)
-    elif isinstance(document, str):
-        for escaped, name in _PARAMETER.findall(document):
-            if not escaped:
-                yield name
+        return {name: escaped(value) for name, value in document.items()}
+    if isinstance(document, list):
+        return [escaped(value) for value in document]
+    if isinstance(document, str):
+        return re.sub(r"\$\{([^}]*)\}", r"$${\1}", document)
+    return document

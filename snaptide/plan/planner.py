@@ -11,6 +11,7 @@ from snaptide.plan.found import Found, FoundSnapshot, found_at, revision_of
 from snaptide.plan.reader import SiteFile
 from snaptide.plan.steps import (
     AlterCondition,
+    AlterLeaving,
     CreateSnapshot,
     DropSnapshot,
     InitSite,
@@ -112,6 +113,10 @@ def _snapshots(
                     now=one.condition,
                 )
             )
+        if not obstacles and there.described.leaving != one.leaving:
+            draft.steps.append(
+                AlterLeaving(site=site.name, name=one.name, leaving=one.leaving)
+            )
 
 
 def _creation(site: Site, one: Wanted) -> CreateSnapshot:
@@ -125,6 +130,7 @@ def _creation(site: Site, one: Wanted) -> CreateSnapshot:
         follow=one.follow,
         columns=one.given_columns,
         updatable=one.updatable,
+        leaving=one.leaving,
     )
 
 

@@ -21,6 +21,7 @@ from deferred import schedules
 from masters.errors import SnapshotLogExists
 from masters.rules import rulebook
 from sites import Directory, QualifiedName, type_statements
+from snapshots import Leaving
 from snaptide import limits, migrate
 
 
@@ -131,6 +132,7 @@ class CreateSnapshot(Step):
     follow: tuple[str, ...]
     columns: tuple[str, ...] | None
     updatable: bool
+    leaving: Leaving
 
     @property
     def command(self) -> str:
@@ -141,6 +143,8 @@ class CreateSnapshot(Step):
         words += _rows(self.where, self.follow)
         if self.columns is not None:
             words += ["--columns", ",".join(map(_column, self.columns))]
+        if self.leaving is not Leaving.DRAIN:
+            words += ["--leaving", self.leaving]
         return _snaptide(*words, *(["--updatable"] if self.updatable else []))
 
     def run(self, directory: Directory) -> None:
@@ -154,6 +158,7 @@ class CreateSnapshot(Step):
             follow=self.follow,
             columns=self.columns,
             updatable=self.updatable,
+            leaving=self.leaving,
         )
 
 
@@ -180,6 +185,22 @@ class AlterCondition(Step):
         snapshots.alter_condition(
             directory[self.site], str(self.name), where=self.where, follow=self.follow
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlterLeaving(Step):
+    """Change what becomes of rows that leave a snapshot's condition."""
+
+    name: QualifiedName
+    leaving: Leaving
+
+    @property
+    def command(self) -> str:
+        words = ("snapshot", "alter", self.site, str(self.name))
+        return _snaptide(*words, "--leaving", self.leaving)
+
+    def run(self, directory: Directory) -> None:
+        snapshots.alter_leaving(directory[self.site], str(self.name), self.leaving)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,6 +11,7 @@ from sqlalchemy import Connection
 from sites import QualifiedName, Site, ddl, names, type_statements, where
 from sites.table import Table, describe
 from sites.type_statements import TypeStatement
+from snapshots import Leaving
 from snapshots.definition import choose
 from snapshots.errors import NeedsParent
 from snapshots.follow import Followed, compose, reference
@@ -43,6 +44,7 @@ class Wanted:
     #: the other tables that the condition asks
     asks: tuple[QualifiedName, ...]
     updatable: bool
+    leaving: Leaving
     grants: Mapping[str, tuple[str, ...]]
     types: tuple[TypeStatement, ...]
 
@@ -105,6 +107,8 @@ class _Resolver:
         with self._file.source.naming((*path, "columns")):
             needs = ddl.default_needs(connection, table)
             columns, _ = choose(table, section.columns, needs, section.updatable)
+        with self._file.source.naming((*path, "leaving")):
+            Leaving.named(section.leaving, updatable=section.updatable)
         condition, asks = self._condition(connection, table, section, group, path)
         return Wanted(
             name=names.parse(name),
@@ -120,6 +124,7 @@ class _Resolver:
             taken_along=self._taken_along(connection, table, name, section),
             asks=asks,
             updatable=section.updatable,
+            leaving=section.leaving,
             grants=section.grants,
             types=tuple(type_statements.of_columns(connection, table, columns)),
         )

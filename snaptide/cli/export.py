@@ -1,0 +1,47 @@
+"""`snaptide export`: prints a site as a file."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from snaptide.cli import toml
+from snaptide.cli.arguments import Json, SiteName
+from snaptide.cli.output import show
+from snaptide.cli.program import Program
+from snaptide.plan import Exported
+from snaptide.plan import export as describe
+
+
+def export(
+    ctx: typer.Context,
+    site: SiteName,
+    as_template: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="Write ${NAME} for the value that conditions compare the column of "
+            "that name with; store means store_id, too; repeatable.",
+        ),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Print a site as a file that plan and apply read.
+
+    Example: snaptide export store2 --as-template store > store.toml
+    """
+    program = Program.of(ctx)
+    found = describe(program.site(site), as_template or ())
+    if program.json:
+        show(program, found, lambda: "")
+    else:
+        sys.stdout.write(_written(found, site))
+
+
+def _written(found: Exported, site: str) -> str:
+    set_ = "".join(f" --set {name}={value}" for name, value in found.parameters.items())
+    lines = [f"# {site}, as snaptide export printed it: snaptide plan FILE{set_}"]
+    lines += [f"# A file cannot say: {note}" for note in found.notes]
+    return "\n".join([*lines, ""]) + toml.written(found.document)

@@ -1,0 +1,248 @@
+"""Writes down a site as a file would describe it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import Any
+
+from sqlalchemy import Connection, text
+
+import masters
+from masters.rules import rulebook
+from sites import Site, ddl, identity
+from sites.names import quoted
+from sites.table import describe
+from snapshots import snapshot
+from snapshots.definition import choose
+from snapshots.policy import Leaving
+from snapshots.snapshot import Snapshot
+from snaptide import limits
+from snaptide.plan.errors import NoSuchParameter
+from snaptide.plan.found import Found, found_at
+from snaptide.plan.parameters import escaped
+from snaptide.plan.phrased import compared, phrased
+
+#: What a file has no word for: rights on columns, and rights to pass rights on.
+_UNSAID = text("""
+SELECT format('the right of %s to %s %s', who, what, of)
+FROM (
+    SELECT a.grantee::regrole::text AS who, a.privilege_type AS what,
+           'column ' || t.attname AS of
+    FROM pg_attribute t CROSS JOIN aclexplode(t.attacl) a
+    WHERE t.attrelid = to_regclass(:name)
+  UNION ALL
+    SELECT a.grantee::regrole::text, 'pass on', a.privilege_type
+    FROM pg_class c CROSS JOIN aclexplode(c.relacl) a
+    WHERE c.oid = to_regclass(:name) AND a.is_grantable AND a.grantee <> c.relowner
+  UNION ALL
+    SELECT a.grantee::regrole::text, a.privilege_type, 'it'
+    FROM pg_class c CROSS JOIN aclexplode(c.relacl) a
+    WHERE c.oid = to_regclass(:name) AND a.grantee <> c.relowner
+      AND a.privilege_type NOT IN ('SELECT', 'INSERT', 'UPDATE', 'DELETE')
+) unsaid ORDER BY 1
+""")
+
+_SAID = ("SELECT", "INSERT", "UPDATE", "DELETE")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exported:
+    """A site as a document, as TOML has it."""
+
+    document: dict[str, Any]
+    #: the values that stood where the document has parameters now
+    parameters: Mapping[str, str] = field(default_factory=dict)
+    #: what the site has that a file has no word for
+    notes: tuple[str, ...] = ()
+
+
+def export(site: Site, parameters: Iterable[str] = ()) -> Exported:
+    """Describe a site as a file does: a plan of that file has nothing to do.
+
+    Parameters:
+        parameters: columns, as `store_id` or short `store`: the value that the site's
+            conditions compare them with becomes `${store}`, also at the end of the
+            site's name.
+
+    Raises:
+        NoSuchParameter: no condition compares such a column, or with several values.
+        SiteUnreachable: the site or one of its masters.
+        SiteNotInitialised: there is nothing to describe.
+    """
+    with identity.initialised(site) as connection:
+        kept = snapshot.all_of(connection)
+        notes = [*_unsaid(connection, kept)]
+    found = found_at(site)
+    sections = escaped(_snapshots(site, found, kept))
+    values = {name: _value(site, kept, name) for name in parameters}
+    for name, (column, value) in values.items():
+        _put_in(sections, column, value, name)
+    short = _named(site.name, {name: value for name, (_, value) in values.items()})
+    document: dict[str, Any] = {
+        "site": {"name": short},
+        "groups": _groups(found),
+        "logs": _logs(site, found, kept),
+        "snapshots": sections,
+        "tables": escaped(_rules(site, found, kept)),
+        "destinations": _budgets(found),
+        "schedules": escaped(_schedules(found)),
+    }
+    return Exported(
+        document={k: v for k, v in document.items() if v or k == "groups"},
+        parameters={name: value for name, (_, value) in values.items()},
+        notes=tuple(notes),
+    )
+
+
+def _snapshots(
+    site: Site, found: Found, kept: Sequence[Snapshot]
+) -> dict[str, dict[str, Any]]:
+    with ExitStack() as opened:
+        connections = {
+            one.master: opened.enter_context(site.peer(one.master).session())
+            for one in found.groups.values()
+        }
+        return {
+            one.key: _snapshot(
+                connections[found.groups[one.refresh_group].master], found, one, kept
+            )
+            for one in kept
+        }
+
+
+def _snapshot(
+    connection: Connection, found: Found, one: Snapshot, kept: Sequence[Snapshot]
+) -> dict[str, Any]:
+    """What a file says of a snapshot; what goes without saying is left out."""
+    table = describe(connection, one.master)
+    needs = ddl.default_needs(connection, table)
+    columns, _ = choose(table, None, needs, one.updatable)
+    members = [each for each in kept if each.refresh_group == one.refresh_group]
+    rows = phrased(connection, table, one, members)
+    grants = {
+        role: [right for right in _SAID if right in rights]
+        for role, rights in found.snapshots[one.qualified].grants.items()
+    }
+    said = {
+        "table": str(one.master) if one.master != one.qualified else None,
+        "group": one.refresh_group if len(found.groups) > 1 else None,
+        "columns": list(one.columns) if {*one.columns} != {*columns} else None,
+        "where": rows.where,
+        "follow": list(rows.follow),
+        "updatable": one.updatable,
+        "leaving": None if one.leaving is Leaving.DRAIN else one.leaving.value,
+        "grants": {role: rights for role, rights in grants.items() if rights},
+    }
+    return {name: value for name, value in said.items() if value}
+
+
+def _groups(found: Found) -> dict[str, dict[str, str]]:
+    return {
+        name: {"master": one.master}
+        | ({"propagation": "synchronous"} if one.synchronous else {})
+        for name, one in found.groups.items()
+    }
+
+
+def _logs(site: Site, found: Found, kept: Sequence[Snapshot]) -> dict[str, Any]:
+    """The logs that are not plain ones."""
+    return {
+        log.table: {"with_rowid": True}
+        for home, tables in _tables(found, kept).items()
+        for log in masters.list_snapshot_logs(site.peer(home))
+        if log.with_rowid and log.table in tables
+    }
+
+
+def _rules(site: Site, found: Found, kept: Sequence[Snapshot]) -> dict[str, Any]:
+    return {
+        name: body
+        for home, tables in _tables(found, kept).items()
+        for name, body in rulebook.export(site.peer(home))["tables"].items()
+        if name in tables
+    }
+
+
+def _tables(found: Found, kept: Sequence[Snapshot]) -> dict[str, set[str]]:
+    """By master, the tables that the site has snapshots of."""
+    made: dict[str, set[str]] = {}
+    for one in kept:
+        home = found.groups[one.refresh_group].master
+        made.setdefault(home, set()).add(str(one.master))
+    return made
+
+
+def _budgets(found: Found) -> dict[str, dict[str, str]]:
+    made: dict[str, dict[str, str]] = {}
+    for name, one in found.destinations.items():
+        if one.max_lag_age is not None:
+            made.setdefault(name, {})["age"] = limits.as_age(one.max_lag_age)
+        if one.max_lag_bytes is not None:
+            made.setdefault(name, {})["size"] = limits.as_size(one.max_lag_bytes)
+    return made
+
+
+def _schedules(found: Found) -> list[dict[str, Any]]:
+    return [
+        {
+            "kind": one.kind,
+            "subject": one.subject,
+            "every": one.interval,
+            **({"paused": True} if one.disabled else {}),
+            **({"options": dict(one.options)} if one.options else {}),
+        }
+        for one in found.schedules
+    ]
+
+
+def _unsaid(connection: Connection, kept: Sequence[Snapshot]) -> Iterator[str]:
+    for one in kept:
+        name = ".".join(map(quoted, (one.schema, one.name)))
+        for what in connection.scalars(_UNSAID, {"name": name}):
+            yield f"{one.key}: {what}"
+
+
+def _value(site: Site, kept: Sequence[Snapshot], name: str) -> tuple[str, str]:
+    """The column that a parameter stands for, and its one value at a site."""
+    found: dict[str, set[str]] = {}
+    for one in kept:
+        for each in compared(one.condition or ""):
+            found.setdefault(each.column, set()).add(each.value)
+    near = [column for column in found if column == name] or [
+        column for column in found if column.startswith(f"{name}_")
+    ]
+    if len(near) == 1 and len(found[near[0]]) == 1:
+        return near[0], next(iter(found[near[0]]))
+    shown = "; ".join(
+        f"{column} = {' or '.join(sorted(values))}"
+        for column, values in sorted(found.items())
+    )
+    raise NoSuchParameter(
+        f"{name!r} is not one value in the conditions of {site.name}; they compare: "
+        f"{shown or 'no column with a value'}.",
+        parameter=name,
+    )
+
+
+def _put_in(
+    sections: Mapping[str, dict[str, Any]], column: str, value: str, name: str
+) -> None:
+    """Write a parameter where conditions compare a column with its value."""
+    for section in sections.values():
+        condition = section.get("where")
+        if condition is None:
+            continue
+        for one in reversed([*compared(condition)]):
+            if (one.column, one.value) == (column, value):
+                condition = f"{condition[: one.start]}${{{name}}}{condition[one.end :]}"
+        section["where"] = condition
+
+
+def _named(site: str, values: Mapping[str, str]) -> str:
+    """The site's name, with a parameter for the value that it ends with."""
+    for name, value in values.items():
+        if value and site.endswith(value):
+            return f"{site.removesuffix(value)}${{{name}}}"
+    return site

@@ -1,0 +1,131 @@
+"""Conditions of a site's snapshots, as a person would write them in a file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import Connection
+
+from sites import where
+from sites.names import plain
+from sites.printed import Printed, conjuncts
+from sites.subqueries import Subquery
+from sites.table import ForeignKey, Table
+from snapshots.follow import compose, following, reference
+from snapshots.snapshot import Snapshot
+
+_DIGIT = frozenset("0123456789")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Phrased:
+    """The rows of a snapshot: the parents that they follow, and a condition."""
+
+    follow: tuple[str, ...] = ()
+    where: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """A literal that a condition compares with a column."""
+
+    column: str
+    value: str
+    #: where in the condition it stands
+    start: int
+    end: int
+
+
+def phrased(
+    connection: Connection, table: Table, one: Snapshot, members: Sequence[Snapshot]
+) -> Phrased:
+    """The condition of a snapshot, with what stands for the parents that it follows.
+
+    Parameters:
+        connection: to its master, which says whether both mean the same.
+        members: the snapshots of its refresh group.
+    """
+    if one.condition is None:
+        return Phrased()
+    followed = [*_followed(table, one, members)]
+    rest = [
+        part
+        for part in conjuncts(one.condition)
+        if part not in {ask.text for _, ask in followed}
+    ]
+    made = Phrased(follow=tuple(name for name, _ in followed), where=_all_of(rest))
+    if _means(connection, table, one, members, made):
+        return made
+    return Phrased(where=one.condition)
+
+
+def _all_of(parts: Sequence[str]) -> str | None:
+    return (
+        " AND ".join(f"({p})" for p in parts) if parts[1:] else "".join(parts) or None
+    )
+
+
+def _followed(
+    table: Table, one: Snapshot, members: Sequence[Snapshot]
+) -> Iterator[tuple[str, Subquery]]:
+    """The parents that a condition may follow, as --follow would name them."""
+    for ask in one.parts.subqueries:
+        pairs = {*zip(ask.columns, ask.key, strict=True)}
+        for key in table.foreign_keys:
+            same = pairs == {*zip(key.columns, key.parent_columns, strict=True)}
+            asked = any(
+                ask in following(one, parent)
+                for parent in members
+                if parent.master == key.parent
+            )
+            if ask.required and same and asked:
+                yield _name(table, key), ask
+                break
+
+
+def _name(table: Table, key: ForeignKey) -> str:
+    to_parent = [one for one in table.foreign_keys if one.parent == key.parent]
+    name = str(key.parent) if len(to_parent) == 1 else key.name
+    return name if reference(table, name) == key else key.name
+
+
+def _means(
+    connection: Connection,
+    table: Table,
+    one: Snapshot,
+    members: Sequence[Snapshot],
+    made: Phrased,
+) -> bool:
+    """Whether what was phrased is the condition of the snapshot."""
+    group = one.refresh_group
+    text = compose(table, group, members, made.follow, made.where)
+    assert text is not None
+    return where.canonical(connection, table.qualified, text).text == one.condition
+
+
+def compared(condition: str) -> Iterator[Compared]:
+    """The literals that a printed condition compares with a column by `=`."""
+    printed = Printed(condition)
+    words = printed.tokens
+    for n in range(1, len(words) - 1):
+        value = _value(words[n + 1])
+        column = _column(words, n) if words[n] == "=" else None
+        if value is not None and column is not None:
+            yield Compared(column, value, *printed.spans[n + 1])
+
+
+def _column(words: Sequence[str], at: int) -> str | None:
+    """The column that stands before a token, alone or as text."""
+    if words[max(at - 4, 0) : at] == [")", ":", ":", "text"]:
+        at -= 4
+    name = words[at - 1] if at > 0 else ""
+    is_name = name[:1] == '"' or name[:1].isalpha() or name[:1] == "_"
+    return plain(name) if is_name else None
+
+
+def _value(word: str) -> str | None:
+    """What a literal stands for; None if it is none, or one with escapes."""
+    if word[:1] == "'":
+        return word[1:-1].replace("''", "'")
+    return word if word[:1] in _DIGIT else None
