@@ -54,7 +54,8 @@ error_transaction = Table(
     Column("tellings", Integer, nullable=False, server_default=text("0")),
     UniqueConstraint("origin_id", "batch_no", "order_no"),
     CheckConstraint(
-        "reason IN ('conflict', 'error', 'dependant', 'quiet')", name="reason"
+        "reason IN ('conflict', 'error', 'dependant', 'quiet', 'withdrawn')",
+        name="reason",
     ),
 )
 

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
         RefreshError,
         RefreshRunning,
         RowsHidden,
+        RowsKept,
         SnapshotLogTooYoung,
         SnapshotRefused,
         StageLost,
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
         UnusableTable,
         WrongMethod,
     )
+    from snapshots.kept import KeptRow, list_kept, remove_kept
     from snapshots.listing import describe_snapshot, list_snapshots
     from snapshots.policy import Leaving
     from snapshots.propagation import PropagationReport, alter_propagation
@@ -91,6 +93,7 @@ __all__ = [
     "HiddenRows",
     "IdentityLeftOut",
     "JavaMissing",
+    "KeptRow",
     "KeyGenerated",
     "Leaving",
     "LoadFailed",
@@ -115,6 +118,7 @@ __all__ = [
     "RefreshReport",
     "RefreshRunning",
     "RowsHidden",
+    "RowsKept",
     "SnapshotDescription",
     "SnapshotLogTooYoung",
     "SnapshotRefused",
@@ -139,8 +143,10 @@ __all__ = [
     "create",
     "describe_snapshot",
     "drop",
+    "list_kept",
     "list_snapshots",
     "refresh",
+    "remove_kept",
 ]
 
 face(__name__)

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from sqlalchemy import (
+    JSON,
     BigInteger,
     Boolean,
     CheckConstraint,
     Column,
     DateTime,
     ForeignKey,
+    Identity,
     Table,
     Text,
     UniqueConstraint,
     Uuid,
+    func,
     text,
 )
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB
@@ -80,6 +83,23 @@ snapshot = Table(
     Column("last_refresh", DateTime(timezone=True)),
     UniqueConstraint("schema", "base_table"),
     CheckConstraint("leaving IN ('drain', 'keep', 'freeze', 'park')", name="leaving"),
+)
+
+#: Rows that have left a snapshot with the policy keep, as the site had them then.
+kept_row = Table(
+    "kept_row",
+    metadata,
+    Column("id", BigInteger, Identity(), primary_key=True),
+    Column("snapshot", Text, nullable=False),
+    Column("key", ARRAY(Text), nullable=False),
+    Column("values", JSON, nullable=False),
+    Column("reason", Text, nullable=False),
+    # The moment of the master at which the row did not belong any more.
+    Column("position", PgSnapshot, nullable=False),
+    Column(
+        "left_at", DateTime(timezone=True), nullable=False, server_default=func.now()
+    ),
+    UniqueConstraint("snapshot", "key"),
 )
 
 #: Snapshots that are still to be unregistered at a master that they have left.

@@ -60,7 +60,9 @@ def _write(
     group = []
     with _refused_by_the_site():
         for number, found in enumerate(compared):
-            changes = work.create(connection, found.member, number, found.because)
+            changes = work.create(
+                connection, found.member, number, seen.position, found.because
+            )
             work.take(connection, changes, found.difference)
             if found.leaving is not None:
                 work.mark_leaving(connection, changes, found.leaving)

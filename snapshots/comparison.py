@@ -64,9 +64,9 @@ class Compared:
     difference: pa.Table | Stage
     #: how many keys were looked at; None for all
     window_keys: int | None
-    #: keys of the deletes whose rows the master still has (`snapshots.leaving`), and
-    #: the rows of other tables that they leave with, the one with most of them first
-    leaving: Keys | None = None
+    #: keys of the deletes whose rows the master still has (`snapshots.leaving`), each
+    #: with the row of another table that it leaves with, or ""; and a summary of these
+    leaving: pa.Table | None = None
     because: tuple[Cause, ...] = ()
 
     @property

@@ -10,8 +10,8 @@ from masters.log import registration
 from sites import ddl, faults, identity, locks, views
 from sites.errors import SiteUnreachable, StillNeeded
 from sites.site import Site
-from snapshots import base_table, catalog, refresh_group, snapshot
-from snapshots.errors import MasterUnreachable, UndeliveredCalls
+from snapshots import base_table, catalog, kept, refresh_group, snapshot
+from snapshots.errors import MasterUnreachable, RowsKept, UndeliveredCalls
 from snapshots.snapshot import Snapshot
 
 
@@ -23,12 +23,14 @@ def drop(site: Site, name: str, *, force: bool = False) -> None:
     is unchanged, and its next refresh, which has to be complete, registers it.
 
     Parameters:
-        force: drop it even if changes are not delivered, which are then lost, or
-            if the master cannot be reached, whose log then keeps rows for it.
+        force: drop it even if changes are not delivered or rows that left it are
+            kept, which are then lost, or if the master cannot be reached, whose log
+            then keeps rows for it.
 
     Raises:
         UnknownSnapshot: there is none of that name.
-        UndeliveredCalls, MasterUnreachable: raised only if `force` is not set.
+        UndeliveredCalls, RowsKept, MasterUnreachable: raised only if `force` is not
+            set.
         StillNeeded: a view or another object of a user depends on it.
     """
     with site.session() as connection:
@@ -54,8 +56,10 @@ def _drop(site: Site, found: Snapshot, *, force: bool, rehearsal: bool = False) 
             _refuse_asked(connection, found)
             if not force:
                 _refuse_undelivered(connection, found)
+                _refuse_kept(connection, found)
             with ddl.dropping(f"Snapshot {found.key}"):
                 base_table.drop(connection, found, force=force)
+            kept.forget(connection, found.key)
             connection.execute(
                 delete(catalog.snapshot).where(
                     catalog.snapshot.c.schema == found.schema,
@@ -88,6 +92,15 @@ def _refuse_undelivered(connection: Connection, found: Snapshot) -> None:
             f"{waiting} changes of snapshot {found.key} are not delivered yet.",
             snapshot=found.key,
             calls=waiting,
+        )
+
+
+def _refuse_kept(connection: Connection, found: Snapshot) -> None:
+    if rows := kept.count(connection, found.key):
+        raise RowsKept(
+            f"{rows:,} rows that left snapshot {found.key} are kept here.",
+            snapshot=found.key,
+            rows=rows,
         )
 
 

@@ -342,6 +342,16 @@ class UndeliveredCalls(SnaptideError):
     hint = "Push them first (snaptide push), or drop with --force and lose them."
 
 
+class RowsKept(SnaptideError):
+    """Rows that have left the snapshot are kept at this site."""
+
+    code = "SNP-246"
+    hint = (
+        "Look at them (snaptide snapshot kept SITE NAME) and remove them (snaptide "
+        "snapshot remove-kept SITE NAME --all), or drop with --force and lose them."
+    )
+
+
 class MasterUnreachable(SnaptideError):
     """Snaptide cannot reach the master to unregister the snapshot."""
 

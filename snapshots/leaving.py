@@ -48,14 +48,20 @@ def tell_apart(sides: Sides, found: Compared) -> Compared:
     if not deleted.num_rows:
         return found
     asked, names = [*member.asked_again()], list(deleted.column_names)
-    there, causes = [keys.none(names)], Counter[tuple[str, str]]()
+    there, causes = [_with(keys.none(names), [])], Counter[tuple[str, str]]()
     for some in keys.chunks(deleted):
         query, columns = _still_there(member, some, asked)
         shape = pa.schema([(name, pa.string()) for name in columns])
         rows = sides.master.read(query, shape, many=some.num_rows > FEW)
-        there.append(rows.select(names))
-        causes.update(_causes(rows, asked))
+        each = [*_causes(rows, asked)]
+        there.append(_with(rows.select(names), each))
+        causes.update(one for one in each if one is not None)
     return replace(found, leaving=pa.concat_tables(there), because=_named(causes))
+
+
+def _with(found: Keys, causes: Sequence[tuple[str, str] | None]) -> pa.Table:
+    said = ["" if one is None else " ".join(one) for one in causes]
+    return found.append_column("cause", pa.array(said, pa.string()))
 
 
 def _deleted(site: Side, found: Compared) -> Keys:
@@ -108,8 +114,8 @@ def _still_there(
     return select(*texts).select_from(query), names
 
 
-def _causes(rows: pa.Table, asked: _Asked) -> Iterator[tuple[str, str]]:
-    """For each row that leaves with a changed row of another table: which one."""
+def _causes(rows: pa.Table, asked: _Asked) -> Iterator[tuple[str, str] | None]:
+    """With which changed row of another table each row leaves; None with none."""
     looked_for = []
     for n, (one, parent, changed) in enumerate(asked):
         order = [one.key.index(name) for name in parent.key]
@@ -118,11 +124,14 @@ def _causes(rows: pa.Table, asked: _Asked) -> Iterator[tuple[str, str]]:
         moved = {*zip(*(c.to_pylist() for c in changed.columns), strict=True)}
         looked_for.append((one, found, list(zip(*columns, strict=True)), moved))
     for row in range(rows.num_rows):
-        for one, found, key, moved in looked_for:
-            lost = not one.required or found[row] != "true"
-            if lost and key[row] in moved:
-                yield str(one.table), ", ".join(key[row])
-                break
+        yield next(
+            (
+                (str(one.table), ", ".join(key[row]))
+                for one, found, key, moved in looked_for
+                if key[row] in moved and not (one.required and found[row] == "true")
+            ),
+            None,
+        )
 
 
 def _named(causes: Counter[tuple[str, str]]) -> tuple[Cause, ...]:

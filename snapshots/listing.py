@@ -11,7 +11,7 @@ from sites import identity, names, subqueries
 from sites.names import QualifiedName
 from sites.site import Site
 from sites.subqueries import Subquery
-from snapshots import catalog
+from snapshots import catalog, kept
 from snapshots.errors import UnknownSnapshot
 from snapshots.reports import AskedTable, SnapshotDescription
 
@@ -68,6 +68,7 @@ def _describe(connection: Connection, row: Row[Any]) -> SnapshotDescription:
         last_method=row.last_method,
         last_refresh=row.last_refresh,
         undelivered_calls=queue.undelivered_calls(connection, calls) if calls else 0,
+        kept=kept.count(connection, name),
         asks=_asks(connection, row),
     )
 

@@ -37,6 +37,7 @@ from snapshots import (
     detached,
     frozen,
     held_back,
+    kept,
     mass_delete,
     parents,
     refresh_group,
@@ -131,6 +132,8 @@ def merge(
         _write_locked(connection, ordered, window, options)
     merged = {w.member.snapshot.key: _count(connection, w) for w in group}
     for changes in group:
+        if merged[changes.member.snapshot.key].inserted:
+            kept.release(connection, changes)
         if merged[changes.member.snapshot.key].held_back:
             _keep_held(connection, changes)
     return merged

@@ -12,6 +12,8 @@ class Leaving(StrEnum):
 
     #: It goes; one with changes that the master has not answered goes after that.
     DRAIN = "drain"
+    #: As drain; when it goes, its values are kept aside until someone removes them.
+    KEEP = "keep"
     #: As drain; until it goes, it can be read and not be changed.
     FREEZE = "freeze"
 

@@ -65,6 +65,8 @@ class SnapshotDescription:
     last_refresh: datetime | None
     #: calls that the master has not answered; 0 for a read-only snapshot
     undelivered_calls: int
+    #: rows that have left the snapshot and are kept at the site
+    kept: int
     #: the other tables that its condition asks
     asks: tuple[AskedTable, ...] = ()
 

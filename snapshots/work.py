@@ -17,7 +17,7 @@ from sites.table import Table
 from sites.types import NativeType
 from sites.values import from_text
 from snapshots import stage
-from snapshots.keys import Keys, as_rows, chunks
+from snapshots.keys import as_rows, chunks
 from snapshots.reports import Cause
 from snapshots.snapshot import key_types
 from snapshots.stage import Stage
@@ -37,10 +37,12 @@ class Work:
 
     member: Member
     #: `kind` and `n1`, `n2`, ... as `sites.write` wants them, `no`, `leaves` (a delete
-    #: whose row the master still has), `held`, `by` and `why`
+    #: whose row the master still has) and its `cause`, `held`, `by` and `why`
     staged: Staged
     #: why rows leave, as far as it is known
     because: tuple[Cause, ...] = ()
+    #: the moment of the master that the refresh shows
+    position: str
 
     @property
     def table(self) -> TableClause:
@@ -111,9 +113,15 @@ def create(
     connection: Connection,
     member: Member,
     number: int,
+    position: str,
     because: tuple[Cause, ...] = (),
 ) -> Work:
-    """Create an empty work table for one transaction."""
+    """Create an empty work table for one transaction.
+
+    Parameters:
+        position: the moment of the master that is to be shown, and `because` why rows
+            leave then.
+    """
     name = f"snaptide_merge_{number}"
     columns = numbered("n", member.carried)
     ddl.create_temporary(
@@ -122,6 +130,7 @@ def create(
         [
             NewColumn(name="kind", type='"char"', nullable=False),
             NewColumn(name="leaves", type="boolean", nullable=False, default="false"),
+            NewColumn(name="cause", type="text"),
             NewColumn(name="held", type="boolean", nullable=False, default="false"),
             NewColumn(name="by", type="text"),
             NewColumn(name="why", type="text"),
@@ -140,6 +149,7 @@ def create(
         name,
         sa.column("kind", sa.Text),
         sa.column("leaves", sa.Boolean),
+        sa.column("cause", sa.Text),
         sa.column("held", sa.Boolean),
         sa.column("by", sa.Text),
         sa.column("why", sa.Text),
@@ -157,7 +167,7 @@ def create(
         identity=member.snapshot.identity_columns,
         has_old=False,
     )
-    return Work(member=member, staged=staged, because=because)
+    return Work(member=member, staged=staged, position=position, because=because)
 
 
 def _not_followed(table: Table) -> Table:
@@ -200,15 +210,20 @@ def _from_stage(connection: Connection, work: Work, staged: Stage) -> int:
     return connection.execute(statement).rowcount
 
 
-def mark_leaving(connection: Connection, work: Work, wanted: Keys) -> None:
-    """Tell deletes of rows that the master still has from all others."""
+def mark_leaving(connection: Connection, work: Work, wanted: pa.Table) -> None:
+    """Tell deletes of rows that the master still has from all others.
+
+    Parameters:
+        wanted: their keys, and as a last column what each of them leaves with, or "".
+    """
     kinds = key_types(work.member.base, work.member.snapshot.identity_columns)
     for some in chunks(wanted):
-        rows = as_rows(some, kinds)
-        pairs = zip(work.keys, rows.c, strict=True)
-        found = sa.exists().where(*(mine == key for mine, key in pairs))
-        statement = update(work.table).where(work.table.c.kind == "D", found)
-        connection.execute(statement.values(leaves=True))
+        rows = as_rows(some, [*kinds, NativeType("text")])
+        *keys, cause = rows.c
+        same = [mine == key for mine, key in zip(work.keys, keys, strict=True)]
+        statement = update(work.table).where(work.table.c.kind == "D", *same)
+        leaves = {"leaves": True, "cause": func.nullif(cause, "")}
+        connection.execute(statement.values(leaves))
 
 
 def free_rows(connection: Connection, work: Work) -> dict[str, Rows]:

@@ -8,7 +8,7 @@ a row, holds it back, and writes all again without it and the rows that depend o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -26,9 +26,10 @@ from sqlalchemy.exc import DBAPIError
 from deferred import sqlstate
 from sites import misfits, unique_values, write
 from sites.errors import NoFreeValue
+from sites.names import QualifiedName
 from sites.staged import selected
 from sites.table import Unique
-from snapshots import detached, held_back, obstacles, work
+from snapshots import detached, held_back, kept, obstacles, work
 from snapshots.errors import CannotMerge
 from snapshots.work import Rows, Work
 
@@ -162,6 +163,7 @@ def _steps(connection: Connection, group: Sequence[Work]) -> Iterator[_Step]:
         for link in obstacles.following(group)
         if free[link.parent.staged.table.qualified].keys() & {"U", "D"}
     }
+    yield from _keep(busy, free)
     for changes in busy:
         kinds = free[changes.staged.table.qualified]
         there = [kinds[kind] for kind in ("U", "D") if kind in kinds]
@@ -183,6 +185,16 @@ def _steps(connection: Connection, group: Sequence[Work]) -> Iterator[_Step]:
             rows = free[changes.staged.table.qualified].get(kind)
             if rows is not None:
                 yield _Step(changes, (kind,), rows, partial(verb, changes))
+
+
+def _keep(
+    busy: Sequence[Work], free: Mapping[QualifiedName, Mapping[str, Rows]]
+) -> Iterator[_Step]:
+    """First of all, while rows that leave have all their values."""
+    for changes in filter(kept.keeps, busy):
+        kinds = free[changes.staged.table.qualified]
+        if "D" in kinds:
+            yield _Step(changes, ("D",), kinds["D"], partial(kept.keep, changes))
 
 
 def _detach(

@@ -35,6 +35,7 @@ _LIVING = {
     "replication_group": "replication groups",
     "deftrandest": "changes that are waiting for a push",
     "error_transaction": "parked transactions",
+    "kept_row": "rows that left snapshots and are kept",
     "decision": "transactions in doubt",
 }
 

@@ -14,6 +14,7 @@ from rich.tree import Tree
 import groups
 import snapshots
 from sites import names
+from snaptide.cli import snapshot_kept
 from snaptide.cli.apply import create_like
 from snaptide.cli.arguments import Json, SiteName, complete_site
 from snaptide.cli.failures import ExitCode
@@ -24,6 +25,8 @@ from snaptide.cli.program import Program
 from snaptide.errors import BadArgument
 
 app = typer.Typer()
+app.command("kept")(snapshot_kept.kept)
+app.command("remove-kept")(snapshot_kept.remove_kept)
 
 Where = Annotated[
     str | None, typer.Option(help="An immutable condition that selects the rows.")
