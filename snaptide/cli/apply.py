@@ -62,7 +62,7 @@ def apply(
         program.directory,
         described,
         prune=prune,
-        on_step=None if program.json else _print_step,
+        on_step=None if program.json else print_step,
     )
     show(program, shown_applied(done), lambda: end_of(done))
 
@@ -76,7 +76,7 @@ def create_like(
         site,
         other,
         parameters(values),
-        on_step=None if program.json else _print_step,
+        on_step=None if program.json else print_step,
     )
     show(program, shown_applied(done), lambda: _end_of_like(done))
 
@@ -94,7 +94,8 @@ def said(done: Applied) -> str:
     return f"{count} step{'' if count == 1 else 's'} done" if count else "nothing to do"
 
 
-def _print_step(step: Step) -> None:
+def print_step(step: Step) -> None:
+    """Print a step before it is done."""
     console().print(Group(*lines([step])))
 
 

@@ -5,12 +5,14 @@ from snaptide.plan.export import Exported, export
 from snaptide.plan.like import like
 from snaptide.plan.planner import Plan, plan
 from snaptide.plan.reader import SiteFile, read
+from snaptide.plan.retire import Retired, retire
 from snaptide.plan.steps import Step
 
 __all__ = [
     "Applied",
     "Exported",
     "Plan",
+    "Retired",
     "SiteFile",
     "Step",
     "apply",
@@ -18,4 +20,5 @@ __all__ = [
     "like",
     "plan",
     "read",
+    "retire",
 ]

@@ -1,0 +1,93 @@
+"""`snaptide site retire`: takes a site out of service."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+import typer
+from rich.console import Group
+from rich.text import Text
+
+from snaptide.cli.apply import print_step
+from snaptide.cli.arguments import Json, SiteName
+from snaptide.cli.failures import ExitCode
+from snaptide.cli.output import show
+from snaptide.cli.plan import ShownStep, shown_steps
+from snaptide.cli.program import Program
+from snaptide.cli.site import app
+from snaptide.plan import Retired
+from snaptide.plan import retire as take_out
+from snaptide.plan.retire import counted
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShownRetired:
+    """What became of a site, as it is printed."""
+
+    site: str
+    pushed: int
+    steps: tuple[ShownStep, ...]
+    unregistered: dict[str, tuple[str, ...]]
+    lost: tuple[str, ...]
+    away: tuple[str, ...]
+
+
+@app.command()
+def retire(
+    ctx: typer.Context,
+    site: SiteName,
+    force: Annotated[
+        bool,
+        typer.Option(
+            "--force",
+            help="Even if changes are lost or stay parked, or the site is away.",
+        ),
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Take a site out of service: push, drop its snapshots, unregister it everywhere.
+
+    It refuses if changes would be lost, and says which. Run it again if it fails. Ends
+    with 3 if something was lost or another site could not be asked.
+
+    Example: snaptide site retire store2
+    """
+    program = Program.of(ctx)
+    done = take_out(
+        program.site(site),
+        force=force,
+        on_step=None if program.json else print_step,
+    )
+    show(program, _shown(done), lambda: _told(done))
+    if done.lost or done.away:
+        raise typer.Exit(ExitCode.ATTENTION)
+
+
+def _shown(done: Retired) -> ShownRetired:
+    return ShownRetired(
+        site=done.site,
+        pushed=done.pushed,
+        steps=shown_steps(done.steps),
+        unregistered=dict(done.unregistered),
+        lost=done.lost,
+        away=done.away,
+    )
+
+
+def _told(done: Retired) -> Group:
+    said = [
+        f"{done.site} is out of service; pushed: {counted(done.pushed, 'transaction')}."
+    ]
+    said += [
+        f"{master} has forgotten {', '.join(names)}."
+        for master, names in done.unregistered.items()
+    ]
+    said += [f"Given up: {one}." for one in done.lost]
+    if done.away:
+        said.append(
+            f"Not asked, since they are away: {', '.join(done.away)}. Run the command "
+            "again when they are back."
+        )
+    said.append(f"To remove its schema: snaptide site downgrade {done.site} base")
+    return Group(*map(Text, said))
