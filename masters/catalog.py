@@ -8,6 +8,8 @@ from sqlalchemy import (
     CheckConstraint,
     Column,
     DateTime,
+    Double,
+    ForeignKey,
     Identity,
     Index,
     Integer,
@@ -197,3 +199,75 @@ group_schema = Table(
 
 #: Numbers that append sequence draws; none is drawn twice.
 conflict_number = Sequence("conflict_number", metadata=metadata, schema=SCHEMA)
+
+#: The ledger of numbers that this master has leased to sites, out of the sequences of
+#: its tables. None of them is given again, whatever becomes of the site.
+number_lease = Table(
+    "number_lease",
+    metadata,
+    Column("site_id", Uuid, nullable=False),
+    Column("site_name", Text, nullable=False),
+    # Of the site: a restored or copied database has no use of it.
+    Column("incarnation", Uuid, nullable=False),
+    Column("table_schema", Text, nullable=False),
+    Column("table_name", Text, nullable=False),
+    Column("column_name", Text, nullable=False),
+    # As the catalog prints it, with its schema: several columns may share one.
+    Column("sequence", Text, primary_key=True),
+    Column("first", BigInteger, primary_key=True, autoincrement=False),
+    Column("last", BigInteger, nullable=False),
+    Column("step", BigInteger, nullable=False),
+    Column("leased_at", DateTime(timezone=True), server_default=func.now()),
+    # The site gave back what it had not used from this number on.
+    Column("returned_from", BigInteger),
+)
+
+#: One row for each column of a snapshot here whose default gives numbers or ids.
+numbered_column = Table(
+    "numbered_column",
+    metadata,
+    # Its tickets are drawn from the sequence snaptide.numbers_<id>.
+    Column("id", Integer, Identity(), primary_key=True),
+    Column("snapshot", Text, nullable=False),
+    Column("column_name", Text, nullable=False),
+    Column("method", Text, nullable=False),
+    # The site that leases the numbers, and the table and column there.
+    Column("master", Text, nullable=False),
+    Column("table_schema", Text, nullable=False),
+    Column("table_name", Text, nullable=False),
+    # How many numbers a lease has: with fewer left, the next contact brings another.
+    Column("size", BigInteger, nullable=False, server_default=text("1000")),
+    # How many were used a day, up to this time and ticket.
+    Column("per_day", Double, nullable=False, server_default=text("0")),
+    Column("measured_at", DateTime(timezone=True), server_default=func.now()),
+    Column("measured_ticket", BigInteger, nullable=False, server_default=text("0")),
+    # The incarnation of the master that has all leases of this site in its ledger.
+    Column("told_to", Uuid),
+    # Why the last contact brought no numbers.
+    Column("last_error", Text),
+    UniqueConstraint("snapshot", "column_name"),
+    CheckConstraint("method IN ('lease', 'uuidv7')", name="method"),
+)
+
+#: Numbers that this site may use: a draw takes a ticket, and the ticket's range says
+#: which number that is. So no number comes twice, without a lock.
+number_range = Table(
+    "number_range",
+    metadata,
+    Column(
+        "column_id",
+        Integer,
+        ForeignKey(numbered_column.c.id, ondelete="CASCADE"),
+        primary_key=True,
+    ),
+    Column("from_ticket", BigInteger, primary_key=True, autoincrement=False),
+    Column("to_ticket", BigInteger, nullable=False),
+    # The number of the first ticket, and the difference to that of the next one.
+    Column("first", BigInteger, nullable=False),
+    Column("step", BigInteger, nullable=False),
+    Column("master_id", Uuid, nullable=False),
+    # The ticket at which users are warned that numbers run out, if it is in here.
+    Column("warn_at", BigInteger),
+    # The site was restored or copied since: it may have used these numbers already.
+    Column("void", Boolean, nullable=False, server_default=text("false")),
+)

@@ -194,3 +194,36 @@ class NoSuchRecord(SnaptideError):
 
     code = "SNP-137"
     hint = "List them with: snaptide conflicts list SITE"
+
+
+# Numbers that sites lease: SNP-14x.
+
+
+class CannotLease(SnaptideError):
+    """The numbers of the column cannot be leased to a site."""
+
+    code = "SNP-140"
+    hint = (
+        "The message says why, and what to do about it. Until then sites have to give "
+        "a number with each row that they insert."
+    )
+
+
+class NumbersUsedUp(SnaptideError):
+    """The master has no more numbers for the column."""
+
+    code = "SNP-141"
+    hint = (
+        "At the master, give the column a larger type (ALTER TABLE ... TYPE bigint), "
+        "and its sequence more room (ALTER SEQUENCE ... AS bigint)."
+    )
+
+
+class SequenceBehind(SnaptideError):
+    """The sequence is far behind the numbers that sites have leased from it."""
+
+    code = "SNP-142"
+    hint = (
+        "It was set back, or the master was restored. Run the statement of the message "
+        "at the master while nobody inserts there."
+    )

@@ -23,6 +23,10 @@ class NotConfigured(SnaptideError):
     hint = "Call sites.configured.configure(...) first, or start it with snaptide."
 
 
+#: Days for which sites lease numbers ahead, where no setting says otherwise.
+DAYS_AWAY = 30.0
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Configuration:
     """The sites, the address of Spark, and defaults for pushes and purges."""
@@ -38,6 +42,8 @@ class Configuration:
     deletes_kept: timedelta = timedelta(days=30)
     #: default options of every push
     push: Mapping[str, Any] = field(default_factory=dict)
+    #: how many days a site may be away, for which it leases numbers ahead
+    days_away: float = DAYS_AWAY
 
 
 _current: Configuration | None = None
@@ -63,6 +69,11 @@ def configured() -> Configuration:
 def push_options() -> Mapping[str, Any]:
     """The default options of every push; none in a process without configuration."""
     return {} if _current is None else _current.push
+
+
+def days_away() -> float:
+    """How many days a site may be away; the default in a process without settings."""
+    return DAYS_AWAY if _current is None else _current.days_away
 
 
 def site(name: str) -> Site:

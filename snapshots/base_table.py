@@ -12,6 +12,7 @@ from sqlalchemy import Connection, select
 
 from deferred.queues import define, queue, refresh_coverage
 from masters.log.snapshot_log import ROWID
+from masters.numbers import columns as numbered_columns
 from sites import ddl, guards, roles, transport, triggers
 from sites.catalog import SCHEMA
 from sites.ddl import NewColumn
@@ -28,10 +29,28 @@ READ_ONLY = "This snapshot is read-only"
 NO_TRUNCATE = "A snapshot cannot be truncated"
 
 
-def create(connection: Connection, snapshot: Snapshot, definition: Definition) -> None:
-    """Create the base table, empty and without constraints, and the extra keys."""
+def create(
+    connection: Connection, snapshot: Snapshot, definition: Definition, master: str
+) -> None:
+    """Create the base table, empty and without constraints, and the extra keys.
+
+    Parameters:
+        master: the site that leases it numbers.
+    """
     chosen = [definition.table.column(name) for name in definition.columns]
-    ddl.create_table(connection, snapshot.base, [_new(c, definition) for c in chosen])
+    defaults = {
+        column: numbered_columns.define(
+            connection,
+            snapshot=snapshot.key,
+            column=column,
+            method=method,
+            master=master,
+            table=snapshot.master,
+        )
+        for column, method in definition.numbers.items()
+    }
+    made = [_new(c, definition, defaults.get(c.name)) for c in chosen]
+    ddl.create_table(connection, snapshot.base, made)
     roles.open_to(connection, snapshot.base, roles.BASE)
     keys = [
         NewColumn(name=k, type=definition.table.column(c).type)
@@ -178,13 +197,14 @@ def drop(connection: Connection, snapshot: Snapshot, *, force: bool) -> None:
     ddl.drop_view(connection, QualifiedName(SCHEMA, snapshot.log_view))
     define.drop_queue(connection, snapshot.key, force=force)
     ddl.drop_table(connection, snapshot.base)
+    numbered_columns.remove(connection, snapshot.key)
     triggers.remove(connection, _guard_function(snapshot))
     frozen.remove(connection, snapshot)
     ddl.drop_table(connection, QualifiedName(SCHEMA, snapshot.extra_table))
     stage.drop(connection, snapshot)
 
 
-def _new(column: Column, definition: Definition) -> NewColumn:
+def _new(column: Column, definition: Definition, drawn: str | None) -> NewColumn:
     generated = definition.is_generated(column)
     needs = definition.needs.get(column.number)
     keep = generated or (
@@ -194,7 +214,7 @@ def _new(column: Column, definition: Definition) -> NewColumn:
         name=column.name,
         type=column.type,
         nullable=column.nullable and column.name != ROWID,
-        default=column.default if keep else None,
+        default=drawn or (column.default if keep else None),
         collation=column.collation,
         generated=generated,
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from psycopg import errors as pg
@@ -37,6 +37,7 @@ def create(
     columns: Sequence[str] | None = None,
     updatable: bool = False,
     leaving: Leaving | str = Leaving.DRAIN,
+    numbers: Mapping[str, str] | None = None,
 ) -> CreateReport:
     """Create a snapshot of a master table (Oracle: CREATE SNAPSHOT ... FOR UPDATE).
 
@@ -56,12 +57,16 @@ def create(
         columns: which columns; all of them by default.
         updatable: users may change it, and the changes are pushed to the master.
         leaving: what becomes of a row that leaves the condition (`Leaving`).
+        numbers: by column, how an insert at the site gets a value that it does not
+            give: `lease` (numbers leased out of the master's sequence), `uuidv7` or
+            `none`. By default serial, identity and nextval columns lease theirs.
 
     Raises:
         UnknownSite, SiteUnreachable, SiteChanged: one of the two cannot take part.
         UnknownTable, NoSnapshotLog, BadCondition: the master table is not suitable.
         SnapshotRefused: the subclass and the message name the obstacle.
         UnknownPolicy: there is no such policy for rows that leave.
+        CannotLease: the master has no sequence to lease such numbers from.
     """
     policy = Leaving.named(leaving, updatable=updatable)
     qualified = names.parse(name)
@@ -70,7 +75,12 @@ def create(
     group = group or str(qualified)
     condition = composed(site, home, source, group, follow, where)
     definition = define(
-        home, source, columns=columns, condition=condition, updatable=updatable
+        home,
+        source,
+        columns=columns,
+        condition=condition,
+        updatable=updatable,
+        numbers=numbers,
     )
     made = _describe(qualified, group, definition, updatable, policy)
     with site.session() as connection:
@@ -81,14 +91,14 @@ def create(
         refresh_group.ensure(
             connection, made.refresh_group, home.name, definition.master_id
         )
-        _build(connection, made, definition)
+        _build(connection, made, definition, home.name)
         left_out = (
             *definition.left_out,
             *references(connection, made, definition.table),
         )
         faults.point("snapshot_create.before_commit")
     faults.point("snapshot_create.after_commit")
-    return _report(made, home.name, left_out)
+    return _report(made, home.name, definition, left_out)
 
 
 def _describe(
@@ -132,14 +142,16 @@ def _refuse_taken(connection: Connection, made: Snapshot) -> None:
         )
 
 
-def _build(connection: Connection, made: Snapshot, definition: Definition) -> None:
+def _build(
+    connection: Connection, made: Snapshot, definition: Definition, master: str
+) -> None:
     """Create the tables, and rehearse the steps after the load, which may fail."""
     values = {name: getattr(made, name) for name in Snapshot.__slots__}
     lists = {k: list(v) if isinstance(v, tuple) else v for k, v in values.items()}
     connection.execute(insert(catalog.snapshot).values(**lists))
     parents.refuse_hiding(connection, made)
     with _named(made):
-        base_table.create(connection, made, definition)
+        base_table.create(connection, made, definition, master)
         _refuse_other_types(connection, made, definition)
         with connection.begin_nested() as rehearsal:
             base_table.constrain(connection, made, definition)
@@ -208,7 +220,9 @@ def _take_back(home: Site, site_id: uuid.UUID, made: Snapshot) -> None:
         registration.unregister(connection, site_id, [made.key])
 
 
-def _report(made: Snapshot, master: str, left_out: tuple[str, ...]) -> CreateReport:
+def _report(
+    made: Snapshot, master: str, definition: Definition, left_out: tuple[str, ...]
+) -> CreateReport:
     return CreateReport(
         snapshot=made.key,
         group=made.refresh_group,
@@ -219,5 +233,6 @@ def _report(made: Snapshot, master: str, left_out: tuple[str, ...]) -> CreateRep
         condition=made.condition,
         updatable=made.updatable,
         leaving=made.leaving,
+        numbers={name: str(how) for name, how in definition.numbers.items()},
         left_out=left_out,
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from sqlalchemy import Connection
@@ -11,6 +11,7 @@ from sqlalchemy import Connection
 from masters.errors import NoSnapshotLog
 from masters.log.catalog import find_log
 from masters.log.unloggable import why_unloggable
+from masters.numbers.columns import Method
 from sites import ddl, identity, where
 from sites.ddl import DefaultNeeds, Index
 from sites.definitions import UNREADABLE, Definitions, type_definitions
@@ -34,6 +35,7 @@ from snapshots.errors import (
     UnreadableType,
     UnusableTable,
 )
+from snapshots.numbered import NOTHING, Numbered, numbered
 
 #: PostgreSQL allows 1,664 columns in a result: a conflict shows the old, the new and
 #: the current value of each, and whether its column group is in conflict.
@@ -56,6 +58,8 @@ class Definition:
     needs: dict[int, DefaultNeeds]
     #: definitions of the columns' types; the site needs the same ones
     types: Definitions
+    #: how columns get a value that an insert at the site does not give
+    numbers: Mapping[str, Method]
     #: parts of the table that are not taken over, each with the reason
     left_out: tuple[str, ...]
 
@@ -92,15 +96,21 @@ def define(
     columns: Sequence[str] | None,
     condition: str | None,
     updatable: bool,
+    numbers: Mapping[str, str] | None = None,
 ) -> Definition:
     """Read the master table, and check that such a snapshot of it is possible.
+
+    Parameters:
+        numbers: by column, how it gets a value that an insert does not give.
 
     Raises:
         UnknownTable, NoSnapshotLog, BadCondition: the master refuses.
         SnapshotRefused: the subclass and the message name the obstacle.
     """
     with master.session() as connection:
-        made = _read(connection, master.name, table, columns, condition, updatable)
+        made = _read(
+            connection, master.name, table, columns, condition, updatable, numbers or {}
+        )
         connection.rollback()
     _refuse_wide(made, updatable)
     _refuse_generated_key(made, updatable)
@@ -116,6 +126,7 @@ def _read(
     columns: Sequence[str] | None,
     condition: str | None,
     updatable: bool,
+    numbers: Mapping[str, str],
 ) -> Definition:
     who = identity.confirm(connection, master)
     table = describe(connection, name)
@@ -127,7 +138,8 @@ def _read(
     if reason is not None:
         raise UnusableTable(f"{reason}.", table=str(name))
     needs = ddl.default_needs(connection, table)
-    chosen, left_out = choose(table, columns, needs, updatable)
+    drawn = numbered(connection, table, columns, numbers, updatable)
+    chosen, left_out = choose(table, columns, needs, updatable, drawn)
     _require(
         table, chosen, log.identity_columns, IdentityLeftOut, "they identify a row"
     )
@@ -149,6 +161,7 @@ def _read(
         indexes=tuple(i for i in found if _is_copied(i, chosen)),
         needs=needs,
         types=types,
+        numbers=drawn.methods,
         left_out=(
             *left_out,
             *not_taken.of_keys(table, chosen, found),
@@ -162,11 +175,13 @@ def choose(
     columns: Sequence[str] | None,
     needs: dict[int, DefaultNeeds],
     updatable: bool,
+    drawn: Numbered = NOTHING,
 ) -> tuple[tuple[str, ...], list[str]]:
     """The columns of a snapshot, and why it lacks others and their defaults.
 
     Parameters:
         columns: those that are asked for; None for all.
+        drawn: the columns that draw numbers at the site.
 
     Raises:
         UnknownColumn: the table has no column of such a name.
@@ -185,7 +200,7 @@ def choose(
             left_out.append(f"column {column.name}: {reason}")
         else:
             chosen.append(column.name)
-            left_out.extend(_lost_default(column, needs.get(column.number)))
+            left_out.extend(_lost_default(column, needs.get(column.number), drawn))
     return tuple(chosen), left_out
 
 
@@ -202,8 +217,14 @@ def _why_not(
     return ""
 
 
-def _lost_default(column: Column, needs: DefaultNeeds | None) -> list[str]:
+def _lost_default(
+    column: Column, needs: DefaultNeeds | None, drawn: Numbered
+) -> list[str]:
     name = f"default of {column.name}"
+    if column.name in drawn.methods:
+        return []
+    if why := drawn.refused.get(column.name):
+        return [f"{name}: {why}; until then an insert at the site must give a value"]
     if column.identity:
         return [
             f"{name}: the master draws the numbers; an insert at the site must give one"

@@ -22,6 +22,7 @@ from sqlalchemy import (
     update,
 )
 
+from masters.numbers import columns
 from sites.identity import Identity
 from sites.names import parse
 from sites.prepared import planned_once
@@ -47,6 +48,8 @@ class RefreshGroup:
     #: of the master that the position belongs to; None before it was noted
     incarnation: uuid.UUID | None
     last_error: str | None
+    #: whether columns of the site draw numbers that the master leases
+    numbered: bool
 
 
 def find(connection: Connection, name: str) -> RefreshGroup | None:
@@ -166,6 +169,7 @@ def move(
             )
             .values(values)
         )
+    columns.move(connection, [*seen], master)
 
 
 def is_synchronous(connection: Connection, name: str) -> bool:
@@ -223,4 +227,5 @@ def _select(name: str):  # type: ignore[no-untyped-def]
         cast(_group.c.position, Text).label("position"),
         _group.c.incarnation,
         _group.c.last_error,
+        columns.draws_from(_group.c.master).label("numbered"),
     ).where(_group.c.name == name)

@@ -13,6 +13,7 @@ from deferred.queues import refresh_coverage
 from deferred.queues.queue import list_queues
 from masters.log import registration
 from masters.log.catalog import find_logs
+from masters.numbers import contact
 from sites import faults, locks, peers, position
 from sites.catalog import SCHEMA
 from sites.names import QualifiedName
@@ -66,6 +67,8 @@ def refresh_once(
         # Check that neither side was restored to before their last contact.
         name = task.group.master
         them = reconcile.confirm_for_refresh(site, master, task.who, name)
+        if task.group.numbered:
+            contact.keep_supplied(site, master, task.who, them)
         registered = enrolment.register_new(master, task)
         faults.point("refresh.after_register")
         _hold_moment(master, task)

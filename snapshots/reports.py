@@ -23,6 +23,8 @@ class CreateReport:
     updatable: bool
     #: what becomes of rows that leave the condition: drain, ...
     leaving: str
+    #: by column, how it gets a value that an insert at the site does not give
+    numbers: Mapping[str, str]
     #: parts of the master table that the snapshot lacks, each with the reason
     left_out: tuple[str, ...]
 

@@ -8,8 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Unpack
 
-import sqlalchemy as sa
-from sqlalchemy import Connection, Row, func, select
+from sqlalchemy import Connection, Row, select
 from sqlalchemy.exc import DBAPIError
 from tenacity import stop_after_attempt, wait_chain, wait_fixed
 
@@ -31,15 +30,15 @@ from deferred.errors import (
     DestinationQuiet,
     NoSuchDestination,
     OtherSchemaVersion,
-    PushInterrupted,
     TooManyErrors,
 )
 from deferred.options import ErrorAction, PushArguments, PushOptions
 from deferred.parked import error_queue, notification
-from deferred.pushing import apply_groups, streams
+from deferred.pushing import apply_groups, noted, streams
 from deferred.pushing.run import Run
 from deferred.queues import budget, destination_state, queue
 from deferred.queues.backlog import calls_left
+from masters.numbers import columns, contact
 from sites import Site, configured, faults, identity, outdated, peers, retry
 from sites.errors import SnaptideError
 from sites.identity import Identity
@@ -119,18 +118,19 @@ def push(
         name = row.name
         if row.concerned:
             run.relay = relay.of_groups()
+        run.numbered = row.numbered
         with only_pusher(origin, name) as alone:
             if alone:
                 try:
                     _push_with_plans_of_now(origin, site, me, name, run)
                 except SnaptideError as error:
-                    _note_failure(origin, name, error.message)
+                    noted.note_failure(origin, name, error.message)
                     if isinstance(error, DestinationQuiet | TooManyErrors):
-                        _keep_quiet(origin, name, error)
+                        noted.keep_quiet(origin, name, error)
                     raise
                 except DBAPIError as error:
-                    raise _interrupted(origin, name, error) from error
-                _note_success(origin, name, run.transactions)
+                    raise noted.interrupted(origin, name, error) from error
+                noted.note_success(origin, name, run.transactions)
     return PushReport(
         site=site.name,
         destination=name,
@@ -168,6 +168,8 @@ def _push_with_plans_of_now(
 def _push(origin: Connection, site: Site, me: Identity, name: str, run: Run) -> None:
     with site.peer(name).session() as target:
         them = reconcile.confirm(origin, target, me, name)
+        if run.numbered:
+            contact.keep_supplied(origin, target, me, them)
         run.meet = partial(peers.meet, origin, target, me, them)
         who = Sender(id=me.site_id, name=site.name, master=name)
         wanted = run.options.parallelism if run.options.parallel else 0
@@ -345,54 +347,6 @@ _DESTINATIONS = planned_once(
         destination,
         destination_state.names_of_states().label("states"),
         relay.CONCERNED.label("concerned"),
+        columns.draws_from(destination.c.name).label("numbered"),
     )
 )
-
-
-def _interrupted(origin: Connection, name: str, error: DBAPIError) -> PushInterrupted:
-    reason = sqlstate.message(error)
-    _note_failure(origin, name, reason)
-    return PushInterrupted(
-        f"The push to {name} stopped: {reason}",
-        destination=name,
-        sqlstate=sqlstate.of(error),
-    )
-
-
-def _note_success(origin: Connection, name: str, transactions: int) -> None:
-    _note(
-        origin,
-        name,
-        last_push_at=func.now(),
-        last_txn_count=transactions,
-        last_error=None,
-        **budget.GOES_ON,
-    )
-
-
-def _note_failure(origin: Connection, name: str, reason: str) -> None:
-    if not origin.invalidated:
-        origin.rollback()
-        _note(
-            origin,
-            name,
-            last_error=reason,
-            last_error_at=func.now(),
-            **budget.pause(),
-        )
-
-
-def _keep_quiet(
-    origin: Connection, name: str, error: DestinationQuiet | TooManyErrors
-) -> None:
-    """Disable pushes to this destination, or to all, until an operator enables them."""
-    all_of_them = error.facts["action"] == ErrorAction.QUIET_SERVER
-    with origin.begin():
-        destination_state.disable(origin, error.message, None if all_of_them else name)
-
-
-def _note(origin: Connection, name: str, **values: object) -> None:
-    with origin.begin():
-        origin.execute(
-            sa.update(destination).where(destination.c.name == name).values(values)
-        )

@@ -38,6 +38,8 @@ class Run:
     parked: int = 0
     #: what the push does for replication groups
     relay: Relay = NO_GROUP
+    #: whether columns of the origin draw numbers that the destination leases
+    numbered: bool = False
     #: makes both sides remember the contact; None after that
     meet: Callable[[], object] | None = None
 

@@ -1,0 +1,65 @@
+"""Notes at the origin of how a push to a destination ended."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+from sqlalchemy import Connection, func
+from sqlalchemy.exc import DBAPIError
+
+from deferred import sqlstate
+from deferred.catalog import destination
+from deferred.errors import DestinationQuiet, PushInterrupted, TooManyErrors
+from deferred.options import ErrorAction
+from deferred.queues import budget, destination_state
+
+
+def interrupted(origin: Connection, name: str, error: DBAPIError) -> PushInterrupted:
+    """Note the system's error that stopped a push; returns ours, to raise."""
+    reason = sqlstate.message(error)
+    note_failure(origin, name, reason)
+    return PushInterrupted(
+        f"The push to {name} stopped: {reason}",
+        destination=name,
+        sqlstate=sqlstate.of(error),
+    )
+
+
+def note_success(origin: Connection, name: str, transactions: int) -> None:
+    """Note that a push ended well, and how many transactions it brought."""
+    _note(
+        origin,
+        name,
+        last_push_at=func.now(),
+        last_txn_count=transactions,
+        last_error=None,
+        **budget.GOES_ON,
+    )
+
+
+def note_failure(origin: Connection, name: str, reason: str) -> None:
+    """Note why a push failed, and pause the next ones as the budget has it."""
+    if not origin.invalidated:
+        origin.rollback()
+        _note(
+            origin,
+            name,
+            last_error=reason,
+            last_error_at=func.now(),
+            **budget.pause(),
+        )
+
+
+def keep_quiet(
+    origin: Connection, name: str, error: DestinationQuiet | TooManyErrors
+) -> None:
+    """Disable pushes to this destination, or to all, until an operator enables them."""
+    all_of_them = error.facts["action"] == ErrorAction.QUIET_SERVER
+    with origin.begin():
+        destination_state.disable(origin, error.message, None if all_of_them else name)
+
+
+def _note(origin: Connection, name: str, **values: object) -> None:
+    with origin.begin():
+        origin.execute(
+            sa.update(destination).where(destination.c.name == name).values(values)
+        )

@@ -1,0 +1,230 @@
+"""Numbers of a site's own: leased from the master's sequence, drawn offline."""
+
+import psycopg
+import pytest
+from sqlalchemy.exc import DBAPIError
+
+import deferred
+import snapshots
+from masters.errors import CannotLease
+from sites import Directory, Site
+from snapshots.errors import NumbersRefused, UnknownColumn
+from tests.fix_sites import log
+from tests.linked_table import run
+
+REACHED = "Run, while the master can be reached"
+ORDERS = """
+CREATE TABLE public.orders (id {type} PRIMARY KEY, customer text, qty int DEFAULT 1)
+"""
+
+
+@pytest.fixture(params=["serial", "bigint GENERATED ALWAYS AS IDENTITY"])
+def orders(sites: Directory, request: pytest.FixtureRequest) -> Directory:
+    """A table with a number that the master draws, and a snapshot of it, refreshed."""
+    return _with_orders(sites, request.param)
+
+
+@pytest.fixture
+def plain(sites: Directory) -> Directory:
+    return _with_orders(sites, "serial")
+
+
+def _with_orders(sites: Directory, kind: str) -> Directory:
+    hq, jfk = sites["hq"], sites["jfk"]
+    run(hq, ORDERS.format(type=kind))
+    run(hq, "INSERT INTO orders (customer) SELECT 'hq' FROM generate_series(1, 10)")
+    log(hq, "orders")
+    snapshots.create(jfk, "orders", master="hq", updatable=True)
+    snapshots.refresh(jfk, "orders")
+    return sites
+
+
+def test_inserts_without_a_number_get_one(orders):
+    hq, jfk = orders["hq"], orders["jfk"]
+    made = [
+        row[0]
+        for rows in (
+            "(customer) VALUES ('a')",
+            "VALUES (DEFAULT, 'b'), (DEFAULT, 'c')",
+            "(customer) SELECT 'd' FROM generate_series(1, 5)",
+        )
+        for row in run(jfk, f"INSERT INTO orders {rows} RETURNING id")
+    ]
+    assert made == [*range(11, 19)]
+    run(hq, "INSERT INTO orders (customer) VALUES ('hq')")
+    assert deferred.push(jfk).errors == 0
+    snapshots.refresh(jfk, "orders")
+    assert run(hq, "SELECT max(id), count(*) FROM orders") == [(2011, 19)]
+    assert run(jfk, "SELECT max(id), count(*) FROM orders") == [(2011, 19)]
+
+
+def test_copy_and_a_role_with_no_rights_but_insert(plain):
+    jfk = plain["jfk"]
+    with jfk.begin() as connection:
+        connection.exec_driver_sql("CREATE ROLE clerk_of_numbers")
+        connection.exec_driver_sql("GRANT INSERT, SELECT ON orders TO clerk_of_numbers")
+        connection.exec_driver_sql("SET LOCAL ROLE clerk_of_numbers")
+        made = connection.exec_driver_sql(
+            "INSERT INTO orders (customer) VALUES ('a') RETURNING id"
+        )
+        assert made.scalar() == 11
+        connection.exec_driver_sql("RESET ROLE")
+        with connection.connection.cursor().copy(
+            'COPY "snap$_orders" (customer) FROM STDIN'
+        ) as copy:
+            copy.write(b"b\nc\n")
+        found = connection.exec_driver_sql("SELECT id FROM orders WHERE id > 10")
+        assert found.scalars().all() == [11, 12, 13]
+        connection.exec_driver_sql("REVOKE ALL ON orders FROM clerk_of_numbers")
+        connection.exec_driver_sql("DROP ROLE clerk_of_numbers")
+
+
+def test_two_leases_and_a_refill_when_the_reserve_is_opened(plain):
+    hq, jfk = plain["hq"], plain["jfk"]
+    assert _leased(hq) == [(11, 2010)]
+    run(jfk, "INSERT INTO orders (customer) SELECT 'x' FROM generate_series(1, 1000)")
+    deferred.push(jfk)
+    assert _leased(hq) == [(11, 2010)]
+    run(jfk, "INSERT INTO orders (customer) VALUES ('x')")
+    run(hq, "INSERT INTO orders (customer) VALUES ('hq')")
+    deferred.push(jfk)
+    run(jfk, "INSERT INTO orders (customer) SELECT 'y' FROM generate_series(1, 1000)")
+    got = {row[0] for row in run(jfk, "SELECT id FROM orders WHERE id > 10")}
+    assert got == {*range(11, 2011), 2012}
+    assert deferred.push(jfk).errors == 0
+
+
+def test_used_up(plain):
+    hq, jfk = plain["hq"], plain["jfk"]
+    with jfk.begin() as connection:
+        notices: list[tuple[str | None, ...]] = []
+        driver = connection.connection.driver_connection
+        assert isinstance(driver, psycopg.Connection)
+        driver.add_notice_handler(
+            lambda n: notices.append((n.severity, n.message_hint))
+        )
+        connection.exec_driver_sql(
+            "INSERT INTO orders (customer) SELECT 'x' FROM generate_series(1, 2000)"
+        )
+    assert [(one, str(hint).split(" --")[0]) for one, hint in notices] == [
+        ("WARNING", f"{REACHED}: snaptide numbers lease jfk orders.id")
+    ]
+    for _ in range(5):
+        refused = _refused(jfk, "INSERT INTO orders (customer) VALUES ('x')")
+        assert refused.sqlstate == "2200H"
+        assert "orders.id" in str(refused)
+        assert "numbers lease jfk orders.id" in str(refused.diag.message_hint)
+    run(jfk, "INSERT INTO orders VALUES (5001, 'mine')")
+    deferred.push(jfk)
+    assert run(jfk, "INSERT INTO orders (customer) VALUES ('x') RETURNING id") == [
+        (2011,)
+    ]
+    # So many in a day, twice for 30 days, and as many in reserve.
+    assert _leased(hq)[1][0] == 2011
+    assert _leased(hq)[-1][1] == 2010 + 4 * 2000 * 30
+
+
+def test_what_cannot_be_leased_is_said(sites):
+    hq, jfk = sites["hq"], sites["jfk"]
+    run(hq, "CREATE SEQUENCE public.round CYCLE")
+    run(
+        hq,
+        "CREATE TABLE public.t (id int PRIMARY KEY DEFAULT nextval('round'), u uuid,"
+        " n int)",
+    )
+    log(hq, "t")
+
+    def made(**given):
+        return snapshots.create(jfk, "t", master="hq", updatable=True, **given)
+
+    with pytest.raises(CannotLease, match="CYCLE"):
+        made(numbers={"id": "lease"})
+    with pytest.raises(CannotLease, match="draws no numbers"):
+        made(numbers={"n": "lease"})
+    with pytest.raises(UnknownColumn, match="'no'"):
+        made(numbers={"no": "lease"})
+    with pytest.raises(NumbersRefused, match="not uuid"):
+        made(numbers={"n": "uuidv7"})
+    with pytest.raises(NumbersRefused, match="snowflake"):
+        made(numbers={"n": "snowflake"})
+    with pytest.raises(NumbersRefused, match="read-only"):
+        snapshots.create(jfk, "t", master="hq", numbers={"u": "uuidv7"})
+    report = made(numbers={"u": "uuidv7"})
+    assert report.numbers == {"u": "uuidv7"}
+    assert any("CYCLE" in one and "default of id" in one for one in report.left_out)
+    snapshots.refresh(jfk, "t")
+    run(jfk, "INSERT INTO t (id) SELECT g FROM generate_series(1, 3) g")
+    versions = "SELECT DISTINCT substr(u::text, 15, 1) FROM t"
+    assert run(jfk, versions) == [("7",)]
+
+
+def test_numbers_are_not_wanted(sites):
+    hq, jfk = sites["hq"], sites["jfk"]
+    run(hq, ORDERS.format(type="serial"))
+    log(hq, "orders")
+    made = snapshots.create(
+        jfk, "orders", master="hq", updatable=True, numbers={"id": "none"}
+    )
+    assert made.numbers == {}
+    assert any("default of id" in one for one in made.left_out)
+    snapshots.refresh(jfk, "orders")
+    assert _leased(hq) == []
+    assert (
+        _refused(jfk, "INSERT INTO orders (customer) VALUES ('x')").sqlstate == "23502"
+    )
+
+
+@pytest.mark.parametrize(
+    ("sequence", "drawn"),
+    [
+        ("INCREMENT BY 5 START 3", [3, 8, 13]),
+        ("INCREMENT BY -1 MINVALUE -100000", [-1, -2, -3]),
+        ("CACHE 20", [1, 2, 3]),
+        ("AS smallint", [1, 2, 3]),
+    ],
+)
+def test_sequences_of_all_kinds(sites, sequence, drawn):
+    hq, jfk = sites["hq"], sites["jfk"]
+    run(hq, f"CREATE SEQUENCE public.s {sequence}")
+    run(hq, "CREATE TABLE public.t (id bigint PRIMARY KEY DEFAULT nextval('s'), v int)")
+    log(hq, "t")
+    snapshots.create(jfk, "t", master="hq", updatable=True)
+    snapshots.refresh(jfk, "t")
+    insert = "INSERT INTO t (v) SELECT 1 FROM generate_series(1, {}) RETURNING id"
+    assert [row[0] for row in run(jfk, insert.format(3))] == drawn
+    at_hq = {row[0] for row in run(hq, insert.format(500))}
+    run(jfk, insert.format(100))
+    for _ in range(3):
+        deferred.push(jfk)
+        run(jfk, insert.format(300))
+        at_hq |= {row[0] for row in run(hq, insert.format(100))}
+    here = {row[0] for row in run(jfk, "SELECT id FROM t")}
+    assert len(here) == 1003
+    assert not here & at_hq
+
+
+def test_a_column_that_runs_out_of_numbers(sites):
+    hq, jfk = sites["hq"], sites["jfk"]
+    run(hq, "CREATE TABLE public.t (id smallserial PRIMARY KEY, v int)")
+    run(hq, "SELECT setval('t_id_seq', 32766)")
+    log(hq, "t")
+    snapshots.create(jfk, "t", master="hq", updatable=True)
+    snapshots.refresh(jfk, "t")
+    assert run(jfk, "INSERT INTO t (v) VALUES (1) RETURNING id") == [(32767,)]
+    report = deferred.push(jfk)
+    assert report.errors == 0
+    noted = "SELECT last_error FROM snaptide.numbered_column"
+    assert "SNP-141" in run(jfk, noted)[0][0]
+    refused = _refused(jfk, "INSERT INTO t (v) VALUES (1)")
+    assert "SNP-141" in str(refused.diag.message_detail)
+
+
+def _leased(site: Site) -> list[tuple[object, ...]]:
+    return run(site, "SELECT first, last FROM snaptide.number_lease ORDER BY first")
+
+
+def _refused(site: Site, statement: str) -> psycopg.Error:
+    with site.connect() as connection, pytest.raises(DBAPIError) as refused:
+        connection.exec_driver_sql(statement)
+    assert isinstance(refused.value.orig, psycopg.Error)
+    return refused.value.orig
