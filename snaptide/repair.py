@@ -23,6 +23,7 @@ from deferred.parked import differing
 from deferred.pushing.push import destinations
 from deferred.queues import detach_copy
 from masters.log import restart
+from masters.numbers import columns, recovery
 from sites import Site, faults, identity, peers
 from sites.errors import SiteUnreachable, UnknownSite
 from sites.identity import Identity
@@ -49,6 +50,8 @@ class RepairReport:
     copy_of: str | None = None
     #: queued transactions that the copy dropped, because the original pushes them
     left_to_original: int = 0
+    #: numbers that sites may have leased from this one: what could not be asked
+    numbers_unknown: tuple[str, ...] = ()
 
 
 def repair(site: Site, *, restored: bool = False) -> RepairReport:
@@ -75,12 +78,14 @@ def repair(site: Site, *, restored: bool = False) -> RepairReport:
     with _at_rest(site):
         if before.name != site.name:
             return _make_its_own(site, before, reasons)
+        unknown = recovery.ask_sites(site, before)
         with _alone(site) as connection:
             moved = deferred.batches.rebase_transaction_ids.rebase_transaction_ids(
                 connection, before.generation + 1
             )
             removed = restart.restart_logs(connection)
             identity.renew(connection, site.name)
+            columns.void_all(connection)
             differing.note_all(connection, f"{site.name} was restored or moved")
             faults.point("repair.before_commit")
     return RepairReport(
@@ -89,6 +94,7 @@ def repair(site: Site, *, restored: bool = False) -> RepairReport:
         reasons=reasons,
         transactions=moved,
         log_rows=removed,
+        numbers_unknown=tuple(unknown),
     )
 
 
@@ -136,6 +142,7 @@ def _make_its_own(
             removed = restart.restart_logs(connection)
             restart.forget_sites(connection)
             peers.forget(connection)
+            columns.forget_all(connection)
             identity.renew(connection, site.name)
             faults.point("repair.before_commit")
     return RepairReport(

@@ -159,16 +159,33 @@ def all_of(
 
 
 def held(
-    connection: Connection, column: NumberedColumn, master: uuid.UUID
-) -> list[Stretch]:
-    """The leases that a column has or had from a master, as far as they are kept."""
+    connection: Connection, master: uuid.UUID
+) -> dict[tuple[QualifiedName, str], list[Stretch]]:
+    """The leases that a site has or had from a master, as far as they are kept.
+
+    Returns:
+        By table and column of the master.
+    """
     last = _range.first + (_range.to_ticket - _range.from_ticket) * _range.step
     rows = connection.execute(
-        select(_range.first, last.label("last"), _range.step).where(
-            _range.column_id == column.id, _range.master_id == master
+        select(
+            _column.table_schema,
+            _column.table_name,
+            _column.column_name,
+            _range.first,
+            last.label("last"),
+            _range.step,
         )
+        .join(numbered_column, _column.id == _range.column_id)
+        .where(_range.master_id == master)
+        .order_by(_range.column_id, _range.from_ticket)
     )
-    return [Stretch(**row._mapping) for row in rows]
+    found: dict[tuple[QualifiedName, str], list[Stretch]] = {}
+    for row in rows:
+        of = QualifiedName(row.table_schema, row.table_name), row.column_name
+        one = Stretch(first=row.first, last=row.last, step=row.step)
+        found.setdefault(of, []).append(one)
+    return found
 
 
 def store(

@@ -53,7 +53,8 @@ def tell(
         CannotLease, SequenceBehind: the master cannot go past them.
     """
     with autocommit(origin):
-        held = columns.held(origin, column, them.site_id)
+        every = columns.held(origin, them.site_id)
+    held = every.get((column.table, column.column_name), ())
     if held:
         with target.begin():
             ledger.record(target, me, column.table, column.column_name, held)

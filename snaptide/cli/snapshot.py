@@ -50,6 +50,14 @@ Like = Annotated[
         autocompletion=complete_site,
     ),
 ]
+Numbers = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="COLUMN=WAY",
+        help="How a column gets a value that an insert does not give: lease (the "
+        "default of serial, identity and nextval columns), uuidv7 or none; repeatable.",
+    ),
+]
 Name = Annotated[str, typer.Argument(metavar="NAME", help="name or schema.name")]
 
 
@@ -78,6 +86,7 @@ def create(
     updatable: Annotated[
         bool, typer.Option("--updatable", help="Let users change it.")
     ] = False,
+    numbers: Numbers = None,
     leaving: Leaving = None,
     like: Like = None,
     values: Set = None,
@@ -102,6 +111,7 @@ def create(
         "follow": follow or (),
         "columns": _split(columns),
         "updatable": updatable,
+        "numbers": _ways(numbers),
         "leaving": leaving or snapshots.Leaving.DRAIN,
     }
     if like is not None:
@@ -292,3 +302,14 @@ def _split(columns: str | None) -> list[str] | None:
     if columns is None:
         return None
     return [names.plain(one) for one in names.divided(columns, ",")]
+
+
+def _ways(numbers: list[str] | None) -> dict[str, str]:
+    """By column, the way that was asked for."""
+    found = {}
+    for one in numbers or ():
+        parts = names.divided(one, "=")
+        if len(parts) != 2:
+            raise BadArgument(f"--numbers {one}: write COLUMN=WAY, as in id=lease.")
+        found[names.plain(parts[0])] = parts[1]
+    return found
