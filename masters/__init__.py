@@ -7,6 +7,7 @@ from snaptide_imports import face
 if TYPE_CHECKING:
     from masters.errors import (
         BadRulebook,
+        CannotLease,
         CannotLogTable,
         InvalidNetChange,
         InvalidParameter,
@@ -15,8 +16,10 @@ if TYPE_CHECKING:
         NoPrimaryKey,
         NoSnapshotLog,
         NoSuchRecord,
+        NumbersUsedUp,
         RuleError,
         RuleExists,
+        SequenceBehind,
         SnapshotLogExists,
         SnapshotLogInUse,
         UnknownColumn,
@@ -39,6 +42,7 @@ if TYPE_CHECKING:
         list_snapshot_logs,
         show_snapshot_log,
     )
+    from masters.numbers.listing import LeasedNumbers, list_leases
     from masters.resolution.conflict import Conflict, Kind
     from masters.resolution.method import Method
     from masters.resolution.takes import Takes
@@ -60,12 +64,14 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BadRulebook",
+    "CannotLease",
     "CannotLogTable",
     "Comparison",
     "Conflict",
     "InvalidNetChange",
     "InvalidParameter",
     "Kind",
+    "LeasedNumbers",
     "LogOfTable",
     "LogPurgeReport",
     "Method",
@@ -74,9 +80,11 @@ __all__ = [
     "NoPrimaryKey",
     "NoSnapshotLog",
     "NoSuchRecord",
+    "NumbersUsedUp",
     "Rule",
     "RuleError",
     "RuleExists",
+    "SequenceBehind",
     "SnapshotLog",
     "SnapshotLogExists",
     "SnapshotLogInUse",
@@ -102,6 +110,7 @@ __all__ = [
     "drop_snapshot_log",
     "drop_unique_resolution",
     "drop_update_resolution",
+    "list_leases",
     "list_rules",
     "list_snapshot_logs",
     "purge_snapshot_logs",

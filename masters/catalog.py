@@ -254,13 +254,14 @@ numbered_column = Table(
 number_range = Table(
     "number_range",
     metadata,
+    Column("id", BigInteger, Identity(), primary_key=True),
     Column(
         "column_id",
         Integer,
         ForeignKey(numbered_column.c.id, ondelete="CASCADE"),
-        primary_key=True,
+        nullable=False,
     ),
-    Column("from_ticket", BigInteger, primary_key=True, autoincrement=False),
+    Column("from_ticket", BigInteger, nullable=False),
     Column("to_ticket", BigInteger, nullable=False),
     # The number of the first ticket, and the difference to that of the next one.
     Column("first", BigInteger, nullable=False),
@@ -270,4 +271,5 @@ number_range = Table(
     Column("warn_at", BigInteger),
     # The site was restored or copied since: it may have used these numbers already.
     Column("void", Boolean, nullable=False, server_default=text("false")),
+    Index("number_range_tickets", "column_id", "from_ticket"),
 )

@@ -124,6 +124,20 @@ def add_columns(
         )
 
 
+def set_default(
+    connection: Connection, table: QualifiedName, column: str, default: str | None
+) -> None:
+    """Give a column another default, as an expression, or none."""
+    to: sql.Composable = sql.SQL("DROP DEFAULT")
+    if default is not None:
+        to = sql.SQL("SET DEFAULT {}").format(sql.SQL(default))
+    raw(connection).execute(
+        sql.SQL("ALTER TABLE {} ALTER {} {}").format(
+            identifier(table), sql.Identifier(column), to
+        )
+    )
+
+
 def defaults(connection: Connection, table: Table) -> dict[str, str]:
     """The defaults of a table's columns, as expressions, by column."""
     rows = connection.execute(

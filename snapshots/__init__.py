@@ -33,9 +33,11 @@ if TYPE_CHECKING:
         NameTaken,
         NeedsParent,
         NoSnapshotLog,
+        NoSuchNumbers,
         NoSuchReference,
         NotByKey,
         NothingToHold,
+        NumbersRefused,
         PositionMoved,
         RefreshError,
         RefreshRunning,
@@ -55,6 +57,13 @@ if TYPE_CHECKING:
     )
     from snapshots.kept import KeptRow, list_kept, remove_kept
     from snapshots.listing import describe_snapshot, list_snapshots
+    from snapshots.numbers import (
+        Numbers,
+        alter_numbers,
+        lease_numbers,
+        list_numbers,
+        return_numbers,
+    )
     from snapshots.policy import Leaving
     from snapshots.propagation import PropagationReport, alter_propagation
     from snapshots.refresh import refresh
@@ -107,9 +116,12 @@ __all__ = [
     "NameTaken",
     "NeedsParent",
     "NoSnapshotLog",
+    "NoSuchNumbers",
     "NoSuchReference",
     "NotByKey",
     "NothingToHold",
+    "Numbers",
+    "NumbersRefused",
     "PositionMoved",
     "PropagationReport",
     "RefreshArguments",
@@ -139,14 +151,18 @@ __all__ = [
     "WrongMethod",
     "alter_condition",
     "alter_leaving",
+    "alter_numbers",
     "alter_propagation",
     "create",
     "describe_snapshot",
     "drop",
+    "lease_numbers",
     "list_kept",
+    "list_numbers",
     "list_snapshots",
     "refresh",
     "remove_kept",
+    "return_numbers",
 ]
 
 face(__name__)

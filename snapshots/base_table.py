@@ -204,19 +204,23 @@ def drop(connection: Connection, snapshot: Snapshot, *, force: bool) -> None:
     stage.drop(connection, snapshot)
 
 
-def _new(column: Column, definition: Definition, drawn: str | None) -> NewColumn:
-    generated = definition.is_generated(column)
+def default_of(column: Column, definition: Definition) -> str | None:
+    """The master's default of a column, if the site can use it as it is."""
     needs = definition.needs.get(column.number)
-    keep = generated or (
-        not column.generated and needs is not None and not needs.foreign
-    )
+    if definition.is_generated(column):
+        return column.default
+    keep = not column.generated and needs is not None and not needs.foreign
+    return column.default if keep else None
+
+
+def _new(column: Column, definition: Definition, drawn: str | None) -> NewColumn:
     return NewColumn(
         name=column.name,
         type=column.type,
         nullable=column.nullable and column.name != ROWID,
-        default=drawn or (column.default if keep else None),
+        default=drawn or default_of(column, definition),
         collation=column.collation,
-        generated=generated,
+        generated=definition.is_generated(column),
     )
 
 

@@ -23,6 +23,7 @@ from pydantic import (
 from sqlalchemy import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
+from sites.configured import DAYS_AWAY
 from snaptide.errors import BadSettings, UnreadableSecret
 from snaptide_imports import lazily
 
@@ -216,6 +217,16 @@ class QueueSettings(BaseModel):
     def retention(self) -> timedelta:
         """`retention_days` as a timedelta."""
         return timedelta(days=self.retention_days)
+
+
+class NumberSettings(BaseModel):
+    """`[numbers]`: the numbers that sites lease from their masters."""
+
+    model_config = _strict
+
+    #: Days for which a site may be away from its master: a lease has twice the numbers
+    #: that it uses in that time, but at least 1,000.
+    days_away: float = Field(default=DAYS_AWAY, gt=0)
 
 
 class BeatSettings(BaseModel):

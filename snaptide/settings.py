@@ -21,6 +21,7 @@ from snaptide.sections import (
     BeatSettings,
     BrokerSettings,
     NotificationSettings,
+    NumberSettings,
     ProcedureSettings,
     QueueSettings,
     ResolutionSettings,
@@ -56,6 +57,7 @@ class Settings(BaseModel):
     push: PushSettings = PushSettings()
     beat: BeatSettings = BeatSettings()
     queue: QueueSettings = QueueSettings()
+    numbers: NumberSettings = NumberSettings()
 
     #: Where the file is; relative paths in it begin there.
     _folder: Path = Path()
@@ -108,6 +110,7 @@ class Settings(BaseModel):
                 retention=self.queue.retention,
                 deletes_kept=self.resolution.deletes_kept,
                 push=self.push.given,
+                days_away=self.numbers.days_away,
             )
         )
         return directory

@@ -10,7 +10,7 @@ from typing import Any
 
 import sqlalchemy as sa
 from psycopg import sql
-from sqlalchemy import BigInteger, Connection, cast, func, select
+from sqlalchemy import BigInteger, Connection, cast, func, or_, select
 
 from masters.catalog import number_range, numbered_column
 from masters.numbers.ledger import Stretch
@@ -178,7 +178,7 @@ def held(
         )
         .join(numbered_column, _column.id == _range.column_id)
         .where(_range.master_id == master)
-        .order_by(_range.column_id, _range.from_ticket)
+        .order_by(_range.id)
     )
     found: dict[tuple[QualifiedName, str], list[Stretch]] = {}
     for row in rows:
@@ -203,22 +203,16 @@ def store(
     connection.execute(locked)
     last = _last_ticket(connection, column.id)
     ticket = max(_drawn(connection, column.id), last) + 1
-    note(
-        connection, column, measured_ticket=_column.measured_ticket + ticket - 1 - last
-    )
+    in_vain = ticket - 1 - last
+    note(connection, column, measured_ticket=_column.measured_ticket + in_vain)
     _prune(connection, column.id)
+    parts = []
     for one in lease:
-        connection.execute(
-            sa.insert(number_range).values(
-                column_id=column.id,
-                from_ticket=ticket,
-                to_ticket=ticket + one.count - 1,
-                first=one.first,
-                step=one.step,
-                master_id=master,
-            )
-        )
+        part = {"from_ticket": ticket, "first": one.first, "step": one.step}
         ticket += one.count
+        parts.append({**part, "to_ticket": ticket - 1})
+    whose = {"column_id": column.id, "master_id": master}
+    connection.execute(sa.insert(number_range).values(whose), parts)
     _warn(connection, column.id, ticket - 1)
     _measure(connection, column)
 
@@ -286,7 +280,9 @@ def _drawn(connection: Connection, column_id: int) -> int:
 
 
 def _last_ticket(connection: Connection, column_id: int) -> int:
-    last = select(func.max(_range.to_ticket)).where(_range.column_id == column_id)
+    last = select(func.max(_range.to_ticket)).where(
+        _range.column_id == column_id, ~_range.void
+    )
     return connection.scalar(last) or 0
 
 
@@ -299,11 +295,11 @@ def _prune(connection: Connection, column_id: int) -> None:
     connection.execute(
         sa.delete(number_range).where(
             _range.column_id == column_id,
-            _range.to_ticket <= _drawn(connection, column_id),
+            or_(_range.void, _range.to_ticket <= _drawn(connection, column_id)),
             sa.exists().where(
                 later.c.column_id == _range.column_id,
                 later.c.master_id == _range.master_id,
-                later.c.from_ticket > _range.from_ticket,
+                later.c.id > _range.id,
             ),
         )
     )
@@ -316,7 +312,7 @@ def _warn(connection: Connection, column_id: int, last: int) -> None:
     within = sa.and_(_range.from_ticket <= at, _range.to_ticket >= at)
     connection.execute(
         sa.update(number_range)
-        .where(_range.column_id == column_id)
+        .where(_range.column_id == column_id, ~_range.void)
         .values(warn_at=sa.case((within, at)))
     )
 
@@ -355,7 +351,7 @@ _LEFT = (
 )
 _LAST = (
     select(func.coalesce(func.max(_range.to_ticket), 0))
-    .where(_range.column_id == _column.id)
+    .where(_range.column_id == _column.id, ~_range.void)
     .correlate(numbered_column)
     .scalar_subquery()
 )

@@ -9,7 +9,7 @@ others drew meanwhile lie between its parts.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -191,36 +191,21 @@ def give_back(
         )
 
 
-def entries(connection: Connection) -> Iterator[sa.Row[Any]]:
+def entries(connection: Connection) -> Sequence[sa.Row[Any]]:
     """What this master has leased, by table, column and site."""
     numbers = (_lease.last - _lease.first) / _lease.step + 1
-    back = sa.case(
-        (
-            _lease.returned_from.is_not(None),
-            (_lease.last - _lease.returned_from) / _lease.step + 1,
-        ),
-        else_=0,
-    )
+    back = (_lease.last - _lease.returned_from) / _lease.step + 1
     by = (_lease.table_schema, _lease.table_name, _lease.column_name, _lease.site_name)
-    yield from connection.execute(
+    return connection.execute(
         select(
             *by,
-            _lease.sequence,
             sa.cast(func.sum(numbers), BigInteger).label("numbers"),
-            sa.cast(func.sum(back), BigInteger).label("returned"),
+            sa.cast(func.coalesce(func.sum(back), 0), BigInteger).label("returned"),
             func.max(_lease.leased_at).label("last_at"),
         )
-        .group_by(*by, _lease.sequence)
+        .group_by(*by)
         .order_by(*by)
-    )
-
-
-def leased_columns(connection: Connection) -> set[tuple[QualifiedName, str]]:
-    """The columns of this master that sites have leased numbers of."""
-    rows = connection.execute(
-        select(_lease.table_schema, _lease.table_name, _lease.column_name).distinct()
-    )
-    return {(QualifiedName(row[0], row[1]), row[2]) for row in rows}
+    ).all()
 
 
 def _whose(holder: Identity, table: QualifiedName, column: str) -> dict[str, object]:

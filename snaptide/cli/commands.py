@@ -30,6 +30,10 @@ class Commands(LoadedLater):
         "snapshot": Part(
             "Snapshots: writable or read-only copies of master rows.", ["snapshot"]
         ),
+        "numbers": Part(
+            "Numbers that sites lease from the sequences of their masters.",
+            ["numbers"],
+        ),
         "group": Part(
             "Replication groups: tables that several masters share.",
             ["group", "group_errors", "group_paths", "group_quiesce"],

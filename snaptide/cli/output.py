@@ -118,6 +118,8 @@ def _text(value: object) -> str:
         return f"{value:,.2f}"
     if isinstance(value, timedelta):
         return duration(value.total_seconds())
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name}={_text(one)}" for name, one in value.items()) or "-"
     if isinstance(value, list | tuple | set | frozenset):
         return ", ".join(_text(item) for item in value) or "-"
     return str(value.value if isinstance(value, Enum) else value)

@@ -208,10 +208,11 @@ def alter(
         bool, typer.Option("--all-rows", help="Drop the condition: all rows belong.")
     ] = False,
     leaving: Leaving = None,
+    numbers: Numbers = None,
     json: Json = False,
 ) -> None:
-    """Change which rows a snapshot has, what becomes of those that leave, or how its
-    refresh group propagates changes.
+    """Change which rows a snapshot has, what becomes of those that leave, how its
+    columns are numbered, or how its refresh group propagates changes.
 
     A new condition (--where, --follow, --all-rows) takes the place of the old one, and
     snapshots that follow this one go on following it. The next refresh compares all
@@ -221,13 +222,17 @@ def alter(
     """
     program = Program.of(ctx)
     conditions = where is not None or bool(follow)
-    if (
-        conditions + all_rows + sum(one is not None for one in (propagation, leaving))
-        != 1
-    ):
+    others = sum(one is not None for one in (propagation, leaving, numbers))
+    if conditions + all_rows + others != 1:
         raise BadArgument(
-            "Give one of --where and --follow, --all-rows, --leaving, or --propagation."
+            "Give one of --where and --follow, --all-rows, --leaving, --numbers, or "
+            "--propagation."
         )
+    if numbers is not None:
+        drawn = snapshots.alter_numbers(program.site(site), name, _ways(numbers))
+        found = [(one.column, one.method, one.left) for one in drawn]
+        show(program, drawn, lambda: table(["column", "by", "left"], found))
+        return
     if leaving is not None:
         described = snapshots.alter_leaving(program.site(site), name, leaving)
         show(program, described, lambda: facts(described, ["name", "leaving"]))

@@ -1,14 +1,20 @@
 """Numbers of a site's own: leased from the master's sequence, drawn offline."""
 
+import json
+from typing import Any
+
 import psycopg
 import pytest
 from sqlalchemy.exc import DBAPIError
+from typer.testing import CliRunner
 
 import deferred
+import masters
 import snapshots
 from masters.errors import CannotLease
 from sites import Directory, Site
-from snapshots.errors import NumbersRefused, UnknownColumn
+from snapshots.errors import NoSuchNumbers, NumbersRefused, UnknownColumn
+from snaptide.cli import app
 from tests.fix_sites import log
 from tests.linked_table import run
 
@@ -219,6 +225,49 @@ def test_a_column_that_runs_out_of_numbers(sites):
     assert "SNP-141" in str(refused.diag.message_detail)
 
 
+def test_leased_and_returned_by_hand(plain):
+    hq, jfk = plain["hq"], plain["jfk"]
+    assert snapshots.list_numbers(jfk)[0].left == 2000
+    before = snapshots.lease_numbers(jfk, "orders.id", numbers=120_000)
+    assert before.left == 122_000
+    run(jfk, "INSERT INTO orders (customer) SELECT 'x' FROM generate_series(1, 5000)")
+    assert snapshots.return_numbers(jfk, "public.orders.id").left == 0
+    (lease,) = masters.list_leases(hq)
+    assert (lease.numbers, lease.returned) == (122_000, 117_000)
+    assert deferred.push(jfk).errors == 0
+    assert run(jfk, "INSERT INTO orders (customer) VALUES ('x') RETURNING id") == [
+        (122_011,)
+    ]
+    for wrong in ("orders", "orders.customer", "orders.no"):
+        with pytest.raises(NoSuchNumbers):
+            snapshots.lease_numbers(jfk, wrong)
+    with pytest.raises(NumbersRefused):
+        snapshots.lease_numbers(jfk, "orders.id", numbers=0)
+
+
+def test_columns_are_numbered_otherwise(plain):
+    hq, jfk = plain["hq"], plain["jfk"]
+    run(jfk, "CREATE VIEW public.mine AS SELECT * FROM orders")
+    assert snapshots.alter_numbers(jfk, "orders", {"id": "none"}) == []
+    insert = "INSERT INTO orders (customer) VALUES ('x') RETURNING id"
+    assert _refused(jfk, insert).sqlstate == "23502"
+    with pytest.raises(CannotLease):
+        snapshots.alter_numbers(jfk, "orders", {"qty": "lease"})
+    with pytest.raises(UnknownColumn):
+        snapshots.alter_numbers(jfk, "orders", {"nope": "none"})
+    assert snapshots.alter_numbers(jfk, "orders", {"id": "lease"})[0].left == 2000
+    assert run(jfk, insert) == [(2011,)]
+    snapshots.alter_numbers(jfk, "orders", {"qty": "none", "id": "lease"})
+    assert run(jfk, insert.replace("RETURNING id", "RETURNING id, qty")) == [(2012, 1)]
+    run(jfk, "DROP VIEW public.mine")
+    snapshots.drop(jfk, "orders", force=True)
+    tickets = (
+        "SELECT relname FROM pg_class WHERE relname LIKE 'numbers%' AND relkind = 'S'"
+    )
+    assert run(jfk, tickets) == []
+    assert _leased(hq) == [(11, 2010), (2011, 4010)]
+
+
 def _leased(site: Site) -> list[tuple[object, ...]]:
     return run(site, "SELECT first, last FROM snaptide.number_lease ORDER BY first")
 
@@ -228,3 +277,32 @@ def _refused(site: Site, statement: str) -> psycopg.Error:
         connection.exec_driver_sql(statement)
     assert isinstance(refused.value.orig, psycopg.Error)
     return refused.value.orig
+
+
+def test_commands(plain, write_settings):
+    config = str(write_settings(plain))
+
+    def called(*arguments: str) -> Any:
+        result = CliRunner().invoke(app, ["--config", config, *arguments, "--json"])
+        assert result.exit_code == 0, result.output
+        return json.loads(result.stdout)
+
+    hq, jfk = called("numbers", "list")
+    assert [one["column"] for one in jfk["draws"]] == ["id"]
+    assert [(one["site"], one["numbers"]) for one in hq["leased"]] == [("jfk", 2000)]
+    leased = called("numbers", "lease", "jfk", "orders.id", "--numbers", "500")
+    assert leased["left"] == 2500
+    assert called("numbers", "return", "jfk", "orders.id")["left"] == 0
+    altered = called("snapshot", "alter", "jfk", "orders", "--numbers", "id=none")
+    assert altered == []
+    for arguments in (
+        ["numbers", "list", "jfk", "hq"],
+        ["snapshot", "alter", "jfk", "orders", "--numbers", "id=lease"],
+    ):
+        result = CliRunner().invoke(app, ["--config", config, *arguments])
+        assert result.exit_code == 0, result.output
+        assert "lease" in result.output
+    wrong = ["snapshot", "alter", "jfk", "orders", "--numbers", "id"]
+    result = CliRunner().invoke(app, ["--config", config, *wrong])
+    assert result.exit_code == 2
+    assert "COLUMN=WAY" in result.output

@@ -7,8 +7,8 @@ from pathlib import Path
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0055"
-down_revision = "0054"
+revision = "0056"
+down_revision = "0055"
 
 _SQL = Path(__file__).parent.parent / "sql" / "next_number.sql"
 _NOW = sa.func.now()
@@ -73,6 +73,7 @@ def _columns() -> None:
     )
     op.create_table(
         "number_range",
+        sa.Column("id", sa.BigInteger(), sa.Identity(always=False), nullable=False),
         sa.Column("column_id", sa.Integer(), nullable=False),
         sa.Column("from_ticket", sa.BigInteger(), nullable=False),
         sa.Column("to_ticket", sa.BigInteger(), nullable=False),
@@ -81,13 +82,19 @@ def _columns() -> None:
         sa.Column("master_id", sa.Uuid(), nullable=False),
         sa.Column("warn_at", sa.BigInteger()),
         sa.Column("void", sa.Boolean(), nullable=False, server_default="false"),
-        sa.PrimaryKeyConstraint("column_id", "from_ticket", name="number_range_pkey"),
+        sa.PrimaryKeyConstraint("id", name="number_range_pkey"),
         sa.ForeignKeyConstraint(
             ["column_id"],
             ["snaptide.numbered_column.id"],
             name="number_range_column_id_fkey",
             ondelete="CASCADE",
         ),
+        schema="snaptide",
+    )
+    op.create_index(
+        "number_range_tickets",
+        "number_range",
+        ["column_id", "from_ticket"],
         schema="snaptide",
     )
 

@@ -1,0 +1,123 @@
+"""`snaptide numbers`: the numbers that sites have leased, and those leased to them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+import typer
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+import masters
+import snapshots
+from sites import Site
+from snaptide.cli.arguments import Json, SiteName, SiteNames
+from snaptide.cli.output import facts, show, table
+from snaptide.cli.program import Program
+
+app = typer.Typer()
+
+ColumnName = Annotated[
+    str, typer.Argument(metavar="COLUMN", help="table.column or schema.table.column")
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SiteNumbers:
+    """The numbers of a site: those that it draws, and those that it has leased out."""
+
+    site: str
+    draws: list[snapshots.Numbers]
+    leased: list[masters.LeasedNumbers]
+
+
+@app.command("list")
+def list_(ctx: typer.Context, sites: SiteNames = None, json: Json = False) -> None:
+    """List the numbers that sites have left, and what their masters have leased out.
+
+    Example: snaptide numbers list jfk hq
+    """
+    program = Program.of(ctx)
+    found = [_of(site) for site in program.chosen(sites)]
+    show(program, found, lambda: _tables(found))
+
+
+@app.command()
+def lease(
+    ctx: typer.Context,
+    site: SiteName,
+    column: ColumnName,
+    numbers: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="How many; default: as many as a push or refresh brings."
+        ),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Lease more numbers for a column now, as before a bulk load.
+
+    Example: snaptide numbers lease jfk orders.id --numbers 100000
+    """
+    program = Program.of(ctx)
+    report = snapshots.lease_numbers(program.site(site), column, numbers=numbers)
+    show(program, report, lambda: facts(report))
+
+
+@app.command("return")
+def return_(
+    ctx: typer.Context, site: SiteName, column: ColumnName, json: Json = False
+) -> None:
+    """Give the numbers that are left back to the master, which notes it.
+
+    They go to nobody else. The next push or refresh leases as many as usual.
+
+    Example: snaptide numbers return jfk orders.id
+    """
+    program = Program.of(ctx)
+    report = snapshots.return_numbers(program.site(site), column)
+    show(program, report, lambda: facts(report))
+
+
+def _of(site: Site) -> SiteNumbers:
+    return SiteNumbers(
+        site=site.name,
+        draws=snapshots.list_numbers(site),
+        leased=masters.list_leases(site),
+    )
+
+
+def _tables(found: list[SiteNumbers]) -> RenderableType:
+    draws = [
+        (
+            f"{one.site} <- {column.master}",
+            f"{column.snapshot}.{column.column}",
+            column.method,
+            column.left,
+            column.lease,
+            column.per_day,
+            column.lasts_days,
+            column.last_error or "",
+        )
+        for one in found
+        for column in one.draws
+    ]
+    leased = [
+        (
+            f"{one.site} -> {lease.site}",
+            f"{lease.table}.{lease.column}",
+            lease.numbers,
+            lease.returned,
+            lease.last_at,
+            None if lease.share is None else f"{lease.share:.0%}",
+        )
+        for one in found
+        for lease in one.leased
+    ]
+    names = ["draws", "column", "by", "left", "lease", "a day", "lasts days", ""]
+    shown = [table(names, draws)]
+    if leased:
+        columns = ["leased", "column", "numbers", "returned", "last", "sequence used"]
+        shown += [Text(), table(columns, leased)]  # type: ignore[list-item]
+    return Group(*shown)

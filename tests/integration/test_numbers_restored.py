@@ -1,0 +1,259 @@
+"""No number is leased or drawn twice, whatever is restored, copied or switched."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+
+import psycopg
+import pytest
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import DBAPIError
+
+import deferred
+import groups
+import snapshots
+from sites import Directory, Site
+from sites.errors import SiteChanged, SiteRestored
+from snaptide.repair import repair
+from tests.fix_db import Clone
+from tests.fix_sites import log
+from tests.fix_worlds import prepared_once
+from tests.let_go import wait_until_let_go
+from tests.linked_table import parked, run
+from tests.pushing import end_push, start_push
+
+#: As a rollback of the files leaves it: the same database by every number.
+UNNOTICED = """
+UPDATE snaptide.site_identity SET database_oid =
+    (SELECT oid::int8 FROM pg_database WHERE datname = current_database())
+"""
+
+
+@prepared_once("hq", "jfk", "lga", needs="spark")
+def shops(sites: Directory) -> None:
+    """A table whose numbers two sites lease."""
+    run(sites["hq"], "CREATE TABLE public.orders (id serial PRIMARY KEY, shop text)")
+    log(sites["hq"], "orders")
+    for name in ("jfk", "lga"):
+        snapshots.create(sites[name], "orders", master="hq", updatable=True)
+        snapshots.refresh(sites[name], "orders")
+
+
+class World:
+    """Sites that can be restored, and the numbers that each of them has drawn."""
+
+    def __init__(self, sites: Directory, clone: Clone) -> None:
+        self.urls = {
+            name: site.url.render_as_string(hide_password=False)
+            for name, site in sites.items()
+        }
+        sites.close()
+        self.clone = clone
+        self.directory = Directory(self.urls)
+        self.drawn: list[int] = []
+
+    def __getitem__(self, name: str) -> Site:
+        return self.directory[name]
+
+    def insert(self, name: str, count: int = 1) -> list[int]:
+        """Insert rows at a site, as its users do, and return their numbers."""
+        rows = run(
+            self[name],
+            f"INSERT INTO orders (shop) SELECT '{name}'"
+            f" FROM generate_series(1, {count}) RETURNING id",
+        )
+        got = [row[0] for row in rows]
+        self.drawn += got
+        return got
+
+    def backup(self, name: str) -> str:
+        self.directory.close()
+        wait_until_let_go([self[name]])
+        self.directory.close()
+        url = self.clone(str(make_url(self.urls[name]).database), "backup")
+        return str(make_url(url).database)
+
+    def restore(self, name: str, backup: str, *, noticed: bool = True) -> None:
+        self.directory.close()
+        self.urls[name] = self.clone(backup, name)
+        self.directory = Directory(self.urls)
+        if not noticed:
+            run(self[name], UNNOTICED)
+
+    def assert_no_number_twice(self) -> None:
+        assert sorted(self.drawn) == sorted(set(self.drawn))
+
+
+@pytest.fixture
+def world(shops: Directory, clone: Clone) -> Iterator[World]:
+    made = World(shops, clone)
+    yield made
+    made.directory.close()
+
+
+def test_restored_site_does_not_use_its_leases(world):
+    world.insert("jfk", 5)
+    backup = world.backup("jfk")
+    world.insert("jfk", 5)
+    deferred.push(world["jfk"])
+    world.restore("jfk", backup)
+    refused = _refused(world["jfk"])
+    assert refused.sqlstate == "55000"
+    assert "snaptide site check jfk --repair" in str(refused.diag.message_hint)
+    repair(world["jfk"])
+    assert _refused(world["jfk"]).sqlstate == "2200H"
+    deferred.push(world["jfk"])
+    world.insert("jfk", 5)
+    world.insert("hq", 5)
+    assert deferred.push(world["jfk"]).errors == 0
+    world.assert_no_number_twice()
+
+
+def test_rollback_that_nobody_can_notice_offline_is_found_by_the_push(world):
+    first = world.insert("jfk", 5)
+    backup = world.backup("jfk")
+    world.insert("jfk", 5)
+    deferred.push(world["jfk"])
+    world.restore("jfk", backup, noticed=False)
+    again = run(world["jfk"], "INSERT INTO orders (shop) VALUES ('again') RETURNING id")
+    assert again == [(first[-1] + 1,)]
+    with pytest.raises(SiteRestored):
+        deferred.push(world["jfk"])
+    repair(world["jfk"])
+    assert _refused(world["jfk"]).sqlstate == "2200H"
+    assert deferred.push(world["jfk"]).errors == 1
+    assert len(parked(world["hq"])) == 1
+    world.insert("jfk", 5)
+    assert deferred.push(world["jfk"]).errors == 0
+    world.assert_no_number_twice()
+
+
+def test_copy_has_no_numbers_until_it_is_a_site_of_its_own(world):
+    world.insert("jfk", 5)
+    world.urls["ord"] = world.clone(world.backup("jfk"), "ord")
+    world.directory = Directory(world.urls)
+    assert _refused(world["ord"]).sqlstate == "55000"
+    world.insert("jfk", 5)
+    report = repair(world["ord"])
+    assert report.copy_of == "jfk"
+    assert _refused(world["ord"]).sqlstate == "2200H"
+    deferred.push(world["ord"])
+    for name in ("ord", "jfk", "hq", "ord"):
+        world.insert(name, 5)
+    for name in ("ord", "jfk"):
+        assert deferred.push(world[name]).errors == 0
+    world.assert_no_number_twice()
+    holders = "SELECT DISTINCT site_name FROM snaptide.number_lease ORDER BY 1"
+    assert run(world["hq"], holders) == [("jfk",), ("lga",), ("ord",)]
+
+
+def test_restored_master_asks_sites_what_they_have_leased(world):
+    backup = world.backup("hq")
+    world.insert("jfk", 1500)
+    deferred.push(world["jfk"])
+    world.insert("jfk", 600)
+    world.restore("hq", backup)
+    with pytest.raises(SiteChanged):
+        deferred.push(world["jfk"])
+    assert repair(world["hq"]).numbers_unknown == ()
+    world.insert("hq", 5)
+    world.insert("lga", 1500)
+    assert deferred.push(world["lga"]).errors == 0
+    world.insert("lga", 600)
+    world.insert("jfk", 600)
+    for name in ("lga", "jfk"):
+        assert deferred.push(world[name]).errors == 0
+    world.assert_no_number_twice()
+
+
+def test_restored_master_hears_at_the_next_contact_from_a_site_that_was_away(world):
+    backup = world.backup("hq")
+    world.insert("jfk", 1500)
+    deferred.push(world["jfk"])
+    world.restore("hq", backup)
+    away = dict(world.urls)
+    away["jfk"] = str(make_url(away["jfk"]).set(database="no_such_database_here"))
+    partly = Directory(away)
+    told = repair(partly["hq"]).numbers_unknown
+    partly.close()
+    assert len(told) == 1
+    assert told[0].startswith("jfk was not asked")
+    deferred.push(world["jfk"])
+    world.insert("hq", 5)
+    world.insert("lga", 1500)
+    deferred.push(world["lga"])
+    world.insert("lga", 600)
+    world.insert("jfk", 600)
+    for name in ("lga", "jfk"):
+        assert deferred.push(world[name]).errors == 0
+    world.assert_no_number_twice()
+
+
+def test_sequence_that_was_set_back_gives_no_leased_number(world):
+    world.insert("jfk", 1500)
+    run(world["hq"], "ALTER SEQUENCE orders_id_seq RESTART")
+    deferred.push(world["jfk"])
+    world.insert("jfk", 600)
+    world.insert("hq", 5)
+    assert deferred.push(world["jfk"]).errors == 0
+    world.assert_no_number_twice()
+
+
+@pytest.mark.parametrize(
+    "point",
+    [f"numbers.{one}" for one in ("before_lease", "after_lease", "after_meet")]
+    + ["numbers.before_store", "numbers.after_store"],
+)
+def test_killed_while_numbers_are_leased(world, point):
+    world.insert("jfk", 1200)
+    push = start_push(world.directory, f"{point}:kill")
+    world.insert("hq", 5)
+    status, _ = end_push(push, world.directory)
+    assert status == -signal.SIGKILL
+    assert deferred.push(world["jfk"]).errors == 0
+    for name in ("jfk", "lga", "hq"):
+        world.insert(name, 1200)
+    assert deferred.push(world["jfk"]).errors == 0
+    assert deferred.push(world["lga"]).errors == 0
+    world.assert_no_number_twice()
+
+
+def test_tables_of_a_group_need_numbers_that_no_other_master_has(make_sites):
+    sites = make_sites("hq", "lax", "jfk")
+    for place, name in enumerate(("hq", "lax"), 1):
+        run(
+            sites[name],
+            f"CREATE SEQUENCE public.s START {place}",
+            "CREATE TABLE public.t (id bigint PRIMARY KEY DEFAULT nextval('public.s'),"
+            " v int)",
+        )
+    groups.create_group(sites["hq"], "sales")
+    groups.add_table(sites["hq"], "sales", "t")
+    groups.add_master(sites["hq"], "sales", "lax")
+    jfk = sites["jfk"]
+    log(sites["hq"], "t")
+    log(sites["lax"], "t")
+    made = snapshots.create(jfk, "t", master="hq", updatable=True)
+    assert made.numbers == {}
+    assert any("INCREMENT BY 8" in one for one in made.left_out)
+    for place, name in enumerate(("hq", "lax"), 1):
+        run(sites[name], f"ALTER SEQUENCE public.s INCREMENT BY 8 RESTART WITH {place}")
+    snapshots.refresh(jfk, "t")
+    assert snapshots.alter_numbers(jfk, "t", {"id": "lease"})[0].left == 2000
+    insert = "INSERT INTO t (v) SELECT 1 FROM generate_series(1, {}) RETURNING id"
+    drawn = run(jfk, insert.format(2))
+    groups.switch_master(jfk, "t", to="lax")
+    drawn += run(jfk, insert.format(1500))
+    deferred.push(jfk)
+    drawn += run(jfk, insert.format(1500))
+    drawn += run(sites["hq"], insert.format(5)) + run(sites["lax"], insert.format(5))
+    assert len(drawn) == len({*drawn})
+    assert {row[0] % 8 for row in drawn} == {1, 2}
+
+
+def _refused(site: Site) -> psycopg.Error:
+    with site.connect() as connection, pytest.raises(DBAPIError) as refused:
+        connection.exec_driver_sql("INSERT INTO orders (shop) VALUES ('x')")
+    assert isinstance(refused.value.orig, psycopg.Error)
+    return refused.value.orig
