@@ -57,7 +57,8 @@ def commit(given: Switch, since: Start | None, answered: Marker | None) -> Redir
         CallsQueued, BothDestinations: calls that wait cannot be sent there.
     """
     with given.site.session() as origin, given.new.session() as there:
-        them = reconcile.confirm(origin, there, given.me, given.new.name)
+        looks = reconcile.looks(origin, there, given.me, given.new.name)
+        them = reconcile.confirm(origin, there, *looks).master
         watch = _watch(given, origin, there, answered)
         origin.rollback()
         at = marker.read(there, given.me.site_id)

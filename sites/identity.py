@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from psycopg.errors import UndefinedTable
@@ -98,7 +99,25 @@ def confirm(connection: Connection, name: str) -> Identity:
         SiteChanged: the database was restored, cloned or promoted since, or
             the URL leads to another site.
     """
-    row = _one(connection, _RECORDED_AND_NOW)
+    return confirm_and_read(connection, name)[0]
+
+
+def confirm_and_read(
+    connection: Connection,
+    name: str,
+    also: tuple[ColumnElement[Any], ...] = (),
+    values: Mapping[str, object] | None = None,
+) -> tuple[Identity, Row[Any]]:
+    """As `confirm`, and read other values in the same round trip.
+
+    Parameters:
+        also: what else to read: constants, as the statement is kept for each.
+        values: the parameters of these.
+
+    Returns:
+        The identity, and a row that has the values.
+    """
+    row = _one(connection, _with(also), values)
     if not row.may_apply:
         raise NotAMember(
             f"The user of site {name} is not a member of the role snaptide_apply.",
@@ -112,7 +131,7 @@ def confirm(connection: Connection, name: str) -> Identity:
         )
     if row.name != name:
         raise SiteChanged(f"The database of site {name} says that it is {row.name}.")
-    return _of(row)
+    return _of(row), row
 
 
 @contextmanager
@@ -171,9 +190,18 @@ _RECORDED_AND_NOW = planned_once(
 )
 
 
-def _one(connection: Connection, query: Select[Any]) -> Row[Any]:
+@cache
+def _with(also: tuple[ColumnElement[Any], ...]) -> Select[Any]:
+    return planned_once(_RECORDED_AND_NOW.add_columns(*also))
+
+
+def _one(
+    connection: Connection,
+    query: Select[Any],
+    values: Mapping[str, object] | None = None,
+) -> Row[Any]:
     try:
-        row = connection.execute(query).one_or_none()
+        row = connection.execute(query, values or {}).one_or_none()
     except ProgrammingError as error:
         if not isinstance(error.orig, UndefinedTable):
             raise

@@ -9,21 +9,27 @@ older one was rolled back, or is a copy (docs/explanation/identity.md).
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
-from functools import cache
+from typing import Any
 
-from sqlalchemy import Connection, bindparam, func, select
-from sqlalchemy.dialects.postgresql import Insert, insert
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Row,
+    Text,
+    bindparam,
+    func,
+    literal_column,
+    or_,
+    select,
+)
 
-from sites import faults
 from sites.catalog import peer
 from sites.errors import SiteReplaced, SiteRestored
-from sites.identity import Identity
+from sites.identity import Identity, confirm_and_read
 from sites.prepared import planned_once
-from sites.site import autocommit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,50 +137,67 @@ class Pair:
             )
 
 
-def compare(site: Connection, master: Connection, me: Identity, them: Identity) -> Pair:
-    """Read what a site and its master remember of each other; write nothing.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """What a database says of itself and remembers of others, at one moment."""
 
-    Both connections must be outside a transaction, and are so afterwards.
-    """
-    with autocommit(site, master):
-        pair = _read(site, master, me, them)
-        if pair.remembers_the_same:
-            return pair
-        # Another contact may have been under way between the two reads.
-        with _alone(site, them):
-            return _read(site, master, me, them)
+    identity: Identity
+    #: by id of the other site
+    memories: Mapping[uuid.UUID, Memory]
+    #: has the other values that were asked for
+    row: Row[Any]
+
+    def of(self, other: Identity) -> Memory:
+        """What it remembers of another site."""
+        return self.memories.get(other.site_id, Memory())
 
 
-def meet(site: Connection, master: Connection, me: Identity, them: Identity) -> Pair:
-    """Let both sides remember this contact, if they agree about the last one.
+def look(
+    connection: Connection,
+    name: str,
+    *,
+    site: uuid.UUID | None = None,
+    also: tuple[ColumnElement[Any], ...] = (),
+    **values: object,
+) -> Look:
+    """Read who a database is and what it remembers of others, in one round trip.
 
-    Afterwards a rollback of the master to an earlier moment is noticed, so that the
-    site may store what it reads there. Commits at both sides.
+    Parameters:
+        name: the site that it has to be.
+        site: at a master, the id of the site that is wanted; at a site, all its
+            masters are.
+        also: what else to read: constants, as the statement is kept for each.
+        values: the parameters of these.
 
     Raises:
-        SiteRestored, SiteReplaced: one of the two does not remember.
+        SiteNotInitialised, NotAMember, SiteChanged: as `identity.confirm` raises them.
     """
-    with autocommit(site, master), _alone(site, them):
-        pair = _read(site, master, me, them)
-        pair.confirm()
-        number = 1 + max(pair.at_site.contact_no, pair.at_master.contact_no)
-        token = uuid.uuid4()
-        # After a crash in between, the master has the old or the new token, and the
-        # site has both: no data has moved yet.
-        _promise(site, them, token, pair)
-        faults.point("peers.after_promise")
-        _remember(master, me, "site", pair.at_master, contact_no=number, token=token)
-        faults.point("peers.after_master")
-        _remember(
-            site,
-            them,
-            "master",
-            pair.at_site,
-            contact_no=number,
-            token=token,
-            next_token=None,
-        )
-    return pair
+    role = "master" if site is None else "site"
+    me, row = confirm_and_read(
+        connection,
+        name,
+        (_MEMORIES, *also),
+        {"its_role": role, "other": site, **values},
+    )
+    return Look(identity=me, memories=dict(map(_memory, row.memories or ())), row=row)
+
+
+def read(site: Connection, master: Connection, me: Identity, them: Identity) -> Pair:
+    """Read what a site and its master remember of each other."""
+    return Pair(
+        site=me,
+        master=them,
+        at_site=recall(site, them.site_id, "master"),
+        at_master=recall(master, me.site_id, "site"),
+    )
+
+
+def paired(at_site: Look, at_master: Look) -> Pair:
+    """What the two remember of each other, by their answers."""
+    me, them = at_site.identity, at_master.identity
+    return Pair(
+        site=me, master=them, at_site=at_site.of(them), at_master=at_master.of(me)
+    )
 
 
 def recall(connection: Connection, other: uuid.UUID, role: str) -> Memory:
@@ -200,76 +223,25 @@ def forget(connection: Connection) -> None:
     connection.execute(peer.delete())
 
 
-def _read(site: Connection, master: Connection, me: Identity, them: Identity) -> Pair:
-    return Pair(
-        site=me,
-        master=them,
-        at_site=recall(site, them.site_id, "master"),
-        at_master=recall(master, me.site_id, "site"),
+_OTHER = bindparam("other", type_=peer.c.site_id.type)
+_MEMORIES = (
+    select(func.json_agg(literal_column(peer.name)))
+    .select_from(peer)
+    .where(
+        peer.c.role == bindparam("its_role", type_=Text),
+        or_(_OTHER.is_(None), peer.c.site_id == _OTHER),
     )
+    .scalar_subquery()
+    .label("memories")
+)
 
 
-def _promise(
-    connection: Connection, master: Identity, token: uuid.UUID, pair: Pair
-) -> None:
-    """Note the token that a master is about to get; if it is known, nothing else."""
-    noted: dict[str, object] = {"next_token": token}
-    if pair.at_master.token == pair.at_site.next_token is not None:
-        # The master stored the token promised last, but the site stopped before it
-        # noted that. So that was the last contact.
-        last = pair.at_master
-        noted |= {"token": last.token, "contact_no": last.contact_no}
-    new = {"name": master.name, "incarnation": master.incarnation, **noted}
-    values = {"site_id": master.site_id, "role": "master", **new}
-    connection.execute(_noting(tuple(new), tuple(noted)), values)
-
-
-def _remember(
-    connection: Connection, other: Identity, role: str, before: Memory, **values: object
-) -> None:
-    former = before.former
-    if not before.knows(other):
-        former = (*former, before.incarnation)  # type: ignore[arg-type]
-    everything = {
-        "name": other.name,
-        "incarnation": other.incarnation,
-        "former": list(former),
-        **values,
+def _memory(facts: dict[str, Any]) -> tuple[uuid.UUID, Memory]:
+    """A remembered site as JSON has it: its id, and what is remembered."""
+    ids = {
+        name: None if facts[name] is None else uuid.UUID(facts[name])
+        for name in ("incarnation", "token", "next_token")
     }
-    names = tuple(everything)
-    values = {"site_id": other.site_id, "role": role, **everything}
-    connection.execute(_noting(names, names), values)
-
-
-@cache
-def _noting(names: tuple[str, ...], noted: tuple[str, ...]) -> Insert:
-    """The statement that notes facts about another site.
-
-    Parameters:
-        names: the columns for a site that is not known yet.
-        noted: the columns to update for a known one.
-    """
-    given = ("site_id", "role", *names)
-    new = insert(peer).values({name: bindparam(name) for name in given})
-    return planned_once(
-        new.on_conflict_do_update(
-            index_elements=[peer.c.site_id, peer.c.role],
-            set_={name: new.excluded[name] for name in noted},
-        )
-    )
-
-
-@contextmanager
-def _alone(site: Connection, them: Identity) -> Iterator[None]:
-    """Make this the only contact of a site with its master during the block.
-
-    Pushes and refreshes overlap, so that two contacts could come at once. Each
-    statement at the site is a transaction of its own.
-    """
-    key = (func.hashtext("snaptide.contact"), func.hashtext(str(them.site_id)))
-    site.execute(select(func.pg_advisory_lock(*key)))
-    try:
-        yield
-    finally:
-        if not site.invalidated:
-            site.execute(select(func.pg_advisory_unlock(*key)))
+    former = tuple(map(uuid.UUID, facts["former"]))
+    memory = Memory(contact_no=facts["contact_no"], former=former, **ids)
+    return uuid.UUID(facts["site_id"]), memory

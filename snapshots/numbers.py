@@ -12,7 +12,7 @@ from deferred.batches import reconcile
 from masters.numbers import columns, contact, ledger
 from masters.numbers.columns import Method, NumberedColumn
 from sites import ddl, faults, identity, locks, names
-from sites.identity import Identity
+from sites.peers import Pair
 from sites.site import Site
 from snapshots import base_table, refresh_group, snapshot
 from snapshots.definition import Definition, define
@@ -51,8 +51,7 @@ class Line:
 
     origin: Connection
     target: Connection
-    me: Identity
-    them: Identity
+    pair: Pair
 
 
 def list_numbers(site: Site, snapshot: str | None = None) -> list[Numbers]:
@@ -90,8 +89,8 @@ def lease_numbers(site: Site, column: str, *, numbers: int | None = None) -> Num
         )
     found = _find(site, column)
     with _line(site, found.master) as line:
-        ends = line.origin, line.target, line.me, line.them
-        if found.told_to != line.them.incarnation:
+        ends = line.origin, line.target, line.pair
+        if found.told_to != line.pair.master.incarnation:
             contact.tell(*ends, found)
         contact.lease(*ends, found, numbers or found.wanted)
     return _shown(_find(site, column))
@@ -118,7 +117,11 @@ def return_numbers(site: Site, column: str) -> Numbers:
         faults.point("numbers.after_end")
         with line.target.begin():
             ledger.give_back(
-                line.target, line.me.site_id, found.table, found.column_name, unused
+                line.target,
+                line.pair.site.site_id,
+                found.table,
+                found.column_name,
+                unused,
             )
     return _shown(_find(site, column))
 
@@ -156,7 +159,7 @@ def alter_numbers(site: Site, name: str, numbers: Mapping[str, str]) -> list[Num
                 faults.point("snapshot_alter.before_numbers")
     if Method.LEASE in numbers.values():
         with _line(site, group.master) as line:
-            contact.keep_supplied(line.origin, line.target, line.me, line.them)
+            contact.keep_supplied(line.origin, line.target, line.pair)
     return list_numbers(site, one.key)
 
 
@@ -193,10 +196,10 @@ def _alter(
 def _line(site: Site, master: str) -> Iterator[Line]:
     """Connect a site with its master, both confirmed and outside a transaction."""
     with site.session() as origin, site.peer(master).session() as target:
-        me = identity.confirm(origin, site.name)
+        here = reconcile.look(origin, site.name)
         origin.rollback()
-        them = reconcile.confirm_for_refresh(origin, target, me, master)
-        yield Line(origin=origin, target=target, me=me, them=them)
+        pair = reconcile.confirm_for_refresh(origin, target, here, master)
+        yield Line(origin=origin, target=target, pair=pair)
 
 
 def _find(site: Site, column: str) -> NumberedColumn:

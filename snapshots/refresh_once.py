@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 
 from psycopg import errors as pg
 from sqlalchemy import Connection, func, select
@@ -14,9 +15,10 @@ from deferred.queues.queue import list_queues
 from masters.log import registration
 from masters.log.catalog import find_logs
 from masters.numbers import contact
-from sites import faults, locks, peers, position
+from sites import contacts, faults, locks, position
 from sites.catalog import SCHEMA
 from sites.names import QualifiedName
+from sites.peers import Pair
 from sites.progress import Progress
 from sites.table import describe
 from snapshots import (
@@ -66,13 +68,15 @@ def refresh_once(
     with task.site.session() as site, task.master.session() as master:
         # Check that neither side was restored to before their last contact.
         name = task.group.master
-        them = reconcile.confirm_for_refresh(site, master, task.who, name)
+        pair = reconcile.confirm_for_refresh(site, master, task.here, name)
         if task.group.numbered:
-            contact.keep_supplied(site, master, task.who, them)
+            contact.keep_supplied(site, master, pair)
         registered = enrolment.register_new(master, task)
         faults.point("refresh.after_register")
         _hold_moment(master, task)
-        nothing_since = idle.unchanged_position(master, site, task, them, registered)
+        nothing_since = idle.unchanged_position(
+            master, site, task, pair.master, registered
+        )
         # Not rolled back: a rollback would make the server forget prepared plans.
         site.commit()
         if nothing_since is not None:
@@ -84,6 +88,7 @@ def refresh_once(
             master,
             site,
             task.who,
+            pair.master,
             task.group,
             task.members,
             task.methods,
@@ -101,7 +106,7 @@ def refresh_once(
         # Only now does the site's own moment begin.
         here = _hold_own_moment(site, known)
         mine = [comparison.site_keys(sides.site, member) for member in known]
-        _meet(task, seen)
+        _meet(task, pair, seen)
         # The connection still answers: the master has not been restored since.
         master.scalar(select(1))
         loaded = _load(task, master, seen, progress)
@@ -216,10 +221,14 @@ def _hold(
         raise PositionMoved(gone) from error
 
 
-def _meet(task: Task, seen: Window) -> None:
-    """Have both sides remember the window, so that a restored master is recognized."""
+def _meet(task: Task, pair: Pair, seen: Window) -> None:
+    """Have both sides remember the window, so that a restored master is recognized.
+
+    Parameters:
+        pair: what the two remembered when the refresh began.
+    """
     with task.site.session() as site, task.master.session() as master:
-        peers.meet(site, master, task.who, seen.master)
+        contacts.meet(site, master, replace(pair, master=seen.master))
 
 
 def _ready(sides: Sides, seen: Window, member: Member) -> Keys | large.Prepared:

@@ -7,11 +7,13 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection
 
+from deferred.batches import reconcile
 from deferred.options import RefreshOptions
 from deferred.parked import error_queue
-from sites import identity, names
+from sites import names
 from sites.identity import Identity
 from sites.names import QualifiedName
+from sites.peers import Look
 from sites.site import Site
 from snapshots import parents, refresh_group, snapshot
 from snapshots.errors import ErrorsAtMaster, UnknownSnapshot, WrongMethod
@@ -25,11 +27,17 @@ class Task:
 
     site: Site
     master: Site
-    who: Identity
+    #: who the site is and what it remembers of its masters
+    here: Look
     group: RefreshGroup
     members: tuple[Snapshot, ...]
     methods: Mapping[str, str]
     options: RefreshOptions
+
+    @property
+    def who(self) -> Identity:
+        """The site."""
+        return self.here.identity
 
     def tables(self) -> list[QualifiedName]:
         """The tables of the master that decide what the group holds, each once."""
@@ -44,7 +52,7 @@ def read(
     named: list[str],
     options: RefreshOptions,
 ) -> Task:
-    who = identity.confirm(connection, site.name)
+    here = reconcile.look(connection, site.name)
     group = refresh_group.find(connection, group_name)
     members = snapshot.members(connection, group_name)
     if group is None or not members:
@@ -55,7 +63,7 @@ def read(
     return Task(
         site=site,
         master=site.peer(group.master),
-        who=who,
+        here=here,
         group=group,
         members=tuple(members),
         methods=_methods(keys, options.method),

@@ -23,7 +23,7 @@ from masters import group_schema
 from masters.group_schema import SchemaVersion
 from masters.log import catalog
 from masters.log.catalog import find_log, reaches_back_to
-from sites import identity, position, ranges
+from sites import position, ranges
 from sites.catalog import SCHEMA
 from sites.identity import Identity
 from sites.names import QualifiedName
@@ -116,6 +116,7 @@ def read(
     master: Connection,
     site: Connection,
     who: Identity,
+    them: Identity,
     group: RefreshGroup,
     snapshots: Sequence[Snapshot],
     methods: Mapping[str, str],
@@ -126,6 +127,7 @@ def read(
     Parameters:
         master: in a REPEATABLE READ transaction, whose moment the group will show.
         site: used only to describe the base tables.
+        them: the master, as it was just read.
         methods: the character asked for, by name of snapshot; `?` for the others.
         known: snapshots that were registered at the master all the time.
 
@@ -137,7 +139,7 @@ def read(
     """
     here = position.current(master)
     complete = all(methods.get(s.key) == "c" for s in snapshots)
-    them = _confirm(master, group, here, complete=complete)
+    _confirm(them, group, here, complete=complete)
     if group.incarnation not in (None, them.incarnation):
         # The master was restored and repaired: positions from before mean nothing.
         known = ()
@@ -223,16 +225,13 @@ def site_keys(snapshot: Snapshot) -> Select[Any]:
     return select(*(view.c[name] for name in snapshot.key_names)).distinct()
 
 
-def _confirm(
-    master: Connection, group: RefreshGroup, here: str, *, complete: bool
-) -> Identity:
-    them = identity.confirm(master, group.master)
+def _confirm(them: Identity, group: RefreshGroup, here: str, *, complete: bool) -> None:
     if them.site_id != group.master_id:
         raise MasterChanged(
             f"Site name {group.master} leads to another site now.", group=group.name
         )
     if group.incarnation not in (None, them.incarnation):
-        return them
+        return
     if (
         group.position is not None
         and not complete
@@ -243,7 +242,6 @@ def _confirm(
             "shows.",
             group=group.name,
         )
-    return them
 
 
 def _member(

@@ -13,7 +13,7 @@ import time
 from sqlalchemy import Connection, func, select
 
 from deferred.batches import reconcile
-from sites import Site, identity, peers
+from sites import Site, contacts
 from synchronous import master_connection
 from synchronous.site_cache import Contact, SiteCache
 
@@ -58,16 +58,16 @@ def confirm_contact(site_cache: SiteCache, taken: Connection, master: Site) -> N
     """
     site = site_cache.site
     with site.session() as origin, master_connection.in_transactions(taken) as target:
-        me = identity.confirm(origin, site.name)
+        here = reconcile.look(origin, site.name)
         origin.rollback()
-        them = reconcile.confirm_for_refresh(origin, target, me, master.name)
+        pair = reconcile.confirm_for_refresh(origin, target, here, master.name)
         contact = Contact(
             until=time.monotonic() + RENEWAL, servers=(_start(origin), _start(target))
         )
         if site_cache.is_contact_old(master.name, contact.servers):
-            peers.meet(origin, target, me, them)
+            contacts.meet(origin, target, pair)
             site_cache.contacts[master.name] = contact
-    site_cache.site_is(me)
+    site_cache.site_is(here.identity)
 
 
 def _start(connection: Connection) -> object:

@@ -1,10 +1,10 @@
 """Acting in the middle of a push or refresh that runs in the test's own process."""
 
 from collections.abc import Callable
-from importlib import import_module
 
 import pytest
 
+from deferred.pushing import batch_by_batch
 from sites import faults
 
 
@@ -29,8 +29,7 @@ class Moments:
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """A push ends soon where users keep their rows, and does not come again."""
-    # By its module's name: the package shows the function of the same name.
-    monkeypatch.setattr(import_module("deferred.pushing.push"), "PAUSES", (0.01,))
+    monkeypatch.setattr(batch_by_batch, "PAUSES", (0.01,))
 
 
 @pytest.fixture

@@ -142,19 +142,40 @@ _WAITING = planned_once(
 )
 
 
-def note_delivered(connection: Connection, name: str, marker: Marker) -> int:
-    """Mark deliveries that the destination has answered; the marker is the truth.
+def note_delivered(connection: Connection, name: str, marker: Marker) -> None:
+    """Mark deliveries that the destination has answered; the marker is the truth."""
+    connection.execute(_DELIVERED, answered(name, marker))
 
-    Only in the marker's batch: earlier batches were marked before the next was cut.
+
+def delivered() -> sa.Update:
+    """Mark deliveries as answered; takes the parameters of `answered`.
+
+    Only in the marker's batch: earlier batches were marked before the next was cut. A
+    look at the last delivery shows whether there is anything to do: dropped queues and
+    purges remove others.
     """
-    place = {"its_destination": name, "its_number": marker.batch_no, "its_start": -1}
-    return connection.execute(
-        _DELIVERED, {**place, "its_end": marker.order_no}
-    ).rowcount
+    last = (
+        select(delivery.c.delivered_at.is_(None))
+        .where(PART)
+        .order_by(delivery.c.order_no.desc())
+        .limit(1)
+        .scalar_subquery()
+    )
+    return (
+        sa.update(delivery)
+        .where(PART, delivery.c.delivered_at.is_(None), last)
+        .values(delivered_at=func.clock_timestamp())
+    )
 
 
-_DELIVERED = planned_once(
-    sa.update(delivery)
-    .where(PART, delivery.c.delivered_at.is_(None))
-    .values(delivered_at=func.clock_timestamp())
-)
+def answered(name: str, marker: Marker) -> dict[str, object]:
+    """The parameters of `delivered`: what a destination has answered of its batch."""
+    return {
+        "its_destination": name,
+        "its_number": marker.batch_no,
+        "its_start": -1,
+        "its_end": marker.order_no,
+    }
+
+
+_DELIVERED = planned_once(delivered())

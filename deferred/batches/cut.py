@@ -9,7 +9,7 @@ late falls into a later window, and is never missed (docs/explanation/positions.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -25,7 +25,7 @@ from sqlalchemy import (
     select,
 )
 
-from deferred.batches.batch import Batch, note_delivered
+from deferred.batches.batch import Batch, answered, delivered
 from deferred.batches.marker import Marker
 from deferred.catalog import deferred_transaction, delivery, destination
 from deferred.errors import NoSuchDestination, PositionMismatch
@@ -39,21 +39,29 @@ BATCH_CALLS = 50_000
 
 
 def next_batch(
-    connection: Connection, name: str, marker: Marker, calls: int = BATCH_CALLS
+    connection: Connection,
+    name: str,
+    marker: Marker,
+    calls: int = BATCH_CALLS,
+    *,
+    queues: Callable[[], Sequence[Queue]] | None = None,
 ) -> Batch | None:
     """The batch to push, given the destination's marker; None if all is pushed.
 
-    Writes delivery and destination; call it in a REPEATABLE READ transaction.
+    Marks what the destination has answered as delivered, by the marker. Writes
+    delivery and destination; call it in a REPEATABLE READ transaction.
 
     Parameters:
         calls: how many close a new batch.
+        queues: lists those that go to the destination, when they are needed.
 
     Raises:
         NoSuchDestination: nothing here is queued for it.
         PositionMismatch: the destination stands at no batch of ours.
     """
-    place = {"batch_no": marker.batch_no, "order_no": marker.order_no}
-    row = connection.execute(_HEAD, {"its_name": name, **place}).one_or_none()
+    row = connection.execute(
+        _HEAD, {"its_name": name, **answered(name, marker)}
+    ).one_or_none()
     if row is None:
         raise NoSuchDestination(
             f"Nothing is queued here for {name!r}.", destination=name
@@ -62,35 +70,22 @@ def next_batch(
         return Batch(
             destination=name, number=row.batch_no, id=row.batch_id, end=row.batch_end
         )
-    if row.missed:
-        note_delivered(connection, name, marker)
     batch = _cut(connection, row, calls) if row.left else None
     if batch is None and row.more:
-        return _open_window(connection, row, calls)
+        listed = queues() if queues else list_queues(connection, name)
+        return _open_window(connection, row, calls, tuple(listed))
     return batch
 
 
-#: The destination's row, and in the same round trip: whether a pusher died before it
-#: marked deliveries as done; whether the window has transactions left, and whether any
-#: were queued since it was opened; the position of this transaction. From here on
-#: PostgreSQL plans for many rows: new rows are not analysed yet, and with plans for a
-#: few rows it would look up each transaction of a window by itself, or read the whole
-#: queue for one.
+#: Marks what the destination has answered as delivered. Reads the destination's row;
+#: whether the window has transactions left, and whether any were queued since it was
+#: opened; the position of this transaction. From here on PostgreSQL plans for many:
+#: new rows are not analysed yet, and with plans for a few rows it would look up each
+#: transaction of a window by itself, or read the whole queue for one.
 _NAME = sa.bindparam("its_name", type_=sa.Text)
 _HEAD = planned_once(
     select(
         destination,
-        # By the last delivery that exists: dropped queues and purges remove others.
-        select(delivery.c.delivered_at.is_(None))
-        .where(
-            delivery.c.destination == _NAME,
-            delivery.c.batch == sa.bindparam("batch_no", type_=sa.BigInteger),
-            delivery.c.order_no <= sa.bindparam("order_no", type_=sa.BigInteger),
-        )
-        .order_by(delivery.c.order_no.desc())
-        .limit(1)
-        .scalar_subquery()
-        .label("missed"),
         sa.exists()
         .where(delivery.c.destination == _NAME, delivery.c.batch.is_(None))
         .label("left"),
@@ -103,6 +98,7 @@ _HEAD = planned_once(
     )
     .where(destination.c.name == _NAME)
     .with_for_update(of=destination)
+    .add_cte(delivered().cte("delivered"))
 )
 
 
@@ -187,10 +183,12 @@ def _begun(connection: Connection, row: Row[Any], **values: Any) -> Batch:
     return Batch(destination=row.name, number=number, id=id_, end=end)
 
 
-def _open_window(connection: Connection, row: Row[Any], most: int) -> Batch | None:
+def _open_window(
+    connection: Connection, row: Row[Any], most: int, queues: tuple[Queue, ...]
+) -> Batch | None:
     """Take the transactions since the last window, and cut the first batch of them."""
     seen = {"window_end": cast(literal(row.now), PgSnapshot())}
-    statement = _first_cut(tuple(list_queues(connection, row.name)), row.name)
+    statement = _first_cut(queues, row.name)
     places = {"seen": row.window_end, "number": row.batch_no + 1, "most": most}
     if statement.run(connection, **places).rowcount:
         return _begun(connection, row, **seen)

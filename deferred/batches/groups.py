@@ -18,16 +18,15 @@ from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 from sqlalchemy import ColumnElement, Connection, func, select
-from sqlalchemy.dialects.postgresql import aggregate_order_by
 
-from deferred.batches.batch import PART, Batch, placed, within
+from deferred.batches.batch import Batch, within
+from deferred.batches.ledger import Listing
 from deferred.catalog import delivery
 from deferred.options import PushOptions
 from deferred.queues.queue import Queue
 from sites import QualifiedName, collector, wide
 from sites.catalog import SCHEMA
 from sites.names import numbered
-from sites.prepared import planned_once
 
 
 class GroupedTransaction(NamedTuple):
@@ -126,6 +125,7 @@ def split(group: ApplyGroup, refused: Collection[int]) -> list[ApplyGroup]:
 def members(
     connection: Connection,
     batch: Batch,
+    listed: Listing,
     after: int,
     queues: Sequence[Queue],
     limit: int,
@@ -133,25 +133,17 @@ def members(
     """The transactions of a batch after an order number, in order.
 
     Parameters:
+        listed: all of the batch.
         limit: bytes; sizes are looked up only if the queues hold more.
     """
-    orders, calls = connection.execute(_MEMBERS, placed(batch, after, batch.end)).one()
-    several = orders is not None and len(orders) > 1
+    first = bisect_right(listed.orders, after)
+    orders, calls = listed.orders[first:], listed.calls[first:]
+    several = len(orders) > 1
     exceeds = several and _exceeds(connection, queues, limit)
     sizes = _sizes(connection, batch, queues) if exceeds else {}
     with collector.paused():
-        bytes_of = map(sizes.get, orders or (), repeat(0))
-        return list(map(GroupedTransaction, orders or (), calls or (), bytes_of))
-
-
-_NUMBER = delivery.c.order_no
-#: As two arrays: there may be many of them.
-_MEMBERS = planned_once(
-    select(
-        func.array_agg(aggregate_order_by(_NUMBER, _NUMBER)),
-        func.array_agg(aggregate_order_by(delivery.c.calls, _NUMBER)),
-    ).where(PART)
-)
+        bytes_of = map(sizes.get, orders, repeat(0))
+        return list(map(GroupedTransaction, orders, calls, bytes_of))
 
 
 def touching(

@@ -8,6 +8,8 @@ applied; transactions after the marker were not applied.
 from __future__ import annotations
 
 import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 from functools import cache
 from typing import Any
@@ -44,15 +46,37 @@ from sites.prepared import planned_once
 RETENTION = timedelta(days=30)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listing:
+    """The transactions of a batch, in order; the ledger's lists travel as text."""
+
+    #: their order numbers, and how many calls each has
+    orders: Sequence[int]
+    calls: Sequence[int]
+    #: column of the ledger -> its value
+    lists: Mapping[str, str | None]
+
+
+def listing(origin: Connection, batch: Batch) -> Listing:
+    """Read the transactions of a batch."""
+    lists = dict(origin.execute(_listed(), placed(batch, -1, batch.end)).one()._mapping)
+    calls = lists.pop("calls")
+    return Listing(orders=_numbers(lists["orders"]), calls=_numbers(calls), lists=lists)
+
+
+def _numbers(array: str | None) -> list[int]:
+    """The numbers of an array, as PostgreSQL writes it."""
+    return [int(one) for one in (array or "{}")[1:-1].split(",") if one]
+
+
 def note(
-    origin: Connection, target: Connection, sender_id: uuid.UUID, batch: Batch
+    target: Connection, sender_id: uuid.UUID, batch: Batch, listed: Listing
 ) -> None:
     """Record at the destination the transactions of a batch, before it is applied."""
-    row = origin.execute(_listed(), placed(batch, -1, batch.end)).one()
     columns = push_batch.c
     values: dict[str, Any] = {"id": batch.id} | {
         name: cast(literal(value, Text), columns[name].type)
-        for name, value in row._mapping.items()
+        for name, value in listed.lists.items()
     }
     statement = insert(push_batch).values(
         origin_id=sender_id, number=batch.number, **values
@@ -78,6 +102,7 @@ def _listed() -> Select[Any]:
     made = deferred_transaction.c
     always = {
         "orders": delivery.c.order_no,
+        "calls": delivery.c.calls,
         "started": made.start_time,
         "transactions": original(
             func.coalesce(made.origin_transaction, cast(made.xid, Text))

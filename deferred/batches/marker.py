@@ -8,6 +8,7 @@ cannot apply anything twice.
 from __future__ import annotations
 
 import uuid
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -44,6 +45,14 @@ IDLE_TIMEOUT = "30s"
 def read(connection: Connection, sender_id: uuid.UUID) -> Marker:
     """The marker as it stands at the destination; zeros before the first push."""
     return _read(connection, sender_id, lock=False) or Marker()
+
+
+def seen(facts: Mapping[str, Any] | None) -> Marker:
+    """The same from a row with the column `SEEN`."""
+    if facts is None:
+        return Marker()
+    id_ = facts["batch_id"]
+    return Marker(**{**facts, "batch_id": None if id_ is None else uuid.UUID(id_)})
 
 
 def lock(connection: Connection, sender_id: uuid.UUID, sender: str) -> Marker:
@@ -198,6 +207,14 @@ _WANTED = select(
     push_marker.c.watched.label("watch_version"),
 ).where(_of(_ID))
 _READ = planned_once(_WANTED)
+#: The same for statements that read other things as well; takes `its_id`.
+_SEEN = _WANTED.subquery("seen")
+SEEN = (
+    select(func.row_to_json(sa.literal_column(_SEEN.name)))
+    .select_from(_SEEN)
+    .scalar_subquery()
+    .label("marker")
+)
 _LOCKED = _WANTED.with_for_update().subquery()
 #: The limits are set after the row is locked, because another pusher may hold it for a
 #: long time.

@@ -32,65 +32,121 @@ from deferred.catalog import deferred_transaction, delivery, destination
 from deferred.catalog import queue as queue_catalog
 from deferred.errors import CannotTell, PastRetention, PushRunning
 from deferred.queues.queue import Queue, call_numbers, list_queues
-from sites import faults, identity, peers, transport
+from sites import contacts, faults, peers, transport
 from sites.identity import Identity
+from sites.peers import Look, Pair
 from sites.prepared import planned_once
 from sites.site import autocommit
 
 
-def confirm(
-    origin: Connection, target: Connection, me: Identity, name: str
-) -> Identity:
+def look(origin: Connection, name: str) -> Look:
+    """Read who a site is, and what it remembers of its masters, in one round trip."""
+    return peers.look(origin, name, also=(_AGREED,))
+
+
+def look_there(
+    target: Connection,
+    name: str,
+    me: Identity,
+    also: tuple[ColumnElement[Any], ...] = (),
+) -> Look:
+    """Read who a destination is, and what it remembers of a site, in one round trip.
+
+    Its `row` says, too, where the site's marker stands and whether the destination is
+    concerned with replication groups.
+
+    Parameters:
+        also: what else to read, as by `peers.look`; takes the site's id as `its_id`.
+    """
+    return peers.look(
+        target,
+        name,
+        site=me.site_id,
+        also=(marker.SEEN, relay.CONCERNED.label("concerned"), *also),
+        its_id=me.site_id,
+    )
+
+
+def confirm(origin: Connection, target: Connection, here: Look, there: Look) -> Pair:
     """Make sure that a destination is the one this site knows, and agree with it.
 
     The caller is the only pusher. Both connections must be outside a transaction.
 
     Raises:
-        SiteChanged: the destination's database is not the one it was.
         SiteRestored, SiteReplaced: one of the two is older than the other remembers.
         CannotTell, PastRetention: the two cannot agree without an operator.
     """
-    with autocommit(target):
-        them = identity.confirm(target, name)
-    pair = peers.compare(origin, target, me, them)
-    pair.confirm()
-    if not is_reconciled(origin, them):
-        reconcile(origin, target, me.site_id, name, them.incarnation)
-    if not pair.acquainted:
-        peers.meet(origin, target, me, them)
-    return them
+    pair = _compared(origin, target, here, there)
+    me, them = pair.site, pair.master
+    if not has_agreed(here, them):
+        reconcile(origin, target, me.site_id, them.name, them.incarnation)
+    return _acquainted(origin, target, pair)
 
 
 def confirm_for_refresh(
-    origin: Connection, target: Connection, me: Identity, name: str
-) -> Identity:
+    origin: Connection, target: Connection, here: Look, name: str
+) -> Pair:
     """As `confirm`, for callers that do not push; take the pusher's lock if needed.
 
+    Parameters:
+        here: what the site has said a moment ago.
+
     Raises:
+        SiteChanged: the destination's database is not the one it was.
         PushRunning: the two still have to agree, and a push holds the lock.
         As `confirm` does.
     """
     with autocommit(target):
-        them = identity.confirm(target, name)
+        there = look_there(target, name, here.identity)
+    if not has_agreed(here, there.identity):
+        return _agree_beside_pushes(origin, target, here.identity, name)
+    return _acquainted(origin, target, _compared(origin, target, here, there))
+
+
+def _agree_beside_pushes(
+    origin: Connection, target: Connection, me: Identity, name: str
+) -> Pair:
     # A running push agrees first of all, so soon there may be nothing left to do.
     for attempt in waiting_for_pushes():
         with attempt:
-            if not is_reconciled(origin, them):
-                with only_pusher(origin, name) as alone:
-                    if not alone:
-                        raise PushRunning(
-                            f"A push to {name} is running.", destination=name
-                        )
-                    return confirm(origin, target, me, name)
-    pair = peers.compare(origin, target, me, them)
+            here, there = looks(origin, target, me, name)
+            if has_agreed(here, there.identity):
+                break
+            with only_pusher(origin, name) as alone:
+                if not alone:
+                    raise PushRunning(f"A push to {name} is running.", destination=name)
+                return confirm(origin, target, *looks(origin, target, me, name))
+    return _acquainted(origin, target, _compared(origin, target, here, there))
+
+
+def looks(
+    origin: Connection, target: Connection, me: Identity, name: str
+) -> tuple[Look, Look]:
+    """Look at both ends, the site first."""
+    with autocommit(origin, target):
+        return look(origin, me.name), look_there(target, name, me)
+
+
+def _compared(origin: Connection, target: Connection, here: Look, there: Look) -> Pair:
+    pair = contacts.settled(origin, target, peers.paired(here, there))
     pair.confirm()
+    return pair
+
+
+def _acquainted(origin: Connection, target: Connection, pair: Pair) -> Pair:
     if not pair.acquainted:
-        peers.meet(origin, target, me, them)
-    return them
+        contacts.meet(origin, target, pair)
+    return pair
+
+
+def has_agreed(here: Look, them: Identity) -> bool:
+    """Whether a site's batches belong to the destination's current incarnation."""
+    agreed: dict[str, str | None] = here.row.agreed or {}
+    return agreed.get(them.name, str(them.incarnation)) == str(them.incarnation)
 
 
 def is_reconciled(origin: Connection, them: Identity) -> bool:
-    """Whether this site's batches belong to the destination's current incarnation."""
+    """The same, as it is now."""
     with autocommit(origin):
         return _incarnations(origin, them.name) <= {them.incarnation}
 
@@ -104,6 +160,13 @@ def _incarnations(connection: Connection, name: str) -> set[uuid.UUID | None]:
     """The incarnation of the batches to a destination; empty if it is unknown here."""
     return set(connection.scalars(_INCARNATION, {"its_name": name}))
 
+
+#: The incarnation of the batches to each destination, by its name.
+_AGREED = (
+    select(func.json_object_agg(destination.c.name, destination.c.incarnation))
+    .scalar_subquery()
+    .label("agreed")
+)
 
 _INCARNATION = planned_once(
     select(destination.c.incarnation).where(

@@ -93,16 +93,20 @@ def announce(connection: Connection, master: str, sender_id: uuid.UUID) -> None:
             _note(connection, row.id, told=not failed)
 
 
+_NEW = sa.and_(
+    error_transaction.c.origin_id
+    == sa.bindparam("its_id", type_=error_transaction.c.origin_id.type),
+    error_transaction.c.reason == "conflict",
+    error_transaction.c.told_at.is_(None),
+)
+
+#: Whether an earlier push has left conflicts of an origin, `its_id`, unreported.
+UNTOLD = sa.exists().where(_NEW).label("untold")
+
+
 def _untold(connection: Connection, sender_id: uuid.UUID) -> Sequence[Row[Any]]:
-    return connection.execute(
-        select(error_transaction)
-        .where(
-            error_transaction.c.origin_id == sender_id,
-            error_transaction.c.reason == "conflict",
-            error_transaction.c.told_at.is_(None),
-        )
-        .order_by(error_transaction.c.id)
-    ).all()
+    wanted = select(error_transaction).where(_NEW).order_by(error_transaction.c.id)
+    return connection.execute(wanted, {"its_id": sender_id}).all()
 
 
 def _conflicts(

@@ -34,15 +34,25 @@ SHIPPED = 1000
 PATIENCE = 2
 
 
-def planned(shipment: Shipment, after: int, run: Run) -> list[ApplyGroup]:
+def planned(
+    shipment: Shipment, listed: ledger.Listing, after: int, run: Run
+) -> list[ApplyGroup]:
     """The groups of a batch after an order number, no more than the run may deliver.
+
+    Parameters:
+        listed: the transactions of the batch.
 
     Raises:
         PositionMismatch: their transactions were answered before and since purged.
     """
     options = run.options
     members = groups.members(
-        shipment.origin, shipment.batch, after, shipment.queues, options.group_max_bytes
+        shipment.origin,
+        shipment.batch,
+        listed,
+        after,
+        shipment.queues,
+        options.group_max_bytes,
     )
     if not members:
         raise batches.purged(shipment.batch)
@@ -167,7 +177,8 @@ def _prepared_again(shipment: Shipment, sender: Sender) -> Shipment:
     shipment.target.rollback()
     shipment.origin.rollback()
     again = prepare_again(shipment, shipment.origin, shipment.target)
-    ledger.note(shipment.origin, shipment.target, sender.id, shipment.batch)
+    listed = ledger.listing(shipment.origin, shipment.batch)
+    ledger.note(shipment.target, sender.id, shipment.batch, listed)
     shipment.target.commit()
     shipment.origin.commit()
     return again

@@ -3,55 +3,40 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Unpack
 
 from sqlalchemy import Connection, Row, select
 from sqlalchemy.exc import DBAPIError
-from tenacity import stop_after_attempt, wait_chain, wait_fixed
 
-from deferred import sqlstate
-from deferred.batches import batch as batches
 from deferred.batches import (
-    cut,
-    ledger,
     marker,
     reconcile,
     relay,
 )
-from deferred.batches.batch import Batch
 from deferred.batches.pusher import only_pusher
 from deferred.batches.sender import Sender
-from deferred.batches.shipping import Shipment, prepare_shipment, with_calls
 from deferred.catalog import destination
 from deferred.errors import (
     DestinationQuiet,
     NoSuchDestination,
-    OtherSchemaVersion,
     TooManyErrors,
 )
 from deferred.options import ErrorAction, PushArguments, PushOptions
 from deferred.parked import error_queue, notification
-from deferred.pushing import apply_groups, noted, streams
+from deferred.pushing import noted, streams
+from deferred.pushing.batch_by_batch import Ends, push_all
 from deferred.pushing.run import Run
 from deferred.queues import budget, destination_state, queue
-from deferred.queues.backlog import calls_left
 from masters.numbers import columns, contact
-from sites import Site, configured, faults, identity, outdated, peers, retry
+from sites import Site, configured, contacts, identity, outdated
 from sites.errors import SnaptideError
-from sites.identity import Identity
+from sites.peers import Look
 from sites.prepared import planned_once
 from sites.progress import Progress
 from sites.site import autocommit
-
-#: Seconds after which an idle pusher with delay_seconds looks for new work.
-POLL = 0.2
-
-
-#: Seconds that a push waits before each new attempt, if a user holds a row.
-PAUSES = (0.1, 0.2, 0.4, 0.8, 1.6, 3.2)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,7 +98,7 @@ def push(
     run = Run(options=chosen, progress=progress, stop=stop)
     with site.session() as origin:
         with autocommit(origin):
-            me = identity.confirm(origin, site.name)
+            here = reconcile.look(origin, site.name)
             row = _destination(origin, destination)
         name = row.name
         if row.concerned:
@@ -122,7 +107,7 @@ def push(
         with only_pusher(origin, name) as alone:
             if alone:
                 try:
-                    _push_with_plans_of_now(origin, site, me, name, run)
+                    _push_with_plans_of_now(origin, site, here, name, run)
                 except SnaptideError as error:
                     noted.note_failure(origin, name, error.message)
                     if isinstance(error, DestinationQuiet | TooManyErrors):
@@ -154,31 +139,40 @@ def destinations(site: Site) -> list[str]:
 
 
 def _push_with_plans_of_now(
-    origin: Connection, site: Site, me: Identity, name: str, run: Run
+    origin: Connection, site: Site, here: Look, name: str, run: Run
 ) -> None:
     """Push; if the destination's sessions have outdated plans, push in new sessions."""
 
     def work() -> None:
         origin.rollback()
-        _push(origin, site, me, name, run)
+        _push(origin, site, here, name, run)
 
     outdated.replaced(site.peer(name), work, lambda: run.transactions)
 
 
-def _push(origin: Connection, site: Site, me: Identity, name: str, run: Run) -> None:
+def _push(origin: Connection, site: Site, here: Look, name: str, run: Run) -> None:
+    who = Sender(id=here.identity.site_id, name=site.name, master=name)
     with site.peer(name).session() as target:
-        them = reconcile.confirm(origin, target, me, name)
+        with autocommit(target):
+            there = reconcile.look_there(
+                target, name, here.identity, also=(notification.UNTOLD,)
+            )
+        pair = reconcile.confirm(origin, target, here, there)
         if run.numbered:
-            contact.keep_supplied(origin, target, me, them)
-        run.meet = partial(peers.meet, origin, target, me, them)
-        who = Sender(id=me.site_id, name=site.name, master=name)
+            contact.keep_supplied(origin, target, pair)
+        if there.row.concerned:
+            run.relay = relay.of_groups()
+        run.meet = partial(contacts.meet, origin, target, pair)
         wanted = run.options.parallelism if run.options.parallel else 0
         if run.options.error_limit:
             run.parked = error_queue.count_failed(target, who.id)
             target.commit()
         with streams.opened(site, site.peer(name), wanted) as pairs:
-            _push_all(Ends(origin=origin, target=target, pairs=pairs), who, run)
-        notification.announce(target, name, who.id)
+            at = marker.seen(there.row.marker)
+            ends = Ends(origin=origin, target=target, pairs=pairs, seen=at)
+            push_all(ends, who, run)
+        if there.row.untold or run.error_ids:
+            notification.announce(target, name, who.id)
     if run.too_many_errors:
         parked = run.parked + len(run.error_ids)
         raise TooManyErrors(
@@ -187,145 +181,6 @@ def _push(origin: Connection, site: Site, me: Identity, name: str, run: Run) -> 
             destination=name,
             action=ErrorAction.QUIET_SERVER.value,
         )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ends:
-    """The connections of a push."""
-
-    origin: Connection
-    target: Connection
-    #: those of its streams, if there are several
-    pairs: Sequence[streams.Pair]
-
-
-def _push_all(ends: Ends, sender: Sender, run: Run) -> None:
-    """Push batch after batch, while there is one and the options allow it."""
-    idle_until = time.monotonic() + run.options.delay_seconds
-    at: marker.Marker | None = None
-    while not run.over():
-        at = _push_patiently(ends, sender, run, at)
-        if at is not None:
-            continue
-        if time.monotonic() >= idle_until:
-            return
-        time.sleep(POLL)
-
-
-def _push_patiently(
-    ends: Ends, sender: Sender, run: Run, at: marker.Marker | None
-) -> marker.Marker | None:
-    """Push a batch; pause and retry if a user holds a row, or DDL is on its way.
-
-    DDL of a group may have arrived at one side only. Parameters and return value are
-    those of `_push_batch`.
-    """
-
-    def begin_again() -> None:
-        nonlocal at
-        ends.origin.rollback()
-        ends.target.rollback()
-        at = None
-        run.held_up += 1
-
-    attempts = retry.on(
-        DBAPIError,
-        OtherSchemaVersion,
-        when=_passes,
-        stop=stop_after_attempt(len(PAUSES) + 1),
-        wait=wait_chain(*map(wait_fixed, (*PAUSES, 0))),
-        progress=lambda: run.transactions,
-        between=begin_again,
-    )
-    return attempts(lambda: _push_batch(ends, sender, run, at))
-
-
-def _passes(error: DBAPIError | OtherSchemaVersion) -> bool:
-    """Whether the reason that stopped a push goes away by itself."""
-    return isinstance(error, OtherSchemaVersion) or sqlstate.gave_way(error)
-
-
-def _push_batch(
-    ends: Ends, sender: Sender, run: Run, at: marker.Marker | None
-) -> marker.Marker | None:
-    """Push the rest of the current batch, or the next one.
-
-    Parameters:
-        at: the destination's marker after the batch before; None if it is not known.
-
-    Returns:
-        The marker after the batch; None if there was none.
-    """
-    origin, target = ends.origin, ends.target
-    if run.relay.before_batch(origin, target) or at is None:
-        with autocommit(target):
-            at = marker.read(target, sender.id)
-    batch = _next_batch(ends, sender, at)
-    if batch is None:
-        return None
-    run.begin()
-    faults.point("push.after_cut")
-    if run.relay is relay.NO_GROUP:
-        run.relay = relay.at(target)
-    shipment = _admitted(ends, batch, sender, at, run)
-    run.expect(lambda: _calls_left(origin, batch.destination))
-    sender = sender.pushing(shipment.queues)
-    after = at.order_no if at.batch_id == batch.id else -1
-    groups = apply_groups.planned(shipment, after, run)
-    ledger.note(origin, target, sender.id, batch)
-    faults.point("push.before_lay_commit")
-    if sum(map(len, groups)) > 1:
-        target.commit()  # a single transaction's shipment commits this with it
-    origin.commit()
-    faults.point("push.after_plan")
-    streams.apply_all(shipment, ends.pairs, sender, groups, at, run)
-    faults.point("push.before_mark")
-    with autocommit(target):
-        at = marker.read(target, sender.id)
-    with origin.begin():
-        batches.note_delivered(origin, sender.master, at)
-        faults.point("push.before_mark_commit")
-    return at
-
-
-def _admitted(
-    ends: Ends, batch: Batch, sender: Sender, at: marker.Marker, run: Run
-) -> Shipment:
-    """Prepare a batch to be shipped as replication groups want it."""
-    queues = queue.list_queues(ends.origin, batch.destination)
-    terms = run.relay.admit_batch(
-        ends.origin,
-        ends.target,
-        batch,
-        queues,
-        sender.pushing(queues),
-        at.watch_version,
-    )
-    used = with_calls(ends.origin, batch, queues)
-    prepared = prepare_shipment(ends.origin, ends.target, batch, used)
-    return replace(
-        prepared, terms=terms, relay=run.relay, watch_version=at.watch_version
-    )
-
-
-def _calls_left(origin: Connection, name: str) -> int:
-    return calls_left(origin, name, queue.list_queues(origin, name))
-
-
-def _next_batch(ends: Ends, sender: Sender, at: marker.Marker) -> Batch | None:
-    origin = ends.origin
-    origin.execution_options(isolation_level="REPEATABLE READ")
-    try:
-        # With groups of the usual size, each stream gets at least one.
-        calls = cut.BATCH_CALLS * max(len(ends.pairs) // 4, 1)
-        batch = cut.next_batch(origin, sender.master, at, calls)
-        faults.point("push.before_cut_commit")
-        origin.commit()
-    finally:
-        if not origin.invalidated:
-            origin.rollback()
-            origin.execution_options(isolation_level="READ COMMITTED")
-    return batch
 
 
 def _destination(connection: Connection, name: str | None) -> Row[Any]:

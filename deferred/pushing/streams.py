@@ -54,19 +54,21 @@ def apply_all(
     groups: Sequence[ApplyGroup],
     at: Marker,
     run: Run,
-) -> None:
+) -> bool:
     """Deliver the groups of a batch, in parallel if there are several streams.
 
     Parameters:
         shipment: delivers the groups that no stream can, while all streams stand still.
         pairs: connections of the streams.
         at: the marker before the first group.
+
+    Returns:
+        Whether all of them are certainly delivered; if not, the marker says how many.
     """
     if len(pairs) < 2 or len(groups) < 2 or shipment.terms.may_hold_duplicates:
-        for group in groups:
-            if not apply_groups.apply_group(shipment, sender, group, run):
-                return
-        return
+        return all(
+            apply_groups.apply_group(shipment, sender, group, run) for group in groups
+        )
     marker.make(shipment.target, sender.id, sender.name)
     shipment.target.commit()
     pieces = _pieces(shipment, groups, at)
@@ -84,13 +86,14 @@ def apply_all(
         _ParallelRun(pieces=pieces, streams=streams, pool=pool, run=run).all(
             shipment, sender
         )
+    return False
 
 
 def _pool(site: Site) -> Engine:
     """A pool without a limit: no stream waits for another push's connections."""
 
     def make() -> Engine:
-        return site.new_engine(pool_pre_ping=True, pool_size=4, max_overflow=-1)
+        return site.new_engine(pool_size=4, max_overflow=-1)
 
     return site.pool("streams", make)
 

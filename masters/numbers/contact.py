@@ -7,14 +7,12 @@ from sqlalchemy import Connection
 from masters.errors import CannotLease, NumbersUsedUp, SequenceBehind
 from masters.numbers import columns, ledger
 from masters.numbers.columns import NumberedColumn
-from sites import faults, peers
-from sites.identity import Identity
+from sites import contacts, faults
+from sites.peers import Pair
 from sites.site import autocommit
 
 
-def keep_supplied(
-    origin: Connection, target: Connection, me: Identity, them: Identity
-) -> None:
+def keep_supplied(origin: Connection, target: Connection, pair: Pair) -> None:
     """Lease numbers for the columns of a site that have opened their reserve; commits.
 
     What keeps a column from its lease is noted with it: the contact goes on. A site
@@ -23,8 +21,10 @@ def keep_supplied(
 
     Parameters:
         origin: to the site; both connections are outside a transaction.
-        target: to the master, whose identity was confirmed.
+        target: to the master.
+        pair: the two, as they were just compared.
     """
+    them = pair.master
     with autocommit(origin):
         found = columns.all_of(origin, master=them.name)
     for one in found:
@@ -32,9 +32,9 @@ def keep_supplied(
             continue
         try:
             if one.told_to != them.incarnation:
-                tell(origin, target, me, them, one)
+                tell(origin, target, pair, one)
             if one.due:
-                lease(origin, target, me, them, one, 2 * one.wanted - one.left)
+                lease(origin, target, pair, one, 2 * one.wanted - one.left)
         except (CannotLease, NumbersUsedUp, SequenceBehind) as error:
             with origin.begin():
                 columns.note(origin, one, last_error=f"{error.code} {error.message}")
@@ -43,8 +43,7 @@ def keep_supplied(
 def tell(
     origin: Connection,
     target: Connection,
-    me: Identity,
-    them: Identity,
+    pair: Pair,
     column: NumberedColumn,
 ) -> None:
     """Tell a master which of its numbers a site has, once in each incarnation; commits.
@@ -52,6 +51,7 @@ def tell(
     Raises:
         CannotLease, SequenceBehind: the master cannot go past them.
     """
+    me, them = pair.site, pair.master
     with autocommit(origin):
         every = columns.held(origin, them.site_id)
     held = every.get((column.table, column.column_name), ())
@@ -66,8 +66,7 @@ def tell(
 def lease(
     origin: Connection,
     target: Connection,
-    me: Identity,
-    them: Identity,
+    pair: Pair,
     column: NumberedColumn,
     count: int,
 ) -> int:
@@ -83,6 +82,7 @@ def lease(
     Raises:
         CannotLease, NumbersUsedUp, SequenceBehind: the master has none to give.
     """
+    me, them = pair.site, pair.master
     got: list[ledger.Stretch] = []
     while (missing := count - sum(one.count for one in got)) > 0:
         with target.begin():
@@ -93,7 +93,7 @@ def lease(
         if sum(one.count for one in part) < min(missing, ledger.AT_ONCE) // 2:
             # Not much is left there: the rest is for others.
             break
-    peers.meet(origin, target, me, them)
+    contacts.meet(origin, target, pair)
     faults.point("numbers.after_meet")
     with origin.begin():
         columns.store(origin, column, them.site_id, got)

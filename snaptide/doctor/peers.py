@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from sqlalchemy import Connection, select
 
 from deferred.batches import reconcile
-from sites import Site, identity, peers
+from sites import Site, contacts, identity
 from sites.catalog import peer
 from sites.errors import SnaptideError
 from sites.identity import Identity
@@ -61,7 +61,7 @@ def _between(
         (here, there, me, them),
         (there, here, them, me),
     ):
-        pair = peers.compare(site, master, first, second)
+        pair = contacts.compare(site, master, first, second)
         if not pair.has_met:
             continue
         try:

@@ -160,7 +160,6 @@ VERBS: Mapping[str, Verb] = {
             "transport.before_copy",
             "push.after_group_ship",
             "push.before_mark",
-            "push.before_mark_commit",
         ),
     ),
     "push one by one": Verb(

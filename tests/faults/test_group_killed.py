@@ -25,7 +25,6 @@ STEPS = [
     "push.before_commit",
     "push.after_commit",
     "push.before_mark",
-    "push.before_mark_commit",
 ]
 #: Those that a group passes a second time when it is divided.
 AGAIN = [

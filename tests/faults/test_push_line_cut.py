@@ -57,7 +57,6 @@ POINTS = [
     ("push.before_apply", 2),
     ("push.after_apply", 2),
     ("push.after_commit", 2),
-    ("push.before_mark", 1),
 ]
 
 
@@ -103,7 +102,7 @@ def test_line_is_cut_while_calls_are_shipped(
     assert rows(sites["hq"]) == rows(sites["jfk"])
 
 
-@pytest.mark.parametrize(("point", "nth"), [POINTS[3], POINTS[5]])
+@pytest.mark.parametrize(("point", "nth"), [POINTS[3], POINTS[4]])
 def test_master_server_dies(
     make_sites: Callable[..., Directory],
     own_server: PostgresServer,

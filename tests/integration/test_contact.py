@@ -4,7 +4,7 @@ import pytest
 
 import deferred
 from deferred.batches import reconcile
-from sites import Directory, identity, peers
+from sites import Directory, contacts, identity
 from sites.errors import SiteRestored
 from sites.identity import Identity
 from sites.peers import Pair
@@ -128,7 +128,7 @@ def _change(sites: Directory) -> None:
 
 def _pair(sites: Directory) -> Pair:
     with sites["jfk"].session() as site, sites["hq"].session() as master:
-        return peers.compare(site, master, _who(sites, "jfk"), _who(sites, "hq"))
+        return contacts.compare(site, master, _who(sites, "jfk"), _who(sites, "hq"))
 
 
 def _who(sites: Directory, name: str) -> Identity:

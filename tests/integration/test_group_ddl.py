@@ -11,7 +11,8 @@ import groups
 import masters
 import snapshots
 from deferred.errors import OtherSchemaVersion, TooWide
-from deferred.pushing import push
+from deferred.pushing import batch_by_batch
+from deferred.pushing.push import destinations
 from groups.errors import NotQuiesced, TablesDiffer
 from sites import Directory, Site, locks
 from snapshots.errors import ColumnChanged, MasterBehind
@@ -60,7 +61,7 @@ def test_users_write_and_push_while_columns_come(
 ) -> None:
     """Each uses a column as soon as his master has it, and its value arrives."""
     # Where the machine is slow, all of them come again for longer.
-    monkeypatch.setattr(push, "PAUSES", (0.1,) * 900)
+    monkeypatch.setattr(batch_by_batch, "PAUSES", (0.1,) * 900)
     monkeypatch.setattr(locks, "ATTEMPTS", 300)
     over = threading.Event()
 
@@ -79,7 +80,7 @@ def test_users_write_and_push_while_columns_come(
 
     def carry(name: str) -> None:
         while not over.is_set():
-            for to in push.destinations(three[name]):
+            for to in destinations(three[name]):
                 deferred.push(three[name], to)
 
     with ThreadPoolExecutor() as pool:
@@ -106,7 +107,7 @@ def test_push_stops_where_one_side_lacks_the_columns(
     three: Directory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The definition site has committed; the others are only prepared."""
-    monkeypatch.setattr(push, "PAUSES", (0.01,))
+    monkeypatch.setattr(batch_by_batch, "PAUSES", (0.01,))
     run(three["lax"], "INSERT INTO orders (id) VALUES (1)")
     with broken_off_at("group.after_decision"):
         groups.execute_ddl(three["hq"], GROUP, GATE)

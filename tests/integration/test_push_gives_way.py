@@ -1,6 +1,5 @@
 """A push waits for users at the master; users do not wait for a push."""
 
-import importlib
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
@@ -11,10 +10,9 @@ from psycopg import errors
 
 import deferred
 from deferred.errors import PushInterrupted
+from deferred.pushing import batch_by_batch
 from sites import Directory, Site
 from tests.linked_table import link, rows, run
-
-push = importlib.import_module("deferred.pushing.push")
 
 WAITING = "SELECT FROM pg_locks WHERE NOT granted AND pid <> pg_backend_pid()"
 
@@ -40,7 +38,7 @@ def user_at(site: Site) -> Iterator[psycopg.Connection]:
 @pytest.fixture
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """A push comes again for longer than a user takes on any machine."""
-    monkeypatch.setattr(push, "PAUSES", (0.1,) * 900)
+    monkeypatch.setattr(batch_by_batch, "PAUSES", (0.1,) * 900)
 
 
 @contextmanager

@@ -3,20 +3,19 @@
 import pytest
 
 import deferred
-from deferred.batches import batch
 from sites import Directory
+from tests.fix_moments import Moments
 from tests.linked_table import link, queued, rows, run
 
 
 def test_the_next_push_marks_what_a_dead_one_delivered(
-    sites: Directory, monkeypatch: pytest.MonkeyPatch
+    sites: Directory, moments: Moments
 ) -> None:
     link(sites)
     run(sites["jfk"], "INSERT INTO orders VALUES (1, 'a', 1)")
-    with monkeypatch.context() as context:
-        context.setattr(batch, "note_delivered", _die)
-        with pytest.raises(KeyboardInterrupt):
-            deferred.push(sites["jfk"])
+    moments.at("push.before_mark", _die)
+    with pytest.raises(KeyboardInterrupt):
+        deferred.push(sites["jfk"])
     assert rows(sites["hq"]) == rows(sites["jfk"])
     assert queued(sites["jfk"]) == 1
     # There is nothing to push, but something to say.
@@ -25,15 +24,14 @@ def test_the_next_push_marks_what_a_dead_one_delivered(
 
 
 def test_also_where_the_last_of_them_is_gone(
-    sites: Directory, monkeypatch: pytest.MonkeyPatch
+    sites: Directory, moments: Moments
 ) -> None:
     link(sites)
     for number in (1, 2):
         run(sites["jfk"], f"INSERT INTO orders VALUES ({number}, '{number}', 1)")
-    with monkeypatch.context() as context:
-        context.setattr(batch, "note_delivered", _die)
-        with pytest.raises(KeyboardInterrupt):
-            deferred.push(sites["jfk"])
+    moments.at("push.before_mark", _die)
+    with pytest.raises(KeyboardInterrupt):
+        deferred.push(sites["jfk"])
     run(
         sites["jfk"],
         "DELETE FROM snaptide.delivery"
@@ -45,5 +43,5 @@ def test_also_where_the_last_of_them_is_gone(
     assert run(sites["jfk"], left) == []
 
 
-def _die(*_arguments: object) -> None:
+def _die() -> None:
     raise KeyboardInterrupt

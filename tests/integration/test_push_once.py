@@ -15,7 +15,7 @@ from deferred.batches.cut import next_batch
 from deferred.batches.sender import Sender
 from deferred.batches.shipping import prepare_shipment
 from deferred.errors import PositionMismatch
-from deferred.pushing import push
+from deferred.pushing import batch_by_batch
 from deferred.pushing.delivery import deliver
 from sites import Directory, identity
 from tests.fix_worker import eventually
@@ -68,7 +68,7 @@ def test_two_threads_push_at_once(orders: Directory) -> None:
 def test_second_pusher_says_that_there_is_another(
     orders: Directory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(push, "PAUSES", (0.1,) * 900)
+    monkeypatch.setattr(batch_by_batch, "PAUSES", (0.1,) * 900)
     run(orders["jfk"], "UPDATE orders SET qty = 1")
     blocker = application(orders["hq"])
     blocker.execute("SELECT * FROM orders FOR UPDATE")

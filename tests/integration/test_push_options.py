@@ -10,7 +10,7 @@ import pytest
 import deferred
 from deferred.batches import cut
 from deferred.errors import BadOption, NoSuchError, RetryFailed
-from deferred.pushing.push import POLL
+from deferred.pushing.batch_by_batch import POLL
 from sites import Directory
 from tests.fix_moments import Moments
 from tests.fix_worlds import prepared_once
@@ -141,7 +141,7 @@ def test_delay_seconds_waits_for_work(
         run(orders["jfk"], *_updates(3))
 
     clock = SimpleNamespace(monotonic=time.monotonic, sleep=sleep)
-    monkeypatch.setattr("deferred.pushing.push.time", clock)
+    monkeypatch.setattr("deferred.pushing.batch_by_batch.time", clock)
     report = deferred.push(orders["jfk"], delay_seconds=3600, transaction_count=1)
     assert report.transactions == 1
     assert slept == [POLL]

@@ -13,6 +13,7 @@ from deferred.batches import marker
 from deferred.batches.cut import next_batch
 from deferred.batches.shipping import prepare_shipment
 from deferred.parked.retry import RetryReport
+from deferred.pushing import batch_by_batch
 from deferred.pushing.dependence import last_shared
 from deferred.queues.queue import list_queues
 from masters import rules
@@ -249,7 +250,7 @@ def test_two_pushes_over_the_same_rows_never_lock_each_other_out(
     run_each(sites["lga"], *counting(*reversed(ids)))
     monkeypatch.setattr(marker, "LOCK_TIMEOUT", f"{SECONDS}s")
     # A deadlock, which the server ends, is not tried again.
-    monkeypatch.setattr(importlib.import_module("deferred.pushing.push"), "PAUSES", ())
+    monkeypatch.setattr(batch_by_batch, "PAUSES", ())
     user = application(sites["hq"])
     user.execute("SELECT FROM orders WHERE id = 100 FOR UPDATE")
     with ThreadPoolExecutor(2) as pool:

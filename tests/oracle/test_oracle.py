@@ -22,6 +22,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis.stateful import run_state_machine_as_test
 
+from deferred.pushing import batch_by_batch
 from sites import Directory, identity
 from snaptide import migrate
 from snaptide.embedded import PostgresServer
@@ -56,8 +57,7 @@ def stage(
 ) -> Iterator[Stage]:
     """Two servers of the oracle's own, with proxies before them."""
     # The users who hold rows wait until the push is over: it need not be patient.
-    push = sys.modules["deferred.pushing.push"]
-    monkeypatch.setattr(push, "PAUSES", (0.01, 0.02))
+    monkeypatch.setattr(batch_by_batch, "PAUSES", (0.01, 0.02))
     with ExitStack() as stack:
         master, branch = (stack.enter_context(_Server(pg_version)) for _ in range(2))
         servers = {MASTER: master, **dict.fromkeys(SITES, branch)}

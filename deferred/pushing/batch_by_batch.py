@@ -1,0 +1,189 @@
+"""The loop of a push: batch after batch, each shipped, applied and marked."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, partial
+
+from sqlalchemy import Connection
+from sqlalchemy.exc import DBAPIError
+from tenacity import stop_after_attempt, wait_chain, wait_fixed
+
+from deferred import sqlstate
+from deferred.batches import batch as batches
+from deferred.batches import cut, ledger, marker, relay
+from deferred.batches.batch import Batch
+from deferred.batches.sender import Sender
+from deferred.batches.shipping import Shipment, prepare_shipment, with_calls
+from deferred.errors import OtherSchemaVersion
+from deferred.pushing import apply_groups, streams
+from deferred.pushing.run import Run
+from deferred.queues import queue
+from deferred.queues.backlog import calls_left
+from deferred.queues.queue import Queue
+from sites import faults, retry
+from sites.site import autocommit
+
+#: Seconds after which an idle pusher with delay_seconds looks for new work.
+POLL = 0.2
+
+#: Seconds that a push waits before each new attempt, if a user holds a row.
+PAUSES = (0.1, 0.2, 0.4, 0.8, 1.6, 3.2)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ends:
+    """The connections of a push."""
+
+    origin: Connection
+    target: Connection
+    #: those of its streams, if there are several
+    pairs: Sequence[streams.Pair]
+    #: where the marker stood when the destination was asked for its groups
+    seen: marker.Marker
+
+
+def push_all(ends: Ends, sender: Sender, run: Run) -> None:
+    """Push batch after batch, while there is one and the options allow it."""
+    idle_until = time.monotonic() + run.options.delay_seconds
+    at: marker.Marker | None = ends.seen
+    while not run.over():
+        at = _push_patiently(ends, sender, run, at)
+        if at is not None:
+            continue
+        if time.monotonic() >= idle_until:
+            return
+        time.sleep(POLL)
+    if at is not None:
+        # The next batch would have noted it.
+        with ends.origin.begin():
+            batches.note_delivered(ends.origin, sender.master, at)
+
+
+def _push_patiently(
+    ends: Ends, sender: Sender, run: Run, at: marker.Marker | None
+) -> marker.Marker | None:
+    """Push a batch; pause and retry if a user holds a row, or DDL is on its way.
+
+    DDL of a group may have arrived at one side only. Parameters and return value are
+    those of `_push_batch`.
+    """
+
+    def begin_again() -> None:
+        nonlocal at
+        ends.origin.rollback()
+        ends.target.rollback()
+        at = None
+        run.held_up += 1
+
+    attempts = retry.on(
+        DBAPIError,
+        OtherSchemaVersion,
+        when=_passes,
+        stop=stop_after_attempt(len(PAUSES) + 1),
+        wait=wait_chain(*map(wait_fixed, (*PAUSES, 0))),
+        progress=lambda: run.transactions,
+        between=begin_again,
+    )
+    return attempts(lambda: _push_batch(ends, sender, run, at))
+
+
+def _passes(error: DBAPIError | OtherSchemaVersion) -> bool:
+    """Whether the reason that stopped a push goes away by itself."""
+    return isinstance(error, OtherSchemaVersion) or sqlstate.gave_way(error)
+
+
+def _push_batch(
+    ends: Ends, sender: Sender, run: Run, at: marker.Marker | None
+) -> marker.Marker | None:
+    """Push the rest of the current batch, or the next one.
+
+    Parameters:
+        at: the destination's marker after the batch before; None if it is not known.
+
+    Returns:
+        The marker after the batch; None if there was none.
+    """
+    origin, target = ends.origin, ends.target
+    if run.relay.before_batch(origin, target) or at is None:
+        with autocommit(target):
+            at = marker.read(target, sender.id)
+    queues = cache(partial(queue.list_queues, origin, sender.master))
+    batch = _next_batch(ends, sender, at, queues)
+    if batch is None:
+        return None
+    run.begin()
+    faults.point("push.after_cut")
+    if run.relay is relay.NO_GROUP and at is not ends.seen:
+        run.relay = relay.at(target)
+    shipment = _admitted(ends, batch, queues(), sender, at, run)
+    run.expect(lambda: _calls_left(origin, batch.destination))
+    sender = sender.pushing(shipment.queues)
+    after = at.order_no if at.batch_id == batch.id else -1
+    listed = ledger.listing(origin, batch)
+    groups = apply_groups.planned(shipment, listed, after, run)
+    ledger.note(target, sender.id, batch, listed)
+    faults.point("push.before_lay_commit")
+    if sum(map(len, groups)) > 1:
+        target.commit()  # a single transaction's shipment commits this with it
+    origin.commit()
+    faults.point("push.after_plan")
+    to_its_end = streams.apply_all(shipment, ends.pairs, sender, groups, at, run)
+    faults.point("push.before_mark")
+    if to_its_end:
+        return replace(
+            at, batch_no=batch.number, batch_id=batch.id, order_no=groups[-1].end
+        )
+    with autocommit(target):
+        return marker.read(target, sender.id)
+
+
+def _admitted(
+    ends: Ends,
+    batch: Batch,
+    queues: Sequence[Queue],
+    sender: Sender,
+    at: marker.Marker,
+    run: Run,
+) -> Shipment:
+    """Prepare a batch to be shipped as replication groups want it."""
+    terms = run.relay.admit_batch(
+        ends.origin,
+        ends.target,
+        batch,
+        queues,
+        sender.pushing(queues),
+        at.watch_version,
+    )
+    used = with_calls(ends.origin, batch, queues)
+    prepared = prepare_shipment(ends.origin, ends.target, batch, used)
+    return replace(
+        prepared, terms=terms, relay=run.relay, watch_version=at.watch_version
+    )
+
+
+def _calls_left(origin: Connection, name: str) -> int:
+    return calls_left(origin, name, queue.list_queues(origin, name))
+
+
+def _next_batch(
+    ends: Ends,
+    sender: Sender,
+    at: marker.Marker,
+    queues: Callable[[], Sequence[Queue]],
+) -> Batch | None:
+    origin = ends.origin
+    origin.execution_options(isolation_level="REPEATABLE READ")
+    try:
+        # With groups of the usual size, each stream gets at least one.
+        calls = cut.BATCH_CALLS * max(len(ends.pairs) // 4, 1)
+        batch = cut.next_batch(origin, sender.master, at, calls, queues=queues)
+        faults.point("push.before_cut_commit")
+        origin.commit()
+    finally:
+        if not origin.invalidated:
+            origin.rollback()
+            origin.execution_options(isolation_level="READ COMMITTED")
+    return batch
