@@ -82,6 +82,39 @@ def test_contact_that_is_broken_off(
     assert rows(orders["hq"])[0][2] == 2
 
 
+def test_another_contact_comes_between_the_comparison_and_the_token(
+    orders: Directory, moments: Moments
+) -> None:
+    before = _pair(orders)
+
+    def come_first() -> None:
+        with orders["jfk"].session() as site, orders["hq"].session() as master:
+            contacts.meet(site, master, before)
+
+    _change(orders)
+    moments.at("push.before_cut_commit", come_first)
+    assert deferred.push(orders["jfk"]).transactions == 1
+    after = _pair(orders)
+    assert after.remembers_the_same
+    assert after.at_site.contact_no == before.at_site.contact_no + 2
+
+
+def test_a_copy_comes_between_the_comparison_and_the_token(
+    orders: Directory, moments: Moments
+) -> None:
+    """The master has met a copy of the site, which remembers nothing of that."""
+    met = (
+        "UPDATE snaptide.peer SET token = gen_random_uuid(),"
+        " contact_no = contact_no + 1 WHERE role = 'site'"
+    )
+    _change(orders)
+    moments.at("push.before_cut_commit", lambda: run(orders["hq"], met))
+    with pytest.raises(SiteRestored, match="Site jfk is older"):
+        deferred.push(orders["jfk"])
+    assert queued(orders["jfk"]) == 1
+    assert rows(orders["hq"])[0][2] == 1
+
+
 def test_push_of_nothing_is_no_contact(orders: Directory) -> None:
     before = _pair(orders)
     assert deferred.push(orders["jfk"]).transactions == 0
