@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 
 from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
 
 from sites import faults, outdated
-from snapshots import first_load, merge, work
+from snapshots import first_load, merge, withdraw, work
 from snapshots.comparison import Compared
 from snapshots.definition import Definition, define
 from snapshots.errors import CannotMerge
@@ -67,7 +68,12 @@ def _write(
             if found.leaving is not None:
                 work.mark_leaving(connection, changes, found.leaving)
             group.append(changes)
-        return merge.merge(connection, group, seen, task.options)
+        gone = withdraw.from_queue(connection, group, seen, task)
+        done = merge.merge(connection, group, seen, task.options)
+        return {
+            name: replace(one, withdrawn=gone.get(name, 0))
+            for name, one in done.items()
+        }
 
 
 @contextmanager

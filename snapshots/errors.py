@@ -328,6 +328,16 @@ class UnknownPolicy(SnapshotRefused):
     hint = "Leave --leaving out for drain, or give one of those that the message lists."
 
 
+class ChangeWithdrawn(SnaptideError):
+    """A change was withdrawn from the queue, because its row left the snapshot."""
+
+    code = "SNP-247"
+    hint = (
+        "Look at it with snaptide errors show SITE ID. Then put it back into the queue "
+        "(snaptide errors retry), or delete it (snaptide errors delete)."
+    )
+
+
 class NothingToHold(SnapshotRefused):
     """The policy for rows that leave needs changes of users, who can make none here."""
 

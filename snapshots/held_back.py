@@ -101,17 +101,29 @@ def hold_pending(connection: Connection, changes: Work, window: Window) -> int:
     It runs as a statement of its own, once the rows are locked or written: so it sees
     all that was committed before that, and no session can add more afterwards.
     """
-    held = 0
+    return sum(
+        work.hold(connection, changes, one, PENDING)
+        for one in _are_pending(connection, changes, window)
+    )
+
+
+def is_pending(
+    connection: Connection, changes: Work, window: Window
+) -> ColumnElement[bool]:
+    """Whether the site changed a row and the window does not show it yet."""
+    return or_(*_are_pending(connection, changes, window))
+
+
+def _are_pending(
+    connection: Connection, changes: Work, window: Window
+) -> list[ColumnElement[bool]]:
+    found: list[ColumnElement[bool]] = []
     for pending in _pending(connection, changes, window):
         rows = pending.subquery("pending")
-        same = [
-            key == rows.c[name]
-            for key, name in zip(
-                changes.keys, changes.member.snapshot.key_names, strict=True
-            )
-        ]
-        held += work.hold(connection, changes, exists().where(*same), PENDING)
-    return held
+        names = changes.member.snapshot.key_names
+        pairs = zip(changes.keys, names, strict=True)
+        found.append(exists().where(*(key == rows.c[name] for key, name in pairs)))
+    return found
 
 
 def covered_extras(extra: TableClause, window: Window) -> ColumnElement[bool]:

@@ -75,6 +75,8 @@ class Merged:
     #: those of them that the master still has, why, and what holds others of them back
     left: int = 0
     because: tuple[Cause, ...] = ()
+    #: transactions that were withdrawn from the queue, so that rows could leave
+    withdrawn: int = 0
     staying: Mapping[str, int] = field(default_factory=dict)
     held_back: int = 0
     #: why the site refused rows, and how many of those held back for each reason

@@ -16,6 +16,8 @@ class Leaving(StrEnum):
     KEEP = "keep"
     #: As drain; until it goes, it can be read and not be changed.
     FREEZE = "freeze"
+    #: It goes at once; changes of it that no master has are withdrawn from the queue.
+    PARK = "park"
 
     @classmethod
     def named(cls, name: Leaving | str, *, updatable: bool) -> Leaving:
@@ -38,4 +40,4 @@ class Leaving(StrEnum):
 
 
 #: Policies that make no difference where nobody changes rows.
-_OF_CHANGES = {Leaving.FREEZE}
+_OF_CHANGES = {Leaving.FREEZE, Leaving.PARK}

@@ -341,6 +341,7 @@ def _report(
         deleted=done.deleted,
         left=done.left,
         because=done.because,
+        withdrawn=done.withdrawn,
         staying=done.staying,
         held_back=done.held_back,
         refused=done.refused,

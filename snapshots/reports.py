@@ -113,6 +113,8 @@ class SnapshotReport:
     #: of a fast refresh: rows of other tables that changed so that these left, or will,
     #: the one with most of them first
     because: tuple[Cause, ...] = ()
+    #: transactions with changes of the snapshot that were withdrawn, because rows left
+    withdrawn: int = 0
     #: rows that are to leave and stay for now, by what holds them back
     staying: Mapping[str, int] = field(default_factory=dict)
     #: rows that differ and were left alone; the next refresh looks again
@@ -133,6 +135,8 @@ class SnapshotReport:
         if self.staying:
             held = ", ".join(f"{rows:,} {by}" for by, rows in self.staying.items())
             said += f"; {sum(self.staying.values()):,} stay: {held}"
+        if self.withdrawn:
+            said += f"; {self.withdrawn:,} transactions were withdrawn"
         return said
 
 

@@ -42,6 +42,8 @@ def _counts(report: RefreshReport) -> str:
         parts[-1] += f" ({left:,} of them left)"
     if stay := sum(sum(one.staying.values()) for one in report.snapshots):
         parts.append(f"{stay:,} are to leave")
+    if gone := sum(one.withdrawn for one in report.snapshots):
+        parts.append(f"{gone:,} withdrawn")
     held = sum(one.held_back for one in report.snapshots)
     if held:
         parts.append(f"{held:,} held back")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection, Function, func, select
 from tenacity import Retrying, stop_after_delay, wait_random
 
 from deferred.errors import PushRunning
@@ -22,7 +22,7 @@ def only_pusher(connection: Connection, name: str) -> Iterator[bool]:
 
     Yields whether the lock was free. Commits the connection's open transaction first.
     """
-    key = (func.hashtext("snaptide.push"), func.hashtext(name))
+    key = _key(name)
     connection.commit()
     with autocommit(connection):
         held = bool(connection.scalar(select(func.pg_try_advisory_lock(*key))))
@@ -33,6 +33,19 @@ def only_pusher(connection: Connection, name: str) -> Iterator[bool]:
             connection.rollback()
             with autocommit(connection):
                 connection.execute(select(func.pg_advisory_unlock(*key)))
+
+
+def keep_out(connection: Connection, name: str) -> bool:
+    """Keep pushers of a destination out until this transaction ends.
+
+    Returns False if one is at work.
+    """
+    lock = func.pg_try_advisory_xact_lock(*_key(name))
+    return bool(connection.scalar(select(lock)))
+
+
+def _key(name: str) -> tuple[Function[int], Function[int]]:
+    return func.hashtext("snaptide.push"), func.hashtext(name)
 
 
 def waiting_for_pushes() -> Retrying:

@@ -25,6 +25,7 @@ from deferred.parked import (
     error_dependencies,
     error_queue,
     restage_parked,
+    withdrawn,
 )
 from deferred.parked.calls import Call
 from deferred.parked.edit import Edit, edited
@@ -41,6 +42,7 @@ class RetryReport:
     """The result of retrying one parked transaction."""
 
     error_id: int
+    #: or, if this site withdrew it from its own queue, put back there
     applied: bool
     conflicts_resolved: int = 0
     #: why it was not applied
@@ -69,6 +71,13 @@ def _retry(
     connection: Connection, master: Site, error_id: int, edits: Sequence[Edit]
 ) -> RetryReport:
     row = error_queue.get(connection, error_id)
+    if row.reason == withdrawn.WITHDRAWN:
+        if edits:
+            raise BadEdit(
+                f"Error transaction {error_id} was withdrawn: do not edit it."
+            )
+        withdrawn.put_back(connection, row)
+        return RetryReport(error_id=error_id, applied=True)
     # Before anything else, as a push does, so that the two cannot deadlock.
     marker.request_exclusive(connection, row.origin_id)
     marker.lock(connection, row.origin_id, row.origin)

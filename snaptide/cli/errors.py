@@ -110,6 +110,8 @@ def retry(
 ) -> None:
     """Try to apply parked transactions again; ends with 3 if some cannot be applied.
 
+    Transactions that a site withdrew from its own queue go back there.
+
     Example: snaptide errors retry hq 7 --edit flights.dep_delay=12
     """
     program = Program.of(ctx)

@@ -43,7 +43,8 @@ def refresh(
 ) -> None:
     """Refresh a group to one moment of its master.
 
-    Ends with 3 if the push before it parked transactions, or if the site refuses rows.
+    Ends with 3 if the push before it parked transactions, if changes of rows that left
+    were withdrawn, or if the site refuses rows.
 
     Example: snaptide refresh jfk flights --method cf
     """
@@ -56,7 +57,7 @@ def refresh(
         report = snapshots.refresh(chosen, what, progress=progress, **options)
     show(program, report, lambda: _shown(report))
     parked = report.pushed is not None and report.pushed.errors
-    if parked or any(one.refused for one in report.snapshots):
+    if parked or any(one.refused or one.withdrawn for one in report.snapshots):
         raise typer.Exit(ExitCode.ATTENTION)
 
 

@@ -9,11 +9,12 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 
 import sqlalchemy as sa
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection, func, not_, select
 
 from deferred import runs
 from deferred.catalog import destination, schedule
 from deferred.error_catalog import error_transaction
+from deferred.parked import withdrawn
 from deferred.queues import destination_state, queue
 from deferred.queues.backlog import waiting_destinations
 from deferred.queues.destination_state import State
@@ -149,14 +150,19 @@ def _quiet(connection: Connection, site: str) -> Iterator[Finding]:
 
 
 def _parked(connection: Connection, site: str) -> Iterator[Finding]:
-    count = connection.scalar(select(func.count()).select_from(error_transaction))
-    if count:
-        yield warning(
-            site,
-            "error queue",
-            f"{count} transactions could not be applied and wait for a decision.",
-            f"snaptide errors list {site}",
-        )
+    own = error_transaction.c.reason == withdrawn.WITHDRAWN
+    for which, what in (
+        (not_(own), "could not be applied"),
+        (own, "of this site were withdrawn, because their rows left a snapshot,"),
+    ):
+        rows = select(func.count()).select_from(error_transaction).where(which)
+        if count := connection.scalar(rows):
+            yield warning(
+                site,
+                "error queue",
+                f"{count} transactions {what} and wait for a decision.",
+                f"snaptide errors list {site}",
+            )
 
 
 def _at(moment: datetime) -> str:

@@ -1,0 +1,327 @@
+"""Changes of a site that are taken out of its queue before any destination has them.
+
+A withdrawn transaction stands in the error queue of its own site, with all calls that
+it made for one destination, until someone puts it back into the queue or deletes it.
+Transactions that changed the same rows later are withdrawn with it, because they begin
+where it ended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import Connection, Row, Text, and_, cast, func, literal, select
+from sqlalchemy.dialects.postgresql import insert
+
+from deferred.batches import pusher
+from deferred.catalog import deferred_transaction, delivery, order_no, procedure_call
+from deferred.error_catalog import error_call, error_transaction
+from deferred.errors import RetryFailed
+from deferred.parked import image
+from deferred.queues import refresh_coverage
+from deferred.queues.described import captured_columns
+from deferred.queues.queue import (
+    Queue,
+    changes_key,
+    delivery_of,
+    find_queue,
+    list_queues,
+)
+from masters.errors import UnknownColumn
+from sites import QualifiedName, names
+from sites.errors import UnknownTable
+from sites.identity import Identity
+from sites.staged import MOVE
+from sites.types import NativeType
+from sites.values import from_text
+
+#: The reason of a transaction in the error queue that was withdrawn.
+WITHDRAWN = "withdrawn"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Withdrawal:
+    """What is to be taken out of the queue to one destination, and why."""
+
+    site: Identity
+    destination: str
+    #: the marker of this site there: calls up to this place are answered
+    batch_no: int
+    order_no: int
+    #: by snapshot, the rows (k1, k2, ...) whose waiting changes are not wanted
+    rows: Mapping[str, sa.Select[Any]]
+    error_code: str
+    error_message: str
+
+
+def withdraw(connection: Connection, wanted: Withdrawal) -> dict[str, int]:
+    """Move transactions that wait for a destination to this site's error queue.
+
+    Left alone are changes of rows that have a change in a batch, which the destination
+    may have applied already; transactions that call procedures or change tables of a
+    replication group, which no refresh takes back; and all if a push is running.
+
+    Writes the queues, their catalog, the error queue, and extra keys for the rows, so
+    that refreshes show the master's again. Commits nothing.
+
+    Returns:
+        By snapshot, how many transactions with changes of it were withdrawn.
+    """
+    queues = list_queues(connection, wanted.destination)
+    chosen = [one for one in queues if one.snapshot in wanted.rows]
+    start = {xid for one in chosen for xid in _waiting(connection, one, wanted)}
+    if not start or not pusher.keep_out(connection, wanted.destination):
+        return {}
+    xids = _together(connection, queues, start)
+    counts = {}
+    if xids:
+        _park(connection, queues, wanted, xids)
+        counts = {one.snapshot: _take(connection, one, xids) for one in queues}
+        _forget(connection, wanted.destination, xids)
+    return {name: count for name, count in counts.items() if count}
+
+
+def put_back(connection: Connection, row: Row[Any]) -> None:
+    """Queue a withdrawn transaction again, as if it were made now; remove it here.
+
+    Its old values are those that the user saw, so a conflict is found as ever.
+
+    Raises:
+        RetryFailed: a snapshot that it changed is gone, or a column of it.
+    """
+    xid = func.pg_current_xact_id()
+    made = insert(deferred_transaction).values(xid=xid, origin_user=row.origin_user)
+    connection.execute(made.on_conflict_do_nothing())
+    target = (error_call.c.target_schema, error_call.c.target_table)
+    mine = error_call.c.error_id == row.id
+    for found in connection.execute(select(*target).where(mine).distinct()).all():
+        queue, types = _still_there(connection, QualifiedName(*found), row.id)
+        calls = _as_calls(queue, types).where(
+            mine, target[0] == found[0], target[1] == found[1]
+        )
+        columns = [column.name for column in queue.sql().columns]
+        connection.execute(sa.insert(queue.sql()).from_select(columns, calls))
+    connection.execute(sa.delete(error_call).where(mine))
+    gone_now = error_transaction.c.id == row.id
+    connection.execute(sa.delete(error_transaction).where(gone_now))
+
+
+def _still_there(
+    connection: Connection, snapshot: QualifiedName, error_id: int
+) -> tuple[Queue, list[str]]:
+    """The queue of a snapshot, and the types of its columns."""
+    try:
+        queue = find_queue(connection, str(snapshot))
+        if queue is None:
+            raise UnknownTable(f"Snapshot {snapshot} is gone, or read-only.")
+        table, called = captured_columns(connection, queue)
+    except (UnknownTable, UnknownColumn) as gone:
+        raise RetryFailed(
+            f"Error transaction {error_id}: {gone.message}", error_id=error_id
+        ) from gone
+    return queue, [table.column(called[name]).recorded for name in queue.columns]
+
+
+def _waiting(connection: Connection, queue: Queue, wanted: Withdrawal) -> set[str]:
+    """Transactions that changed the rows and are in no batch, nor is any of the row."""
+    calls = queue.sql()
+    rows = wanted.rows[queue.snapshot].subquery("wanted")
+    keys = queue.keys(calls)
+    pending = (
+        select(*keys, calls.c.xid, delivery.c.batch)
+        .select_from(calls.outerjoin(delivery, delivery_of(queue, calls)))
+        .where(refresh_coverage.beyond(wanted.batch_no, wanted.order_no))
+        .subquery("pending")
+    )
+    same = [pending.c[key.name] == rows.c[key.name] for key in keys]
+    other = pending.alias("other")
+    sent = sa.exists().where(
+        other.c.batch.is_not(None),
+        *(other.c[key.name] == rows.c[key.name] for key in keys),
+    )
+    found = select(cast(pending.c.xid, Text)).join(rows, and_(*same)).where(~sent)
+    return set(connection.scalars(found.distinct()))
+
+
+def _together(
+    connection: Connection, queues: Sequence[Queue], start: set[str]
+) -> set[str]:
+    """These transactions and those that follow them, without any that must stay."""
+    every = _followed(connection, queues, start)
+    if not _must_stay(connection, queues, every):
+        return every
+    apart = (_followed(connection, queues, {one}) for one in sorted(start))
+    return set().union(*(x for x in apart if not _must_stay(connection, queues, x)))
+
+
+def _followed(
+    connection: Connection, queues: Sequence[Queue], start: set[str]
+) -> set[str]:
+    found, latest = set(start), set(start)
+    while latest:
+        more = {x for one in queues for x in _next(connection, one, latest)}
+        latest = more - found
+        found |= latest
+    return found
+
+
+def _next(connection: Connection, queue: Queue, xids: set[str]) -> set[str]:
+    """Transactions that changed a row after one of these did."""
+    calls = queue.sql()
+    number = (calls.c.xid, calls.c.call_no)
+    numbered = (one.add_columns(*number) for one in queue.every_key(calls))
+    every = sa.union_all(*numbered).cte("every")
+    mine, later = every.alias("mine"), every.alias("later")
+    keys = [column.name for column in every.c][: len(queue.identity_columns)]
+    same = [mine.c[key] == later.c[key] for key in keys]
+    found = (
+        select(cast(later.c.xid, Text))
+        .join_from(mine, later, and_(*same, later.c.call_no > mine.c.call_no))
+        .where(_among(mine.c.xid, xids))
+    )
+    return set(connection.scalars(found.distinct()))
+
+
+def _must_stay(connection: Connection, queues: Sequence[Queue], xids: set[str]) -> bool:
+    """Whether one of these was sent, calls a procedure, or changes a group's table."""
+    sent = delivery.c.batch.is_not(None)
+    to = delivery.c.destination.in_({one.destination for one in queues})
+    reasons = [
+        sa.exists().where(to, sent, _among(delivery.c.xid, xids)),
+        sa.exists().where(_among(procedure_call.c.xid, xids)),
+        *(
+            sa.exists().select_from(calls).where(_among(calls.c.xid, xids))
+            for calls in (one.sql() for one in queues if one.group_id is not None)
+        ),
+    ]
+    return bool(connection.scalar(select(sa.or_(*reasons))))
+
+
+def _park(
+    connection: Connection,
+    queues: Sequence[Queue],
+    wanted: Withdrawal,
+    xids: set[str],
+) -> None:
+    """Copy transactions with their calls to the error queue."""
+    numbers = [
+        select(calls.c.xid, calls.c.call_no).where(_among(calls.c.xid, xids))
+        for calls in (one.sql() for one in queues)
+    ]
+    every = sa.union_all(*numbers).subquery("every")
+    last = func.max(every.c.call_no)
+    made = deferred_transaction.c
+    values: dict[str, sa.ColumnElement[Any]] = {
+        "origin_id": literal(wanted.site.site_id),
+        "origin": literal(wanted.site.name),
+        "origin_transaction": cast(made.xid, Text),
+        "origin_user": made.origin_user,
+        "batch_no": literal(0, sa.BigInteger),
+        "order_no": func.greatest(made.order_no, last),
+        "start_time": made.start_time,
+        "reason": literal(WITHDRAWN),
+        "error_code": literal(wanted.error_code),
+        "error_message": literal(wanted.error_message),
+    }
+    found: sa.Select[Any] = (
+        select(*values.values())
+        .join_from(deferred_transaction, every, every.c.xid == made.xid)
+        .group_by(made.xid)
+        .order_by(func.greatest(made.order_no, last))
+    )
+    parked = sa.insert(error_transaction).from_select([*values], found)
+    ids = connection.execute(
+        parked.returning(error_transaction.c.id, error_transaction.c.origin_transaction)
+    ).all()
+    for queue in queues:
+        for number, xid in ids:
+            _copy(connection, queue, number, xid)
+
+
+def _copy(connection: Connection, queue: Queue, number: int, xid: str) -> None:
+    calls, snapshot = queue.sql(), names.parse(queue.snapshot)
+    kind = func.upper(cast(calls.c.kind, Text))
+    places = range(1, len(queue.columns) + 1)
+    old, new = (
+        image.as_json(queue.columns, [calls.c[f"{side}{n}"] for n in places])
+        for side in "on"
+    )
+    copies = select(
+        literal(number),
+        calls.c.call_no,
+        literal(snapshot.schema),
+        literal(snapshot.name),
+        sa.case((changes_key(calls), MOVE), else_=kind),
+        literal(list(queue.identity_columns), sa.ARRAY(Text)),
+        sa.case((kind != "I", old)),
+        sa.case((kind != "D", new)),
+    ).where(_among(calls.c.xid, {xid}))
+    columns = [column.name for column in error_call.columns][:8]
+    connection.execute(sa.insert(error_call).from_select(columns, copies))
+
+
+def _take(connection: Connection, queue: Queue, xids: set[str]) -> int:
+    """Take calls out of a queue, and have refreshes look at their rows."""
+    calls = queue.sql()
+    theirs = _among(calls.c.xid, xids)
+    count = connection.scalar(select(func.count(calls.c.xid.distinct())).where(theirs))
+    if queue.extra is not None and count:
+        for keys in queue.every_key(calls):
+            columns = [*keys.selected_columns.keys(), "reason"]
+            rows = keys.add_columns(literal(WITHDRAWN)).where(theirs)
+            connection.execute(sa.insert(queue.extra).from_select(columns, rows))
+    connection.execute(sa.delete(calls).where(theirs))
+    return count or 0
+
+
+def _forget(connection: Connection, name: str, xids: set[str]) -> None:
+    """Remove the deliveries of transactions, and those that have no calls left."""
+    to = and_(delivery.c.destination == name, _among(delivery.c.xid, xids))
+    connection.execute(sa.delete(delivery).where(to))
+    left = [
+        select(calls.c.xid).where(_among(calls.c.xid, xids))
+        for calls in (one.sql() for one in list_queues(connection))
+    ]
+    gone = deferred_transaction.c.xid.not_in(sa.union_all(*left))
+    connection.execute(
+        sa.delete(deferred_transaction).where(
+            _among(deferred_transaction.c.xid, xids), gone
+        )
+    )
+
+
+def _as_calls(queue: Queue, types: Sequence[str]) -> sa.Select[Any]:
+    """Calls of the error queue, in the columns of a queue."""
+    records = [
+        func.json_to_record(value)
+        .table_valued(*(sa.column(c, Text) for c in queue.columns), name=name)
+        .render_derived(with_types=True)
+        .lateral()
+        for name, value in (
+            ("old", error_call.c.old_values),
+            ("new", error_call.c.new_values),
+        )
+    ]
+    values = [
+        from_text(record.c[name], type_)
+        for record in records
+        for name, type_ in zip(queue.columns, types, strict=True)
+    ]
+    moved = error_call.c.kind == MOVE
+    return select(
+        func.pg_current_xact_id(),
+        order_no.next_value(),
+        cast(sa.case((moved, "U"), else_=error_call.c.kind), NativeType('"char"')),
+        moved,
+        *values,
+    ).select_from(
+        error_call.outerjoin(records[0], sa.true()).outerjoin(records[1], sa.true())
+    )
+
+
+def _among(xid: sa.ColumnElement[Any], xids: set[str]) -> sa.ColumnElement[bool]:
+    wanted = "{" + ",".join(sorted(xids)) + "}"
+    return xid == func.any(cast(literal(wanted), sa.ARRAY(NativeType("xid8"))))

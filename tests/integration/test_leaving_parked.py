@@ -1,0 +1,150 @@
+"""The policy park: rows leave at once; changes of them are withdrawn, never lost."""
+
+import json
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+import deferred
+import snapshots
+from deferred.batches.pusher import only_pusher
+from deferred.parked.withdrawn import WITHDRAWN
+from sites import Directory
+from snaptide import doctor
+from snaptide.cli import app
+from tests.fix_sites import log
+from tests.fix_worlds import prepared_once
+from tests.integration.test_leaving_kept import TABLES
+from tests.linked_table import run
+from tests.stories import (
+    assert_equal_to_master,
+    column_groups,
+    refresh,
+    settle,
+    user,
+)
+
+pytestmark = pytest.mark.usefixtures("spark")
+
+
+@prepared_once("hq", "jfk")
+def sites(sites: Directory) -> None:
+    hq, jfk = sites["hq"], sites["jfk"]
+    run(hq, TABLES)
+    log(hq, "p", "c")
+    column_groups(hq, "c", {"v": "", "code": "", "p": ""})
+    made: dict[str, Any] = {"master": "hq", "group": "g", "updatable": True}
+    snapshots.create(jfk, "p", where="here", leaving="park", **made)
+    snapshots.create(jfk, "c", follow=["p"], leaving="park", **made)
+    snapshots.refresh(jfk, "g")
+
+
+def withdrawn(site) -> list[Any]:
+    found = deferred.list_errors(site)
+    assert {one.reason for one in found} <= {WITHDRAWN}
+    return [deferred.show_error(site, one.id) for one in found]
+
+
+def test_a_change_of_a_row_that_leaves_is_withdrawn_and_put_back(hq, jfk):
+    run(hq, "UPDATE public.p SET here = false WHERE id = 2")
+    run(jfk, "UPDATE public.c SET v = 7.5 WHERE id = 2")
+    done = refresh(jfk, "g")
+    assert (done["c"].left, done["c"].withdrawn, done["c"].staying) == (1, 1, {})
+    assert "1 transactions were withdrawn" in done["c"].moves
+    assert run(jfk, "SELECT count(*) FROM public.p WHERE id = 2") == [(0,)]
+    (one,) = withdrawn(jfk)
+    assert (one.origin, one.error_code) == ("jfk", "SNP-247")
+    (call,) = one.calls
+    assert call.new is not None
+    assert (call.table, call.kind, call.new["v"]) == ("c", "U", "7.50")
+    assert any("withdrawn" in finding.what for finding in doctor.examine(jfk))
+    settle(jfk)
+    assert_equal_to_master(jfk)
+    assert run(hq, "SELECT v FROM public.c WHERE id = 2") == [(2,)]
+    (retried,) = deferred.retry_errors(jfk, [one.id])
+    assert retried.applied
+    assert deferred.list_errors(jfk) == []
+    # The next refresh pushes it first.
+    assert snapshots.describe_snapshot(jfk, "c").undelivered_calls == 1
+    settle(jfk)
+    assert run(hq, "SELECT v FROM public.c WHERE id = 2") == [(7.5,)]
+    assert_equal_to_master(jfk)
+
+
+def test_whole_transactions_and_those_that_follow_them(hq, jfk):
+    run(hq, "UPDATE public.p SET here = false WHERE id = 2")
+    with user(jfk) as one:
+        one.execute("UPDATE public.c SET v = 0 WHERE id = 5")
+        one.commit()
+        one.execute("UPDATE public.c SET v = 1 WHERE id IN (2, 3)")
+        one.execute("DELETE FROM public.c WHERE id = 4")
+        one.commit()
+        one.execute("UPDATE public.c SET id = 33 WHERE id = 3")
+        one.commit()
+        one.execute("UPDATE public.c SET v = 2 WHERE id = 33")
+        one.execute("INSERT INTO public.c VALUES (50, 6, 'fifty', 50)")
+        one.commit()
+    assert refresh(jfk, "g")["c"].withdrawn == 3
+    # Their other rows are the master's again; the transaction before waits.
+    assert run(jfk, "SELECT id, v FROM public.c WHERE id IN (3, 4, 5, 33, 50)") == [
+        (5, 0),
+        (3, 3),
+        (4, 4),
+    ]
+    first, second, _ = withdrawn(jfk)
+    assert [call.kind for call in first.calls] == ["U", "U", "D"]
+    assert [call.kind for call in second.calls] == ["M"]
+    settle(jfk)
+    assert_equal_to_master(jfk)
+    run(hq, "UPDATE public.p SET here = true WHERE id = 2")
+    assert all(one.applied for one in deferred.retry_errors(jfk))
+    settle(jfk)
+    rows = "SELECT id, v FROM public.c WHERE id IN (2, 3, 4, 5, 33, 50) ORDER BY 1"
+    assert run(hq, rows) == [(2, 1), (5, 0), (33, 2), (50, 50)]
+    assert_equal_to_master(jfk)
+
+
+def test_rows_that_users_added_below_leave_with_their_parent(hq, jfk):
+    run(hq, "UPDATE public.p SET here = false WHERE id = 2")
+    run(jfk, "INSERT INTO public.c VALUES (20, 2, 'new', 1)")
+    done = refresh(jfk, "g")
+    assert (done["c"].left, done["c"].withdrawn, done["p"].left) == (2, 1, 1)
+    settle(jfk)
+    assert_equal_to_master(jfk)
+    (one,) = withdrawn(jfk)
+    assert deferred.delete_errors(jfk, [one.id]) == 1
+    settle(jfk)
+    assert_equal_to_master(jfk)
+
+
+def test_what_was_sent_or_is_being_sent_is_drained(hq, jfk):
+    settle(jfk)
+    run(hq, "UPDATE public.p SET here = false WHERE id = 2")
+    run(jfk, "UPDATE public.c SET v = 7 WHERE id = 2")
+    with jfk.session() as connection, only_pusher(connection, "hq") as alone:
+        assert alone
+        assert refresh(jfk, "g")["c"].staying == {"pending": 1}
+    with jfk.begin() as connection:
+        deferred.call(connection, "something", [1])
+        connection.exec_driver_sql("UPDATE public.c SET v = 8 WHERE id = 2")
+    done = refresh(jfk, "g")
+    assert (done["c"].staying, done["c"].withdrawn) == ({"pending": 1}, 0)
+    assert withdrawn(jfk) == []
+
+
+def test_a_withdrawn_change_of_a_snapshot_that_is_gone(hq, jfk, sites, write_settings):
+    run(hq, "UPDATE public.p SET here = false WHERE id = 2")
+    run(jfk, "UPDATE public.c SET v = 7 WHERE id = 2")
+    config = str(write_settings(sites))
+    done = CliRunner().invoke(
+        app, ["--config", config, "refresh", "jfk", "g", "--no-push", "--json"]
+    )
+    assert done.exit_code == 3
+    assert json.loads(done.stdout)["snapshots"][0]["withdrawn"] == 1
+    snapshots.drop(jfk, "c")
+    (one,) = withdrawn(jfk)
+    (retried,) = deferred.retry_errors(jfk, [one.id])
+    assert not retried.applied
+    assert "Snapshot c is gone" in retried.reason
+    assert len(withdrawn(jfk)) == 1
