@@ -196,7 +196,7 @@ ACTS: dict[str, tuple[int, Callable[[Pen], list[Statement]]]] = {
     "stock": (1, lambda pen: [update("stock", pen.history * 10, note=pen.note())]),
     "key": (3, _rekey),
     "key and refer": (2, _rekey_and_refer),
-    "code": (4, _code),
+    "code": (7, _code),
     "swap codes": (1, _swap_codes),
     "delete": (4, _delete),
     "point": (2, _point),

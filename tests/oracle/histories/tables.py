@@ -42,7 +42,14 @@ METHODS = {
 }
 
 #: How much more often than others a method is drawn that few conflicts fit.
-_WEIGHTS = {"append_site_name": 10, "append_sequence": 10, "cascade": 7, "overwrite": 2}
+_WEIGHTS = {
+    "append_site_name": 10,
+    "append_sequence": 16,
+    "cascade": 7,
+    "ignore": 4,
+    "restore": 4,
+    "overwrite": 2,
+}
 
 #: Of the master's users; "journals" is one of the sites' users.
 TRIGGERS = ("writes", "stamps", "refuses", "journals")
