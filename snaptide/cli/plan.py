@@ -123,8 +123,8 @@ def lines(steps: Sequence[Step]) -> list[Text]:
     made = []
     for step in steps:
         is_ours = step.command.startswith("snaptide ")
-        mark = "$ " if is_ours else f"{step.site}: "
-        made.append(Text.assemble((mark, "dim"), step.command))
+        where = "" if is_ours else f"  -- at {step.site}"
+        made.append(Text.assemble(step.command, (where, "dim")))
         made += [Text(f"    {line}", style="dim") for line in step.details]
     return made
 

@@ -263,8 +263,8 @@ def test_commands_print_the_plan_and_end_as_they_say(
     given = (str(file), "--set", "store=1")
     shown = call("plan", *given)
     assert shown.exit_code == 3, shown.output
-    assert "$ snaptide snapshot create store1 rental --master hq" in shown.output
-    assert "store1: CREATE TYPE public.mood AS ENUM" in shown.output
+    assert "\nsnaptide snapshot create store1 rental --master hq" in shown.output
+    assert "\"');  -- at store1\nCREATE TYPE public.address" in shown.output
     report = json.loads(call("plan", *given, "--json").stdout)
     assert report["settled"] is False
     assert report["steps"][0]["kind"] == "CreateType"
