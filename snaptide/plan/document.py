@@ -85,6 +85,9 @@ class SnapshotSection(BaseModel):
     updatable: bool = False
     #: What becomes of rows that leave the condition (`--leaving`).
     leaving: Leaving = Leaving.DRAIN
+    #: By column, how an insert gets a number: lease, uuidv7 or none. By default
+    #: columns that the master numbers from a sequence lease theirs.
+    numbers: Mapping[str, str] = Field(default_factory=dict)
     #: What each role may do with it.
     grants: Mapping[str, tuple[Privilege, ...]] = Field(default_factory=dict)
 

@@ -13,9 +13,10 @@ import masters
 from masters.rules import rulebook
 from sites import Site, ddl, identity
 from sites.names import quoted
-from sites.table import describe
+from sites.table import Table, describe
 from snapshots import snapshot
 from snapshots.definition import choose
+from snapshots.numbered import NONE, numbered
 from snapshots.policy import Leaving
 from snapshots.snapshot import Snapshot
 from snaptide import limits
@@ -133,9 +134,23 @@ def _snapshot(
         "follow": list(rows.follow),
         "updatable": one.updatable,
         "leaving": None if one.leaving is Leaving.DRAIN else one.leaving.value,
+        "numbers": _numbers(connection, table, one, found),
         "grants": {role: rights for role, rights in grants.items() if rights},
     }
     return {name: value for name, value in said.items() if value}
+
+
+def _numbers(
+    connection: Connection, table: Table, one: Snapshot, found: Found
+) -> dict[str, str]:
+    """By column, how it gets numbers, where that does not go without saying."""
+    usual = numbered(connection, table, one.columns, {}, one.updatable).methods
+    here = found.snapshots[one.qualified].numbers
+    return {
+        column: str(here.get(column, NONE))
+        for column in sorted({*usual, *here})
+        if usual.get(column) != here.get(column)
+    }
 
 
 def _groups(found: Found) -> dict[str, dict[str, str]]:

@@ -13,6 +13,7 @@ import snapshots
 from deferred import schedules
 from deferred.queues.backlog import Backlog
 from deferred.schedules import Schedule
+from masters.numbers import columns
 from sites import QualifiedName, Site, names
 from sites.errors import SiteNotInitialised
 from snapshots import catalog
@@ -45,6 +46,8 @@ class FoundSnapshot:
     described: SnapshotDescription
     #: it is not loaded, or its condition was changed since its last refresh
     due: bool
+    #: by column, how it gets numbers
+    numbers: Mapping[str, str]
     #: by role, what it may do
     grants: Mapping[str, frozenset[str]]
 
@@ -87,10 +90,12 @@ def found_at(site: Site) -> Found:
             for row in connection.execute(select(catalog.refresh_group))
         }
         due = _due(connection)
+        numbers = _numbers(connection)
         members = {
             names.parse(one.name): FoundSnapshot(
                 described=one,
                 due=names.parse(one.name) in due,
+                numbers=numbers.get(one.name, {}),
                 grants=_grants(connection, names.parse(one.name)),
             )
             for one in described
@@ -127,6 +132,14 @@ def _due(connection: Connection) -> set[QualifiedName]:
         sa.or_(~at.loaded, at.master_parts.is_(None))
     )
     return {QualifiedName(*row) for row in connection.execute(rows)}
+
+
+def _numbers(connection: Connection) -> dict[str, dict[str, str]]:
+    """By snapshot and column, how it gets numbers."""
+    found: dict[str, dict[str, str]] = {}
+    for one in columns.all_of(connection):
+        found.setdefault(one.snapshot, {})[one.column_name] = one.method
+    return found
 
 
 def _grants(connection: Connection, name: QualifiedName) -> dict[str, frozenset[str]]:

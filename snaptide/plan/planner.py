@@ -6,12 +6,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from sites import Directory, QualifiedName, Site
+from snapshots.numbered import NONE
 from snaptide.plan import around, beneath
 from snaptide.plan.found import Found, FoundSnapshot, found_at, revision_of
 from snaptide.plan.reader import SiteFile
 from snaptide.plan.steps import (
     AlterCondition,
     AlterLeaving,
+    AlterNumbers,
     CreateSnapshot,
     DropSnapshot,
     InitSite,
@@ -117,6 +119,11 @@ def _snapshots(
             draft.steps.append(
                 AlterLeaving(site=site.name, name=one.name, leaving=one.leaving)
             )
+        numbers = {} if obstacles else _other_numbers(one, there)
+        if numbers:
+            draft.steps.append(
+                AlterNumbers(site=site.name, name=one.name, numbers=numbers)
+            )
 
 
 def _creation(site: Site, one: Wanted) -> CreateSnapshot:
@@ -131,7 +138,17 @@ def _creation(site: Site, one: Wanted) -> CreateSnapshot:
         columns=one.given_columns,
         updatable=one.updatable,
         leaving=one.leaving,
+        numbers=one.numbers,
     )
+
+
+def _other_numbers(one: Wanted, there: FoundSnapshot) -> dict[str, str]:
+    """By column, how it is to get numbers, where it gets them otherwise."""
+    return {
+        column: str(one.drawn.get(column, NONE))
+        for column in sorted({*one.drawn, *there.numbers} & {*_columns(there)})
+        if one.drawn.get(column) != there.numbers.get(column)
+    }
 
 
 def _in_the_way(found: Found, one: Wanted, there: FoundSnapshot) -> Iterator[str]:

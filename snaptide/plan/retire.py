@@ -9,6 +9,7 @@ from sqlalchemy import Connection, delete, select
 
 import deferred
 import groups
+import snapshots
 import synchronous
 from masters.catalog import registered_snapshot
 from sites import Site, SnaptideError, faults
@@ -16,7 +17,13 @@ from sites.errors import SiteNotInitialised, SiteUnreachable
 from snaptide import revisions
 from snaptide.plan.errors import StillInUse, WouldBeLost
 from snaptide.plan.found import Found, found_at
-from snaptide.plan.steps import DropSnapshot, RemoveSchedule, Step
+from snaptide.plan.steps import (
+    DropSnapshot,
+    RemoveSchedule,
+    ReturnNumbers,
+    Step,
+    column_named,
+)
 from snaptide.plan.wanted import children_first
 
 _at = registered_snapshot.c
@@ -93,6 +100,13 @@ def _emptied(
     steps: list[Step] = [
         RemoveSchedule(site=site.name, kind=one.kind, subject=one.subject)
         for one in found.schedules
+    ]
+    steps += [
+        ReturnNumbers(
+            site=site.name, column=f"{one.snapshot}.{column_named(one.column)}"
+        )
+        for one in snapshots.list_numbers(site)
+        if one.left and not lost
     ]
     steps += [
         DropSnapshot(site=site.name, name=name, force=force)

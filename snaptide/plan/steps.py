@@ -21,6 +21,7 @@ from deferred import schedules
 from masters.errors import SnapshotLogExists
 from masters.rules import rulebook
 from sites import Directory, QualifiedName, type_statements
+from sites.names import quoted
 from snapshots import Leaving
 from snaptide import limits, migrate
 
@@ -133,6 +134,7 @@ class CreateSnapshot(Step):
     columns: tuple[str, ...] | None
     updatable: bool
     leaving: Leaving
+    numbers: Mapping[str, str]
 
     @property
     def command(self) -> str:
@@ -142,9 +144,10 @@ class CreateSnapshot(Step):
             words += ["--table", str(self.table)]
         words += _rows(self.where, self.follow)
         if self.columns is not None:
-            words += ["--columns", ",".join(map(_column, self.columns))]
+            words += ["--columns", ",".join(map(column_named, self.columns))]
         if self.leaving is not Leaving.DRAIN:
             words += ["--leaving", self.leaving]
+        words += _numbers(self.numbers)
         return _snaptide(*words, *(["--updatable"] if self.updatable else []))
 
     def run(self, directory: Directory) -> None:
@@ -159,6 +162,7 @@ class CreateSnapshot(Step):
             columns=self.columns,
             updatable=self.updatable,
             leaving=self.leaving,
+            numbers=self.numbers,
         )
 
 
@@ -201,6 +205,37 @@ class AlterLeaving(Step):
 
     def run(self, directory: Directory) -> None:
         snapshots.alter_leaving(directory[self.site], str(self.name), self.leaving)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlterNumbers(Step):
+    """Change how columns of a snapshot get numbers."""
+
+    name: QualifiedName
+    numbers: Mapping[str, str]
+
+    @property
+    def command(self) -> str:
+        words = ("snapshot", "alter", self.site, str(self.name))
+        return _snaptide(*words, *_numbers(self.numbers))
+
+    def run(self, directory: Directory) -> None:
+        snapshots.alter_numbers(directory[self.site], str(self.name), self.numbers)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReturnNumbers(Step):
+    """Give back what is left of the numbers that a column has leased."""
+
+    #: with its snapshot
+    column: str
+
+    @property
+    def command(self) -> str:
+        return _snaptide("numbers", "return", self.site, self.column)
+
+    def run(self, directory: Directory) -> None:
+        snapshots.return_numbers(directory[self.site], self.column)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -368,6 +403,14 @@ def _rows(where: str | None, follow: tuple[str, ...]) -> list[str]:
     return [*words, *(["--where", where] if where is not None else [])]
 
 
-def _column(name: str) -> str:
-    quoted = '"' + name.replace('"', '""') + '"'
-    return quoted if set(name) & set(',"') else name
+def _numbers(numbers: Mapping[str, str]) -> list[str]:
+    return [
+        w
+        for c, how in numbers.items()
+        for w in ("--numbers", f"{column_named(c)}={how}")
+    ]
+
+
+def column_named(name: str) -> str:
+    """The name of a column as commands take it."""
+    return quoted(name) if set(name) & set('=,."') else name

@@ -15,6 +15,7 @@ from snapshots import Leaving
 from snapshots.definition import choose
 from snapshots.errors import NeedsParent
 from snapshots.follow import Followed, compose, reference
+from snapshots.numbered import numbered
 from snaptide.plan.document import Document, SnapshotSection
 from snaptide.plan.found import Found, FoundSnapshot
 from snaptide.plan.reader import SiteFile
@@ -45,6 +46,10 @@ class Wanted:
     asks: tuple[QualifiedName, ...]
     updatable: bool
     leaving: Leaving
+    #: as the file has them
+    numbers: Mapping[str, str]
+    #: by column, how it gets numbers, also those that the file does not name
+    drawn: Mapping[str, str]
     grants: Mapping[str, tuple[str, ...]]
     types: tuple[TypeStatement, ...]
 
@@ -107,6 +112,10 @@ class _Resolver:
         with self._file.source.naming((*path, "columns")):
             needs = ddl.default_needs(connection, table)
             columns, _ = choose(table, section.columns, needs, section.updatable)
+        with self._file.source.naming((*path, "numbers")):
+            drawn = numbered(
+                connection, table, columns, section.numbers, section.updatable
+            )
         with self._file.source.naming((*path, "leaving")):
             Leaving.named(section.leaving, updatable=section.updatable)
         condition, asks = self._condition(connection, table, section, group, path)
@@ -125,6 +134,8 @@ class _Resolver:
             asks=asks,
             updatable=section.updatable,
             leaving=section.leaving,
+            numbers=section.numbers,
+            drawn=drawn.methods,
             grants=section.grants,
             types=tuple(type_statements.of_columns(connection, table, columns)),
         )

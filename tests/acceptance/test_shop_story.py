@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import psycopg
 import pytest
 
 import deferred
@@ -198,33 +200,41 @@ def of_customer(site: Site) -> dict[str, int]:
     }
 
 
-def sell(site: Site, store: int) -> None:
-    """A day at a branch, offline: a new customer orders and pays, goods leave."""
-    # The branches give numbers of their own: their tables have no sequences.
-    number = 1000 * store
+def sell(site: Site, store: int) -> int:
+    """A day at a branch, offline: a new customer orders and pays, goods leave.
+
+    All numbers are the branch's own. Returns that of the order.
+    """
     with user(site) as one:
-        one.execute(
-            "INSERT INTO customer (id, store_id, name, mails) VALUES"
-            " (%s, %s, 'new', ARRAY['new@example.com']::mail[])",
-            [number, store],
+        customer = _one(
+            one,
+            "INSERT INTO customer (store_id, name, mails) VALUES"
+            " (%s, 'new', ARRAY['new@example.com']::mail[]) RETURNING id",
+            store,
         )
-        one.execute(
-            "INSERT INTO address (id, customer_id, lines) VALUES (%s, %s, '{a,b}')",
-            [number, number],
+        address = "INSERT INTO address (customer_id, lines) VALUES (%s, '{a,b}')"
+        one.execute(address, [customer])
+        order = _one(
+            one, "INSERT INTO orders (customer_id) VALUES (%s) RETURNING id", customer
         )
-        one.execute(
-            "INSERT INTO orders (id, customer_id) VALUES (%s, %s)", [number, number]
-        )
-        one.execute("INSERT INTO line VALUES (%s, 1, 1, 2, 3.5)", [number])
-        one.execute("INSERT INTO line VALUES (%s, 2, 2, 1, 1)", [number])
+        one.execute("INSERT INTO line VALUES (%s, 1, 1, 2, 3.5)", [order])
+        one.execute("INSERT INTO line VALUES (%s, 2, 2, 1, 1)", [order])
         one.commit()
         one.execute(
-            "INSERT INTO payment (id, paid_on, order_id, amount)"
-            " VALUES (%s, '2026-01-02', %s, 8)",
-            [number, number],
+            "INSERT INTO payment (paid_on, order_id, amount)"
+            " VALUES ('2026-01-02', %s, 8)",
+            [order],
         )
         one.execute("UPDATE stock SET quantity = quantity - 2 WHERE product_id = 1")
         one.commit()
+    return order
+
+
+def _one(session: psycopg.Connection[tuple[Any, ...]], query: str, value: int) -> int:
+    """The number of a row that is inserted."""
+    row = session.execute(query, [value]).fetchone()
+    assert row is not None
+    return int(row[0])
 
 
 def test_a_shop_with_three_branches_from_one_file(
@@ -245,8 +255,8 @@ def test_a_shop_with_three_branches_from_one_file(
             " FROM orders o JOIN customer c ON c.id = o.customer_id GROUP BY 1",
         )
 
-    for number, branch in enumerate(branches, 1):
-        sell(branch, number)
+    orders = [sell(branch, number) for number, branch in enumerate(branches, 1)]
+    assert len({*orders}) == 3
     run(
         hq,
         "UPDATE public.stock SET quantity = quantity + 50 WHERE product_id = 1",
@@ -260,7 +270,8 @@ def test_a_shop_with_three_branches_from_one_file(
         hq, "SELECT DISTINCT quantity FROM public.stock WHERE product_id = 1"
     ) == [(148,)]
     # The master's trigger has summed up what the branches sold.
-    assert run(branches[0], "SELECT total FROM public.orders WHERE id = 1000") == [(8,)]
+    total = f"SELECT total FROM public.orders WHERE id = {orders[0]}"
+    assert run(branches[0], total) == [(8,)]
 
     store1, store2, store3 = branches
     before = of_customer(store1)
@@ -280,10 +291,12 @@ def test_a_shop_with_three_branches_from_one_file(
     assert {one.method for one in (*left.values(), *arrived.values())} == {"fast"}
     assert (of_customer(store1), of_customer(store2)) == (nothing, before)
 
-    # A branch moves its own customer, with an order that nobody else has seen.
+    # The customer moves on, with an order that the master has not seen yet.
     with user(store2) as one:
-        one.execute("INSERT INTO orders (id, customer_id) VALUES (2001, 3)")
-        one.execute("INSERT INTO line VALUES (2001, 1, 5, 4, 2)")
+        order = _one(
+            one, "INSERT INTO orders (customer_id) VALUES (%s) RETURNING id", 3
+        )
+        one.execute("INSERT INTO line VALUES (%s, 1, 5, 4, 2)", [order])
         one.commit()
     run(hq, "UPDATE public.customer SET store_id = 3 WHERE id = 3")
     settle(*branches)

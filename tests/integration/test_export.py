@@ -13,7 +13,7 @@ import snapshots
 from deferred import schedules
 from sites import Directory
 from snaptide.cli import app, toml
-from snaptide.plan import export
+from snaptide.plan import export, retire
 from snaptide.plan.errors import BadSiteFile, NoSuchParameter
 from tests.fix_sites import log
 from tests.fix_worker import WriteSettings
@@ -209,3 +209,39 @@ def test_a_site_is_made_like_another(
     text = FILE.replace("updatable = true", 'leaving = "freeze"', 1)
     with pytest.raises(BadSiteFile, match=r"line 9, snapshots.payment.leaving: .*read"):
         planned(sites, write(tmp_path, text), store="2")
+
+
+def test_numbers_are_altered_in_place_and_written(
+    sites: Directory, tmp_path: Path
+) -> None:
+    hq, store1 = sites["hq"], sites["store1"]
+    run(
+        hq,
+        "CREATE TABLE public.visit (id serial PRIMARY KEY, no uuid, n serial)",
+    )
+    head = '[site]\nname = "store1"\n[groups.g]\nmaster = "hq"\n'
+    text = f"{head}[snapshots.visit]\nupdatable = true\n"
+    applied(sites, write(tmp_path, text))
+    run(store1, "INSERT INTO public.visit DEFAULT VALUES")
+    assert "numbers" not in export(store1).document["snapshots"]["visit"]
+    text += 'numbers = {n = "none", no = "uuidv7"}\n'
+    file = write(tmp_path, text)
+    [step] = planned(sites, file).steps
+    assert step.command == (
+        "snaptide snapshot alter store1 visit --numbers n=none --numbers no=uuidv7"
+    )
+    step.run(sites)
+    assert planned(sites, file).settled
+    said = export(store1).document
+    assert said["snapshots"]["visit"]["numbers"] == {"n": "none", "no": "uuidv7"}
+    assert planned(sites, write(tmp_path, toml.written(said))).settled
+    file = write(tmp_path, text.replace("uuidv7", "uuid"))
+    with pytest.raises(
+        BadSiteFile, match=r"line 7, snapshots.visit.numbers: 'uuid' is"
+    ):
+        planned(sites, file)
+    done = retire(store1)
+    assert [one.command for one in done.steps] == [
+        "snaptide numbers return store1 visit.id",
+        "snaptide snapshot drop store1 visit",
+    ]
