@@ -23,6 +23,9 @@ from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 from sites.catalog import metadata
 from sites.encodings import AllText, AllTextBinary
 
+#: The reason of a transaction that its own site took out of its queue.
+WITHDRAWN = "withdrawn"
+
 #: The error queue: whole transactions that could not be applied.
 error_transaction = Table(
     "error_transaction",

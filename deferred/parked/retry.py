@@ -13,7 +13,7 @@ from sqlalchemy.exc import DBAPIError
 from deferred import sqlstate
 from deferred.batches import lost_rows, marker, provenance, work
 from deferred.batches.called import ProcedureCall
-from deferred.error_catalog import error_transaction
+from deferred.error_catalog import WITHDRAWN, error_transaction
 from deferred.errors import (
     BadEdit,
     RetryFailed,
@@ -71,7 +71,7 @@ def _retry(
     connection: Connection, master: Site, error_id: int, edits: Sequence[Edit]
 ) -> RetryReport:
     row = error_queue.get(connection, error_id)
-    if row.reason == withdrawn.WITHDRAWN:
+    if row.reason == WITHDRAWN:
         if edits:
             raise BadEdit(
                 f"Error transaction {error_id} was withdrawn: do not edit it."

@@ -18,7 +18,7 @@ from sqlalchemy.dialects.postgresql import insert
 
 from deferred.batches import pusher
 from deferred.catalog import deferred_transaction, delivery, order_no, procedure_call
-from deferred.error_catalog import error_call, error_transaction
+from deferred.error_catalog import WITHDRAWN, error_call, error_transaction
 from deferred.errors import RetryFailed
 from deferred.parked import image
 from deferred.queues import refresh_coverage
@@ -37,9 +37,6 @@ from sites.identity import Identity
 from sites.staged import MOVE
 from sites.types import NativeType
 from sites.values import from_text
-
-#: The reason of a transaction in the error queue that was withdrawn.
-WITHDRAWN = "withdrawn"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,6 +11,7 @@ from sqlalchemy import Connection, or_, select, update
 
 from deferred.catalog import deferred_transaction, delivery, destination, procedure_call
 from deferred.catalog import queue as queue_catalog
+from deferred.error_catalog import WITHDRAWN, error_call, error_transaction
 from deferred.queues.queue import list_queues
 from sites import transport
 from sites.catalog import SCHEMA
@@ -46,8 +47,24 @@ def leave_to_original(connection: Connection, original: Connection) -> int:
         connection.execute(sa.delete(calls).where(calls.c.xid.not_in(left)))
         if queue.extra_table is not None:
             connection.execute(sa.delete(sa.table(queue.extra_table, schema=SCHEMA)))
+    _leave_withdrawn(connection, original)
     _begin_anew(connection)
     return dropped
+
+
+def _leave_withdrawn(connection: Connection, original: Connection) -> None:
+    """Drop changes that the original withdrew: there they are decided about."""
+    error = error_transaction.c
+    withdrawn = error.reason == WITHDRAWN
+    facts = (error.order_no, error.start_time)
+    theirs = {tuple(row) for row in original.execute(select(*facts).where(withdrawn))}
+    mine = connection.execute(select(error.id, *facts).where(withdrawn)).all()
+    shared = tuple(number for number, *known in mine if tuple(known) in theirs)
+    for table, column in (
+        (error_call, error_call.c.error_id),
+        (error_transaction, error.id),
+    ):
+        connection.execute(sa.delete(table).where(column.in_(shared)))
 
 
 def _take(connection: Connection, original: Connection) -> sa.TableClause:

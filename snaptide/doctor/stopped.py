@@ -13,8 +13,7 @@ from sqlalchemy import Connection, func, not_, select
 
 from deferred import runs
 from deferred.catalog import destination, schedule
-from deferred.error_catalog import error_transaction
-from deferred.parked import withdrawn
+from deferred.error_catalog import WITHDRAWN, error_transaction
 from deferred.queues import destination_state, queue
 from deferred.queues.backlog import waiting_destinations
 from deferred.queues.destination_state import State
@@ -150,7 +149,7 @@ def _quiet(connection: Connection, site: str) -> Iterator[Finding]:
 
 
 def _parked(connection: Connection, site: str) -> Iterator[Finding]:
-    own = error_transaction.c.reason == withdrawn.WITHDRAWN
+    own = error_transaction.c.reason == WITHDRAWN
     for which, what in (
         (not_(own), "could not be applied"),
         (own, "of this site were withdrawn, because their rows left a snapshot,"),

@@ -19,6 +19,12 @@ from tests.stories import assert_equal_to_master, refresh, settle
 
 pytestmark = pytest.mark.usefixtures("spark")
 
+#: A change that a site took out of its own queue.
+_WITHDRAWN = """
+INSERT INTO snaptide.error_transaction (origin_id, origin, origin_transaction,
+    origin_user, batch_no, order_no, start_time, reason, error_code, error_message)
+SELECT gen_random_uuid(), 'jfk', '7', 'me', 0, {}, now(), 'withdrawn', '', ''
+"""
 SUM = "SELECT n FROM public.t WHERE id = 1"
 COPY_PUSHED, COPY_QUEUED, ORIGINAL, LATER = 4, 8, 16, 32
 
@@ -61,6 +67,7 @@ def test_copy_that_went_on_as_the_original(world: World) -> None:
 def test_copy_of_a_database_becomes_a_site(world: World) -> None:
     """It is known by its number; what was queued before belongs to the original."""
     home, database = world.homes["jfk"], world.databases["jfk"]
+    run(world.jfk, _WITHDRAWN.format(1))
     world.directory.close()
     url = home.server.create_database(f"{database}_lga", template=database)
     world.move("lga", url)
@@ -77,7 +84,10 @@ def test_copy_of_a_database_becomes_a_site(world: World) -> None:
 
     world.add("lga", COPY_QUEUED)
     world.add("jfk", ORIGINAL)
+    run(lga, _WITHDRAWN.format(2))
     assert repair(lga).left_to_original == 2
+    for site, numbers in ((world.jfk, [1]), (lga, [2])):
+        assert [one.order_no for one in deferred.list_errors(site)] == numbers
     settle(lga, world.jfk)
     settle(lga, world.jfk)
     assert_equal_to_master(lga, world.jfk)

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 import deferred
 import snapshots
 from deferred.batches.pusher import only_pusher
-from deferred.parked.withdrawn import WITHDRAWN
+from deferred.error_catalog import WITHDRAWN
 from sites import Directory
 from snaptide import doctor
 from snaptide.cli import app
