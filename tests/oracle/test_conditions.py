@@ -17,7 +17,7 @@ from tests.oracle.runner import report
 from tests.oracle.runner.ground import Ground, ground
 
 SEED = 8
-WORLDS = (1, 2)
+WORLDS = (2, 6)
 HISTORIES = 8
 #: What is surely among what is drawn with this seed.
 DRAWN = {
@@ -27,7 +27,12 @@ DRAWN = {
     "follow",
     "held back",
     "kill in a push",
+    "leaving: freeze",
+    "leaving: keep",
+    "leaving: park",
     "nested 3",
+    "only a parent",
+    "only a parent elsewhere",
     "rows of a child came or left",
     "self-join",
     "two parents",

@@ -1,5 +1,6 @@
 """The shapes that histories of conditions draw from."""
 
+import snapshots
 from tests.oracle.conditions import alter, plans, schema
 from tests.oracle.conditions.acts import ACTS
 
@@ -16,5 +17,7 @@ ALL = frozenset(
         *("refused by the check option at a site", "refused by a constraint at a site"),
         *("rows of a child came or left", "refreshed complete", "condition altered"),
         "condition altered with another",
+        *("only a parent", "only a parent elsewhere", "put back"),
+        *(f"leaving: {policy}" for policy in snapshots.Leaving),
     }
 )

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from random import Random
 
 import psycopg
@@ -128,6 +129,7 @@ class ConditionsWorld:
                     where=plan.where,
                     follow=plan.follow,
                     updatable=updatable,
+                    leaving=self._leaving(site, plan, updatable=updatable),
                 )
             except NeedsParent as error:
                 self.story.tell(f"  {error}")
@@ -138,6 +140,14 @@ class ConditionsWorld:
             self._meet({"updatable" if updatable else "read-only"})
             return replace(plan, updatable=updatable)
         raise AssertionError("one of them is created")
+
+    def _leaving(self, site: str, plan: Plan, *, updatable: bool) -> str:
+        """What becomes of rows that leave; nothing is drawn, so that histories stay."""
+        every = ["keep", "park", "freeze", "drain"] if updatable else ["keep", "drain"]
+        made = len(site) + len(str(plan.where)) + self.schema.names.index(plan.table)
+        policy = every[made % len(every)]
+        self._meet({f"leaving: {policy}"})
+        return policy
 
     def _decide(self, table: str) -> None:
         hq, keys = self.sites["hq"], self.schema[table].key
@@ -333,6 +343,10 @@ class ConditionsWorld:
         self.story.tell("quiet")
         for _ in range(LAST):
             for site in SITES:
+                # What was withdrawn goes back into the queue.
+                for one in deferred.retry_errors(self.sites[site]):
+                    self.story.tell(f"put back at {site}: {one}")
+                    self._meet({"put back"})
                 self._push(site)
             self._operate(retry=False)
             for site in SITES:
@@ -347,9 +361,22 @@ class ConditionsWorld:
         for history, pen in self.pens.items():
             if history % ALONE == 0:
                 self.met[history] |= self.users.write("hq", pen)
-                for site in SITES:
-                    self._refreshed(site, "?")
-                    self.judge.look(site, "after a change alone")
+                self._seen_alone()
+        # A table that conditions ask, and nothing else: of some the site has no rows.
+        asked = (one.asks for mine in self.plans.values() for one in mine)
+        for name in sorted({*chain.from_iterable(asked)}):
+            flip = f"UPDATE {name} SET v = CASE WHEN v = 1 THEN 2 ELSE 1 END"
+            self.story.tell(f"hq: {flip}")
+            run(self.sites["hq"], flip)
+            has = [{one.table for one in mine} for mine in self.plans.values()]
+            everywhere = all(name in tables for tables in has)
+            self._meet({"only a parent" if everywhere else "only a parent elsewhere"})
+            self._seen_alone()
+
+    def _seen_alone(self) -> None:
+        for site in SITES:
+            self._refreshed(site, "?")
+            self.judge.look(site, "after a change alone")
 
     def _account(self) -> None:
         """Each transaction of a site has come once, or operators have given it up."""
