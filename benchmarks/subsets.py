@@ -52,8 +52,25 @@ _RENAME = (
 )
 
 
+#: A store of customers becomes the site's; as many rentals are added, of its customers.
+_ENTER = "UPDATE public.customer SET store = 1 WHERE store = 3 + :seed"
+_ADD = (
+    "INSERT INTO public.rental SELECT (1000 + :seed) * :entering + g,"
+    " 10 * (g % (:entering / :each)) + 2, md5(cast(g AS text))"
+    " FROM generate_series(1, :entering) g"
+)
+
+#: How many times as many rows the large table has.
+LARGER = 4
+
+
 def run(rows: int) -> list[Result]:
-    """One parent that moves, against as many plain keys; parents that do not matter."""
+    """Rows that follow a parent, against as many plain ones, and in a larger table."""
+    return [*_against_plain(rows), *_in_larger_table(rows)]
+
+
+def _against_plain(rows: int) -> list[Result]:
+    """One parent that moves, or many; parents that do not matter."""
     with directory("hq", "jfk") as sites:
         _create(sites, rows)
         seeds = itertools.count(1)
@@ -78,7 +95,40 @@ def run(rows: int) -> list[Result]:
                 unasked,
                 Against(side=changed, bar=1.3),
             ),
+            *_entering(sites, rows),
         ]
+
+
+def _entering(sites: Directory, rows: int) -> list[Result]:
+    """All rentals of a store enter, against as many that are new."""
+    count = rows // 10
+    entering, added = (
+        _side(sites, f"{count:,} rentals {what}", statement, itertools.count(1), count)
+        for what, statement in (("enter", _ENTER), ("are added", _ADD))
+    )
+    return alternate(
+        "refresh: many rows enter with their parents",
+        entering,
+        Against(side=added, bar=1.2),
+        rounds=4,
+    )
+
+
+def _in_larger_table(rows: int) -> list[Result]:
+    """The same move in a table of these rows, and in a larger one."""
+    with directory("hq", "jfk") as small, directory("hq", "jfk") as large:
+        _create(small, rows)
+        _create(large, rows * LARGER)
+        in_small, in_large = (
+            _side(sites, f"in a table of {size:,}", _MOVE, itertools.count(1))
+            for sites, size in ((small, rows), (large, rows * LARGER))
+        )
+        return alternate(
+            f"refresh: {EACH} rows follow a parent in a larger table",
+            in_large,
+            Against(side=in_small, bar=1.15),
+            rounds=9,
+        )
 
 
 def _create(sites: Directory, rows: int) -> None:
@@ -97,11 +147,16 @@ def _create(sites: Directory, rows: int) -> None:
 
 
 def _side(
-    sites: Directory, label: str, statement: str, seeds: itertools.count[int]
+    sites: Directory,
+    label: str,
+    statement: str,
+    seeds: itertools.count[int],
+    entering: int = 0,
 ) -> Side:
     def before() -> None:
+        sizes = {"many": UNASKED, "each": EACH, "entering": entering}
         with sites["hq"].begin() as connection:
-            connection.execute(text(statement), {"seed": next(seeds), "many": UNASKED})
+            connection.execute(text(statement), {"seed": next(seeds), **sizes})
         masters.purge_snapshot_logs(sites["hq"])
         for name in ("customer", "rental"):
             tidy(sites["hq"], f"public.{name}")
