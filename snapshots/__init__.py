@@ -7,6 +7,15 @@ from snaptide_imports import face
 if TYPE_CHECKING:
     from deferred.options import RefreshArguments, RefreshOptions
     from snapshots.alter import alter_condition, alter_leaving
+    from snapshots.check.report import (
+        CheckReport,
+        Count,
+        Difference,
+        Kind,
+        Reason,
+        SnapshotCheck,
+    )
+    from snapshots.check.run import check
     from snapshots.create import create
     from snapshots.drop import drop
     from snapshots.errors import (
@@ -14,6 +23,7 @@ if TYPE_CHECKING:
         CannotPark,
         CannotPropagate,
         ChangeWithdrawn,
+        CheckRefused,
         ColumnChanged,
         ColumnGone,
         ColumnsLeftOut,
@@ -93,10 +103,14 @@ __all__ = [
     "CannotPropagate",
     "Cause",
     "ChangeWithdrawn",
+    "CheckRefused",
+    "CheckReport",
     "ColumnChanged",
     "ColumnGone",
     "ColumnsLeftOut",
+    "Count",
     "CreateReport",
+    "Difference",
     "DifferentGroups",
     "DifferentTypes",
     "ErrorsAtMaster",
@@ -106,6 +120,7 @@ __all__ = [
     "JavaMissing",
     "KeptRow",
     "KeyGenerated",
+    "Kind",
     "Leaving",
     "LoadFailed",
     "MassDelete",
@@ -126,6 +141,7 @@ __all__ = [
     "NumbersRefused",
     "PositionMoved",
     "PropagationReport",
+    "Reason",
     "RefreshArguments",
     "RefreshError",
     "RefreshOptions",
@@ -133,6 +149,7 @@ __all__ = [
     "RefreshRunning",
     "RowsHidden",
     "RowsKept",
+    "SnapshotCheck",
     "SnapshotDescription",
     "SnapshotLogTooYoung",
     "SnapshotRefused",
@@ -155,6 +172,7 @@ __all__ = [
     "alter_leaving",
     "alter_numbers",
     "alter_propagation",
+    "check",
     "create",
     "describe_snapshot",
     "drop",

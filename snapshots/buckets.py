@@ -44,10 +44,17 @@ class Differing:
     numbers: tuple[int, ...]
     #: how many rows of both sides fall into these buckets
     rows: int
+    #: how many rows the master and the site have in all
+    there: int
+    here: int
 
 
-def differing(sides: Sides, member: Member) -> Differing:
-    """Find the buckets in which a snapshot and its defining query differ."""
+def differing(sides: Sides, member: Member, *, many: bool = True) -> Differing:
+    """Find the buckets in which a snapshot and its defining query differ.
+
+    Parameters:
+        many: whether there are likely more than a few rows.
+    """
     there = [
         images.at_master(member, part)
         for part in _whole(sides.master.at, member.snapshot.master)
@@ -57,7 +64,7 @@ def differing(sides: Sides, member: Member) -> Differing:
         for part in _whole(sides.site.at, member.snapshot.base)
     ]
     found = sides.read(
-        _sums(member, there), _sums(member, here), arrow.schema(_SUMS), many=True
+        _sums(member, there), _sums(member, here), arrow.schema(_SUMS), many=many
     )
     theirs, ours = (
         set(zip(*table.to_pydict().values(), strict=True)) for table in found
@@ -66,6 +73,8 @@ def differing(sides: Sides, member: Member) -> Differing:
     return Differing(
         numbers=tuple(sorted({number for number, *_ in odd})),
         rows=sum(rows for _, rows, *_ in odd),
+        there=sum(rows for _, rows, *_ in theirs),
+        here=sum(rows for _, rows, *_ in ours),
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -62,6 +62,31 @@ def _compare(pair: Pair) -> pa.Table:
     from snapshots.spark import diff
 
     return diff.small(session(), pair.master, pair.present, pair.key, pair.columns)
+
+
+def rows(pair: Pair) -> pa.Table:
+    """Which rows differ of images that this process holds (`snapshots.spark.diff`)."""
+    from snapshots.spark import diff
+
+    return diff.small_rows(session(), pair.master, pair.present, pair.key, pair.columns)
+
+
+def many_rows(
+    master: Side, present: Side, shape: pa.Schema, key: list[str], most: int
+) -> Iterator[pa.Table]:
+    """Which rows differ of images that executors read, in slices.
+
+    Parameters:
+        most: about how many rows a slice has.
+    """
+    from snapshots.spark import diff, source
+
+    spark = session()
+    theirs, ours = (
+        source.read_ranges(spark, side.uri, side.queries, shape, side.moment)
+        for side in (master, present)
+    )
+    yield from diff.in_slices(diff.rows(theirs, ours, key, shape.names), key, most)
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,7 +49,7 @@ def at_master(member: Member, part: Range) -> Select[Any]:
     """Images of the rows in a range of the master table that belong to the snapshot."""
     table = _master_rows(member, part)
     query = select(*_images(member, table)).where(
-        where.clause(member.snapshot.condition)
+        where.clause(member.snapshot.condition), where.clause(member.only)
     )
     return part.restrict(query, table)
 
@@ -63,8 +63,9 @@ def rows_of(member: Member, part: Range) -> Select[Any]:
 
 def present(member: Member, part: Range) -> Select[Any]:
     """Images of the rows in a range of the base table."""
-    table = _source(member.base, part)
-    return part.restrict(select(*_images(member, table)), table)
+    table = _source(member.base, part).alias(member.snapshot.master_table)
+    query = select(*_images(member, table)).where(where.clause(member.only))
+    return part.restrict(query, table)
 
 
 def of_changed(member: Member, since: str, part: Part = WHOLE) -> Select[Any]:

@@ -99,8 +99,8 @@ def _staged(sides: Sides, member: Member, queries: _Queries, *, twice: bool) -> 
         table = stage.create(connection, member)
     load_id = uuid.uuid4()
     attempts = difference.staged(
-        _source(sides.master, queries[0]),
-        _source(sides.site, queries[1]),
+        source(sides.master, queries[0]),
+        source(sides.site, queries[1]),
         images.schema(member),
         images.key_positions(member),
         difference.Target(table.schema, table.name, load_id),
@@ -128,6 +128,7 @@ def _window_queries(seen: Window, ready: Prepared, mine: Keys) -> _Queries:
     return theirs, present
 
 
-def _source(side: Side, queries: Sequence[Select[Any]]) -> difference.Side:
+def source(side: Side, queries: Sequence[Select[Any]]) -> difference.Side:
+    """What executors read of a database, at the moment of this process."""
     texts = [literal_text(query) for query in queries]
     return difference.Side(side.site.libpq_uri(), texts, side.moment())

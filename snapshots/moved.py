@@ -32,12 +32,16 @@ else:
     pa = lazily("pyarrow")
 
 
-def find(sides: Sides, seen: Window) -> Window:
+def find(sides: Sides, seen: Window, *, trust_site: bool = True) -> Window:
     """Find for each fast member which rows that its condition looks for have changed.
 
     If they are too many, the member is compared completely.
+
+    Parameters:
+        trust_site: whether the site has the rows of the position where none of its
+            users has touched them; otherwise every change counts.
     """
-    finder = _Finder(sides=sides, seen=seen)
+    finder = _Finder(sides=sides, seen=seen, trust_site=trust_site)
     return replace(seen, members=tuple(map(finder.member, seen.members)))
 
 
@@ -45,6 +49,7 @@ def find(sides: Sides, seen: Window) -> Window:
 class _Finder:
     sides: Sides
     seen: Window
+    trust_site: bool
     #: what has been found already, by table: several members may ask one
     found: dict[QualifiedName, Keys | None] = field(default_factory=dict)
 
@@ -84,7 +89,7 @@ class _Finder:
         """Keys of the rows in a table's log whose change may matter."""
         assert self.seen.since is not None
         logged = self._read(parents.logged(parent, self.seen.since), parent)
-        here = self._member_of(parent)
+        here = self._member_of(parent) if self.trust_site else None
         if not logged or here is None:
             return logged
         return _without(logged, self._unmoved(parent, here, logged))

@@ -15,12 +15,11 @@ from deferred.queues.queue import list_queues
 from masters.log import registration
 from masters.log.catalog import find_logs
 from masters.numbers import contact
-from sites import contacts, faults, locks, position
+from sites import contacts, faults, position
 from sites.catalog import SCHEMA
 from sites.names import QualifiedName
 from sites.peers import Pair
 from sites.progress import Progress
-from sites.table import describe
 from snapshots import (
     base_table,
     comparison,
@@ -31,13 +30,13 @@ from snapshots import (
     idle,
     large,
     leaving,
+    moments,
     moved,
     stage,
     window,
 )
 from snapshots.commit import commit
 from snapshots.comparison import Compared, Small
-from snapshots.errors import PositionMoved
 from snapshots.keys import Keys
 from snapshots.merge import Merged
 from snapshots.reports import SnapshotReport
@@ -159,7 +158,7 @@ def _hold_moment(master: Connection, task: Task) -> None:
     tables = task.tables()
     logs = [QualifiedName(SCHEMA, log) for log in find_logs(master, tables)]
     master.commit()
-    _hold(
+    moments.hold(
         master,
         tables,
         logs,
@@ -187,38 +186,9 @@ def _hold_own_moment(site: Connection, members: Sequence[Member]) -> str:
         PositionMoved: a base table was gone, and is there again.
     """
     tables = [member.base.qualified for member in members]
-    _hold(
-        site, tables, gone="A base table of the group was dropped during the refresh."
-    )
+    gone = "A base table of the group was dropped during the refresh."
+    moments.hold(site, tables, gone=gone)
     return position.current(site)
-
-
-def _hold(
-    connection: Connection,
-    tables: Sequence[QualifiedName],
-    logs: Sequence[QualifiedName] = (),
-    *,
-    gone: str,
-) -> None:
-    """Lock all that is read, and so begin one moment of a database.
-
-    Parameters:
-        logs: the logs of the tables, if they are read.
-        gone: the message if a lock failed although the tables are there.
-
-    Raises:
-        UnknownTable: one of the tables is gone.
-        PositionMoved: a log is gone, or a table was gone.
-    """
-    connection.execution_options(isolation_level="REPEATABLE READ")
-    try:
-        # In the order in which DDL of a log locks them.
-        locks.against_ddl(connection, *sorted(tables), *sorted(logs))
-    except pg.UndefinedTable as error:
-        connection.rollback()
-        for table in tables:
-            describe(connection, table)
-        raise PositionMoved(gone) from error
 
 
 def _meet(task: Task, pair: Pair, seen: Window) -> None:

@@ -65,6 +65,9 @@ class Member:
     moved: tuple[tuple[Subquery, Keys], ...] = ()
     #: the schema version of the master table's replication group; None without one
     schema_version: SchemaVersion | None = None
+    #: a further condition on the rows that are looked at, at either side
+    #: (`snapshots.check`); it has the master table's name for them
+    only: str | None = None
 
     def asked_again(self) -> Iterator[tuple[Subquery, Parent, Keys]]:
         """What the condition looks for, where the answer may be another one now."""

@@ -34,12 +34,23 @@ def uncovered_keys(queue: Queue) -> CompoundSelect[Any]:
 
     Reads the covered place from the catalog, so that a view made of it stays current.
     """
-    mine = queue_catalog.alias("covered")
-    covered = [
-        select(mine.c[name]).where(mine.c.id == queue.id).scalar_subquery()
-        for name in ("covered_batch", "covered_order")
-    ]
-    return _keys_beyond(queue, *covered)
+    batch, order = _covered(queue)
+    return _keys_beyond(queue, batch, order)
+
+
+def uncovered_calls(queue: Queue, batch_no: int, order_no: int) -> CompoundSelect[Any]:
+    """The same keys, with what became of their calls as a marker knows it.
+
+    Parameters:
+        batch_no, order_no: a marker, as it was read at the destination.
+
+    Returns:
+        A query with k1, k2, ..., `xid`, and `waits`: the marker has not reached the
+        call's transaction.
+    """
+    waits = beyond(batch_no, order_no).label("waits")
+    batch, order = _covered(queue)
+    return _keys_beyond(queue, batch, order, waits)
 
 
 def pending_keys(queue: Queue, batch_no: int, order_no: int) -> CompoundSelect[Any]:
@@ -109,13 +120,28 @@ def beyond(
     )
 
 
+def _covered(queue: Queue) -> list[ColumnElement[Any]]:
+    mine = queue_catalog.alias("covered")
+    return [
+        select(mine.c[name]).where(mine.c.id == queue.id).scalar_subquery()
+        for name in ("covered_batch", "covered_order")
+    ]
+
+
 def _keys_beyond(
-    queue: Queue, batch_no: ColumnElement[Any], order_no: ColumnElement[Any]
+    queue: Queue,
+    batch_no: ColumnElement[Any],
+    order_no: ColumnElement[Any],
+    waits: ColumnElement[bool] | None = None,
 ) -> CompoundSelect[Any]:
+    """Keys of calls after a place; with `waits`, this and the transaction of each."""
     calls = queue.sql()
+    of = [] if waits is None else [calls.c.xid, waits]
     on = calls.outerjoin(delivery, delivery_of(queue, calls))
     there = beyond(batch_no, order_no)
     return union_all(
-        select(*queue.keys(calls)).select_from(on).where(there),
-        select(*queue.new_keys(calls)).select_from(on).where(there, changes_key(calls)),
+        select(*queue.keys(calls), *of).select_from(on).where(there),
+        select(*queue.new_keys(calls), *of)
+        .select_from(on)
+        .where(there, changes_key(calls)),
     )

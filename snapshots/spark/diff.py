@@ -9,14 +9,20 @@ bytes, for which equal means identical.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark import StorageLevel
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
+from pyspark.sql.types import BinaryType
 
 #: The changes that a row of a difference can ask for: insert, update, delete.
 INSERT, UPDATE, DELETE = "I", "U", "D"
+
+#: What `rows` says of a row: the present side lacks it, or the master does, or both
+#: have it and it differs.
+MISSING, EXTRA, DIFFERS = "missing", "extra", "differs"
 
 _NAME = re.compile(r"c[1-9][0-9]*")
 
@@ -53,6 +59,93 @@ def diff(
             for c in columns
         ),
     )
+
+
+def rows(
+    master: DataFrame, present: DataFrame, key: Sequence[str], columns: Sequence[str]
+) -> DataFrame:
+    """Find which rows differ, without their values.
+
+    Rows with the same key at one side, which no unique index would allow, are paired
+    in any order: what is left over at either side differs.
+
+    Parameters:
+        as of `diff`, but the key need not be unique.
+
+    Returns:
+        Column `kind` (`MISSING`, `EXTRA` or `DIFFERS`), `differs` (for the last, the
+        names of the columns that do, with commas), and the key's columns as texts, `k1`
+        to `kn`.
+
+    Raises:
+        ValueError: as `diff` does.
+    """
+    _check(key, columns)
+    rest = [column for column in columns if column not in key]
+    left, right = (
+        frame.selectExpr(
+            f"row_number() OVER ({_of_one_key(key)}) AS {side}",
+            *(f"{c} AS {side}{c}" for c in columns),
+        )
+        for side, frame in (("m", master), ("p", present))
+    )
+    joined = left.join(right, f.expr(f"{_same(key)} AND m = p"), "full_outer")
+    changed = f"m IS NULL OR p IS NULL OR NOT ({_same(rest)})"
+    texts = [
+        f.coalesce(_text(master, c, f"m{c}"), _text(master, c, f"p{c}")).alias(f"k{n}")
+        for n, c in enumerate(key, 1)
+    ]
+    named = (f"CASE WHEN NOT (m{c} <=> p{c}) THEN '{c}' END" for c in rest)
+    return joined.where(changed).select(
+        f.expr(
+            f"CASE WHEN p IS NULL THEN '{MISSING}' WHEN m IS NULL THEN '{EXTRA}' "
+            f"ELSE '{DIFFERS}' END AS kind"
+        ),
+        f.expr(
+            "CASE WHEN m IS NOT NULL AND p IS NOT NULL "
+            f"THEN concat_ws(',', {', '.join(named) or 'NULL'}) END AS differs"
+        ),
+        *texts,
+    )
+
+
+def _of_one_key(key: Sequence[str]) -> str:
+    listed = ", ".join(key)
+    return f"PARTITION BY {listed} ORDER BY {listed}"
+
+
+def _text(frame: DataFrame, column: str, name: str) -> Column:
+    """A value as the database prints it."""
+    value = f.col(name)
+    if isinstance(frame.schema[column].dataType, BinaryType):
+        return f.concat(f.lit("\\x"), f.lower(f.hex(value)))
+    return value.cast("string")
+
+
+def small_rows(
+    spark: SparkSession,
+    master: pa.Table,
+    present: pa.Table,
+    key: Sequence[str],
+    columns: Sequence[str],
+) -> pa.Table:
+    """Compare two tables that this process holds, as `rows` does."""
+    left, right = (_frame(spark, table) for table in (master, present))
+    return rows(left, right, key, columns).toArrow()
+
+
+def in_slices(found: DataFrame, key: Sequence[str], most: int) -> Iterator[pa.Table]:
+    """What `rows` found, in slices of about so many rows, each with whole keys."""
+    # Otherwise each slice would read and compare all rows again.
+    kept = found.persist(StorageLevel.DISK_ONLY)
+    try:
+        slices = kept.count() // most + 1
+        names = [f.col(f"k{n}") for n, _ in enumerate(key, 1)]
+        number = f.pmod(f.hash(*names), f.lit(slices))
+        for wanted in range(slices):
+            yield kept.where(number == wanted).toArrow()
+    finally:
+        kept.unpersist()
 
 
 def small(

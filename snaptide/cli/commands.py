@@ -65,6 +65,10 @@ class Commands(LoadedLater):
         ),
         "export": Part("Print a site as a file that plan and apply read.", ["export"]),
         "refresh": Part("Refresh a group to one moment of its master.", ["refresh"]),
+        "check": Part(
+            "Compare snapshots with their masters, and explain every difference.",
+            ["check"],
+        ),
         "push": Part(
             "Push a site's deferred transactions; ends with 3 if some were parked.",
             ["push"],

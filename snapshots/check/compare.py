@@ -1,0 +1,114 @@
+"""Finds the rows that differ: by sums of buckets first, and then by Spark.
+
+Only rows of buckets that differ leave their database, and only keys come back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import sqlalchemy as sa
+
+from sites import ranges
+from snapshots import buckets, comparison, difference, images, large
+from snapshots.buckets import Differing
+from snapshots.packed import Pair
+from snapshots.side import FEW, Sides
+from snapshots.window import Member
+from snaptide_imports import lazily
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+else:
+    pa = lazily("pyarrow")
+
+#: How many differing rows this process looks at together.
+SLICE = 100_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """How many rows there are, and those that differ."""
+
+    sums: Differing
+    #: tables with the columns `kind`, `differs` and k1, k2, ... (`spark.diff.rows`)
+    rows: Iterator[pa.Table]
+
+
+def differing(sides: Sides, member: Member) -> Found:
+    """Compare a snapshot with its defining query; rows are read when asked for."""
+    some = comparison.most_rows(sides.master, member)
+    sums = buckets.differing(sides, member, many=False)
+    if not sums.numbers:
+        return Found(sums=sums, rows=iter(()))
+    found = (
+        _small(sides, member, sums)
+        if sums.rows <= some
+        else _large(sides, member, sums)
+    )
+    return Found(sums=sums, rows=_whole(sides, member, found))
+
+
+def _small(sides: Sides, member: Member, sums: Differing) -> Iterator[pa.Table]:
+    shape = images.schema(member)
+    queries = [
+        sa.union_all(
+            *(
+                buckets.within(read(member, part), member, sums.numbers)
+                for part in ranges.ctid_ranges(side.at, table, parts=1)
+            )
+        )
+        for side, read, table in (
+            (sides.master, images.at_master, member.snapshot.master),
+            (sides.site, images.present, member.snapshot.base),
+        )
+    ]
+    there, here = (sa.select(*query.subquery().c) for query in queries)
+    theirs, present = sides.read(there, here, shape, many=sums.rows > FEW)
+    yield difference.rows(_pair(member, theirs, present))
+
+
+def _large(sides: Sides, member: Member, sums: Differing) -> Iterator[pa.Table]:
+    some = sums.numbers if len(sums.numbers) * 2 < buckets.BUCKETS else None
+    there, here = comparison.of_all(sides, member, some)
+    yield from difference.many_rows(
+        large.source(sides.master, there),
+        large.source(sides.site, here),
+        images.schema(member),
+        images.key_positions(member),
+        SLICE,
+    )
+
+
+def _whole(
+    sides: Sides, member: Member, found: Iterator[pa.Table]
+) -> Iterator[pa.Table]:
+    """Look at the rows whatever the condition of the check says of either side.
+
+    A row that fulfils it at one side alone is there at the other side, too.
+    """
+    if member.only is None:
+        yield from found
+        return
+    shape, everywhere = images.schema(member), replace(member, only=None)
+    names = list(member.snapshot.key_names)
+    for table in found:
+        wanted = table.select(names).group_by(names, use_threads=False).aggregate([])
+        theirs, present = sides.read(
+            images.of_keys(everywhere, wanted),
+            images.present_of_keys(everywhere, wanted),
+            shape,
+            many=wanted.num_rows > FEW,
+        )
+        yield difference.rows(_pair(member, theirs, present))
+
+
+def _pair(member: Member, theirs: pa.Table, present: pa.Table) -> Pair:
+    return Pair(
+        master=theirs,
+        present=present,
+        key=images.key_positions(member),
+        columns=images.positions(member),
+    )

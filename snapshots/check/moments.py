@@ -1,0 +1,161 @@
+"""The two moments that a check compares: first the site's, then the master's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from sqlalchemy import Connection, text
+
+from masters.log import registration
+from masters.log.catalog import find_logs
+from sites import contacts, identity
+from sites.catalog import SCHEMA
+from sites.identity import Identity
+from sites.names import QualifiedName
+from sites.site import Site
+from snapshots import moments, moved, parents, refresh_group, snapshot, window
+from snapshots.errors import PositionMoved
+from snapshots.refresh_group import RefreshGroup
+from snapshots.side import Side, Sides
+from snapshots.snapshot import Snapshot
+from snapshots.window import COMPLETE, Window
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moments:
+    """Both sides of a refresh group, each at one moment, in transactions that read."""
+
+    sides: Sides
+    #: which snapshots were asked for, and what may have changed at the master since the
+    #: position that the site shows
+    seen: Window
+    who: Identity
+
+
+@contextmanager
+def held(site: Site, group_name: str, wanted: Sequence[str]) -> Iterator[Moments]:
+    """Hold one moment of the site and then one of the master, as long as the block.
+
+    Parameters:
+        wanted: the snapshots of the group to compare, by their keys.
+
+    Raises:
+        PositionMoved: a refresh came in between; hold them again.
+        SiteUnreachable, SiteChanged, SiteRestored, SiteReplaced, MasterChanged: one of
+            the two databases is away, or was restored or replaced.
+    """
+    group, _ = _read(site, group_name, wanted)
+    master_site = site.peer(group.master)
+    with site.session() as here, master_site.session() as master:
+        who = identity.confirm(here, site.name)
+        here.rollback()
+        _confirm(here, master, who, group)
+        group, members = _hold_site(here, site, group_name, wanted)
+        _hold_master(master, members)
+        seen = window.read(
+            master,
+            here,
+            who,
+            identity.confirm(master, group.master),
+            group,
+            members,
+            {},
+            _known(master, who, members),
+        )
+        sides = Sides(
+            master=Side(site=master_site, at=master), site=Side(site=site, at=here)
+        )
+        # The site may be wrong about any row: that is the question.
+        seen = moved.find(sides, seen, trust_site=False)
+        _refuse_late(site, seen, group)
+        yield Moments(sides=sides, seen=seen, who=who)
+        here.rollback()
+        master.rollback()
+
+
+def _read(
+    site: Site, group_name: str, wanted: Sequence[str]
+) -> tuple[RefreshGroup, list[Snapshot]]:
+    with site.transaction() as connection:
+        return _catalog(connection, group_name, wanted)
+
+
+def _catalog(
+    connection: Connection, group_name: str, wanted: Sequence[str]
+) -> tuple[RefreshGroup, list[Snapshot]]:
+    group = refresh_group.find(connection, group_name)
+    if group is None:
+        raise PositionMoved(f"Refresh group {group_name} was dropped.")
+    members = snapshot.members(connection, group_name)
+    return group, [one for one in members if one.key in wanted and one.loaded]
+
+
+def _confirm(
+    here: Connection, master: Connection, who: Identity, group: RefreshGroup
+) -> None:
+    """Make sure that neither side was restored; writes nothing.
+
+    Raises:
+        SiteRestored, SiteReplaced, SiteChanged: one was.
+    """
+    them = identity.confirm(master, group.master)
+    master.rollback()
+    contacts.compare(here, master, who, them).confirm()
+
+
+def _hold_site(
+    here: Connection, site: Site, group_name: str, wanted: Sequence[str]
+) -> tuple[RefreshGroup, list[Snapshot]]:
+    """Begin the moment of the site; what its catalog says there is what counts."""
+    _, before = _read(site, group_name, wanted)
+    moments.hold(
+        here,
+        [one.base for one in before],
+        gone="A base table of the group was dropped during the check.",
+    )
+    here.execute(text("SET TRANSACTION READ ONLY"))
+    group, members = _catalog(here, group_name, wanted)
+    if {one.base for one in members} - {one.base for one in before}:
+        raise PositionMoved(f"Refresh group {group_name} has other snapshots now.")
+    return group, members
+
+
+def _hold_master(master: Connection, members: Sequence[Snapshot]) -> None:
+    asked = (name for member in members for name in parents.asked(member))
+    tables = [*dict.fromkeys([*(m.master for m in members), *asked])]
+    logs = [QualifiedName(SCHEMA, log) for log in find_logs(master, tables)]
+    master.rollback()
+    moments.hold(
+        master,
+        tables,
+        logs,
+        gone="A snapshot log of the group was dropped during the check.",
+    )
+    master.execute(text("SET TRANSACTION READ ONLY"))
+
+
+def _known(master: Connection, who: Identity, members: Sequence[Snapshot]) -> set[str]:
+    """The snapshots for which the master keeps its logs (as in `enrolment`)."""
+    keys = [one.key for one in members]
+    registered = registration.registered(master, who.site_id, keys)
+    return {
+        one.key
+        for one in members
+        if registered.get(one.key) == {*map(str, parents.asked(one))}
+    }
+
+
+def _refuse_late(site: Site, seen: Window, group: RefreshGroup) -> None:
+    """Begin anew if the logs may have been purged because a refresh has finished.
+
+    Raises:
+        PositionMoved: one has.
+    """
+    if all(member.method != COMPLETE for member in seen.members):
+        return
+    with site.transaction() as connection:
+        now = refresh_group.find(connection, group.name)
+    if now is None or now.position != group.position:
+        raise PositionMoved(f"Group {group.name} was refreshed during the check.")

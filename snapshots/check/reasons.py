@@ -1,0 +1,291 @@
+"""Explains rows that differ, by what both sides know of their keys at the two moments.
+
+Each reason is decided by a fact, in the order of `Reason`; nothing is guessed.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+import sqlalchemy as sa
+from sqlalchemy import ColumnElement, FromClause, Text, and_, cast, func, select
+
+from deferred.catalog import deferred_transaction
+from deferred.error_catalog import error_call, error_transaction
+from deferred.queues import queue, refresh_coverage
+from sites.staged import selected
+from sites.types import NativeType
+from sites.values import array_text
+from snapshots import frozen, window
+from snapshots.check.moments import Moments
+from snapshots.check.report import Kind, Reason
+from snapshots.snapshot import key_types
+from snapshots.window import FAST, Member
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+#: How an extra key begins whose row the site refuses, and how one that was left alone
+#: (`snapshots.merge`).
+_REFUSED, _HELD = "refused: ", "held"
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A change of the site that no refresh has shown the answer to."""
+
+    transaction: str
+    began: datetime | None
+    #: the master has not answered it
+    waits: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """Why a row differs, with what is known besides."""
+
+    reason: Reason
+    detail: str | None = None
+    call: Call | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Facts:
+    """What is known of the rows of a table, by their numbers in it."""
+
+    extra: Mapping[int, Sequence[str]]
+    calls: Mapping[int, Sequence[Call]]
+    #: by transaction and row, the number of the error
+    parked: Mapping[tuple[str, int], int]
+    #: rows that the logs of the master name, and those that it has at all
+    changed: frozenset[int]
+    there: frozenset[int]
+    #: the logs name all that changed
+    proven: bool
+
+
+def explain(held: Moments, member: Member, found: pa.Table) -> list[Explained]:
+    """Say of each row that differs why it does.
+
+    Parameters:
+        found: keys as `spark.diff.rows` returns them.
+    """
+    facts = _facts(held, member, found)
+    kinds = map(Kind, found.column("kind").to_pylist())
+    return [_explained(facts, number, kind) for number, kind in enumerate(kinds)]
+
+
+def _explained(facts: _Facts, number: int, kind: Kind) -> Explained:
+    extra, calls = facts.extra.get(number, ()), facts.calls.get(number, ())
+    # The master has the row: if the snapshot should not, it no longer belongs.
+    leaves = kind is Kind.EXTRA and number in facts.there
+    known = (
+        _refused(extra) or _by_call(facts, number, calls) or _held(extra, leaves=leaves)
+    )
+    if known is not None:
+        return known
+    if extra or calls or number in facts.changed:
+        reason = Reason.OUTSIDE if leaves else Reason.IN_FLIGHT
+        return Explained(reason, call=calls[0] if calls else None)
+    if not facts.proven:
+        return Explained(Reason.UNPROVEN)
+    outside = "the master has the row, outside the subset" if leaves else None
+    return Explained(Reason.UNEXPLAINED, outside)
+
+
+def _refused(extra: Sequence[str]) -> Explained | None:
+    for why in extra:
+        if why.startswith(_REFUSED):
+            return Explained(Reason.REFUSED, why.removeprefix(_REFUSED))
+    return None
+
+
+def _by_call(facts: _Facts, number: int, calls: Sequence[Call]) -> Explained | None:
+    for call in calls:
+        if call.waits:
+            return Explained(Reason.PENDING, call=call)
+    for call in calls:
+        error = facts.parked.get((call.transaction, number))
+        if error is not None:
+            return Explained(Reason.PARKED, f"error {error}", call)
+    return None
+
+
+def _held(extra: Sequence[str], *, leaves: bool) -> Explained | None:
+    if frozen.REASON in extra or (_HELD in extra and leaves):
+        return Explained(Reason.LEAVING)
+    return Explained(Reason.HELD_BACK) if _HELD in extra else None
+
+
+def _facts(held: Moments, member: Member, found: pa.Table) -> _Facts:
+    names = list(member.snapshot.key_names)
+    at_site = _numbered(found, names, key_types(member.base, _identity(member)))
+    at_master = _numbered(found, names, key_types(member.master, _identity(member)))
+    calls = _calls(held, member, at_site)
+    kinds = found.column("kind").to_pylist()
+    proven = member.method == FAST
+    return _Facts(
+        extra=_extra(held, member, at_site),
+        calls=calls,
+        parked=_parked(held, member, calls, found),
+        changed=_changed(held, member, at_master) if proven else frozenset(),
+        there=_there(held, member, at_master) if "extra" in kinds else frozenset(),
+        proven=proven,
+    )
+
+
+def _identity(member: Member) -> tuple[str, ...]:
+    return member.snapshot.identity_columns
+
+
+def _numbered(
+    found: pa.Table, names: Sequence[str], kinds: Sequence[NativeType]
+) -> FromClause:
+    """Keys as rows of a query, with their own types, and `no`, their row in a table."""
+    arrays = [
+        cast(
+            sa.literal(array_text(found.column(name).to_pylist()), Text), sa.ARRAY(Text)
+        )
+        for name in names
+    ]
+    texts = func.unnest(*arrays).table_valued(
+        *names, with_ordinality="no", name="texts", joins_implicitly=True
+    )
+    rows = texts.render_derived()
+    typed = zip(names, kinds, strict=True)
+    values = [cast(rows.c[name], kind).label(name) for name, kind in typed]
+    return select((rows.c.no - 1).label("no"), *values).subquery("wanted")
+
+
+def _same(
+    names: Sequence[str], wanted: FromClause, of: Callable[[str], ColumnElement[Any]]
+) -> ColumnElement[bool]:
+    return and_(*(of(name) == wanted.c[name] for name in names))
+
+
+def _extra(held: Moments, member: Member, wanted: FromClause) -> dict[int, list[str]]:
+    """The extra keys among them, with their reasons."""
+    extra = member.snapshot.extra()
+    same = _same(member.snapshot.key_names, wanted, lambda name: extra.c[name])
+    query = select(wanted.c.no, extra.c.reason).join_from(wanted, extra, same)
+    found: dict[int, list[str]] = defaultdict(list)
+    for number, why in held.sides.site.at.execute(query):
+        found[number].append(why)
+    return found
+
+
+def _calls(held: Moments, member: Member, wanted: FromClause) -> dict[int, list[Call]]:
+    """The calls for them that no refresh has covered, in their order."""
+    here = held.sides.site.at
+    calls = queue.find_queue(here, member.snapshot.key)
+    if calls is None:
+        return {}
+    marker = held.seen.marker
+    uncovered = refresh_coverage.uncovered_calls(
+        calls, marker.batch_no, marker.order_no
+    ).subquery()
+    same = _same(member.snapshot.key_names, wanted, lambda name: uncovered.c[name])
+    made = deferred_transaction.c
+    query = (
+        select(
+            wanted.c.no,
+            cast(uncovered.c.xid, Text),
+            func.coalesce(made.made_at, made.start_time),
+            func.bool_or(uncovered.c.waits),
+        )
+        .select_from(
+            wanted.join(uncovered, same).outerjoin(
+                deferred_transaction, made.xid == uncovered.c.xid
+            )
+        )
+        .group_by(wanted.c.no, uncovered.c.xid, made.made_at, made.start_time)
+        .order_by(wanted.c.no, uncovered.c.xid)
+    )
+    found: dict[int, list[Call]] = defaultdict(list)
+    for number, transaction, began, waits in here.execute(query):
+        found[number].append(Call(transaction, began, waits))
+    return found
+
+
+def _changed(held: Moments, member: Member, wanted: FromClause) -> frozenset[int]:
+    """Those that the master's logs name since the position that the site shows."""
+    assert held.seen.since is not None
+    changed = window.changed_keys(member, held.seen.since).subquery("changed")
+    same = _same(member.snapshot.key_names, wanted, lambda name: changed.c[name])
+    query = select(wanted.c.no).where(sa.exists().where(same))
+    return frozenset(held.sides.master.at.scalars(query))
+
+
+def _there(held: Moments, member: Member, wanted: FromClause) -> frozenset[int]:
+    """Those that the master table has, whatever the snapshot's condition says."""
+    table = member.master.sql()
+    columns = dict(zip(member.snapshot.key_names, _identity(member), strict=True))
+    same = _same([*columns], wanted, lambda name: table.c[columns[name]])
+    query = select(wanted.c.no).where(sa.exists().where(same))
+    return frozenset(held.sides.master.at.scalars(query))
+
+
+def _parked(
+    held: Moments,
+    member: Member,
+    calls: Mapping[int, Sequence[Call]],
+    found: pa.Table,
+) -> dict[tuple[str, int], int]:
+    """Which answered calls are in the master's error queue, with their error's number.
+
+    A transaction may be parked in part: the error has to hold a call for the row.
+    """
+    answered = {
+        (one.transaction, number)
+        for number, some in calls.items()
+        for one in some
+        if not one.waits
+    }
+    if not answered:
+        return {}
+    rows = _error_keys(held, member, {transaction for transaction, _ in answered})
+    names = member.snapshot.key_names
+    keys = {
+        number: tuple(found.column(name)[number].as_py() for name in names)
+        for _, number in answered
+    }
+    return {
+        (transaction, number): rows[transaction, keys[number]]
+        for transaction, number in answered
+        if (transaction, keys[number]) in rows
+    }
+
+
+def _error_keys(
+    held: Moments, member: Member, transactions: set[str]
+) -> dict[tuple[str, tuple[str | None, ...]], int]:
+    """By transaction and key, as texts, the errors about rows of a master table."""
+    table, error = member.snapshot.master, error_transaction.c
+    images = [error_call.c.old_values, error_call.c.new_values]
+    values = [
+        image.op("->>", return_type=Text())(name)
+        for image in images
+        for name in _identity(member)
+    ]
+    query = (
+        select(error.id, error.origin_transaction, *values)
+        .join_from(error_transaction, error_call, error_call.c.error_id == error.id)
+        .where(
+            error.origin_id == held.who.site_id,
+            selected(
+                error_transaction, {"origin_transaction": tuple(sorted(transactions))}
+            ),
+            error_call.c.target_schema == table.schema,
+            error_call.c.target_table == table.name,
+        )
+    )
+    found: dict[tuple[str, tuple[str | None, ...]], int] = {}
+    count = len(_identity(member))
+    for number, transaction, *keys in held.sides.master.at.execute(query):
+        for key in (tuple(keys[:count]), tuple(keys[count:])):
+            found.setdefault((transaction, key), number)
+    return found

@@ -1,0 +1,138 @@
+"""What a check of snapshots found."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from enum import Enum
+
+
+class Kind(Enum):
+    """How a row differs."""
+
+    #: the defining query has it, the snapshot does not
+    MISSING = "missing"
+    #: the snapshot has it, the defining query does not
+    EXTRA = "extra"
+    #: both have it, with other values
+    DIFFERS = "differs"
+
+
+class Reason(Enum):
+    """Why a row differs; the first that applies, in this order."""
+
+    #: a trigger, constraint or policy of the site refuses the master's row
+    REFUSED = "refused here"
+    #: a change of the site waits for its push, or for the master's answer
+    PENDING = "pending"
+    #: a change of the site is in the master's error queue
+    PARKED = "parked"
+    #: the row no longer belongs to the snapshot, and has to stay for now
+    LEAVING = "leaving"
+    #: a refresh left the row alone, and the next one looks at it again
+    HELD_BACK = "held back"
+    #: the master's row no longer belongs to the snapshot; the next refresh removes it
+    OUTSIDE = "outside the subset"
+    #: changed at the master, or answered by it, since the moment that the site shows
+    IN_FLIGHT = "in flight"
+    #: the logs cannot name all changes since that moment
+    UNPROVEN = "cannot be told"
+    #: none of these: the two sides have come apart
+    UNEXPLAINED = "unexplained"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """One row that is not the same at both sides.
+
+    Values are texts as the database prints them, cut if they are long; None is NULL.
+    """
+
+    kind: Kind
+    reason: Reason
+    #: the columns that identify the row, with their values
+    key: Mapping[str, str | None]
+    #: the columns that differ; empty if a side lacks the row
+    columns: tuple[str, ...] = ()
+    #: values at the master and at the site: of these columns, or of the whole row
+    master: Mapping[str, str | None] | None = None
+    here: Mapping[str, str | None] | None = None
+    #: what is known besides: the site's message, the number of an error
+    detail: str | None = None
+    #: the deferred transaction that explains it, and when that began
+    transaction: str | None = None
+    since: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Count:
+    """How many rows differ in one way, for one reason."""
+
+    kind: Kind
+    reason: Reason
+    rows: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotCheck:
+    """One snapshot against its defining query."""
+
+    name: str
+    table: str
+    #: how many rows the master and the site have, of those that were looked at
+    rows_master: int
+    rows_here: int
+    #: exact, whatever the maximum of rows listed
+    counts: tuple[Count, ...]
+    #: unexplained ones first
+    differences: tuple[Difference, ...]
+    #: why unexplained differences could not be told from others; None if they could
+    unproven: str | None
+    #: columns of the user view that the site computes itself, and that are not compared
+    not_compared: tuple[str, ...]
+
+    @property
+    def equal(self) -> bool:
+        """Whether no row differs."""
+        return not self.counts
+
+    @property
+    def unexplained(self) -> int:
+        """How many rows differ without a reason."""
+        return self.rows(Reason.UNEXPLAINED)
+
+    def rows(self, reason: Reason) -> int:
+        """How many rows differ for a reason."""
+        return sum(one.rows for one in self.counts if one.reason is reason)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckReport:
+    """The result of a check."""
+
+    site: str
+    #: the condition and the columns that it was restricted to
+    where: str | None
+    columns: tuple[str, ...]
+    snapshots: tuple[SnapshotCheck, ...]
+    #: when it began, by the site's clock
+    at: datetime
+    seconds: float
+    #: the number under which it was saved; None if it was not
+    run: int | None = None
+
+    @property
+    def equal(self) -> bool:
+        """Whether no row of any snapshot differs."""
+        return all(one.equal for one in self.snapshots)
+
+    @property
+    def unexplained(self) -> int:
+        """How many rows differ without a reason."""
+        return sum(one.unexplained for one in self.snapshots)
+
+    @property
+    def unproven(self) -> int:
+        """How many rows differ where nothing can be proven."""
+        return sum(one.rows(Reason.UNPROVEN) for one in self.snapshots)

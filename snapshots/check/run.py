@@ -1,0 +1,193 @@
+"""The operator's verb: check snapshots of a site against their masters."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+
+from tenacity import stop_after_attempt
+
+from sites import extras, identity, retry, where
+from sites.progress import Progress
+from sites.site import Site
+from snapshots import refresh_group, snapshot
+from snapshots.check import moments, tally
+from snapshots.check.report import CheckReport, SnapshotCheck
+from snapshots.errors import CheckRefused, PositionMoved, UnknownColumn
+from snapshots.snapshot import Snapshot
+from snapshots.window import Member
+
+#: How often a check begins anew if refreshes keep coming in between.
+ATTEMPTS = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Wanted:
+    """What of the snapshots of a group is compared."""
+
+    #: by snapshot, the condition as its master prints it
+    conditions: Mapping[str, str]
+    columns: tuple[str, ...]
+    most: int
+
+
+def check(
+    site: Site,
+    what: str | Sequence[str] = (),
+    *,
+    where: str | None = None,
+    columns: Sequence[str] = (),
+    most: int = 1000,
+    progress: Progress | None = None,
+) -> CheckReport:
+    """Prove that snapshots equal their defining queries, or name what differs and why.
+
+    Users, pushes and refreshes go on meanwhile; nothing is written. A difference that
+    work under way explains is told with its reason, and any other is proven
+    (docs/explanation/proven-equal.md). Oracle: DBMS_RECTIFIER_DIFF.DIFFERENCES, which
+    needs quiet tables; Informix: `cdr check replicate`.
+
+    Parameters:
+        what: refresh groups and snapshots; all of the site if none is given. Each group
+            is compared at one moment of its own.
+        where: only rows for which this holds at either side; an expression over columns
+            of the snapshots, as in SQL.
+        columns: compare only these and the key; all if none is given.
+        most: how many rows of each snapshot are listed; the counts are exact.
+        progress: is told how far the check is.
+
+    Raises:
+        UnknownSnapshot: the site has no group or snapshot of that name.
+        UnknownColumn, CheckRefused, BadCondition: `where` or `columns` is wrong.
+        SiteUnreachable, SiteChanged, SiteRestored, SiteReplaced, MasterChanged: one of
+            the two databases is away, or was restored or replaced.
+        PositionMoved: refreshes came in between again and again.
+        ColumnGone, RowsHidden: a table has changed since the snapshot was created.
+        MissingExtra: `snaptide[spark]` is not installed.
+    """
+    extras.require("spark")
+    began, at = time.monotonic(), datetime.now(UTC)
+    names = [what] if isinstance(what, str) else list(what)
+    found: list[SnapshotCheck] = []
+    for group, members in _groups(site, names).items():
+        wanted = _Wanted(
+            conditions=_conditions(site, group, members, where),
+            columns=_known(members, tuple(columns)),
+            most=most,
+        )
+        found += _check_group(site, group, members, wanted, progress)
+    return CheckReport(
+        site=site.name,
+        where=where,
+        columns=tuple(columns),
+        snapshots=tuple(found),
+        at=at,
+        seconds=time.monotonic() - began,
+    )
+
+
+def _groups(site: Site, named: Sequence[str]) -> dict[str, list[Snapshot]]:
+    """The snapshots that are asked for, by group."""
+    with site.transaction() as connection:
+        identity.confirm(connection, site.name)
+        chosen: list[Snapshot] = []
+        for name in named:
+            if refresh_group.find(connection, name) is not None:
+                chosen += snapshot.members(connection, name)
+            else:
+                chosen.append(snapshot.read(connection, name))
+        if not named:
+            chosen = snapshot.all_of(connection)
+    groups: dict[str, list[Snapshot]] = {}
+    for one in {one.key: one for one in chosen}.values():
+        groups.setdefault(one.refresh_group, []).append(one)
+    return groups
+
+
+def _known(members: Sequence[Snapshot], columns: tuple[str, ...]) -> tuple[str, ...]:
+    """The columns that are asked for, which all of the snapshots must have."""
+    for one in members:
+        unknown = [name for name in columns if name not in one.columns]
+        if unknown:
+            raise UnknownColumn(
+                f"Snapshot {one.key} has no column {', '.join(unknown)}.",
+                snapshot=one.key,
+                columns=unknown,
+            )
+    return columns
+
+
+def _conditions(
+    site: Site, group: str, members: Sequence[Snapshot], asked: str | None
+) -> dict[str, str]:
+    """A condition as the master understands it for each snapshot.
+
+    Both sides evaluate it on the rows that they have, so it may be only about columns
+    that both have.
+    """
+    if asked is None:
+        return {}
+    found = {}
+    with site.transaction() as connection:
+        master = refresh_group.find(connection, group)
+    assert master is not None
+    with site.peer(master.master).transaction() as connection:
+        for one in members:
+            printed = where.canonical(connection, one.master, asked)
+            others = {*printed.columns.get(one.master, ())} - {*one.columns}
+            if printed.parts.subqueries:
+                raise CheckRefused("The condition of a check cannot ask other tables.")
+            if others:
+                raise CheckRefused(
+                    f"The condition asks for {', '.join(sorted(others))}, which "
+                    f"snapshot {one.key} does not have.",
+                    snapshot=one.key,
+                )
+            found[one.key] = printed.text
+    return found
+
+
+def _check_group(
+    site: Site,
+    group: str,
+    asked: Sequence[Snapshot],
+    wanted: _Wanted,
+    progress: Progress | None,
+) -> list[SnapshotCheck]:
+    names = [one.key for one in asked]
+    found: dict[str, SnapshotCheck] = {}
+    for attempt in retry.on(PositionMoved, stop=stop_after_attempt(ATTEMPTS)):
+        with attempt, moments.held(site, group, names) as held:
+            for number, member in enumerate(held.seen.members):
+                if progress is not None:
+                    progress(number, len(names), "snapshots")
+                one = tally.take(held, _restricted(member, wanted), wanted.most)
+                found[one.name] = one
+    return [found.get(one.key) or _not_loaded(one) for one in asked]
+
+
+def _restricted(member: Member, wanted: _Wanted) -> Member:
+    """A snapshot with the rows and columns that are compared."""
+    only = wanted.conditions.get(member.snapshot.key)
+    if not wanted.columns:
+        return replace(member, only=only)
+    keep = {*wanted.columns, *member.snapshot.identity_columns}
+    columns = tuple(name for name in member.snapshot.columns if name in keep)
+    return replace(
+        member, only=only, snapshot=replace(member.snapshot, columns=columns)
+    )
+
+
+def _not_loaded(one: Snapshot) -> SnapshotCheck:
+    return SnapshotCheck(
+        name=one.key,
+        table=str(one.master),
+        rows_master=0,
+        rows_here=0,
+        counts=(),
+        differences=(),
+        unproven="it has not been loaded yet",
+        not_compared=(),
+    )

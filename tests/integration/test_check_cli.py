@@ -1,0 +1,82 @@
+"""`snaptide check`: what it prints, and what it ends with."""
+
+import json
+from collections.abc import Callable
+
+import pytest
+from typer.testing import CliRunner, Result
+
+import snapshots
+from sites import Directory, Site
+from snaptide.cli import app
+from tests.fix_sites import log
+from tests.fix_worlds import prepared_once
+from tests.linked_table import as_refresh, run
+from tests.stories import refresh
+
+pytestmark = pytest.mark.usefixtures("spark")
+
+Call = Callable[..., Result]
+
+
+@prepared_once("hq", "jfk")
+def sites(sites: Directory) -> None:
+    run(
+        sites["hq"],
+        "CREATE TABLE public.t (id int PRIMARY KEY, note text)",
+        "INSERT INTO public.t SELECT g, 'n' || g FROM generate_series(1, 9) g",
+    )
+    log(sites["hq"], "t")
+    snapshots.create(sites["jfk"], "t", master="hq", updatable=True)
+    refresh(sites["jfk"], "t")
+
+
+@pytest.fixture
+def snaptide(sites: Directory, write_settings: Callable[[Directory], object]) -> Call:
+    config = str(write_settings(sites))
+
+    def call(*arguments: str) -> Result:
+        return CliRunner().invoke(app, ["--config", config, *arguments])
+
+    return call
+
+
+def test_it_says_what_differs_and_ends_with_it(snaptide: Call, jfk: Site) -> None:
+    done = snaptide("check", "jfk")
+    assert (done.exit_code, "Equal." in done.stdout) == (0, True)
+    run(jfk, "UPDATE public.t SET note = 'mine' WHERE id = 1")
+    done = snaptide("check", "jfk", "t")
+    assert done.exit_code == 0
+    assert "All differences are explained." in done.stdout
+    as_refresh(jfk, "UPDATE public.\"snap$_t\" SET note = '[bold]x' WHERE id = 2")
+    done = snaptide("check", "jfk", "t")
+    assert done.exit_code == 1
+    assert "note: n2" in done.stdout
+    assert "note: [bold]x" in done.stdout
+    assert "1 rows differ without a reason." in done.stdout
+    assert snaptide("check", "jfk", "--where", "id <> 2").exit_code == 0
+    assert snaptide("check", "jfk", "--columns", "id").exit_code == 0
+    done = snaptide("check", "jfk", "--json", "--max", "1")
+    (one,) = json.loads(done.stdout)["snapshots"]
+    assert [row["reason"] for row in one["differences"]] == ["unexplained"]
+    assert {(c["reason"], c["rows"]) for c in one["counts"]} == {
+        ("pending", 1),
+        ("unexplained", 1),
+    }
+
+
+def test_what_cannot_be_told_ends_with_3(snaptide: Call, hq: Site) -> None:
+    run(hq, "TRUNCATE public.t")
+    done = snaptide("check", "jfk")
+    assert (done.exit_code, "cannot be told" in done.stdout) == (3, True)
+
+
+def test_wrong_input(snaptide: Call) -> None:
+    for wrong, code in (
+        (("nope",), "SNP-"),
+        (("t", "--columns", "nope"), "SNP-224"),
+        (("t", "--where", "nope ="), "SNP-015"),
+    ):
+        done = snaptide("check", "jfk", *wrong)
+        assert (done.exit_code, code in done.stderr) == (1, True)
+    assert snaptide("check", "jfk", "--max", "-1").exit_code == 2
