@@ -69,9 +69,12 @@ def withdraw(connection: Connection, wanted: Withdrawal) -> dict[str, int]:
     """
     queues = list_queues(connection, wanted.destination)
     chosen = [one for one in queues if one.snapshot in wanted.rows]
-    start = {xid for one in chosen for xid in _waiting(connection, one, wanted)}
-    if not start or not pusher.keep_out(connection, wanted.destination):
+    if not any(_waiting(connection, one, wanted) for one in chosen):
         return {}
+    if not pusher.keep_out(connection, wanted.destination):
+        return {}
+    # Only now can no push cut a batch meanwhile.
+    start = {xid for one in chosen for xid in _waiting(connection, one, wanted)}
     xids = _together(connection, queues, start)
     counts = {}
     if xids:

@@ -9,7 +9,8 @@ import snapshots
 from sites import Directory
 from snapshots import Cause, comparison
 from snapshots.errors import MassDelete, MassLeave
-from snapshots.reports import SnapshotReport, reasons
+from snapshots.reports import RefreshReport, SnapshotReport, reasons
+from snapshots.tasks import _counts
 from snaptide.cli import app
 from tests.fix_worlds import prepared_once
 from tests.integration.test_followed_parents import make_shop
@@ -131,3 +132,22 @@ def test_reasons_are_sentences():
     many += [Cause(table="a", key=None, rows=7), Cause(table="b", key="x", rows=1)]
     assert reasons(many) == " because a 1, 2 and others and b x changed"
     assert SnapshotReport(name="t", method="fast").moves == ""
+
+
+def test_a_worker_says_it_in_its_log():
+    one = SnapshotReport(
+        name="t",
+        method="fast",
+        deleted=5,
+        left=4,
+        withdrawn=1,
+        staying={"pending": 2},
+        held_back=2,
+    )
+    report = RefreshReport(
+        site="jfk", group="g", snapshots=(one,), position="1:1:", seconds=1, pushed=None
+    )
+    assert _counts(report) == (
+        "0 inserted, 0 updated, 5 deleted (4 of them left), 2 are to leave, "
+        "1 withdrawn, 2 held back in 1.0 s."
+    )
