@@ -6,6 +6,7 @@ from snaptide_imports import face
 
 if TYPE_CHECKING:
     from deferred.options import RefreshArguments, RefreshOptions
+    from masters.numbers.left import Numbers
     from snapshots.alter import alter_condition, alter_leaving
     from snapshots.check.report import (
         CheckReport,
@@ -69,7 +70,6 @@ if TYPE_CHECKING:
     from snapshots.kept import KeptRow, list_kept, remove_kept
     from snapshots.listing import describe_snapshot, list_snapshots
     from snapshots.numbers import (
-        Numbers,
         alter_numbers,
         lease_numbers,
         list_numbers,

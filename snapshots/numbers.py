@@ -11,6 +11,7 @@ from sqlalchemy import Connection
 from deferred.batches import reconcile
 from masters.numbers import columns, contact, ledger
 from masters.numbers.columns import Method, NumberedColumn
+from masters.numbers.left import Numbers, shown
 from sites import ddl, faults, identity, locks, names
 from sites.peers import Pair
 from sites.site import Site
@@ -22,27 +23,6 @@ from snapshots.snapshot import Snapshot
 
 #: The most numbers of one lease that is asked for by hand; the master draws them all.
 MOST_BY_HAND = 100_000_000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Numbers:
-    """A column of a snapshot that draws its values at the site."""
-
-    snapshot: str
-    column: str
-    #: lease or uuidv7
-    method: str
-    #: the site that leases the numbers
-    master: str
-    #: how many may still be used; None for those that are not leased
-    left: int | None
-    #: with fewer left than this, the next push or refresh leases more
-    lease: int | None
-    per_day: float | None
-    #: how many days they last at this rate; None if none were used
-    lasts_days: float | None
-    #: why the last contact brought none
-    last_error: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +46,7 @@ def list_numbers(site: Site, snapshot: str | None = None) -> list[Numbers]:
     key = None if snapshot is None else str(names.parse(snapshot))
     with identity.initialised(site) as connection:
         found = columns.all_of(connection, snapshot=key)
-    return [_shown(one) for one in found]
+    return [shown(one) for one in found]
 
 
 def lease_numbers(site: Site, column: str, *, numbers: int | None = None) -> Numbers:
@@ -93,7 +73,7 @@ def lease_numbers(site: Site, column: str, *, numbers: int | None = None) -> Num
         if found.told_to != line.pair.master.incarnation:
             contact.tell(*ends, found)
         contact.lease(*ends, found, numbers or found.wanted)
-    return _shown(_find(site, column))
+    return shown(_find(site, column))
 
 
 def return_numbers(site: Site, column: str) -> Numbers:
@@ -123,7 +103,7 @@ def return_numbers(site: Site, column: str) -> Numbers:
                 found.column_name,
                 unused,
             )
-    return _shown(_find(site, column))
+    return shown(_find(site, column))
 
 
 def alter_numbers(site: Site, name: str, numbers: Mapping[str, str]) -> list[Numbers]:
@@ -213,19 +193,4 @@ def _find(site: Site, column: str) -> NumberedColumn:
                     return one
     raise NoSuchNumbers(
         f"No column {column} leases numbers at {site.name}.", column=column
-    )
-
-
-def _shown(one: NumberedColumn) -> Numbers:
-    leased = one.method is Method.LEASE
-    return Numbers(
-        snapshot=one.snapshot,
-        column=one.column_name,
-        method=one.method.value,
-        master=one.master,
-        left=one.left if leased else None,
-        lease=one.size if leased else None,
-        per_day=one.per_day if leased else None,
-        lasts_days=one.lasts_days if leased else None,
-        last_error=one.last_error,
     )

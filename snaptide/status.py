@@ -14,6 +14,7 @@ from sqlalchemy import Connection, Row, func, select
 from deferred import runs, schedules
 from deferred.error_catalog import error_transaction
 from deferred.queues.backlog import Backlog, backlogs
+from masters.numbers.left import Numbers, leased
 from sites import Site
 from sites.activity import running
 from sites.catalog import activity
@@ -91,6 +92,8 @@ class SiteStatus:
     parked: int = 0
     schedules: tuple[ScheduleStatus, ...] = ()
     activities: tuple[Activity, ...] = ()
+    #: the columns whose numbers the site has leased
+    numbers: tuple[Numbers, ...] = ()
     #: work that has stopped and should run; `snaptide doctor` reports it, too
     findings: tuple[Finding, ...] = ()
 
@@ -134,6 +137,7 @@ def _status(connection: Connection, site: Site) -> SiteStatus:
         parked=connection.scalar(parked) or 0,
         schedules=tuple(_schedules(connection, now)),
         activities=tuple(_activities(connection)),
+        numbers=tuple(leased(connection)),
         findings=(
             *stopped.check(connection, site.name),
             *different.check(site, tables=False),

@@ -13,7 +13,6 @@ from psycopg import sql
 from sqlalchemy import BigInteger, Connection, cast, func, or_, select
 
 from masters.catalog import number_range, numbered_column
-from masters.numbers.ledger import Stretch
 from sites import configured
 from sites.catalog import SCHEMA
 from sites.names import QualifiedName
@@ -34,6 +33,20 @@ class Method(StrEnum):
     LEASE = "lease"
     #: a uuid that begins with the time
     UUIDV7 = "uuidv7"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stretch:
+    """Numbers from the first to the last one, with the same step between them."""
+
+    first: int
+    last: int
+    step: int
+
+    @property
+    def count(self) -> int:
+        """How many numbers it has."""
+        return (self.last - self.first) // self.step + 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

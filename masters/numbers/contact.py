@@ -83,7 +83,7 @@ def lease(
         CannotLease, NumbersUsedUp, SequenceBehind: the master has none to give.
     """
     me, them = pair.site, pair.master
-    got: list[ledger.Stretch] = []
+    got: list[columns.Stretch] = []
     while (missing := count - sum(one.count for one in got)) > 0:
         with target.begin():
             part = ledger.grant(target, me, column.table, column.column_name, missing)

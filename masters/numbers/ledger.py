@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import sqlalchemy as sa
@@ -20,6 +19,7 @@ from sqlalchemy.exc import DBAPIError
 
 from masters.catalog import number_lease
 from masters.errors import NumbersUsedUp, SequenceBehind
+from masters.numbers.columns import Stretch
 from masters.numbers.source import Source, source_of
 from sites.identity import Identity
 from sites.names import QualifiedName
@@ -30,20 +30,6 @@ AT_ONCE = 50_000
 MOST_SKIPPED = 200_000_000
 
 _lease = number_lease.c
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stretch:
-    """Numbers from the first to the last one, with the same step between them."""
-
-    first: int
-    last: int
-    step: int
-
-    @property
-    def count(self) -> int:
-        """How many numbers it has."""
-        return (self.last - self.first) // self.step + 1
 
 
 def grant(

@@ -65,7 +65,8 @@ def screen(found: list[SiteStatus]) -> RenderableType:
     """The screen: sites, queues, groups, schedules, running work, then findings."""
     parts: list[RenderableType] = [_sites(found)]
     parts += [Text(f"{one.site}: {one.error}") for one in found if one.error]
-    for made in (_queues(found), _groups(found), _schedules(found), _running(found)):
+    tables = (_queues, _groups, _numbers, _schedules, _running)
+    for made in (shown(found) for shown in tables):
         if made.row_count:
             parts += [Text(), made]
     if findings := [finding for one in found for finding in one.findings]:
@@ -147,6 +148,24 @@ def _groups(found: list[SiteStatus]) -> Table:
         "transactions",
         "",
     ]
+    return table(columns, rows)
+
+
+def _numbers(found: list[SiteStatus]) -> Table:
+    rows = [
+        (
+            f"{one.site} <- {column.master}",
+            f"{column.snapshot}.{column.column}",
+            column.left,
+            column.lease,
+            column.per_day,
+            column.lasts_days,
+            column.last_error or "",
+        )
+        for one in found
+        for column in one.numbers
+    ]
+    columns = ["numbers", "column", "left", "lease", "a day", "lasts days", ""]
     return table(columns, rows)
 
 

@@ -14,7 +14,9 @@ import snapshots
 from masters.errors import CannotLease
 from sites import Directory, Site
 from snapshots.errors import NoSuchNumbers, NumbersRefused, UnknownColumn
+from snaptide import doctor
 from snaptide.cli import app
+from snaptide.status import status_of
 from tests.fix_sites import log
 from tests.linked_table import run
 
@@ -306,3 +308,27 @@ def test_commands(plain, write_settings):
     result = CliRunner().invoke(app, ["--config", config, *wrong])
     assert result.exit_code == 2
     assert "COLUMN=WAY" in result.output
+
+
+def test_status_and_doctor(plain):
+    hq, jfk = plain["hq"], plain["jfk"]
+
+    def found(site: Site, subject: str = "orders.id") -> list[str]:
+        return [one.what for one in doctor.examine(site) if one.subject == subject]
+
+    assert found(jfk) == found(hq) == []
+    (column,) = status_of(jfk).numbers
+    assert (column.left, column.lease, column.per_day) == (2000, 1000, 0)
+    run(jfk, "INSERT INTO orders (customer) SELECT 'x' FROM generate_series(1, 400)")
+    assert status_of(jfk).numbers[0].lasts_days == 4
+    assert "1,600 numbers are left, and 400 a day" in found(jfk)[0]
+    run(jfk, "INSERT INTO orders (customer) SELECT 'x' FROM generate_series(1, 1600)")
+    assert "No numbers are left" in found(jfk)[0]
+    run(hq, "SELECT setval('orders_id_seq', 1600000000)")
+    assert "75% of its numbers" in found(hq)[0]
+    run(hq, "ALTER SEQUENCE orders_id_seq CYCLE")
+    deferred.push(jfk)
+    assert "SNP-140" in found(jfk)[0]
+    run(hq, "ALTER SEQUENCE orders_id_seq NO CYCLE")
+    deferred.push(jfk)
+    assert found(jfk) == []
