@@ -33,8 +33,8 @@ def keep_supplied(origin: Connection, target: Connection, pair: Pair) -> None:
         try:
             if one.told_to != them.incarnation:
                 tell(origin, target, pair, one)
-            if one.due:
-                lease(origin, target, pair, one, 2 * one.wanted - one.left)
+            if one.due and (missing := 2 * one.wanted - one.left) > 0:
+                lease(origin, target, pair, one, missing)
         except (CannotLease, NumbersUsedUp, SequenceBehind) as error:
             with origin.begin():
                 columns.note(origin, one, last_error=f"{error.code} {error.message}")

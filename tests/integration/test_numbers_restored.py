@@ -19,15 +19,9 @@ from snaptide.repair import repair
 from tests.fix_db import Clone
 from tests.fix_sites import log
 from tests.fix_worlds import prepared_once
-from tests.let_go import wait_until_let_go
 from tests.linked_table import parked, run
+from tests.numbered import NumberedWorld
 from tests.pushing import end_push, start_push
-
-#: As a rollback of the files leaves it: the same database by every number.
-UNNOTICED = """
-UPDATE snaptide.site_identity SET database_oid =
-    (SELECT oid::int8 FROM pg_database WHERE datname = current_database())
-"""
 
 
 @prepared_once("hq", "jfk", "lga", needs="spark")
@@ -40,54 +34,9 @@ def shops(sites: Directory) -> None:
         snapshots.refresh(sites[name], "orders")
 
 
-class World:
-    """Sites that can be restored, and the numbers that each of them has drawn."""
-
-    def __init__(self, sites: Directory, clone: Clone) -> None:
-        self.urls = {
-            name: site.url.render_as_string(hide_password=False)
-            for name, site in sites.items()
-        }
-        sites.close()
-        self.clone = clone
-        self.directory = Directory(self.urls)
-        self.drawn: list[int] = []
-
-    def __getitem__(self, name: str) -> Site:
-        return self.directory[name]
-
-    def insert(self, name: str, count: int = 1) -> list[int]:
-        """Insert rows at a site, as its users do, and return their numbers."""
-        rows = run(
-            self[name],
-            f"INSERT INTO orders (shop) SELECT '{name}'"
-            f" FROM generate_series(1, {count}) RETURNING id",
-        )
-        got = [row[0] for row in rows]
-        self.drawn += got
-        return got
-
-    def backup(self, name: str) -> str:
-        self.directory.close()
-        wait_until_let_go([self[name]])
-        self.directory.close()
-        url = self.clone(str(make_url(self.urls[name]).database), "backup")
-        return str(make_url(url).database)
-
-    def restore(self, name: str, backup: str, *, noticed: bool = True) -> None:
-        self.directory.close()
-        self.urls[name] = self.clone(backup, name)
-        self.directory = Directory(self.urls)
-        if not noticed:
-            run(self[name], UNNOTICED)
-
-    def assert_no_number_twice(self) -> None:
-        assert sorted(self.drawn) == sorted(set(self.drawn))
-
-
 @pytest.fixture
-def world(shops: Directory, clone: Clone) -> Iterator[World]:
-    made = World(shops, clone)
+def world(shops: Directory, clone: Clone) -> Iterator[NumberedWorld]:
+    made = NumberedWorld(shops, clone)
     yield made
     made.directory.close()
 
