@@ -15,6 +15,7 @@ from sqlalchemy.exc import DBAPIError
 
 from sites.catalog import SCHEMA
 from sites.names import QualifiedName, identifier
+from sites.sql import load
 from sites.transport import raw
 
 #: Reads calls at their origin, and applies them at their destination.
@@ -74,7 +75,10 @@ def open_to(
     granted = {role: rights for role, rights in to.items() if role in here}
     if granted:
         with suppress(DBAPIError), connection.begin_nested():
-            for statement in statements(table, granted):
+            for statement in (
+                *statements(table, granted),
+                *drawing(connection, table, granted),
+            ):
                 text_ = statement.as_string(raw(connection))
                 connection.exec_driver_sql(text_.replace("%", "%%"))
 
@@ -90,3 +94,21 @@ def statements(table: QualifiedName, to: Mapping[str, str]) -> Iterator[sql.Comp
             identifier(table),
             sql.Identifier(role),
         )
+
+
+def drawing(
+    connection: Connection, table: QualifiedName, to: Mapping[str, str]
+) -> Iterator[sql.Composed]:
+    """The statements that let roles lease numbers of a master table to sites.
+
+    Parameters:
+        to: the roles, of which those that push or refresh need it.
+    """
+    drawn = connection.execute(
+        text(load("drawn_sequences")), {"table": identifier(table).as_string()}
+    )
+    for schema, name in drawn.all():
+        for role in sorted({PUSH, REFRESH} & to.keys()):
+            yield sql.SQL("GRANT USAGE ON SEQUENCE {} TO {}").format(
+                sql.Identifier(schema, name), sql.Identifier(role)
+            )

@@ -118,6 +118,7 @@ def _tables(connection: Connection) -> Iterator[Statement]:
     ).order_by("table_schema", "table_name")
     for row in connection.execute(masters):
         yield from roles.statements(QualifiedName(*row), roles.MASTER)
+        yield from roles.drawing(connection, QualifiedName(*row), roles.MASTER)
     for row in connection.execute(
         select(snapshots.snapshot.c.schema, snapshots.snapshot.c.base_table).order_by(
             "schema", "base_table"

@@ -18,7 +18,7 @@ from snaptide import doctor
 from snaptide.cli import app
 from snaptide.status import status_of
 from tests.fix_sites import log
-from tests.linked_table import run
+from tests.linked_table import application, run
 
 REACHED = "Run, while the master can be reached"
 ORDERS = """
@@ -100,6 +100,22 @@ def test_two_leases_and_a_refill_when_the_reserve_is_opened(plain):
     got = {row[0] for row in run(jfk, "SELECT id FROM orders WHERE id > 10")}
     assert got == {*range(11, 2011), 2012}
     assert deferred.push(jfk).errors == 0
+
+
+def test_lease_waits_for_nobody_and_holds_nobody_up(plain):
+    hq, jfk = plain["hq"], plain["jfk"]
+    run(jfk, "INSERT INTO orders (customer) SELECT 'x' FROM generate_series(1, 1500)")
+    with application(hq) as session:
+        mine = session.execute("SELECT nextval('orders_id_seq')").fetchone()
+        with application(hq) as another:
+            another.execute("BEGIN; LOCK TABLE orders IN ACCESS EXCLUSIVE MODE")
+            left = snapshots.lease_numbers(jfk, "orders.id", numbers=60_000).left
+            another.rollback()
+        assert left == 60_500
+        assert mine == (2011,)
+        assert session.execute("SELECT nextval('orders_id_seq')").fetchone() == (
+            62_012,
+        )
 
 
 def test_used_up(plain):

@@ -315,6 +315,27 @@ def test_logs_and_snapshots_to_come(world: Directory, as_login: As) -> None:
     assert _rights(hq) + _rights(jfk) == before
 
 
+@pytest.mark.parametrize("kind", ["serial", "int GENERATED ALWAYS AS IDENTITY"])
+def test_numbers_are_leased_without_rights_of_an_owner(
+    world: Directory, as_login: As, kind: str
+) -> None:
+    hq, jfk = world["hq"], world["jfk"]
+    run(hq, f"CREATE TABLE more (id {kind} PRIMARY KEY, v int)")
+    masters.create_snapshot_log(hq, "more")
+    snapshots.create(jfk, "more", master="hq", group="h", updatable=True)
+    snapshots.refresh(jfk, "h")
+    insert = "INSERT INTO more (v) SELECT 1 FROM generate_series(1, 1200)"
+    for login in ("pusher", "refresher"):
+        run(jfk, "UPDATE snaptide.numbered_column SET size = 300000", insert)
+        seen = as_login(login)["jfk"]
+        if login == "pusher":
+            assert deferred.push(seen).errors == 0
+        else:
+            snapshots.refresh(seen, "h", push_deferred_rpc=False)
+        (column,) = snapshots.list_numbers(as_login("looker")["jfk"])
+        assert (column.last_error, (column.left or 0) > 100_000) == (None, True)
+
+
 def test_first_load_is_the_owners(world: Directory, as_login: As) -> None:
     """Who refreshes is told so, and goes on where the owner has begun."""
     hq, jfk = world["hq"], world["jfk"]
