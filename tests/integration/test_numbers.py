@@ -112,6 +112,26 @@ def test_lease_does_not_wait_for_an_open_transaction_that_drew_numbers(plain):
     assert (mine, left, after) == ((2011,), 62_000, (62_012,))
 
 
+def test_two_columns_and_a_sequence_that_they_share(sites):
+    hq, jfk = sites["hq"], sites["jfk"]
+    run(
+        hq,
+        "CREATE TABLE public.t (id serial PRIMARY KEY, a int"
+        " DEFAULT nextval('public.t_id_seq'), b bigserial)",
+    )
+    log(hq, "t")
+    snapshots.create(jfk, "t", master="hq", updatable=True)
+    snapshots.refresh(jfk, "t")
+    run(jfk, "INSERT INTO t SELECT FROM generate_series(1, 1500)")
+    assert deferred.push(jfk).errors == 0
+    run(jfk, "INSERT INTO t SELECT FROM generate_series(1, 1500)")
+    run(hq, "INSERT INTO t SELECT FROM generate_series(1, 100)")
+    assert deferred.push(jfk).errors == 0
+    distinct = "SELECT count(DISTINCT n) FROM t, unnest(ARRAY[id, a]) n"
+    assert run(hq, distinct) == [(6200,)]
+    assert run(hq, "SELECT count(DISTINCT b) FROM t") == [(3100,)]
+
+
 def test_used_up(plain):
     hq, jfk = plain["hq"], plain["jfk"]
     with jfk.begin() as connection:
