@@ -10,6 +10,7 @@ from rich.console import Group
 from rich.text import Text
 
 from snaptide.cli.arguments import Json
+from snaptide.cli.failures import ExitCode
 from snaptide.cli.output import console, show
 from snaptide.cli.plan import (
     Set,
@@ -40,6 +41,7 @@ class ShownApplied:
     steps: tuple[ShownStep, ...]
     extra: tuple[ShownStep, ...]
     notes: tuple[str, ...]
+    attention: tuple[str, ...]
 
 
 def apply(
@@ -52,7 +54,8 @@ def apply(
     """Make a site what a file says; it may be run again at any time.
 
     It does what snaptide plan shows, line by line. If a step fails, correct what its
-    error names and run the command again: it does the rest.
+    error names and run the command again: it does the rest. Ends with 3 if its refresh
+    left something to look at.
 
     Example: snaptide apply store.toml --set store=3
     """
@@ -65,6 +68,7 @@ def apply(
         on_step=None if program.json else print_step,
     )
     show(program, shown_applied(done), lambda: end_of(done))
+    _end_with(done)
 
 
 def create_like(
@@ -79,13 +83,19 @@ def create_like(
         on_step=None if program.json else print_step,
     )
     show(program, shown_applied(done), lambda: _end_of_like(done))
+    _end_with(done)
 
 
 def _end_of_like(done: Applied) -> Group:
     return Group(
-        *(Text(f"Note: {note}.") for note in done.notes),
+        *(Text(f"Note: {note}.") for note in (*done.attention, *done.notes)),
         Text(f"{done.site} has them: {said(done)}."),
     )
+
+
+def _end_with(done: Applied) -> None:
+    if done.attention:
+        raise typer.Exit(ExitCode.ATTENTION)
 
 
 def said(done: Applied) -> str:
@@ -106,10 +116,11 @@ def shown_applied(done: Applied) -> ShownApplied:
         steps=shown_steps(done.steps),
         extra=shown_steps(done.extra),
         notes=done.notes,
+        attention=done.attention,
     )
 
 
 def end_of(done: Applied) -> Group:
     """The last lines for people, below the steps."""
     told = Text(f"{done.site} is what the file says: {said(done)}.")
-    return Group(told, *aside(done.extra, done.notes))
+    return Group(told, *aside(done.extra, (*done.attention, *done.notes)))

@@ -6,11 +6,12 @@ from snaptide.plan.like import like
 from snaptide.plan.planner import Plan, plan
 from snaptide.plan.reader import SiteFile, read
 from snaptide.plan.retire import Retired, retire
-from snaptide.plan.steps import Step
+from snaptide.plan.step import Outcome, Step
 
 __all__ = [
     "Applied",
     "Exported",
+    "Outcome",
     "Plan",
     "Retired",
     "SiteFile",

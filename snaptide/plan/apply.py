@@ -9,7 +9,7 @@ from sites import Directory, faults
 from snaptide.plan.errors import CannotApply
 from snaptide.plan.planner import Plan, plan
 from snaptide.plan.reader import SiteFile
-from snaptide.plan.steps import Step
+from snaptide.plan.step import Outcome, Step
 
 #: How often a site is compared with the file: what a step makes may need another one.
 _ROUNDS = 3
@@ -25,6 +25,8 @@ class Applied:
     #: what the site has besides: nothing is done about it unless asked for
     extra: tuple[Step, ...]
     notes: tuple[str, ...]
+    #: what steps have left that somebody has to look at
+    attention: tuple[str, ...] = ()
 
 
 def apply(
@@ -49,6 +51,7 @@ def apply(
         SnaptideError: a step is refused, as its command refuses it.
     """
     done: list[Step] = []
+    said: list[Outcome] = []
     left = plan(directory, file)
     for _ in range(_ROUNDS):
         _refuse(left)
@@ -58,12 +61,16 @@ def apply(
         for step in waiting:
             if on_step is not None:
                 on_step(step)
-            step.run(directory)
+            said.append(step.run(directory) or Outcome())
             done.append(step)
             faults.point("apply.after_step")
         left = plan(directory, file)
     return Applied(
-        site=left.site, steps=tuple(done), extra=left.extra, notes=left.notes
+        site=left.site,
+        steps=tuple(done),
+        extra=left.extra,
+        notes=(*(note for one in said for note in one.notes), *left.notes),
+        attention=tuple(what for one in said for what in one.attention),
     )
 
 

@@ -13,13 +13,13 @@ from snaptide import limits
 from snaptide.plan.document import ScheduleSection
 from snaptide.plan.found import Found
 from snaptide.plan.reader import SiteFile
+from snaptide.plan.step import Step
 from snaptide.plan.steps import (
     PauseSchedule,
     RemoveSchedule,
     RunStatement,
     SetBudget,
     SetSchedule,
-    Step,
 )
 from snaptide.plan.wanted import Wanted
 

@@ -9,7 +9,7 @@ from snaptide.plan.apply import Applied, apply
 from snaptide.plan.export import export
 from snaptide.plan.reader import parsed
 from snaptide.plan.source import Source
-from snaptide.plan.steps import Step
+from snaptide.plan.step import Step
 
 #: What goes from one site to another with its snapshots.
 _SECTIONS = ("groups", "logs", "snapshots")

@@ -10,6 +10,7 @@ from snapshots.numbered import NONE
 from snaptide.plan import around, beneath
 from snaptide.plan.found import Found, FoundSnapshot, found_at, revision_of
 from snaptide.plan.reader import SiteFile
+from snaptide.plan.step import Step
 from snaptide.plan.steps import (
     AlterCondition,
     AlterLeaving,
@@ -19,7 +20,6 @@ from snaptide.plan.steps import (
     InitSite,
     RefreshGroup,
     SetPropagation,
-    Step,
 )
 from snaptide.plan.wanted import Wanted, children_first, wanted_by
 

@@ -17,12 +17,11 @@ from sites.errors import SiteNotInitialised, SiteUnreachable
 from snaptide import revisions
 from snaptide.plan.errors import StillInUse, WouldBeLost
 from snaptide.plan.found import Found, found_at
+from snaptide.plan.step import Step, column_named
 from snaptide.plan.steps import (
     DropSnapshot,
     RemoveSchedule,
     ReturnNumbers,
-    Step,
-    column_named,
 )
 from snaptide.plan.wanted import children_first
 
@@ -145,7 +144,8 @@ def _left(site: Site, found: Found) -> Iterator[str]:
             changes = f"{counted(one.calls, 'change')} in queue"
             yield f"{changes} for {one.destination}: pushes do not bring them there"
     homes = {group.master for group in found.groups.values()}
-    for home in sorted(homes | {*found.destinations}):
+    # Transactions that were withdrawn when rows left stand in the site's own queue.
+    for home in sorted(homes | {*found.destinations, site.name}):
         try:
             parked = len(deferred.list_errors(site.peer(home), site.name))
         except (SiteUnreachable, SiteNotInitialised) as error:

@@ -7,8 +7,6 @@ calls; those that are no command are SQL statements.
 from __future__ import annotations
 
 import json
-import shlex
-from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -21,31 +19,9 @@ from deferred import schedules
 from masters.errors import SnapshotLogExists
 from masters.rules import rulebook
 from sites import Directory, QualifiedName, type_statements
-from sites.names import quoted
 from snapshots import Leaving
 from snaptide import limits, migrate
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Step(ABC):
-    """Something to do at one site."""
-
-    #: the site whose database changes
-    site: str
-
-    @property
-    @abstractmethod
-    def command(self) -> str:
-        """The command, or the SQL statement, that does the same."""
-
-    @property
-    def details(self) -> tuple[str, ...]:
-        """What else is good to know before it is done, line by line."""
-        return ()
-
-    @abstractmethod
-    def run(self, directory: Directory) -> None:
-        """Do it, as the command does."""
+from snaptide.plan.step import Outcome, Step, column_named, command_line
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +30,7 @@ class InitSite(Step):
 
     @property
     def command(self) -> str:
-        return _snaptide("site", "init", self.site)
+        return command_line("site", "init", self.site)
 
     def run(self, directory: Directory) -> None:
         migrate.upgrade(directory[self.site])
@@ -91,7 +67,7 @@ class CreateLog(Step):
     @property
     def command(self) -> str:
         rowid = ["--with-rowid"] if self.with_rowid else []
-        return _snaptide("log", "create", self.site, str(self.table), *rowid)
+        return command_line("log", "create", self.site, str(self.table), *rowid)
 
     def run(self, directory: Directory) -> None:
         with suppress(SnapshotLogExists):
@@ -110,7 +86,7 @@ class SetRules(Step):
 
     @property
     def command(self) -> str:
-        return _snaptide("rules", "apply", self.site, self.file, "--keep-others")
+        return command_line("rules", "apply", self.site, self.file, "--keep-others")
 
     @property
     def details(self) -> tuple[str, ...]:
@@ -148,10 +124,10 @@ class CreateSnapshot(Step):
         if self.leaving is not Leaving.DRAIN:
             words += ["--leaving", self.leaving]
         words += _numbers(self.numbers)
-        return _snaptide(*words, *(["--updatable"] if self.updatable else []))
+        return command_line(*words, *(["--updatable"] if self.updatable else []))
 
-    def run(self, directory: Directory) -> None:
-        snapshots.create(
+    def run(self, directory: Directory) -> Outcome:
+        made = snapshots.create(
             directory[self.site],
             str(self.name),
             master=self.master,
@@ -164,6 +140,7 @@ class CreateSnapshot(Step):
             leaving=self.leaving,
             numbers=self.numbers,
         )
+        return Outcome(notes=tuple(f"{self.name}: {one}" for one in made.left_out))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,7 +156,7 @@ class AlterCondition(Step):
     @property
     def command(self) -> str:
         rows = _rows(self.where, self.follow) or ["--all-rows"]
-        return _snaptide("snapshot", "alter", self.site, str(self.name), *rows)
+        return command_line("snapshot", "alter", self.site, str(self.name), *rows)
 
     @property
     def details(self) -> tuple[str, ...]:
@@ -201,7 +178,7 @@ class AlterLeaving(Step):
     @property
     def command(self) -> str:
         words = ("snapshot", "alter", self.site, str(self.name))
-        return _snaptide(*words, "--leaving", self.leaving)
+        return command_line(*words, "--leaving", self.leaving)
 
     def run(self, directory: Directory) -> None:
         snapshots.alter_leaving(directory[self.site], str(self.name), self.leaving)
@@ -217,7 +194,7 @@ class AlterNumbers(Step):
     @property
     def command(self) -> str:
         words = ("snapshot", "alter", self.site, str(self.name))
-        return _snaptide(*words, *_numbers(self.numbers))
+        return command_line(*words, *_numbers(self.numbers))
 
     def run(self, directory: Directory) -> None:
         snapshots.alter_numbers(directory[self.site], str(self.name), self.numbers)
@@ -232,7 +209,7 @@ class ReturnNumbers(Step):
 
     @property
     def command(self) -> str:
-        return _snaptide("numbers", "return", self.site, self.column)
+        return command_line("numbers", "return", self.site, self.column)
 
     def run(self, directory: Directory) -> None:
         snapshots.return_numbers(directory[self.site], self.column)
@@ -249,7 +226,7 @@ class SetPropagation(Step):
     def command(self) -> str:
         how = "synchronous" if self.synchronous else "asynchronous"
         words = ("snapshot", "alter", self.site, self.group)
-        return _snaptide(*words, "--propagation", how)
+        return command_line(*words, "--propagation", how)
 
     def run(self, directory: Directory) -> None:
         snapshots.alter_propagation(
@@ -265,10 +242,25 @@ class RefreshGroup(Step):
 
     @property
     def command(self) -> str:
-        return _snaptide("refresh", self.site, self.group)
+        return command_line("refresh", self.site, self.group)
 
-    def run(self, directory: Directory) -> None:
-        snapshots.refresh(directory[self.site], self.group)
+    def run(self, directory: Directory) -> Outcome:
+        report = snapshots.refresh(directory[self.site], self.group)
+        found = [
+            f"{one.name}: the site refuses {count} rows: {why}"
+            for one in report.snapshots
+            for why, count in one.refused.items()
+        ]
+        if report.pushed is not None and report.pushed.errors:
+            master = report.pushed.destination
+            found.append(
+                f"{report.pushed.errors} transactions were parked at {master} (snaptide"
+                f" errors list {master})"
+            )
+        moves = {one.name: one for one in report.snapshots if one.moves}
+        found += [f"{n}: {one.moves}" for n, one in moves.items() if one.withdrawn]
+        left = [f"{n}: {one.moves}" for n, one in moves.items() if not one.withdrawn]
+        return Outcome(notes=tuple(left), attention=tuple(found))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -298,7 +290,7 @@ class SetBudget(Step):
     def command(self) -> str:
         words = ["destination", "budget", self.site, self.destination]
         words += ["--age", self.age] if self.age else []
-        return _snaptide(*words, *(["--size", self.size] if self.size else []))
+        return command_line(*words, *(["--size", self.size] if self.size else []))
 
     def run(self, directory: Directory) -> None:
         deferred.set_budget(
@@ -324,7 +316,7 @@ class SetSchedule(Step):
         words += ["--every", self.every]
         for name, value in self.options.items():
             words += ["--option", f"{name}={json.dumps(value)}"]
-        return _snaptide(*words)
+        return command_line(*words)
 
     def run(self, directory: Directory) -> None:
         schedules.schedule(
@@ -347,7 +339,7 @@ class PauseSchedule(Step):
     @property
     def command(self) -> str:
         verb = "disable" if self.paused else "enable"
-        return _snaptide("schedule", verb, self.site, self.kind, self.subject)
+        return command_line("schedule", verb, self.site, self.kind, self.subject)
 
     def run(self, directory: Directory) -> None:
         schedules.enable_schedule(
@@ -364,7 +356,7 @@ class RemoveSchedule(Step):
 
     @property
     def command(self) -> str:
-        return _snaptide("schedule", "remove", self.site, self.kind, self.subject)
+        return command_line("schedule", "remove", self.site, self.kind, self.subject)
 
     def run(self, directory: Directory) -> None:
         with suppress(schedules.NoSuchSchedule):
@@ -381,21 +373,11 @@ class DropSnapshot(Step):
     @property
     def command(self) -> str:
         force = ["--force"] if self.force else []
-        return _snaptide("snapshot", "drop", self.site, str(self.name), *force)
+        return command_line("snapshot", "drop", self.site, str(self.name), *force)
 
     def run(self, directory: Directory) -> None:
         with suppress(snapshots.UnknownSnapshot):
             snapshots.drop(directory[self.site], str(self.name), force=self.force)
-
-
-def _snaptide(*words: str) -> str:
-    return " ".join(["snaptide", *map(_quoted, words)])
-
-
-def _quoted(word: str) -> str:
-    """A word as a shell reads it; SQL is easier to read in double quotes."""
-    plain = "'" in word and not set(word) & set('"$`\\!')
-    return f'"{word}"' if plain else shlex.quote(word)
 
 
 def _rows(where: str | None, follow: tuple[str, ...]) -> list[str]:
@@ -409,8 +391,3 @@ def _numbers(numbers: Mapping[str, str]) -> list[str]:
         for c, how in numbers.items()
         for w in ("--numbers", f"{column_named(c)}={how}")
     ]
-
-
-def column_named(name: str) -> str:
-    """The name of a column as commands take it."""
-    return quoted(name) if set(name) & set('=,."') else name

@@ -15,6 +15,7 @@ from sites import Directory, faults
 from sites.faults import InjectedFault
 from snaptide.cli import app
 from snaptide.plan.errors import BadSiteFile, CannotApply
+from tests.fix_db import MakeDatabase
 from tests.fix_worker import WriteSettings
 from tests.fix_worlds import prepared_once
 from tests.linked_table import run
@@ -283,3 +284,49 @@ def test_commands_print_the_plan_and_end_as_they_say(
     assert "SNP-411" in call("plan", str(file)).output
     assert "SNP-412" in call("plan", *given, "--set", "sore=2").output
     assert call("plan", str(tmp_path / "no.toml")).exit_code == 2
+
+
+def test_databases_that_never_took_part_get_their_schema(
+    make_database: MakeDatabase, tmp_path: Path
+) -> None:
+    with Directory({"hq": make_database(), "store1": make_database()}) as sites:
+        run(sites["hq"], SHOP)
+        make_clerk(sites)
+        file = write(tmp_path)
+        before = planned(sites, file, store="1")
+        assert [one.command for one in before.steps][:2] == [
+            "snaptide site init store1",
+            "snaptide site init hq",
+        ]
+        assert applied(sites, file, store="1").steps == before.steps
+        assert planned(sites, file, store="1").settled
+        assert_equal_to_master(sites["store1"])
+
+
+def test_what_a_step_leaves_to_look_at_is_said(
+    sites: Directory, tmp_path: Path, write_settings: WriteSettings
+) -> None:
+    make_clerk(sites)
+    hq, store1 = sites["hq"], sites["store1"]
+    run(
+        hq,
+        "CREATE FUNCTION public.usual() RETURNS text LANGUAGE sql RETURN 'a'",
+        "ALTER TABLE public.customer ALTER name SET DEFAULT public.usual()",
+    )
+    done = applied(sites, write(tmp_path), store="1")
+    run(hq, "UPDATE public.rental SET kind = 'there' WHERE id = 2")
+    run(store1, "UPDATE public.rental SET kind = 'here' WHERE id = 2")
+    text = FILE.replace("'test'", "'other'")
+    config = str(write_settings(sites))
+    call = ("--config", config, "apply", str(write(tmp_path, text)))
+    ended = CliRunner().invoke(app, [*call, "--set", "store=1"])
+    assert ended.exit_code == 3, ended.output
+    assert "Note: 1 transactions were parked at hq (snaptide errors list hq)." in (
+        ended.output
+    )
+    assert done.notes == (
+        (
+            "customer: default of name: public.usual() needs more than the site has; an"
+            " insert at the site must give a value"
+        ),
+    )

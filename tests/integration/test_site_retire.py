@@ -152,3 +152,13 @@ def test_rows_that_left_and_are_kept_are_not_dropped_unasked(sites: Directory) -
     with pytest.raises(WouldBeLost, match="1 row that left parent and are kept"):
         retire(store2)
     assert len(retire(store2, force=True).steps) == 1
+
+
+def test_changes_that_were_withdrawn_are_not_lost_unasked(sites: Directory) -> None:
+    store2 = sites["store2"]
+    snapshots.alter_leaving(store2, "parent", "park")
+    run(store2, "UPDATE public.parent SET n = 8 WHERE id = 1")
+    snapshots.alter_condition(store2, "parent", where="id = 2")
+    snapshots.refresh(store2, "g", allow_mass_delete=True, push_deferred_rpc=False)
+    with pytest.raises(WouldBeLost, match="1 parked transaction at store2"):
+        retire(store2)
