@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import deferred
 import masters
@@ -20,8 +20,14 @@ from masters.errors import SnapshotLogExists
 from masters.rules import rulebook
 from sites import Directory, QualifiedName, type_statements
 from snapshots import Leaving
-from snaptide import limits, migrate
+from snaptide import limits
 from snaptide.plan.step import Outcome, Step, column_named, command_line
+from snaptide_imports import lazily
+
+if TYPE_CHECKING:
+    from snaptide import migrate
+else:
+    migrate = lazily("snaptide.migrate")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
