@@ -9,6 +9,9 @@ import psycopg
 from psycopg import sql
 from psycopg.rows import TupleRow
 
+import snapshots
+from sites import Site
+from snapshots import Reason
 from tests.oracle.conditions.plans import Plan
 from tests.oracle.conditions.schema import Schema, Table
 from tests.oracle.runner.played import Violation
@@ -49,6 +52,13 @@ class Judge:
             name = sql.Identifier(plan.name)
             seen = self._rows(site, self.schema[plan.table], name, None)
             self._compare(site, plan, seen, set(), "in its view")
+
+    def prove(self, site: Site, when: str, *, nothing: bool = False) -> None:
+        """Have a check explain all differences, or find none at all."""
+        for one in snapshots.check(site, "all", most=5).snapshots:
+            for row in one.differences:
+                if nothing or row.reason is Reason.UNEXPLAINED:
+                    self._blame(0, f"check {when}, {site.name}:{one.name}: {row}")
 
     def violate(self, history: int, what: str) -> None:
         """Note what somebody else has found."""

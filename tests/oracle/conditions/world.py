@@ -260,6 +260,7 @@ class ConditionsWorld:
 
     def _refresh(self, site: str) -> None:
         """Refresh a site while users hold rows, write, or rest; then compare."""
+        self.judge.prove(self.sites[site], "before a refresh")
         drawn = [self.chance.random() for _ in range(3)]
         method = "c" * len(self.plans[site]) if drawn[0] < 0.07 else "?"
         if drawn[1] < 0.1:
@@ -276,6 +277,7 @@ class ConditionsWorld:
         with self.users.holding(site, pens) as kept:
             self._refreshed(site, method)
             self.judge.look(site, "while users hold rows")
+            self.judge.prove(self.sites[site], "while users hold rows")
             for receipt in kept:
                 self.met[int(receipt.partition("-")[0])].add("held by a user")
             if drawn[2] < 0.4:
@@ -354,6 +356,7 @@ class ConditionsWorld:
                 self.judge.look(site, "when quiet")
         for site in SITES:
             self.judge.look_at_last(site)
+            self.judge.prove(self.sites[site], "at last", nothing=True)
 
     def _alone(self) -> None:
         """Few users of the master write, each alone before a refresh."""
