@@ -157,7 +157,12 @@ VERBS_OF_MASTERS: Mapping[str, Verb] = {
     "send on": Verb(
         prepare=_come, run=_send_on, points=VERBS["push"].points, servers=MASTERS
     ),
-    "push of a site": replace(VERBS["push"], servers=("hq", "jfk")),
+    "push of a site": replace(
+        VERBS["push"],
+        servers=("hq", "jfk"),
+        # Each change goes on to other masters, so none is applied together with others.
+        points=tuple(p for p in VERBS["push"].points if p != "push.after_group_ship"),
+    ),
     "refresh": replace(VERBS["refresh"], servers=("hq", "jfk")),
     "retry": replace(VERBS["retry"], servers=("hq",)),
     "suspend": Verb(run=_suspend_and_resume, points=_CHANGE, servers=MASTERS),
