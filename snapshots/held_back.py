@@ -73,7 +73,7 @@ def _not_locked(
         .with_for_update(of=base, skip_locked=True, key_share=weaker)
         .cte("locked")
     )
-    return ~exists().where(locked.c.no == changes.table.c.no)
+    return obstacles.among_none(locked, changes)
 
 
 def _hold_referred(connection: Connection, changes: Work) -> int:

@@ -135,7 +135,7 @@ def has_locked_parent(link: Link) -> ColumnElement[bool]:
         changes.table.c.kind.in_(("I", "U")),
         sa.not_(unchanged),
         exists().where(*refers),
-        ~exists().where(locked.c.no == changes.table.c.no),
+        among_none(locked, changes),
     )
 
 
@@ -272,3 +272,12 @@ def _gives_up(
         changes.staged.same_row(holder, giver),
         or_(giver.c.kind == "D", and_(giver.c.kind == "U", moved)),
     )
+
+
+def among_none(locked: sa.CTE, changes: Work) -> ColumnElement[bool]:
+    """Whether a row is not among those that a query has locked.
+
+    PostgreSQL does not know how many these are, and would look through all of them for
+    each row if it were asked by NOT EXISTS.
+    """
+    return changes.table.c.no.not_in(select(locked.c.no))
