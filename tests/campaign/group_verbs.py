@@ -149,8 +149,12 @@ def _switch_back(sites: Directory) -> None:
 
 _CHANGE = ("group.after_prepare", "group.after_decision", "group.before_branch")
 
+#: Of a push to a master that sends on what comes, perhaps as the hub of a star. It
+#: applies each transaction by itself, so that no group of them is shipped.
+_TO_BE_SENT_ON = tuple(p for p in VERBS["push"].points if p != "push.after_group_ship")
+
 VERBS_OF_MASTERS: Mapping[str, Verb] = {
-    "push": Verb(run=_push, points=VERBS["push"].points, servers=MASTERS),
+    "push": Verb(run=_push, points=_TO_BE_SENT_ON, servers=MASTERS),
     "push one by one": Verb(
         run=_push_one_by_one, points=VERBS["push one by one"].points, servers=MASTERS
     ),
@@ -158,10 +162,7 @@ VERBS_OF_MASTERS: Mapping[str, Verb] = {
         prepare=_come, run=_send_on, points=VERBS["push"].points, servers=MASTERS
     ),
     "push of a site": replace(
-        VERBS["push"],
-        servers=("hq", "jfk"),
-        # Each change goes on to other masters, so none is applied together with others.
-        points=tuple(p for p in VERBS["push"].points if p != "push.after_group_ship"),
+        VERBS["push"], servers=("hq", "jfk"), points=_TO_BE_SENT_ON
     ),
     "refresh": replace(VERBS["refresh"], servers=("hq", "jfk")),
     "retry": replace(VERBS["retry"], servers=("hq",)),
