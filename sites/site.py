@@ -79,8 +79,8 @@ _POOL: dict[str, Any] = {
 _OPENED, _USED = "snaptide.opened", "snaptide.used"
 
 #: Seconds after which an idle session of ours is asked whether it still answers; those
-#: of programs always are. One used a moment ago tells as much by its next statement.
-FRESH = 1.0
+#: of programs always are. No server is restarted sooner.
+FRESH = 0.1
 
 
 class Directory(Mapping[str, "Site"]):

@@ -13,7 +13,8 @@ from tests.campaign.verbs import VERBS
 
 #: Of a coordinated transaction, of what follows a restore, of a group that is refused,
 #: of a push with several streams or of very many rows, of a procedure that is called,
-#: of a replication group and of switching in one: they have tests of their own.
+#: of a replication group and of switching in one, of numbers, of a file that is applied
+#: and of a site that retires: they have tests of their own.
 ELSEWHERE = (
     "synchronous.",
     "recovery.",
@@ -31,6 +32,10 @@ ELSEWHERE = (
     "group_forget.",
     "switch.",
     "former.",
+    "numbers.",
+    "snapshot_alter.before_numbers",
+    "apply.",
+    "site_retire.",
 )
 
 

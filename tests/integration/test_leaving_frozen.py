@@ -105,6 +105,6 @@ def test_a_synchronous_or_read_only_snapshot(hq, jfk):
     snapshots.create(jfk, "r", master="hq", table="t", where="here")
     with pytest.raises(NothingToHold):
         snapshots.alter_leaving(jfk, "r", "freeze")
-    with pytest.raises(UnknownPolicy, match=r"'melt'.*drain, freeze"):
+    with pytest.raises(UnknownPolicy, match=r"'melt'.*drain, keep, freeze, park"):
         snapshots.alter_leaving(jfk, "r", "melt")
     assert deferred.push(jfk).errors == 0

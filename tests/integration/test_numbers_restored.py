@@ -19,6 +19,7 @@ from snaptide.repair import repair
 from tests.fix_db import Clone
 from tests.fix_sites import log
 from tests.fix_worlds import prepared_once
+from tests.grouped import broken_off_at
 from tests.linked_table import parked, run
 from tests.numbered import NumberedWorld
 from tests.pushing import end_push, start_push
@@ -165,6 +166,26 @@ def test_killed_while_numbers_are_leased(world, point):
         world.insert(name, 1200)
     assert deferred.push(world["jfk"]).errors == 0
     assert deferred.push(world["lga"]).errors == 0
+    world.assert_no_number_twice()
+
+
+def test_broken_off_while_numbers_are_given_back(world):
+    """The site uses none of them any more; the master does not know that yet."""
+    world.insert("jfk", 5)
+    with broken_off_at("numbers.after_end"):
+        snapshots.return_numbers(world["jfk"], "orders.id")
+    assert _refused(world["jfk"]).sqlstate == "2200H"
+    assert deferred.push(world["jfk"]).errors == 0
+    for name in ("jfk", "lga", "hq"):
+        world.insert(name, 5)
+    world.assert_no_number_twice()
+
+
+def test_broken_off_while_the_way_to_number_changes(world):
+    with broken_off_at("snapshot_alter.before_numbers"):
+        snapshots.alter_numbers(world["jfk"], "orders", {"id": "none"})
+    world.insert("jfk", 5)
+    assert deferred.push(world["jfk"]).errors == 0
     world.assert_no_number_twice()
 
 
