@@ -79,11 +79,13 @@ def walked() -> Iterator[Walk]:
         if code in _SENDS and frame not in open_copies:
             if code.co_flags & CO_GENERATOR:
                 open_copies.append(frame)  # it is called again when it goes on
-            sent = frame.f_locals.get("statement", "") or frame.f_locals.get("query")
-            # An empty one asks a session that was idle whether it still answers.
-            if sent != ";":
-                with lock:
-                    walk.statements.append(str(sent or ""))
+            with lock:
+                walk.statements.append(
+                    str(
+                        frame.f_locals.get("statement", "")
+                        or frame.f_locals.get("query", "")
+                    )
+                )
         if not code.co_filename.startswith(_OURS) or code.co_name == "<module>":
             return
         caller = _caller(frame)

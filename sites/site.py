@@ -7,14 +7,14 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cached_property
 from threading import RLock
 from typing import Any, Self
 from urllib.parse import quote, urlencode
 
 import psycopg
 from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
-from sqlalchemy.exc import DisconnectionError, InvalidatePoolError, OperationalError
+from sqlalchemy.exc import DisconnectionError, OperationalError
 
 from sites import adapters, prepared
 from sites.errors import SiteUnreachable, UnknownSite, UnsupportedDatabase
@@ -69,18 +69,15 @@ OLDEST_VERSION = 160000
 
 #: Options of both pools: of our sessions, and of programs' connections.
 _POOL: dict[str, Any] = {
+    "pool_pre_ping": True,
     # The session used last comes first: it has its plans already.
     "pool_use_lifo": True,
     "pool_size": 4,
     "max_overflow": 20,
 }
 
-#: Keys under which a pool stores when a session was opened, and when it was last used.
-_OPENED, _USED = "snaptide.opened", "snaptide.used"
-
-#: Seconds after which an idle session of ours is asked whether it still answers; those
-#: of programs always are. No server is restarted sooner.
-FRESH = 0.1
+#: Key under which a pool stores when a session was opened.
+_OPENED = "snaptide.opened"
 
 
 class Directory(Mapping[str, "Site"]):
@@ -160,7 +157,8 @@ class Site:
 
     @cached_property
     def _for_programs(self) -> Engine:
-        # A pool apart: what programs set in a session changes what our statements mean.
+        # A pool apart: what a program sets in a session, or creates in its pg_temp,
+        # would change the meaning of our statements.
         return self.new_engine(for_programs=True, **_POOL)
 
     @cached_property
@@ -230,24 +228,16 @@ class Site:
             },
         )
         event.listen(engine, "connect", _prepare)
-        event.listen(engine, "checkin", _note_use)
-        fresh = 0 if for_programs else FRESH
-        event.listen(engine, "checkout", partial(self._refuse_old, engine, fresh))
+        event.listen(engine, "checkout", self._refuse_old)
         if plans_once:
             event.listen(engine, "do_execute", prepared.execute)
         return engine
 
-    def _refuse_old(
-        self, engine: Engine, fresh: float, driver: Any, record: Any, _: object
-    ) -> None:
-        """Have the pool replace a session that is too old, or does not answer."""
+    def _refuse_old(self, _driver: object, record: Any, _taken: object) -> None:
         if record.info[_OPENED] < self._renewed.at:
-            raise DisconnectionError("The session is older than it may be.")
-        if time.monotonic() - record.info[_USED] > fresh:
-            try:
-                engine.dialect.do_ping(driver)
-            except psycopg.Error as error:
-                raise InvalidatePoolError("The session does not answer.") from error
+            raise DisconnectionError(
+                "The session was opened before new ones were asked for."
+            )
 
     @contextmanager
     def connect(self) -> Iterator[Connection]:
@@ -380,15 +370,11 @@ def _driver_url(url: str | URL) -> URL:
 
 
 def _prepare(driver: psycopg.Connection[Any], record: Any) -> None:
-    record.info[_OPENED] = record.info[_USED] = time.monotonic()
+    record.info[_OPENED] = time.monotonic()
     version = driver.info.server_version
     if version < OLDEST_VERSION:
         raise UnsupportedDatabase(f"The server is PostgreSQL {version // 10000}.")
     adapters.install(driver)
-
-
-def _note_use(_driver: object, record: Any) -> None:
-    record.info[_USED] = time.monotonic()
 
 
 def _reason(error: OperationalError, password: str | None) -> str:
