@@ -185,8 +185,7 @@ def _noting_if(given: tuple[str, ...], noted: tuple[str, ...]) -> Insert:
 def _finishing(given: tuple[str, ...], noted: tuple[str, ...]) -> Select[Any]:
     """The same, and unlock the contact."""
     done = _noting(given, noted).returning(peer.c.site_id).cte("noted")
-    key = _key(bindparam("contact", type_=Text))
-    return planned_once(select(func.pg_advisory_unlock(*key)).select_from(done))
+    return planned_once(select(func.pg_advisory_unlock(*_CONTACT)).select_from(done))
 
 
 @contextmanager
@@ -208,10 +207,9 @@ def _unlock(site: Connection, them: Identity) -> None:
         site.execute(_UNLOCK, {"contact": str(them.site_id)})
 
 
-def _key(master: Any) -> tuple[Any, Any]:
-    return func.hashtext("snaptide.contact"), func.hashtext(master)
-
-
-_CONTACT = _key(bindparam("contact", type_=Text))
+_CONTACT = (
+    func.hashtext("snaptide.contact"),
+    func.hashtext(bindparam("contact", type_=Text)),
+)
 _LOCK = planned_once(select(func.pg_advisory_lock(*_CONTACT)))
 _UNLOCK = planned_once(select(func.pg_advisory_unlock(*_CONTACT)))

@@ -9,7 +9,7 @@ older one was rolled back, or is a copy (docs/explanation/identity.md).
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
@@ -179,7 +179,7 @@ def look(
         (_MEMORIES, *also),
         {"its_role": role, "other": site, **values},
     )
-    return Look(identity=me, memories=dict(map(_memory, row.memories or ())), row=row)
+    return Look(identity=me, memories=_memories(row.memories), row=row)
 
 
 def read(site: Connection, master: Connection, me: Identity, them: Identity) -> Pair:
@@ -202,20 +202,8 @@ def paired(at_site: Look, at_master: Look) -> Pair:
 
 def recall(connection: Connection, other: uuid.UUID, role: str) -> Memory:
     """What a site remembers of another, which is its `master` or a `site` of it."""
-    row = connection.execute(
-        _RECALLED, {"other": other, "its_role": role}
-    ).one_or_none()
-    if row is None:
-        return Memory()
-    return Memory(**{**row._mapping, "former": tuple(row.former)})
-
-
-_RECALLED = planned_once(
-    select(*(peer.c[name] for name in Memory.__slots__)).where(
-        peer.c.site_id == bindparam("other", type_=peer.c.site_id.type),
-        peer.c.role == bindparam("its_role", type_=peer.c.role.type),
-    )
-)
+    found = connection.scalar(_RECALLED, {"other": other, "its_role": role})
+    return _memories(found).get(other, Memory())
 
 
 def forget(connection: Connection) -> None:
@@ -236,12 +224,18 @@ _MEMORIES = (
 )
 
 
-def _memory(facts: dict[str, Any]) -> tuple[uuid.UUID, Memory]:
-    """A remembered site as JSON has it: its id, and what is remembered."""
+_RECALLED = planned_once(select(_MEMORIES))
+
+
+def _memories(found: Sequence[dict[str, Any]] | None) -> dict[uuid.UUID, Memory]:
+    """What is remembered of other sites, by their ids, from rows as JSON has them."""
+    return {uuid.UUID(row["site_id"]): _memory(row) for row in found or ()}
+
+
+def _memory(row: dict[str, Any]) -> Memory:
     ids = {
-        name: None if facts[name] is None else uuid.UUID(facts[name])
+        name: None if row[name] is None else uuid.UUID(row[name])
         for name in ("incarnation", "token", "next_token")
     }
-    former = tuple(map(uuid.UUID, facts["former"]))
-    memory = Memory(contact_no=facts["contact_no"], former=former, **ids)
-    return uuid.UUID(facts["site_id"]), memory
+    former = tuple(map(uuid.UUID, row["former"]))
+    return Memory(contact_no=row["contact_no"], former=former, **ids)

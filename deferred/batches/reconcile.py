@@ -76,7 +76,7 @@ def confirm(origin: Connection, target: Connection, here: Look, there: Look) -> 
         SiteRestored, SiteReplaced: one of the two is older than the other remembers.
         CannotTell, PastRetention: the two cannot agree without an operator.
     """
-    pair = _compared(origin, target, here, there)
+    pair = compared(origin, target, here, there)
     me, them = pair.site, pair.master
     if not has_agreed(here, them):
         reconcile(origin, target, me.site_id, them.name, them.incarnation)
@@ -100,7 +100,7 @@ def confirm_for_refresh(
         there = look_there(target, name, here.identity)
     if not has_agreed(here, there.identity):
         return _agree_beside_pushes(origin, target, here.identity, name)
-    return _acquainted(origin, target, _compared(origin, target, here, there))
+    return _acquainted(origin, target, compared(origin, target, here, there))
 
 
 def _agree_beside_pushes(
@@ -116,7 +116,7 @@ def _agree_beside_pushes(
                 if not alone:
                     raise PushRunning(f"A push to {name} is running.", destination=name)
                 return confirm(origin, target, *looks(origin, target, me, name))
-    return _acquainted(origin, target, _compared(origin, target, here, there))
+    return _acquainted(origin, target, compared(origin, target, here, there))
 
 
 def looks(
@@ -127,7 +127,14 @@ def looks(
         return look(origin, me.name), look_there(target, name, me)
 
 
-def _compared(origin: Connection, target: Connection, here: Look, there: Look) -> Pair:
+def compared(origin: Connection, target: Connection, here: Look, there: Look) -> Pair:
+    """What the two remember of their last contact; writes nothing.
+
+    Both connections must be outside a transaction.
+
+    Raises:
+        SiteRestored, SiteReplaced: one of the two is older than the other remembers.
+    """
     pair = contacts.settled(origin, target, peers.paired(here, there))
     pair.confirm()
     return pair
@@ -141,38 +148,34 @@ def _acquainted(origin: Connection, target: Connection, pair: Pair) -> Pair:
 
 def has_agreed(here: Look, them: Identity) -> bool:
     """Whether a site's batches belong to the destination's current incarnation."""
-    agreed: dict[str, str | None] = here.row.agreed or {}
-    return agreed.get(them.name, str(them.incarnation)) == str(them.incarnation)
+    return _belong(here.row.agreed, them)
 
 
 def is_reconciled(origin: Connection, them: Identity) -> bool:
     """The same, as it is now."""
     with autocommit(origin):
-        return _incarnations(origin, them.name) <= {them.incarnation}
+        return _belong(origin.scalar(_AGREED_NOW), them)
+
+
+def _belong(agreed: _Agreed | None, them: Identity) -> bool:
+    now = str(them.incarnation)
+    return (agreed or {}).get(them.name, now) == now
 
 
 def holds(connection: Connection, name: str, incarnation: uuid.UUID) -> bool:
     """Whether no other incarnation of a destination has been agreed with meanwhile."""
-    return _incarnations(connection, name) <= {None, incarnation}
+    agreed: _Agreed = connection.scalar(_AGREED_NOW) or {}
+    return agreed.get(name) in (None, str(incarnation))
 
 
-def _incarnations(connection: Connection, name: str) -> set[uuid.UUID | None]:
-    """The incarnation of the batches to a destination; empty if it is unknown here."""
-    return set(connection.scalars(_INCARNATION, {"its_name": name}))
-
-
-#: The incarnation of the batches to each destination, by its name.
+#: By destination, the incarnation that its batches belong to; None before they agree.
+_Agreed = dict[str, str | None]
 _AGREED = (
     select(func.json_object_agg(destination.c.name, destination.c.incarnation))
     .scalar_subquery()
     .label("agreed")
 )
-
-_INCARNATION = planned_once(
-    select(destination.c.incarnation).where(
-        destination.c.name == sa.bindparam("its_name", type_=sa.Text)
-    )
-)
+_AGREED_NOW = planned_once(select(_AGREED))
 
 
 def reconcile(
