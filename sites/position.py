@@ -35,13 +35,17 @@ STRETCH = 2**48
 START = "1:1:"
 
 
+#: The position of a statement's transaction, for statements that read more.
+CURRENT = cast(func.pg_current_snapshot(), Text).label("position")
+
+
 def current(connection: Connection) -> str:
     """The position of this transaction's snapshot.
 
     Read in the same REPEATABLE READ transaction as the log, it says exactly
     which rows that transaction can see.
     """
-    return str(connection.scalar(select(cast(func.pg_current_snapshot(), Text))))
+    return str(connection.scalar(select(CURRENT)))
 
 
 def end(position: str) -> int:

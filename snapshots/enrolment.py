@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import uuid
+from collections.abc import Sequence
+
 from sqlalchemy import Connection
 
 from masters.log import registration
@@ -24,14 +27,8 @@ def register_new(connection: Connection, task: Task) -> set[str]:
     Returns:
         The snapshots that were registered already.
     """
-    keys = [m.key for m in task.members]
     with connection.begin():
-        registered = registration.registered(connection, task.who.site_id, keys)
-        known = {
-            m.key
-            for m in task.members
-            if registered.get(m.key) == {*map(str, parents.asked(m))}
-        }
+        known = registered(connection, task.who.site_id, task.members)
         for member in task.members:
             if member.key not in known:
                 _register(connection, task, member)
@@ -40,6 +37,14 @@ def register_new(connection: Connection, task: Task) -> set[str]:
             here = position.current(connection)
             registration.advance(connection, task.who.site_id, new, here)
     return known
+
+
+def registered(
+    connection: Connection, site_id: uuid.UUID, members: Sequence[Snapshot]
+) -> set[str]:
+    """The snapshots of a site for which the master keeps all logs that they need."""
+    found = registration.registered(connection, site_id, [m.key for m in members])
+    return {m.key for m in members if found.get(m.key) == {*map(str, parents.asked(m))}}
 
 
 def _register(connection: Connection, task: Task, member: Snapshot) -> None:

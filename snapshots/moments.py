@@ -7,10 +7,37 @@ from collections.abc import Sequence
 from psycopg import errors as pg
 from sqlalchemy import Connection
 
+from masters.log.catalog import find_logs
 from sites import locks
+from sites.catalog import SCHEMA
 from sites.names import QualifiedName
 from sites.table import describe
+from snapshots import parents
 from snapshots.errors import PositionMoved
+from snapshots.snapshot import Snapshot
+
+
+def hold_master(master: Connection, members: Sequence[Snapshot], what: str) -> None:
+    """Begin one moment of the master, after locking all that is read in it.
+
+    A purge that empties a partition of a log, a TRUNCATE and DDL that rewrites a table
+    remove rows from older moments too: without the locks, a table that was found there
+    might be read as empty.
+
+    Parameters:
+        members: the snapshots that are compared.
+        what: refresh or check, for the message.
+
+    Raises:
+        UnknownTable: a master table is gone.
+        PositionMoved: a snapshot log is gone.
+    """
+    tables = parents.tables(members)
+    logs = [QualifiedName(SCHEMA, log) for log in find_logs(master, tables)]
+    # Not rolled back: a rollback would make the server forget prepared plans.
+    master.commit()
+    gone = f"A snapshot log of the group was dropped during the {what}."
+    hold(master, tables, logs, gone=gone)
 
 
 def hold(

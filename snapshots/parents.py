@@ -109,6 +109,12 @@ def asked(snapshot: Snapshot) -> dict[QualifiedName, frozenset[str]]:
     return found
 
 
+def tables(members: Sequence[Snapshot]) -> list[QualifiedName]:
+    """The tables of the master that decide what snapshots hold, each once."""
+    others = (name for member in members for name in asked(member))
+    return [*dict.fromkeys([*(member.master for member in members), *others])]
+
+
 def _refuse_altered(table: Table, uses: Collection[str], snapshot: Snapshot) -> None:
     gone = sorted(set(uses) - set(table.names))
     if gone:

@@ -13,11 +13,8 @@ from deferred.batches import lost_rows, reconcile
 from deferred.queues import refresh_coverage
 from deferred.queues.queue import list_queues
 from masters.log import registration
-from masters.log.catalog import find_logs
 from masters.numbers import contact
 from sites import contacts, faults, position
-from sites.catalog import SCHEMA
-from sites.names import QualifiedName
 from sites.peers import Pair
 from sites.progress import Progress
 from snapshots import (
@@ -72,7 +69,7 @@ def refresh_once(
             contact.keep_supplied(site, master, pair)
         registered = enrolment.register_new(master, task)
         faults.point("refresh.after_register")
-        _hold_moment(master, task)
+        moments.hold_master(master, task.members, "refresh")
         nothing_since = idle.unchanged_position(
             master, site, task, pair.master, registered
         )
@@ -87,7 +84,6 @@ def refresh_once(
             master,
             site,
             task.who,
-            pair.master,
             task.group,
             task.members,
             task.methods,
@@ -99,21 +95,7 @@ def refresh_once(
             master=Side(site=task.master, at=master), site=Side(site=task.site, at=site)
         )
         seen = moved.find(sides, seen)
-        known = [m for m in seen.members if m.method != LOAD]
-        ready = [_ready(sides, seen, member) for member in known]
-        site.commit()
-        # Only now does the site's own moment begin.
-        here = _hold_own_moment(site, known)
-        mine = [comparison.site_keys(sides.site, member) for member in known]
-        _meet(task, pair, seen)
-        # The connection still answers: the master has not been restored since.
-        master.scalar(select(1))
-        loaded = _load(task, master, seen, progress)
-        faults.point("refresh.after_load")
-        compared = [
-            leaving.tell_apart(sides, found)
-            for found in _compare(sides, seen, ready, mine)
-        ]
+        here, compared, loaded = _read_and_compare(task, sides, pair, seen, progress)
     faults.point("refresh.after_stage")
     merged = commit(task, seen, compared, here)
     faults.point("refresh.after_merge")
@@ -124,6 +106,32 @@ def refresh_once(
     _tell_master(task, seen.position)
     former.unregister_at_former(task.site)
     return seen.position, _reports(seen, compared, merged, loaded)
+
+
+def _read_and_compare(
+    task: Task, sides: Sides, pair: Pair, seen: Window, progress: Progress | None
+) -> tuple[str, list[Compared], dict[str, int]]:
+    """Begin the site's own moment, and compare it with the master's.
+
+    Returns:
+        The site's position, the differences, and the rows of each first load.
+    """
+    site, master = sides.site.at, sides.master.at
+    known = [m for m in seen.members if m.method != LOAD]
+    ready = [_ready(sides, seen, member) for member in known]
+    site.commit()
+    # Only now does the site's own moment begin.
+    here = _hold_own_moment(site, known)
+    mine = [comparison.site_keys(sides.site, member) for member in known]
+    _meet(task, pair, seen)
+    # The connection still answers: the master has not been restored since.
+    master.scalar(select(1))
+    loaded = _load(task, master, seen, progress)
+    faults.point("refresh.after_load")
+    compared = [
+        leaving.tell_apart(sides, found) for found in _compare(sides, seen, ready, mine)
+    ]
+    return here, compared, loaded
 
 
 def _tell_master(task: Task, position: str) -> None:
@@ -144,28 +152,6 @@ def _shows_all_answers(task: Task) -> bool:
         return refresh_coverage.nothing_waits(connection, queues)
 
 
-def _hold_moment(master: Connection, task: Task) -> None:
-    """Begin one moment of the master, after locking all that is read in it.
-
-    A purge that empties a partition of a log, a TRUNCATE and DDL that rewrites a table
-    remove rows from older moments too: without the locks, a table that was found there
-    might be read as empty.
-
-    Raises:
-        UnknownTable: a master table is gone.
-        PositionMoved: a snapshot log is gone.
-    """
-    tables = task.tables()
-    logs = [QualifiedName(SCHEMA, log) for log in find_logs(master, tables)]
-    master.commit()
-    moments.hold(
-        master,
-        tables,
-        logs,
-        gone="A snapshot log of the group was dropped during the refresh.",
-    )
-
-
 def _start_spark(master: Connection, task: Task) -> None:
     """Start Spark before the moment that is compared, if it is needed and cold.
 
@@ -175,7 +161,7 @@ def _start_spark(master: Connection, task: Task) -> None:
     if any(member.loaded for member in task.members) and not difference.is_warm():
         master.rollback()
         difference.session()
-        _hold_moment(master, task)
+        moments.hold_master(master, task.members, "refresh")
 
 
 def _hold_own_moment(site: Connection, members: Sequence[Member]) -> str:

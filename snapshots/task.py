@@ -41,8 +41,7 @@ class Task:
 
     def tables(self) -> list[QualifiedName]:
         """The tables of the master that decide what the group holds, each once."""
-        asked = (name for member in self.members for name in parents.asked(member))
-        return [*dict.fromkeys([*(m.master for m in self.members), *asked])]
+        return parents.tables(self.members)
 
 
 def read(

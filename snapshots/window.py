@@ -23,7 +23,7 @@ from masters import group_schema
 from masters.group_schema import SchemaVersion
 from masters.log import catalog
 from masters.log.catalog import find_log, reaches_back_to
-from sites import position, ranges
+from sites import identity, position, ranges
 from sites.catalog import SCHEMA
 from sites.identity import Identity
 from sites.names import QualifiedName
@@ -119,7 +119,6 @@ def read(
     master: Connection,
     site: Connection,
     who: Identity,
-    them: Identity,
     group: RefreshGroup,
     snapshots: Sequence[Snapshot],
     methods: Mapping[str, str],
@@ -130,7 +129,6 @@ def read(
     Parameters:
         master: in a REPEATABLE READ transaction, whose moment the group will show.
         site: used only to describe the base tables.
-        them: the master, as it was just read.
         methods: the character asked for, by name of snapshot; `?` for the others.
         known: snapshots that were registered at the master all the time.
 
@@ -140,7 +138,9 @@ def read(
         ColumnGone, RowsHidden: a table has changed since the snapshot was created.
         MasterBehind, ColumnChanged: after DDL, the master table does not fit.
     """
-    here = position.current(master)
+    # In this moment: a repair may have come since the master was last asked.
+    them, row = identity.confirm_and_read(master, group.master, (position.CURRENT,))
+    here = row.position
     complete = all(methods.get(s.key) == "c" for s in snapshots)
     _confirm(them, group, here, complete=complete)
     if group.incarnation not in (None, them.incarnation):

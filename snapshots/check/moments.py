@@ -8,14 +8,11 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection, text
 
-from masters.log import registration
-from masters.log.catalog import find_logs
-from sites import contacts, identity
-from sites.catalog import SCHEMA
+from deferred.batches import reconcile
 from sites.identity import Identity
-from sites.names import QualifiedName
-from sites.site import Site
-from snapshots import moments, moved, parents, refresh_group, snapshot, window
+from sites.peers import Pair
+from sites.site import Site, autocommit
+from snapshots import enrolment, moments, moved, refresh_group, snapshot, window
 from snapshots.errors import PositionMoved
 from snapshots.refresh_group import RefreshGroup
 from snapshots.side import Side, Sides
@@ -49,20 +46,18 @@ def held(site: Site, group_name: str, wanted: Sequence[str]) -> Iterator[Moments
     group, _ = _read(site, group_name, wanted)
     master_site = site.peer(group.master)
     with site.session() as here, master_site.session() as master:
-        who = identity.confirm(here, site.name)
-        here.rollback()
-        _confirm(here, master, who, group)
+        who = _confirmed(here, master, site.name, group.master).site
         group, members = _hold_site(here, site, group_name, wanted)
-        _hold_master(master, members)
+        moments.hold_master(master, members, "check")
+        master.execute(text("SET TRANSACTION READ ONLY"))
         seen = window.read(
             master,
             here,
             who,
-            identity.confirm(master, group.master),
             group,
             members,
             {},
-            _known(master, who, members),
+            enrolment.registered(master, who.site_id, members),
         )
         sides = Sides(
             master=Side(site=master_site, at=master), site=Side(site=site, at=here)
@@ -92,17 +87,18 @@ def _catalog(
     return group, [one for one in members if one.key in wanted and one.loaded]
 
 
-def _confirm(
-    here: Connection, master: Connection, who: Identity, group: RefreshGroup
-) -> None:
+def _confirmed(
+    here: Connection, master: Connection, name: str, its_master: str
+) -> Pair:
     """Make sure that neither side was restored; writes nothing.
 
     Raises:
         SiteRestored, SiteReplaced, SiteChanged: one was.
     """
-    them = identity.confirm(master, group.master)
-    master.rollback()
-    contacts.compare(here, master, who, them).confirm()
+    with autocommit(here, master):
+        me = reconcile.look(here, name)
+        them = reconcile.look_there(master, its_master, me.identity)
+    return reconcile.compared(here, master, me, them)
 
 
 def _hold_site(
@@ -120,31 +116,6 @@ def _hold_site(
     if {one.base for one in members} - {one.base for one in before}:
         raise PositionMoved(f"Refresh group {group_name} has other snapshots now.")
     return group, members
-
-
-def _hold_master(master: Connection, members: Sequence[Snapshot]) -> None:
-    asked = (name for member in members for name in parents.asked(member))
-    tables = [*dict.fromkeys([*(m.master for m in members), *asked])]
-    logs = [QualifiedName(SCHEMA, log) for log in find_logs(master, tables)]
-    master.rollback()
-    moments.hold(
-        master,
-        tables,
-        logs,
-        gone="A snapshot log of the group was dropped during the check.",
-    )
-    master.execute(text("SET TRANSACTION READ ONLY"))
-
-
-def _known(master: Connection, who: Identity, members: Sequence[Snapshot]) -> set[str]:
-    """The snapshots for which the master keeps its logs (as in `enrolment`)."""
-    keys = [one.key for one in members]
-    registered = registration.registered(master, who.site_id, keys)
-    return {
-        one.key
-        for one in members
-        if registered.get(one.key) == {*map(str, parents.asked(one))}
-    }
 
 
 def _refuse_late(site: Site, seen: Window, group: RefreshGroup) -> None:

@@ -8,9 +8,10 @@ from sqlalchemy import text
 import deferred
 import masters
 import snapshots
-from sites import Directory, Site
+from sites import Directory, Site, identity
 from sites.site import autocommit
 from snapshots import difference
+from tests.fix_moments import Moments
 from tests.fix_sites import log
 from tests.fix_worlds import prepared_once
 from tests.linked_table import run
@@ -151,3 +152,20 @@ def test_spark_starts_before_the_moment_that_is_compared(
     assert refresh(jfk, "a")["a"].updated == 1
     assert seen[0] == ([(0,)], [(0,)])
     assert run(jfk, "SELECT v FROM public.a") == [("while it started",)]
+
+
+def test_a_master_that_is_repaired_when_a_refresh_has_begun(
+    pair: Directory, moments: Moments
+) -> None:
+    """The refresh shows, and notes, the master as it is in the moment that is read."""
+    hq, jfk = pair["hq"], pair["jfk"]
+
+    def repaired() -> None:
+        with hq.transaction() as connection:
+            identity.renew(connection, "hq")
+
+    run(hq, "UPDATE public.a SET v = 'two'")
+    moments.at("refresh.after_register", repaired)
+    assert refresh(jfk, "a")["a"].method == "complete"
+    noted = "SELECT incarnation FROM snaptide.refresh_group WHERE name = 'of_a'"
+    assert run(jfk, noted) == run(hq, "SELECT incarnation FROM snaptide.site_identity")
