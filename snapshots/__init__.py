@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from deferred.options import RefreshArguments, RefreshOptions
     from masters.numbers.left import Numbers
     from snapshots.alter import alter_condition, alter_leaving
+    from snapshots.check.errors import CheckRefused
     from snapshots.check.report import (
         CheckReport,
         Count,
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
         CannotPark,
         CannotPropagate,
         ChangeWithdrawn,
-        CheckRefused,
         ColumnChanged,
         ColumnGone,
         ColumnsLeftOut,

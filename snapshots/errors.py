@@ -394,13 +394,3 @@ class NoSuchNumbers(SnaptideError):
         "Name it as TABLE.COLUMN; snaptide numbers list SITE shows those that there "
         "are. snaptide snapshot alter SITE TABLE --numbers COLUMN=lease makes one."
     )
-
-
-# Checks: SNP-270 to SNP-279.
-
-
-class CheckRefused(SnaptideError):
-    """This cannot be checked."""
-
-    code = "SNP-270"
-    hint = "Compare by columns that the snapshots have."

@@ -14,8 +14,9 @@ from sites.progress import Progress
 from sites.site import Site
 from snapshots import refresh_group, snapshot
 from snapshots.check import moments, tally
+from snapshots.check.errors import CheckRefused
 from snapshots.check.report import CheckReport, SnapshotCheck
-from snapshots.errors import CheckRefused, PositionMoved, UnknownColumn
+from snapshots.errors import PositionMoved, UnknownColumn
 from snapshots.snapshot import Snapshot
 from snapshots.window import Member
 
