@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from sqlalchemy import Connection
 
 from deferred.batches import reconcile
-from masters.numbers import columns, contact, ledger
+from masters.numbers import columns, contact, ledger, ranges
 from masters.numbers.columns import Method, NumberedColumn
 from masters.numbers.left import Numbers, shown
 from sites import ddl, faults, identity, locks, names
@@ -93,7 +93,7 @@ def return_numbers(site: Site, column: str) -> Numbers:
     found = _find(site, column)
     with _line(site, found.master) as line:
         with line.origin.begin():
-            unused = columns.end(line.origin, found)
+            unused = ranges.end(line.origin, found)
         faults.point("numbers.after_end")
         with line.target.begin():
             ledger.give_back(

@@ -23,7 +23,7 @@ from deferred.parked import differing
 from deferred.pushing.push import destinations
 from deferred.queues import detach_copy
 from masters.log import restart
-from masters.numbers import columns, recovery
+from masters.numbers import ranges, recovery
 from sites import Site, faults, identity, peers
 from sites.errors import SiteUnreachable, UnknownSite
 from sites.identity import Identity
@@ -85,7 +85,7 @@ def repair(site: Site, *, restored: bool = False) -> RepairReport:
             )
             removed = restart.restart_logs(connection)
             identity.renew(connection, site.name)
-            columns.void_all(connection)
+            ranges.void_all(connection)
             differing.note_all(connection, f"{site.name} was restored or moved")
             faults.point("repair.before_commit")
     return RepairReport(
@@ -142,7 +142,7 @@ def _make_its_own(
             removed = restart.restart_logs(connection)
             restart.forget_sites(connection)
             peers.forget(connection)
-            columns.forget_all(connection)
+            ranges.forget_all(connection)
             identity.renew(connection, site.name)
             faults.point("repair.before_commit")
     return RepairReport(

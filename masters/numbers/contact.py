@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlalchemy import Connection
 
 from masters.errors import CannotLease, NumbersUsedUp, SequenceBehind
-from masters.numbers import columns, ledger
+from masters.numbers import columns, ledger, ranges
 from masters.numbers.columns import NumberedColumn
 from sites import contacts, faults
 from sites.peers import Pair
@@ -53,7 +53,7 @@ def tell(
     """
     me, them = pair.site, pair.master
     with autocommit(origin):
-        every = columns.held(origin, them.site_id)
+        every = ranges.held(origin, them.site_id)
     held = every.get((column.table, column.column_name), ())
     if held:
         with target.begin():
@@ -83,7 +83,7 @@ def lease(
         CannotLease, NumbersUsedUp, SequenceBehind: the master has none to give.
     """
     me, them = pair.site, pair.master
-    got: list[columns.Stretch] = []
+    got: list[ranges.Stretch] = []
     while (missing := count - sum(one.count for one in got)) > 0:
         with target.begin():
             part = ledger.grant(target, me, column.table, column.column_name, missing)
@@ -96,7 +96,7 @@ def lease(
     contacts.meet(origin, target, pair)
     faults.point("numbers.after_meet")
     with origin.begin():
-        columns.store(origin, column, them.site_id, got)
+        ranges.store(origin, column, them.site_id, got)
         faults.point("numbers.before_store")
     faults.point("numbers.after_store")
     return sum(one.count for one in got)

@@ -19,7 +19,7 @@ from sqlalchemy.exc import DBAPIError
 
 from masters.catalog import number_lease
 from masters.errors import NumbersUsedUp, SequenceBehind
-from masters.numbers.columns import Stretch
+from masters.numbers.ranges import Stretch
 from masters.numbers.source import Source, source_of
 from sites.identity import Identity
 from sites.names import QualifiedName

@@ -6,7 +6,7 @@ from sqlalchemy import exists, select
 
 from masters.catalog import snapshot_log
 from masters.errors import CannotLease, SequenceBehind
-from masters.numbers import columns, ledger
+from masters.numbers import ledger, ranges
 from sites import identity
 from sites.errors import SiteNotInitialised, SiteUnreachable
 from sites.identity import Identity
@@ -35,7 +35,7 @@ def ask_sites(site: Site, me: Identity) -> list[str]:
         try:
             with identity.initialised(other) as there:
                 holder = identity.read(there)
-                held = columns.held(there, me.site_id)
+                held = ranges.held(there, me.site_id)
         except (SiteUnreachable, SiteNotInitialised) as error:
             unknown.append(f"{name} was not asked: {error.message}")
             continue
