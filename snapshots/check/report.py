@@ -89,8 +89,6 @@ class SnapshotCheck:
     differences: tuple[Difference, ...]
     #: why unexplained differences could not be told from others; None if they could
     unproven: str | None
-    #: columns of the user view that the site computes itself, and that are not compared
-    not_compared: tuple[str, ...]
 
     @property
     def equal(self) -> bool:

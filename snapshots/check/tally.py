@@ -78,9 +78,6 @@ def take(held: Moments, member: Member, most: int) -> SnapshotCheck:
         counts=_counts(tally),
         differences=tuple(_with_values(held, member, tally.listed())),
         unproven=None if member.method == FAST else _UNPROVEN,
-        not_compared=tuple(
-            name for name in snapshot.columns if member.base.column(name).generated
-        ),
     )
 
 

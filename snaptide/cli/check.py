@@ -94,9 +94,6 @@ def _shown(report: CheckReport) -> Group:
             parts += ["", _rows(one)]
         if one.unproven is not None:
             parts += ["", f"{one.name}: {one.unproven}."]
-        if one.not_compared:
-            names = ", ".join(one.not_compared)
-            parts += ["", f"{one.name}: {names} not compared: the site computes them."]
     parts += ["", f"{_said(report)} ({duration(report.seconds)})"]
     return Group(*parts)
 
