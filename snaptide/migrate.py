@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
 
 import sqlalchemy as sa
 from alembic import command
@@ -27,8 +26,8 @@ _UPGRADE_LOCK = 0x534E4150
 #: Alembic keeps its state in its modules: a process can run one upgrade at a time.
 _ALEMBIC = threading.Lock()
 
-#: Tables and views whose rows exist nowhere else: a downgrade to `base` refuses to
-#: drop them while they hold any.
+#: Tables and views whose rows exist nowhere else: a downgrade refuses to drop them
+#: while they hold any.
 _LIVING = {
     "snapshot_log": "snapshot logs",
     "snapshot": "snapshots",
@@ -37,17 +36,6 @@ _LIVING = {
     "error_transaction": "parked transactions",
     "kept_row": "rows that left snapshots and are kept",
     "decision": "transactions in doubt",
-}
-
-#: Tables that a site needs when it goes on with an older version: without their rows
-#: changes are lost, or applied twice.
-_KEPT = {
-    **{name: what for name, what in _LIVING.items() if name != "deftrandest"},
-    "deferred_transaction": "recorded changes",
-    "procedure_call": "procedure calls",
-    "error_procedure": "parked procedure calls",
-    "push_marker": "records of what other sites have pushed",
-    "taken_transaction": "records of changes that came two ways",
 }
 
 
@@ -68,6 +56,16 @@ class NewerSchema(SnaptideError):
     hint = "Install that newer version here."
 
 
+class SchemaBeforeBaseline(SnaptideError):
+    """A development version made the schema of the site, before the first release."""
+
+    code = "SNP-420"
+    hint = (
+        "Upgrade the site once with the last of those versions, then with this one: "
+        "see 'Sites of a development version' in the how-to guide on sites."
+    )
+
+
 def upgrade(site: Site, revision: str = "head") -> None:
     """Create or upgrade the schema `snaptide` at a site, and record its identity.
 
@@ -76,6 +74,7 @@ def upgrade(site: Site, revision: str = "head") -> None:
     Raises:
         SiteUnreachable: the database cannot be reached.
         NewerSchema: a newer program upgraded the site before.
+        SchemaBeforeBaseline: a development version made it, before the first release.
     """
     # Users write logs in their transactions, and would queue behind a waiting upgrade.
     for attempt in locks.patiently():
@@ -110,7 +109,7 @@ def downgrade(site: Site, revision: str) -> None:
         SchemaInUse: logs, snapshots, or changes that wait or are parked would be lost.
         StillNeeded: a view or another object of the user's depends on a dropped one.
         BadArgument: there is no such revision, or the site is at an older one.
-        SiteNotInitialised, NewerSchema.
+        SiteNotInitialised, NewerSchema, SchemaBeforeBaseline.
     """
     with site.transaction() as connection:
         _lock(connection)
@@ -123,7 +122,7 @@ def downgrade(site: Site, revision: str) -> None:
             raise BadArgument(
                 f"Site {site.name} is at {current}, which is not above {revision!r}."
             )
-        filled = _filled(connection, _LIVING if revision == "base" else _KEPT)
+        filled = _filled(connection)
         try:
             with _ALEMBIC, ddl.dropping(f"Part of site {site.name}'s schema"):
                 command.downgrade(_config(connection), revision)
@@ -153,21 +152,26 @@ def _lock(connection: Connection) -> None:
 
 
 def _current(connection: Connection, name: str) -> str | None:
-    """The revision of the schema; raises NewerSchema if this program is older."""
+    """The revision of the schema; raises an error if this program does not know it."""
     current = revisions.of_site(connection)
     if revisions.is_newer(current):
         raise NewerSchema(
             f"The schema of site {name} is at {current}, but this program only knows "
             f"{revisions.head()}."
         )
+    if current is not None and current not in revisions.known():
+        raise SchemaBeforeBaseline(
+            f"The schema of site {name} is at {current}, and this program knows "
+            f"{min(revisions.known())} and later ones."
+        )
     return current
 
 
-def _filled(connection: Connection, tables: Mapping[str, str]) -> list[tuple[str, str]]:
-    """The given tables and views that hold rows; older revisions lack some of them."""
+def _filled(connection: Connection) -> list[tuple[str, str]]:
+    """Tables and views that hold what exists nowhere else."""
     return [
         (name, what)
-        for name, what in tables.items()
+        for name, what in _LIVING.items()
         if _has(connection, name)
         and connection.scalar(
             sa.select(sa.exists().select_from(sa.table(name, schema=SCHEMA)))

@@ -1,7 +1,7 @@
 """The revisions of the schema `snaptide`: which one a site has, and which is needed.
 
-They are numbered: 0001, 0002, ... Reading them needs no Alembic, whose import takes as
-long as all that `snaptide status` does.
+They are numbered, from the baseline on. Reading them needs no Alembic, whose import
+takes as long as all that `snaptide status` does.
 """
 
 from __future__ import annotations

@@ -20,3 +20,5 @@ AS $$
                 ELSE 'push' END
     WHERE snaptide.comes_from() IS NOT NULL
 $$;
+
+GRANT USAGE ON SCHEMA snaptide TO PUBLIC;

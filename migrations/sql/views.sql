@@ -44,10 +44,37 @@ SELECT e.id AS error_id,
        e.error_code AS error_number,
        e.error_message AS error_msg,
        e.waits_for,
-       (SELECT count(*) FROM snaptide.error_call c WHERE c.error_id = e.id) AS calls
+       (SELECT count(*) FROM snaptide.error_call c WHERE c.error_id = e.id)
+       + (SELECT count(*) FROM snaptide.error_procedure p WHERE p.error_id = e.id) AS calls
 FROM snaptide.error_transaction e CROSS JOIN snaptide.site_identity s;
 
 CREATE VIEW snaptide.defschedule AS
 SELECT kind, subject AS dblink, "interval", next_at AS next_date, last_at AS last_date,
        disabled, options, last_error AS last_error_message
 FROM snaptide.schedule;
+
+-- What waits for each destination, and how much of it its budget allows.
+CREATE VIEW snaptide.defbacklog AS
+SELECT d.name AS destination,
+       count(w.xid) AS transactions,
+       COALESCE(sum(w.calls), 0)::bigint AS calls,
+       COALESCE(sum(w.bytes), 0)::bigint AS bytes,
+       min(w.start_time) AS oldest,
+       (SELECT COALESCE(jsonb_agg(jsonb_build_object('state', s.state,
+               'since', s.since, 'reason', s.reason) ORDER BY s.state, s.reason), '[]')
+           FROM snaptide.destination_state s WHERE s.destination = d.name) AS states,
+       d.max_lag_age, d.max_lag_bytes, d.retry_at,
+       d.last_push_at, d.last_txn_count, d.last_error, d.last_error_at
+FROM snaptide.destination d
+LEFT JOIN LATERAL (
+    SELECT l.xid, t.start_time, sum(l.calls) AS calls, sum(l.bytes) AS bytes
+    FROM snaptide.defload l
+    JOIN snaptide.deferred_transaction t ON t.xid = l.xid
+    LEFT JOIN snaptide.delivery y ON y.destination = d.name AND y.xid = l.xid
+    WHERE l.destination = d.name
+      AND y.delivered_at IS NULL
+      -- A pusher that died has not marked those of older batches.
+      AND (y.batch IS NULL OR y.batch >= d.batch_no)
+    GROUP BY l.xid, t.start_time
+) w ON true
+GROUP BY d.name;

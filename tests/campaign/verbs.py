@@ -141,10 +141,6 @@ def _retry(sites: Directory) -> None:
     deferred.retry_errors(sites["hq"])
 
 
-def _make_fresh(sites: Directory) -> None:
-    migrate.upgrade(sites["fresh"], "0001")
-
-
 def _upgrade(sites: Directory) -> None:
     migrate.upgrade(sites["fresh"])
 
@@ -249,7 +245,6 @@ VERBS: Mapping[str, Verb] = {
     ),
     "upgrade": Verb(
         servers=("site",),
-        prepare=_make_fresh,
         run=_upgrade,
         points=(
             "site_upgrade.before_revisions",

@@ -143,7 +143,7 @@ def test_kept_rows_are_listed_removed_and_never_dropped_unasked(
     with pytest.raises(RowsKept, match="2 rows that left snapshot c"):
         snapshots.drop(jfk, "c")
     with pytest.raises(migrate.SchemaInUse, match="rows that left snapshots"):
-        migrate.downgrade(jfk, "0054")
+        migrate.downgrade(jfk, "base")
     assert (
         snaptide("snapshot", "remove-kept", "jfk", "c", "--all", "--yes")["removed"]
         == 2

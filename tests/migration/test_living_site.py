@@ -1,24 +1,15 @@
 """A site that is upgraded while it works: what it records, and what it has recorded."""
 
-import uuid
-from collections.abc import Callable
-from datetime import UTC, datetime
-
 import psycopg
 import pytest
 
 import deferred
 import masters
 import snapshots
-from groups.relay import former_senders
 from sites import Directory, Site
 from snaptide import migrate
 from tests.grouped import (
-    GROUP,
-    assert_masters_equal,
     found_group,
-    group_id,
-    push_all,
 )
 from tests.linked_table import calls, link, rows, run, run_everywhere
 
@@ -67,7 +58,6 @@ def test_living_logs_and_queues_record_as_the_new_version_does(
     run_everywhere(sites, "INSERT INTO orders VALUES (1, 'one'), (2, 'two')")
     before = {site.name: _functions(site) for site in (hq, jfk)}
     for site, old in ((hq, OLD_LOG), (jfk, OLD_QUEUE)):
-        migrate.downgrade(site, "0015")
         run(site, old)
         assert _functions(site) != before[site.name]
     run(jfk, "UPDATE orders SET qty = 1 WHERE id = 1")
@@ -91,11 +81,8 @@ def test_living_logs_and_queues_record_as_the_new_version_does(
 def test_a_column_that_was_renamed_is_recorded_by_the_new_version(
     sites: Directory,
 ) -> None:
-    """The queue of the older version knew names alone."""
     jfk = sites["jfk"]
     link(sites)
-    migrate.downgrade(jfk, "0041")
-    migrate.upgrade(jfk)
     run(jfk, "ALTER TABLE orders RENAME qty TO pieces")
     before = _functions(jfk)
     migrate.upgrade(jfk)
@@ -103,99 +90,6 @@ def test_a_column_that_was_renamed_is_recorded_by_the_new_version(
     run(jfk, "INSERT INTO orders (id, pieces) VALUES (1, 2)")
     assert deferred.push(jfk).errors == 0
     assert rows(sites["hq"]) == [(1, None, 2, None, None)]
-
-
-def test_states_of_destinations_outlast_a_step_down_and_up(sites: Directory) -> None:
-    """Each of them was a column, or two, of the table `destination`."""
-    hq = sites["hq"]
-    found_group(sites, "hq")
-    run(
-        hq,
-        "INSERT INTO snaptide.destination (name, window_end)"
-        " SELECT name, pg_current_snapshot() FROM unnest('{jfk,lax}'::text[]) name",
-        "INSERT INTO snaptide.destination_state (destination, state, group_id, reason)"
-        " SELECT 'jfk', 'joining', id, 'group ' || name"
-        " FROM snaptide.replication_group",
-        "INSERT INTO snaptide.destination_state (destination, state, since, reason)"
-        " VALUES ('jfk', 'disabled', now(), 'unknown'),"
-        " ('jfk', 'invalid', '2001-02-03', 'too old'),"
-        " ('lax', 'excused', now(), 'unknown')",
-    )
-    states = (
-        "SELECT destination, state, group_id, reason FROM snaptide.destination_state"
-        " ORDER BY destination, state"
-    )
-    before = run(hq, states)
-    migrate.downgrade(hq, "0048")
-    assert run(
-        hq,
-        "SELECT disabled, cardinality(joins), excused, invalid_since, invalid_reason"
-        " FROM snaptide.destination ORDER BY name",
-    ) == [
-        (True, 1, False, datetime(2001, 2, 3, tzinfo=UTC), "too old"),
-        (False, 0, True, None, None),
-    ]
-    migrate.upgrade(hq)
-    assert run(hq, states) == before
-
-
-def test_groups_had_names_where_they_have_ids(
-    make_sites: Callable[..., Directory],
-) -> None:
-    """What is on its way goes on, and comes once."""
-    sites = make_sites("a", "b", "c")
-    found_group(sites, "a", "b", "c", via={"c": "b"})
-    a, b = sites["a"], sites["b"]
-    with b.transaction() as connection:
-        former_senders.forbid(connection, group_id(b), "rio")
-    run(a, "INSERT INTO orders (id) VALUES (1)")
-    deferred.push(a, "b")
-    known = [
-        "SELECT sources FROM snaptide.deferred_transaction",
-        "SELECT group_id, source, sender FROM snaptide.arrival",
-        "SELECT group_id, sender FROM snaptide.former_sender",
-        "SELECT group_id, snapshot FROM snaptide.queue",
-        *(
-            f"SELECT * FROM snaptide.group_{part} ORDER BY 2, 3"
-            for part in ("master", "table", "path")
-        ),
-    ]
-    before = [run(b, one) for one in known]
-    assert before[0] == [({str(group_id(b)): "a"},)]
-    migrate.downgrade(b, "0051")
-    assert run(b, known[0]) == [({GROUP: "a"},)]
-    migrate.upgrade(b)
-    assert [sorted(run(b, one)) for one in known[1:]] == [
-        sorted([*row]) for row in before[1:]
-    ]
-    assert run(b, known[0]) == before[0]
-    run(b, "INSERT INTO orders (id) VALUES (2)")
-    push_all(sites)
-    assert len(assert_masters_equal(sites, "a", "b", "c")) == 2
-
-
-def test_a_site_that_was_switched_watches_for_its_group(sites: Directory) -> None:
-    """It has the name of the group, of which it is no master, and snapshots of it."""
-    jfk, group = sites["jfk"], uuid.uuid4()
-    link(sites)
-    run(
-        jfk,
-        "INSERT INTO snaptide.refresh_group (name, master, master_id)"
-        " VALUES ('orders', 'hq', gen_random_uuid())",
-        "INSERT INTO snaptide.snapshot (schema, name, refresh_group, base_table,"
-        " extra_table, log_view, master_schema, master_table, columns,"
-        " identity_columns, updatable, schema_group) VALUES ('public', 'orders',"
-        " 'orders', 'o', 'e', 'l', 'public', 'orders', '{id}', '{id}', true,"
-        f" '{group}')",
-        "INSERT INTO snaptide.second_way (group_id, origin, first_no, end_no, alone,"
-        f" whole) VALUES ('{group}', 'jfk', 7, 9, true, true)",
-    )
-    watched = "SELECT group_id, first_no, end_no, alone, whole FROM snaptide.second_way"
-    before = run(jfk, watched)
-    migrate.downgrade(jfk, "0051")
-    run(jfk, "UPDATE snaptide.second_way SET replication_group = 'sales'")
-    migrate.upgrade(jfk, "0052")
-    assert run(jfk, watched) == before
 
 
 OLD_GUARD = """
