@@ -6,15 +6,11 @@
 from __future__ import annotations
 
 import logging
-from collections import Counter
-from collections.abc import Iterator
 
 import pytest
-from rich.console import Console
 
-from tests.oracle.conditions import play, shapes
-from tests.oracle.runner import report
-from tests.oracle.runner.ground import Ground, ground
+from tests.oracle.conditions.play import GAME
+from tests.oracle.runner import small
 
 SEED = 8
 WORLDS = (2, 6)
@@ -39,20 +35,9 @@ DRAWN = {
 }
 
 
-@pytest.fixture
-def here(pg_version: int, spark: object) -> Iterator[Ground]:
-    with ground(pg_version) as made:
-        yield made
-
-
 def test_snapshots_have_the_rows_of_their_conditions(
-    here: Ground, caplog: pytest.LogCaptureFixture
+    pg_version: int, spark: object, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.ERROR)
-    met: Counter[str] = Counter()
-    for number in WORLDS:
-        played = play.world(here, SEED, number, HISTORIES)
-        assert played.violations == [], played.story
-        met.update(played.met)
-    Console().print(report.table(met, HISTORIES * len(WORLDS), shapes.ALL))
+    met = small.met(GAME, pg_version, SEED, WORLDS, HISTORIES)
     assert set(met) >= DRAWN, met

@@ -6,15 +6,11 @@ A world of each kind.
 from __future__ import annotations
 
 import logging
-from collections import Counter
-from collections.abc import Iterator
 
 import pytest
-from rich.console import Console
 
-from tests.oracle.histories import play, shapes
-from tests.oracle.runner import report
-from tests.oracle.runner.ground import Ground, ground
+from tests.oracle.histories.play import GAME
+from tests.oracle.runner import small
 
 SEED = 1
 #: By number: of rows, columns, and masters.
@@ -30,20 +26,9 @@ DRAWN = {
 }
 
 
-@pytest.fixture
-def here(pg_version: int, spark: object) -> Iterator[Ground]:
-    with ground(pg_version) as made:
-        yield made
-
-
 def test_nothing_happens_that_nobody_is_told_of(
-    here: Ground, caplog: pytest.LogCaptureFixture
+    pg_version: int, spark: object, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.ERROR)
-    met: Counter[str] = Counter()
-    for number in WORLDS:
-        played = play.world(here, SEED, number, HISTORIES)
-        assert played.violations == [], played.story
-        met.update(played.met)
-    Console().print(report.table(met, HISTORIES * len(WORLDS), shapes.ALL))
+    met = small.met(GAME, pg_version, SEED, WORLDS, HISTORIES)
     assert set(met) >= DRAWN, met

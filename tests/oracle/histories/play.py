@@ -1,42 +1,22 @@
-"""Plays the world of a number: seed and number say what it is like."""
+"""The worlds of histories: of rows, of columns and of masters."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Set
-from contextlib import ExitStack
-from random import Random
+from collections.abc import Callable, Sequence
 
-from tests.oracle.histories import group, tables
+from sites import Directory
+from tests.oracle.histories import group, shapes, tables
 from tests.oracle.histories.acts import Pen
 from tests.oracle.histories.columns import ColumnsWorld
 from tests.oracle.histories.group import GroupWorld
 from tests.oracle.histories.rows import RowsWorld
-from tests.oracle.histories.world import World
-from tests.oracle.runner.ground import Ground
-from tests.oracle.runner.played import Played, played
-from tests.oracle.story import Story
+from tests.oracle.histories.world import SITES, World
+from tests.oracle.runner.played import Game, Setting
 
 
-def world(
-    ground: Ground,
-    seed: int,
-    number: int,
-    histories: int,
-    only: Set[int] | None = None,
-) -> Played:
-    """Play a world.
-
-    Parameters:
-        only: play only these of its histories.
-    """
-    chance, story = Random(f"{seed}:{number}"), Story()
-    numbers = [n for n in range(1, histories + 1) if only is None or n in only]
-    pens = {n: Pen(n, Random(f"{seed}:{number}:{n}")) for n in numbers}
-    kind = _kind(number)
-    make = _MAKERS[kind]
-    with ExitStack() as stack:
-        made = make(ground, stack, chance, pens, story)
-        return played(made, story, number=number, kind=kind, histories=len(pens))
+def _make(setting: Setting) -> tuple[str, World | GroupWorld]:
+    kind = _kind(setting.number)
+    return kind, _MAKERS[kind](setting)
 
 
 def _kind(number: int) -> str:
@@ -46,53 +26,47 @@ def _kind(number: int) -> str:
     return "group" if number % 6 == 5 else "rows"
 
 
-def _rows(
-    ground: Ground,
-    stack: ExitStack,
-    chance: Random,
-    pens: dict[int, Pen],
-    story: Story,
-) -> World:
-    schema = tables.draw(chance)
-    story.tell(f"{schema}")
+def _pens(setting: Setting, tricks: Sequence[str] = ()) -> dict[int, Pen]:
+    return {n: Pen(n, one, tricks=tricks) for n, one in setting.histories.items()}
+
+
+def _sites(setting: Setting, hq: str = "UTF8") -> Directory:
+    """A master, with the encoding that it has, and the sites."""
+    encodings = {"hq": hq} | dict.fromkeys(SITES, "UTF8")
+    return setting.stack.enter_context(setting.ground.sites(encodings))
+
+
+def _rows(setting: Setting) -> World:
+    schema = tables.draw(setting.chance)
+    setting.story.tell(f"{schema}")
     tricks = [
         *(["long"] if schema.width else ()),
         *(["odd"] if schema.encoding != "UTF8" else ()),
         *(["refused"] if "refuses" in schema.triggers else ()),
     ]
-    for pen in pens.values():
-        pen.tricks = tricks
-    encodings = {"hq": schema.encoding, "jfk": "UTF8", "lga": "UTF8"}
-    sites = stack.enter_context(ground.sites(encodings))
-    return RowsWorld(sites, chance, pens, story, schema=schema)
+    sites, pens = _sites(setting, schema.encoding), _pens(setting, tricks)
+    return RowsWorld(sites, setting.chance, pens, setting.story, schema=schema)
 
 
-def _columns(
-    ground: Ground,
-    stack: ExitStack,
-    chance: Random,
-    pens: dict[int, Pen],
-    story: Story,
-) -> World:
-    encodings = dict.fromkeys(("hq", "jfk", "lga"), "UTF8")
-    sites = stack.enter_context(ground.sites(encodings))
-    return ColumnsWorld(sites, chance, pens, story)
+def _columns(setting: Setting) -> World:
+    return ColumnsWorld(_sites(setting), setting.chance, _pens(setting), setting.story)
 
 
-def _group(
-    ground: Ground,
-    stack: ExitStack,
-    chance: Random,
-    pens: dict[int, Pen],
-    story: Story,
-) -> GroupWorld:
+def _group(setting: Setting) -> GroupWorld:
     encodings = dict.fromkeys((*group.MASTERS, *group.SITES), "UTF8")
-    sites = stack.enter_context(ground.sites(encodings, with_clock=group.SITES))
-    return GroupWorld(sites, chance, pens, story, ground.clock)
+    databases = setting.ground.sites(encodings, with_clock=group.SITES)
+    return GroupWorld(
+        setting.stack.enter_context(databases),
+        setting.chance,
+        _pens(setting),
+        setting.story,
+        setting.ground.clock,
+    )
 
 
-_Maker = Callable[
-    [Ground, ExitStack, Random, dict[int, Pen], Story],
-    World | GroupWorld,
-]
-_MAKERS: dict[str, _Maker] = {"rows": _rows, "columns": _columns, "group": _group}
+_MAKERS: dict[str, Callable[[Setting], World | GroupWorld]] = {
+    "rows": _rows,
+    "columns": _columns,
+    "group": _group,
+}
+GAME = Game(name="histories", make=_make, shapes=shapes.ALL, each=60)

@@ -15,7 +15,7 @@ from queue import Empty
 
 from tests import fix_spark  # noqa: F401 - its options of the JVM
 from tests.oracle.runner.ground import ground
-from tests.oracle.runner.played import Play, Played
+from tests.oracle.runner.played import Game, Played, play
 
 _PROCESSES = get_context("spawn")
 
@@ -24,7 +24,7 @@ _PROCESSES = get_context("spawn")
 class Order:
     """What all worlds of a run have in common."""
 
-    play: Play
+    game: Game
     seed: int
     each: int
     pg: int
@@ -80,5 +80,5 @@ def _play(order: Order, asked: Queue[int], played: Queue[Played]) -> None:
     with ground(order.pg) as here:
         while True:
             number = asked.get()
-            made = order.play(here, order.seed, number, order.each, None)
+            made = play(order.game, here, order.seed, number, order.each)
             played.put(made)

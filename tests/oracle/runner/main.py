@@ -19,7 +19,7 @@ from tests import fix_spark  # noqa: F401 - its options of the JVM
 from tests.oracle.runner import report
 from tests.oracle.runner.crew import Crew, Order, crew
 from tests.oracle.runner.ground import Ground, ground
-from tests.oracle.runner.played import Game
+from tests.oracle.runner.played import Game, play
 from tests.oracle.runner.state import State
 
 #: Violations of one world that are printed; all of them are noted.
@@ -39,7 +39,7 @@ def main(game: Game) -> int:
             return _again(console, game, here, asked)
     state = State(path, seed=asked.seed)
     console.print(f"seed {asked.seed}, {state.histories} done, state in {path}")
-    order = Order(play=game.play, seed=asked.seed, each=asked.each, pg=asked.pg)
+    order = Order(game=game, seed=asked.seed, each=asked.each, pg=asked.pg)
     with crew(order, asked.jobs) as players:
         failed = _played(console, state, asked, players)
     console.print(report.table(state.met(), state.histories, game.shapes))
@@ -80,7 +80,7 @@ def _again(
     """Play one history again, or one world, and tell its whole story."""
     world, _, history = asked.only.partition(":")
     chosen = {int(n) for n in history.split(",")} if history else None
-    made = game.play(here, asked.seed, int(world), asked.each, chosen)
+    made = play(game, here, asked.seed, int(world), asked.each, chosen)
     console.print(made.story, markup=False, soft_wrap=True)
     for violation in made.violations:
         console.print(

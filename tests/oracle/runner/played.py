@@ -1,11 +1,13 @@
-"""What came of a world that was played."""
+"""A kind of worlds, how one of them is played, and what came of it."""
 
 from __future__ import annotations
 
 import traceback
 from collections import Counter
 from collections.abc import Callable, Mapping, Set
+from contextlib import ExitStack
 from dataclasses import dataclass
+from random import Random
 from typing import Protocol
 
 from tests.oracle.runner.ground import Ground
@@ -33,21 +35,19 @@ class Played:
     story: str
 
 
-#: Plays a world: on these servers, of a seed, of this number, with so many histories,
-#: or of these with some of them only.
-Play = Callable[[Ground, int, int, int, Set[int] | None], Played]
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Game:
-    """A kind of worlds that can be played by the thousand."""
+class Setting:
+    """What a world is made of: seed and number say all that is drawn in it."""
 
-    name: str
-    play: Play
-    #: the shapes that its histories draw from
-    shapes: frozenset[str]
-    #: how many histories a world has
-    each: int
+    ground: Ground
+    #: what the world leaves open until it was played
+    stack: ExitStack
+    number: int
+    #: draws what concerns all histories
+    chance: Random
+    #: by history, what draws for it alone
+    histories: Mapping[int, Random]
+    story: Story
 
 
 class World(Protocol):
@@ -61,18 +61,53 @@ class World(Protocol):
         """Play all histories, and judge them."""
 
 
-def played(
-    world: World, story: Story, *, number: int, kind: str, histories: int
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Game:
+    """A kind of worlds that can be played by the thousand."""
+
+    name: str
+    #: makes a world, and says of which kind it is
+    make: Callable[[Setting], tuple[str, World]]
+    #: the shapes that its histories draw from
+    shapes: frozenset[str]
+    #: how many histories a world has
+    each: int
+
+
+def play(
+    game: Game,
+    ground: Ground,
+    seed: int,
+    number: int,
+    histories: int,
+    only: Set[int] | None = None,
 ) -> Played:
-    """Play a world; whatever goes wrong in it, the others are played."""
-    try:
-        violations = world.play()
-    except Exception:
-        violations = [Violation(0, traceback.format_exc()[-3000:])]
+    """Play a world; whatever goes wrong in it, the others are played.
+
+    Parameters:
+        only: play only these of its histories.
+    """
+    story = Story()
+    numbers = [n for n in range(1, histories + 1) if only is None or n in only]
+    with ExitStack() as stack:
+        kind, world = game.make(
+            Setting(
+                ground=ground,
+                stack=stack,
+                number=number,
+                chance=Random(f"{seed}:{number}"),
+                histories={n: Random(f"{seed}:{number}:{n}") for n in numbers},
+                story=story,
+            )
+        )
+        try:
+            violations = world.play()
+        except Exception:
+            violations = [Violation(0, traceback.format_exc()[-3000:])]
     return Played(
         number=number,
         kind=kind,
-        histories=histories,
+        histories=len(numbers),
         met=Counter(shape for seen in world.met.values() for shape in seen),
         violations=violations,
         story=str(story),
