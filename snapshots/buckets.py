@@ -19,6 +19,7 @@ from sites import arrow, ranges
 from sites.names import QualifiedName
 from sites.ranges import Range
 from snapshots import images, keys
+from snapshots.images import Layout
 from snapshots.side import Sides
 from snapshots.window import Member
 from snaptide_imports import lazily
@@ -34,7 +35,8 @@ BUCKETS = 2**15
 #: How many of the master's rows are looked up at the site before all are summed up.
 SAMPLE = 1000
 
-_SUMS = ("integer", "bigint", "bigint", "bigint")
+#: What `sums` finds for each bucket: its number, how many rows it has, and two sums.
+SUMS = ("integer", "bigint", "bigint", "bigint")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,8 +65,9 @@ def differing(sides: Sides, member: Member, *, many: bool = True) -> Differing:
         images.present(member, part)
         for part in _whole(sides.site.at, member.snapshot.base)
     ]
+    layout = images.layout(member)
     found = sides.read(
-        _sums(member, there), _sums(member, here), arrow.schema(_SUMS), many=many
+        sums(layout, there), sums(layout, here), arrow.schema(SUMS), many=many
     )
     theirs, ours = (
         set(zip(*table.to_pydict().values(), strict=True)) for table in found
@@ -78,12 +81,12 @@ def differing(sides: Sides, member: Member, *, many: bool = True) -> Differing:
     )
 
 
-def within(query: Select[Any], member: Member, numbers: Sequence[int]) -> Select[Any]:
+def within(query: Select[Any], layout: Layout, numbers: Sequence[int]) -> Select[Any]:
     """Images of a query that fall into these buckets."""
     rows = query.subquery("rows")
     wanted = literal("{" + ",".join(map(str, numbers)) + "}")
     return select(*rows.c).where(
-        _bucket(member, rows) == sa.any_(cast(wanted, ARRAY(sa.Integer)))
+        _bucket(layout, rows) == sa.any_(cast(wanted, ARRAY(sa.Integer)))
     )
 
 
@@ -118,25 +121,26 @@ def _whole(connection: sa.Connection, table: QualifiedName) -> list[Range]:
     return ranges.ctid_ranges(connection, table, parts=1)
 
 
-def _sums(member: Member, queries: Sequence[Select[Any]]) -> Select[Any]:
+def sums(layout: Layout, queries: Sequence[Select[Any]]) -> Select[Any]:
+    """The sums of each bucket of the images that queries read."""
     rows = sa.union_all(*queries).subquery("rows")
-    number = _bucket(member, rows)
-    sums = [
-        func.bit_xor(_hash(member, images.positions(member), rows, seed))
-        for seed in (1, 2)
-    ]
-    every = (number, func.count(), *sums)
+    number = _bucket(layout, rows)
+    every = (
+        number,
+        func.count(),
+        *(func.bit_xor(_hash(layout, layout.columns, rows, seed)) for seed in (1, 2)),
+    )
     named = (value.label(f"c{n}") for n, value in enumerate(every, 1))
     return select(*named).group_by(number)
 
 
-def _bucket(member: Member, rows: sa.FromClause) -> sa.ColumnElement[int]:
-    place = _hash(member, images.key_positions(member), rows, 0).op("&")(BUCKETS - 1)
+def _bucket(layout: Layout, rows: sa.FromClause) -> sa.ColumnElement[int]:
+    place = _hash(layout, layout.key, rows, 0).op("&")(BUCKETS - 1)
     return cast(place, sa.Integer)
 
 
 def _hash(
-    member: Member, names: Sequence[str], rows: sa.FromClause, seed: int
+    layout: Layout, names: Sequence[str], rows: sa.FromClause, seed: int
 ) -> sa.ColumnElement[int]:
     """A hash of some columns, the same at both sides only if they share an encoding.
 
@@ -145,10 +149,10 @@ def _hash(
     """
     encoding = select(func.hashtextextended(func.getdatabaseencoding(), seed))
     once = encoding.scalar_subquery()  # asked once for all rows
-    shape = images.schema(member)
+    kinds = {name: layout.schema.field(name).type for name in names}
     values = (
         # Otherwise a collation may treat two texts as equal, such as 'a' and 'A'.
-        rows.c[n].collate("C") if pa.types.is_string(shape.field(n).type) else rows.c[n]
+        rows.c[n].collate("C") if pa.types.is_string(kinds[n]) else rows.c[n]
         for n in names
     )
     record = func.hash_record_extended(func.row(*values), once)

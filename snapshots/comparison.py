@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import sqlalchemy as sa
 from sqlalchemy import Select, func, select
 
-from sites import ranges
+from sites import QualifiedName, ranges
 from snapshots import buckets, difference, images, keys, window
 from snapshots.keys import ALWAYS_FEW, Keys
 from snapshots.packed import Pair
@@ -79,7 +79,8 @@ class Compared:
 
 def small_window(sides: Sides, seen: Window, member: Member) -> Keys | None:
     """The keys of a window that this process can hold; None if there are too many."""
-    master, names = sides.master, member.snapshot.key_names
+    master, table = sides.master, member.snapshot.master
+    names = member.snapshot.key_names
     if member.method == FAST:
         assert seen.since is not None
         queries = [
@@ -88,12 +89,12 @@ def small_window(sides: Sides, seen: Window, member: Member) -> Keys | None:
         ]
         found = keys.none(names)
         for side, query in queries:
-            more = keys.read(side, query, names, lambda: most_rows(master, member))
+            more = keys.read(side, query, names, lambda: most_rows(master, table))
             if more is None or found.num_rows + more.num_rows > SMALL_WINDOW:
                 return None
             found = keys.together(found, more)
         return found
-    most = most_rows(master, member)
+    most = most_rows(master, table)
     some = select(sa.literal(1)).select_from(member.master.sql())
     counted = select(func.count()).select_from(some.limit(most + 1).subquery())
     many = (master.at.scalar(counted) or 0) > most
@@ -175,15 +176,16 @@ def of_all(
     )
     if differing is None:
         return queries
+    layout = images.layout(member)
     there, here = (
-        [buckets.within(query, member, differing) for query in side] for side in queries
+        [buckets.within(query, layout, differing) for query in side] for side in queries
     )
     return there, here
 
 
-def most_rows(master: Side, member: Member) -> int:
-    """How many rows this process can hold."""
-    fits = ranges.rows_within(master.at, member.snapshot.master, MOST_BYTES)
+def most_rows(side: Side, table: QualifiedName) -> int:
+    """How many rows of a table this process can hold."""
+    fits = ranges.rows_within(side.at, table, MOST_BYTES)
     return min(SMALL_WINDOW, UNCOUNTED if fits is None else max(fits, ALWAYS_FEW))
 
 

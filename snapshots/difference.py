@@ -89,6 +89,37 @@ def many_rows(
     yield from diff.in_slices(diff.rows(theirs, ours, key, shape.names), key, most)
 
 
+def apart(
+    tables: Sequence[pa.Table], key: Sequence[str], columns: Sequence[str]
+) -> pa.Table:
+    """Which rows are not the same in several tables that this process holds.
+
+    As `snapshots.spark.diff.apart` finds them.
+    """
+    from snapshots.spark import diff
+
+    return diff.small_apart(session(), tables, key, columns)
+
+
+def many_apart(
+    sides: Sequence[Side], shape: pa.Schema, key: Sequence[str], most: int
+) -> Iterator[pa.Table]:
+    """Which rows are not the same in images that executors read, in slices.
+
+    Parameters:
+        most: about how many rows a slice has.
+    """
+    from snapshots.spark import diff, source
+
+    spark = session()
+    frames = [
+        source.read_ranges(spark, side.uri, side.queries, shape, side.moment)
+        for side in sides
+    ]
+    found = diff.apart(diff.numbered(frames), len(frames), key, shape.names)
+    yield from diff.in_slices(found, key, most)
+
+
 @dataclass(frozen=True, slots=True)
 class Side:
     """Images that executors read: from where, by which queries, at which moment."""

@@ -7,6 +7,7 @@ exactly (`sites.arrow.carrier`): two values are the same if they are identical.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
@@ -25,6 +26,16 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layout:
+    """How images of a table look, at whichever side they are read."""
+
+    schema: pa.Schema
+    #: the columns that identify a row, and all of them, by position
+    key: list[str]
+    columns: list[str]
+
+
 #: A part of a window, by number, and how many there are; a hash of the key divides it.
 Part = tuple[int, int]
 WHOLE: Part = (0, 1)
@@ -33,6 +44,13 @@ WHOLE: Part = (0, 1)
 def schema(member: Member) -> pa.Schema:
     """The Arrow schema of a member's images."""
     return arrow.schema(member.base.column(name).type for name in member.carried)
+
+
+def layout(member: Member) -> Layout:
+    """How a member's images look."""
+    return Layout(
+        schema=schema(member), key=key_positions(member), columns=positions(member)
+    )
 
 
 def key_positions(member: Member) -> list[str]:
@@ -63,7 +81,7 @@ def rows_of(member: Member, part: Range) -> Select[Any]:
 
 def present(member: Member, part: Range) -> Select[Any]:
     """Images of the rows in a range of the base table."""
-    table = _source(member.base, part).alias(member.snapshot.master_table)
+    table = source(member.base, part).alias(member.snapshot.master_table)
     query = select(*_images(member, table)).where(where.clause(member.only))
     return part.restrict(query, table)
 
@@ -105,10 +123,11 @@ def _in_part(member: Member, keys: sa.FromClause, part: Part) -> sa.ColumnElemen
 
 def _master_rows(member: Member, part: Range) -> sa.FromClause:
     """A part of the master table, under the name that the condition has for it."""
-    return _source(member.master, part).alias(member.snapshot.master_table)
+    return source(member.master, part).alias(member.snapshot.master_table)
 
 
-def _source(table: Table, part: Range) -> sa.TableClause:
+def source(table: Table, part: Range) -> sa.TableClause:
+    """A part of a table, with the types of its columns."""
     columns = [sa.column(c.name, c.sql_type) for c in table.columns]
     return sa.table(part.table.name, *columns, schema=part.table.schema)
 
@@ -139,9 +158,20 @@ def _joined(member: Member, keys: sa.FromClause) -> Select[Any]:
 
 
 def _images(member: Member, rows: sa.FromClause) -> list[sa.ColumnElement[Any]]:
+    return carried(member.base, member.carried, rows)
+
+
+def carried(
+    table: Table, columns: Sequence[str], rows: sa.FromClause
+) -> list[sa.ColumnElement[Any]]:
+    """The columns of an image, made of rows.
+
+    Parameters:
+        table: says the types of the columns.
+    """
     return [
-        _carried(member.base, name, rows.c[name]).label(f"c{n}")
-        for n, name in enumerate(member.carried, 1)
+        _carried(table, name, rows.c[name]).label(f"c{n}")
+        for n, name in enumerate(columns, 1)
     ]
 
 

@@ -10,6 +10,7 @@ from sqlalchemy import Select, Text, cast, select
 from sqlalchemy.dialects.postgresql import ARRAY
 
 from sites.types import NativeType
+from sites.values import array_text
 from snapshots.side import FEW, Side
 from snaptide_imports import lazily
 
@@ -99,6 +100,35 @@ def as_rows(keys: Keys, kinds: Sequence[NativeType]) -> sa.FromClause:
         return rows
     each = zip(keys.column_names, kinds, strict=True)
     return select(*(cast(rows.c[k], kind).label(k) for k, kind in each)).subquery()
+
+
+def numbered(keys: Keys, kinds: Sequence[NativeType]) -> sa.FromClause:
+    """Keys as rows of a query, with their own types, and `no`, their place from 0."""
+    arrays = [
+        cast(sa.literal(array_text(column.to_pylist()), Text), ARRAY(Text))
+        for column in keys.columns
+    ]
+    names = keys.column_names
+    texts = sa.func.unnest(*arrays).table_valued(
+        *names, with_ordinality="no", name="texts", joins_implicitly=True
+    )
+    rows = texts.render_derived()
+    typed = zip(names, kinds, strict=True)
+    values = [cast(rows.c[name], kind).label(name) for name, kind in typed]
+    return select((rows.c.no - 1).label("no"), *values).subquery("wanted")
+
+
+def same(
+    names: Sequence[str],
+    wanted: sa.FromClause,
+    of: Callable[[str], sa.ColumnElement[Any]],
+) -> sa.ColumnElement[bool]:
+    """Whether a row has a wanted key.
+
+    Parameters:
+        of: the row's value for each part of the key.
+    """
+    return sa.and_(*(of(name) == wanted.c[name] for name in names))
 
 
 def _is_plain(kind: NativeType) -> bool:

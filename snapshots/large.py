@@ -80,7 +80,7 @@ def _complete(sides: Sides, member: Member) -> Compared:
         found = buckets.differing(sides, member)
         if not found.numbers:
             return comparison.equal(member)
-        if found.rows <= comparison.most_rows(sides.master, member):
+        if found.rows <= comparison.most_rows(sides.master, member.snapshot.master):
             none = keys.none(member.snapshot.key_names)
             few = Small(member=member, changed=none, mine=none, differing=found.numbers)
             return next(comparison.compare(sides, [few]))

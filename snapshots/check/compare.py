@@ -39,7 +39,7 @@ class Found:
 
 def differing(sides: Sides, member: Member) -> Found:
     """Compare a snapshot with its defining query; rows are read when asked for."""
-    some = comparison.most_rows(sides.master, member)
+    some = comparison.most_rows(sides.master, member.snapshot.master)
     sums = buckets.differing(sides, member, many=False)
     if not sums.numbers:
         return Found(sums=sums, rows=iter(()))
@@ -52,11 +52,11 @@ def differing(sides: Sides, member: Member) -> Found:
 
 
 def _small(sides: Sides, member: Member, sums: Differing) -> Iterator[pa.Table]:
-    shape = images.schema(member)
+    layout = images.layout(member)
     queries = [
         sa.union_all(
             *(
-                buckets.within(read(member, part), member, sums.numbers)
+                buckets.within(read(member, part), layout, sums.numbers)
                 for part in ranges.ctid_ranges(side.at, table, parts=1)
             )
         )
@@ -66,7 +66,7 @@ def _small(sides: Sides, member: Member, sums: Differing) -> Iterator[pa.Table]:
         )
     ]
     there, here = (sa.select(*query.subquery().c) for query in queries)
-    theirs, present = sides.read(there, here, shape, many=sums.rows > FEW)
+    theirs, present = sides.read(there, here, layout.schema, many=sums.rows > FEW)
     yield difference.rows(_pair(member, theirs, present))
 
 

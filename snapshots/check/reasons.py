@@ -6,21 +6,20 @@ Each reason is decided by a fact, in the order of `Reason`; nothing is guessed.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
-from sqlalchemy import ColumnElement, FromClause, Text, and_, cast, func, select
+from sqlalchemy import FromClause, Text, cast, func, select
 
 from deferred.catalog import deferred_transaction
-from deferred.error_catalog import error_call, error_transaction
+from deferred.error_catalog import error_transaction
+from deferred.parked import parked_rows
 from deferred.queues import queue, refresh_coverage
 from sites.staged import selected
-from sites.types import NativeType
-from sites.values import array_text
-from snapshots import frozen, window
+from snapshots import frozen, keys, window
 from snapshots.check.moments import Moments
 from snapshots.check.report import Kind, Reason
 from snapshots.snapshot import key_types
@@ -123,8 +122,9 @@ def _held(extra: Sequence[str], *, leaves: bool) -> Explained | None:
 
 def _facts(held: Moments, member: Member, found: pa.Table) -> _Facts:
     names = list(member.snapshot.key_names)
-    at_site = _numbered(found, names, key_types(member.base, _identity(member)))
-    at_master = _numbered(found, names, key_types(member.master, _identity(member)))
+    wanted = found.select(names)
+    at_site = keys.numbered(wanted, key_types(member.base, _identity(member)))
+    at_master = keys.numbered(wanted, key_types(member.master, _identity(member)))
     calls = _calls(held, member, at_site)
     kinds = found.column("kind").to_pylist()
     proven = member.method == FAST
@@ -142,35 +142,10 @@ def _identity(member: Member) -> tuple[str, ...]:
     return member.snapshot.identity_columns
 
 
-def _numbered(
-    found: pa.Table, names: Sequence[str], kinds: Sequence[NativeType]
-) -> FromClause:
-    """Keys as rows of a query, with their own types, and `no`, their row in a table."""
-    arrays = [
-        cast(
-            sa.literal(array_text(found.column(name).to_pylist()), Text), sa.ARRAY(Text)
-        )
-        for name in names
-    ]
-    texts = func.unnest(*arrays).table_valued(
-        *names, with_ordinality="no", name="texts", joins_implicitly=True
-    )
-    rows = texts.render_derived()
-    typed = zip(names, kinds, strict=True)
-    values = [cast(rows.c[name], kind).label(name) for name, kind in typed]
-    return select((rows.c.no - 1).label("no"), *values).subquery("wanted")
-
-
-def _same(
-    names: Sequence[str], wanted: FromClause, of: Callable[[str], ColumnElement[Any]]
-) -> ColumnElement[bool]:
-    return and_(*(of(name) == wanted.c[name] for name in names))
-
-
 def _extra(held: Moments, member: Member, wanted: FromClause) -> dict[int, list[str]]:
     """The extra keys among them, with their reasons."""
     extra = member.snapshot.extra()
-    same = _same(member.snapshot.key_names, wanted, lambda name: extra.c[name])
+    same = keys.same(member.snapshot.key_names, wanted, lambda name: extra.c[name])
     query = select(wanted.c.no, extra.c.reason).join_from(wanted, extra, same)
     found: dict[int, list[str]] = defaultdict(list)
     for number, why in held.sides.site.at.execute(query):
@@ -188,7 +163,7 @@ def _calls(held: Moments, member: Member, wanted: FromClause) -> dict[int, list[
     uncovered = refresh_coverage.uncovered_calls(
         calls, marker.batch_no, marker.order_no
     ).subquery()
-    same = _same(member.snapshot.key_names, wanted, lambda name: uncovered.c[name])
+    same = keys.same(member.snapshot.key_names, wanted, lambda name: uncovered.c[name])
     made = deferred_transaction.c
     query = (
         select(
@@ -215,7 +190,7 @@ def _changed(held: Moments, member: Member, wanted: FromClause) -> frozenset[int
     """Those that the master's logs name since the position that the site shows."""
     assert held.seen.since is not None
     changed = window.changed_keys(member, held.seen.since).subquery("changed")
-    same = _same(member.snapshot.key_names, wanted, lambda name: changed.c[name])
+    same = keys.same(member.snapshot.key_names, wanted, lambda name: changed.c[name])
     query = select(wanted.c.no).where(sa.exists().where(same))
     return frozenset(held.sides.master.at.scalars(query))
 
@@ -224,7 +199,7 @@ def _there(held: Moments, member: Member, wanted: FromClause) -> frozenset[int]:
     """Those that the master table has, whatever the snapshot's condition says."""
     table = member.master.sql()
     columns = dict(zip(member.snapshot.key_names, _identity(member), strict=True))
-    same = _same([*columns], wanted, lambda name: table.c[columns[name]])
+    same = keys.same([*columns], wanted, lambda name: table.c[columns[name]])
     query = select(wanted.c.no).where(sa.exists().where(same))
     return frozenset(held.sides.master.at.scalars(query))
 
@@ -247,45 +222,24 @@ def _parked(
     }
     if not answered:
         return {}
-    rows = _error_keys(held, member, {transaction for transaction, _ in answered})
+    transactions = tuple(sorted({transaction for transaction, _ in answered}))
+    mine = (
+        error_transaction.c.origin_id == held.who.site_id,
+        selected(error_transaction, {"origin_transaction": transactions}),
+    )
+    rows = {
+        (one.transaction, one.key): one.error_id
+        for one in parked_rows.of_table(
+            held.sides.master.at, member.snapshot.master, _identity(member), *mine
+        )
+    }
     names = member.snapshot.key_names
-    keys = {
+    texts = {
         number: tuple(found.column(name)[number].as_py() for name in names)
         for _, number in answered
     }
     return {
-        (transaction, number): rows[transaction, keys[number]]
+        (transaction, number): rows[transaction, texts[number]]
         for transaction, number in answered
-        if (transaction, keys[number]) in rows
+        if (transaction, texts[number]) in rows
     }
-
-
-def _error_keys(
-    held: Moments, member: Member, transactions: set[str]
-) -> dict[tuple[str, tuple[str | None, ...]], int]:
-    """By transaction and key, as texts, the errors about rows of a master table."""
-    table, error = member.snapshot.master, error_transaction.c
-    images = [error_call.c.old_values, error_call.c.new_values]
-    values = [
-        image.op("->>", return_type=Text())(name)
-        for image in images
-        for name in _identity(member)
-    ]
-    query = (
-        select(error.id, error.origin_transaction, *values)
-        .join_from(error_transaction, error_call, error_call.c.error_id == error.id)
-        .where(
-            error.origin_id == held.who.site_id,
-            selected(
-                error_transaction, {"origin_transaction": tuple(sorted(transactions))}
-            ),
-            error_call.c.target_schema == table.schema,
-            error_call.c.target_table == table.name,
-        )
-    )
-    found: dict[tuple[str, tuple[str | None, ...]], int] = {}
-    count = len(_identity(member))
-    for number, transaction, *keys in held.sides.master.at.execute(query):
-        for key in (tuple(keys[:count]), tuple(keys[count:])):
-            found.setdefault((transaction, key), number)
-    return found

@@ -129,7 +129,7 @@ def _with_values(
             kind=one.kind,
             reason=one.explained.reason,
             key={
-                name: _cut(value) for name, value in zip(identity, one.key, strict=True)
+                name: cut(value) for name, value in zip(identity, one.key, strict=True)
             },
             columns=tuple(names[place] for place in one.columns),
             master=_shown(there.get(one.key), shown, names, one.kind, Kind.EXTRA),
@@ -163,7 +163,7 @@ def _values(
         cast(rows.c[place], Text).label(name)
         for place, name in zip(identity, member.snapshot.key_names, strict=True)
     ]
-    columns += [_short(cast(rows.c[place], Text)).label(place) for place in places]
+    columns += [short(cast(rows.c[place], Text)).label(place) for place in places]
     shape = pa.schema([(column.name, pa.string()) for column in columns])
     found = side.read(select(*columns), shape, many=False)
     key_count = len(identity)
@@ -173,13 +173,15 @@ def _values(
     }
 
 
-def _short(text: ColumnElement[Any]) -> ColumnElement[Any]:
+def short(text: ColumnElement[Any]) -> ColumnElement[Any]:
+    """A text for reports, cut if it is long."""
     length = func.length(text)
     mark = literal("… (") + cast(length, Text) + literal(" characters)")
     return case((length > LONGEST, func.left(text, LONGEST) + mark), else_=text)
 
 
-def _cut(value: str | None) -> str | None:
+def cut(value: str | None) -> str | None:
+    """A value for reports, cut if it is long."""
     if value is None or len(value) <= LONGEST:
         return value
     return f"{value[:LONGEST]}… ({len(value)} characters)"

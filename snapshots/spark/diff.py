@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from functools import reduce
 
 import pyarrow as pa
 from pyspark import StorageLevel
@@ -107,6 +108,83 @@ def rows(
         ),
         *texts,
     )
+
+
+def apart(
+    found: DataFrame, of: int, key: Sequence[str], columns: Sequence[str]
+) -> DataFrame:
+    """Find the rows that are not the same in several tables.
+
+    Rows with the same key in one table, which no unique index would allow, are paired
+    in any order, as by `rows`.
+
+    Parameters:
+        found: the rows of all tables: column `m`, the number of the table from 0, and
+            the columns `columns`.
+        of: how many tables there are.
+        key: those of the columns that identify a row.
+        columns: all columns, named `c1` to `cn`.
+
+    Returns:
+        Column `images`, with the numbers of the tables that have the same image, as in
+        `0,2|1`; `differs`, the names of the columns that are not the same in all of
+        these, with commas; and the key's columns as texts, `k1` to `kn`.
+
+    Raises:
+        ValueError: as `diff` does.
+    """
+    _check(key, columns)
+    rest = [column for column in columns if column not in key]
+    row = f"row_number() OVER (PARTITION BY m, {', '.join(key)} ORDER BY m) AS row"
+    alike = (
+        found.selectExpr("m", *columns, row)
+        .groupBy(*columns, "row")
+        .agg(f.sort_array(f.collect_list("m")).alias("tables"))
+    )
+    named = (f"CASE WHEN NOT ({_all_same(c)}) THEN '{c}' END" for c in rest)
+    listed = "collect_list(concat_ws(',', transform(tables, t -> string(t))))"
+    return (
+        alike.groupBy(*key, "row")
+        .agg(
+            f.expr(f"sum(size(tables)) = {of} AND count(1) = 1").alias("same"),
+            f.expr(f"concat_ws('|', sort_array({listed}))").alias("images"),
+            f.expr(f"concat_ws(',', {', '.join(named) or 'NULL'})").alias("differs"),
+        )
+        .where("NOT same")
+        .select(
+            "images",
+            "differs",
+            *(_text(found, c, c).alias(f"k{n}") for n, c in enumerate(key, 1)),
+        )
+    )
+
+
+def _all_same(column: str) -> str:
+    """Whether a column has one value in all rows of a group, or NULL in all of them."""
+    return f"count({column}) IN (0, count(1)) AND min({column}) <=> max({column})"
+
+
+def numbered(frames: Sequence[DataFrame]) -> DataFrame:
+    """The rows of all frames, each with the number of its frame as `m`."""
+    each = [
+        frame.selectExpr(f"{n} AS m", *frame.columns) for n, frame in enumerate(frames)
+    ]
+    return reduce(DataFrame.unionAll, each)
+
+
+def small_apart(
+    spark: SparkSession,
+    tables: Sequence[pa.Table],
+    key: Sequence[str],
+    columns: Sequence[str],
+) -> pa.Table:
+    """Compare tables that this process holds, as `apart` does."""
+    numbered = [
+        table.append_column("m", pa.repeat(pa.scalar(n, pa.int32()), table.num_rows))
+        for n, table in enumerate(tables)
+    ]
+    found = _frame(spark, pa.concat_tables(numbered))
+    return apart(found, len(tables), key, columns).toArrow()
 
 
 def _of_one_key(key: Sequence[str]) -> str:

@@ -144,6 +144,29 @@ def test_a_table_of_keys_alone(spark: SparkSession) -> None:
     assert sorted((row["op"], row["c1"]) for row in found) == [("D", 3), ("I", 1)]
 
 
+def test_tells_which_tables_have_the_same_image(spark: SparkSession) -> None:
+    from snapshots.spark.diff import small_apart
+
+    def row(key: int, text: str | None, blob: bytes | None = None) -> Row:
+        return (key, "k", text, None, blob)
+
+    same = [row(0, "same"), row(9, None)]
+    tables = [
+        rows(*same, row(1, "a"), row(2, "a"), row(3, None), row(5, "x"), row(5, "x")),
+        rows(*same, row(1, "a"), row(2, "b", b"\xff"), row(3, ""), row(5, "x")),
+        rows(*same, row(2, "c"), row(3, None), row(4, "d"), row(5, "x")),
+    ]
+    found = small_apart(spark, tables, KEY, COLUMNS)
+    assert found.column_names == ["images", "differs", "k1", "k2"]
+    assert sorted(tuple(one.values()) for one in found.to_pylist()) == [
+        ("0", "", "5", "k"),
+        ("0,1", "", "1", "k"),
+        ("0,2|1", "c3", "3", "k"),
+        ("0|1|2", "c3,c5", "2", "k"),
+        ("2", "", "4", "k"),
+    ]
+
+
 @pytest.mark.parametrize("name", ["name", "c0", "c1; DROP", "c1.c2", "C1", "c1\n"])
 def test_refuses_columns_that_are_not_positional(name: str) -> None:
     from snapshots.spark.diff import diff
