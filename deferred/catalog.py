@@ -320,7 +320,7 @@ schedule = Table(
     Column("last_error", Text),
     # When beat first asked for a run that no worker has ended since.
     Column("asked_at", DateTime(timezone=True)),
-    CheckConstraint("kind IN ('push', 'refresh', 'purge')", name="kind"),
+    CheckConstraint("kind IN ('push', 'refresh', 'purge', 'check')", name="kind"),
 )
 
 #: When beat last looked at this site.

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from deferred.options import RefreshArguments, RefreshOptions
     from masters.numbers.left import Numbers
     from snapshots.alter import alter_condition, alter_leaving
-    from snapshots.check.errors import CheckRefused
+    from snapshots.check.errors import CheckRefused, NoSuchCheck
     from snapshots.check.report import (
         CheckReport,
         Count,
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         SnapshotCheck,
     )
     from snapshots.check.run import check
+    from snapshots.check.saved import delete_checks, list_checks, show_check
     from snapshots.create import create
     from snapshots.drop import drop
     from snapshots.errors import (
@@ -133,6 +134,7 @@ __all__ = [
     "NameTaken",
     "NeedsParent",
     "NoSnapshotLog",
+    "NoSuchCheck",
     "NoSuchNumbers",
     "NoSuchReference",
     "NotByKey",
@@ -174,15 +176,18 @@ __all__ = [
     "alter_propagation",
     "check",
     "create",
+    "delete_checks",
     "describe_snapshot",
     "drop",
     "lease_numbers",
+    "list_checks",
     "list_kept",
     "list_numbers",
     "list_snapshots",
     "refresh",
     "remove_kept",
     "return_numbers",
+    "show_check",
 ]
 
 face(__name__)

@@ -9,8 +9,13 @@ from sqlalchemy import (
     CheckConstraint,
     Column,
     DateTime,
+    Double,
     ForeignKey,
+    ForeignKeyConstraint,
     Identity,
+    Index,
+    Integer,
+    Interval,
     Table,
     Text,
     UniqueConstraint,
@@ -110,4 +115,77 @@ former_master = Table(
     Column("snapshot", Text, primary_key=True),
     Column("master", Text, nullable=False),
     Column("tried_at", DateTime(timezone=True)),
+)
+
+#: Checks that were saved (`snapshots.check.saved`).
+check_run = Table(
+    "check_run",
+    metadata,
+    Column("id", BigInteger, Identity(), primary_key=True),
+    Column("began_at", DateTime(timezone=True), nullable=False),
+    Column("seconds", Double, nullable=False),
+    # What the check was restricted to.
+    Column("condition", Text),
+    Column("columns", ARRAY(Text), nullable=False),
+    Column("since", Interval),
+    # How many rows of each snapshot it lists at most.
+    Column("most", Integer, nullable=False),
+)
+
+#: What a saved check found of one snapshot.
+check_snapshot = Table(
+    "check_snapshot",
+    metadata,
+    Column(
+        "run_id",
+        BigInteger,
+        ForeignKey(check_run.c.id, ondelete="CASCADE"),
+        primary_key=True,
+    ),
+    Column("snapshot", Text, primary_key=True),
+    # Its place in the report.
+    Column("no", Integer, nullable=False),
+    Column("refresh_group", Text, nullable=False),
+    Column("master", Text, nullable=False),
+    Column("master_table", Text, nullable=False),
+    # The master's position that the snapshot showed, and the moments of both sides.
+    Column("position", PgSnapshot),
+    Column("moment_here", PgSnapshot),
+    Column("moment_master", PgSnapshot),
+    Column("rows_master", BigInteger, nullable=False),
+    Column("rows_here", BigInteger, nullable=False),
+    # [kind, reason, number of rows], in the order of the report.
+    Column("counts", JSONB, nullable=False),
+    # Why nothing could be proven.
+    Column("unproven", Text),
+    Index("check_snapshot_snapshot", "snapshot", "run_id"),
+)
+
+#: The rows that a saved check lists. Their values are JSON as written, since those of
+#: the master may have characters that the site's encoding lacks.
+check_difference = Table(
+    "check_difference",
+    metadata,
+    Column("id", BigInteger, Identity(), primary_key=True),
+    Column("run_id", BigInteger, nullable=False),
+    Column("snapshot", Text, nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("reason", Text, nullable=False),
+    # By column; all others are texts that may be cut, but never these.
+    Column("key", JSON, nullable=False),
+    Column("columns", ARRAY(Text), nullable=False),
+    # NULL where the side lacks the row; of a row that differs, only those columns.
+    Column("row_master", JSON(none_as_null=True)),
+    Column("row_here", JSON(none_as_null=True)),
+    Column("detail", Text),
+    # The deferred transaction that explains it, and when that began.
+    Column("transaction_id", Text),
+    Column("transaction_began_at", DateTime(timezone=True)),
+    ForeignKeyConstraint(
+        ["run_id", "snapshot"],
+        [check_snapshot.c.run_id, check_snapshot.c.snapshot],
+        ondelete="CASCADE",
+    ),
+    CheckConstraint("kind IN ('missing', 'extra', 'differs')", name="kind"),
+    Index("check_difference_run", "run_id", "snapshot"),
 )

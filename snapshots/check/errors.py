@@ -10,3 +10,13 @@ class CheckRefused(SnaptideError):
 
     code = "SNP-270"
     hint = "Compare by columns that the snapshots have."
+
+
+class NoSuchCheck(SnaptideError):
+    """The site keeps no check of that number."""
+
+    code = "SNP-271"
+    hint = (
+        "List those that it keeps with: snaptide check list SITE. Only checks with "
+        "--save are kept, and old ones are removed."
+    )

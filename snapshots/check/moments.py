@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from sqlalchemy import Connection, text
 
 from deferred.batches import reconcile
+from sites import position
 from sites.identity import Identity
 from sites.peers import Pair
 from sites.site import Site, autocommit
@@ -29,6 +30,8 @@ class Moments:
     #: position that the site shows
     seen: Window
     who: Identity
+    #: the moment of the site
+    here: str
 
 
 @contextmanager
@@ -65,7 +68,7 @@ def held(site: Site, group_name: str, wanted: Sequence[str]) -> Iterator[Moments
         # The site may be wrong about any row: that is the question.
         seen = moved.find(sides, seen, trust_site=False)
         _refuse_late(site, seen, group)
-        yield Moments(sides=sides, seen=seen, who=who)
+        yield Moments(sides=sides, seen=seen, who=who, here=position.current(here))
         here.rollback()
         master.rollback()
 

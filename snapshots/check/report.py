@@ -46,7 +46,8 @@ class Reason(Enum):
 class Difference:
     """One row that is not the same at both sides.
 
-    Values are texts as the database prints them, cut if they are long; None is NULL.
+    Values are texts as the database prints them; None is NULL. Long ones are cut, but
+    not those of the key.
     """
 
     kind: Kind
@@ -79,7 +80,16 @@ class SnapshotCheck:
     """One snapshot against its defining query."""
 
     name: str
+    group: str
+    #: its master site, and the table there
+    master: str
     table: str
+    #: the position of the master that the snapshot showed, and the moments at which the
+    #: site and its master were read, each in its database's own transaction ids; None
+    #: if the snapshot has not been loaded
+    position: str | None
+    moment_here: str | None
+    moment_master: str | None
     #: how many rows the master and the site have, of those that were looked at
     rows_master: int
     rows_here: int
@@ -113,17 +123,24 @@ class CheckReport:
     #: the condition and the columns that it was restricted to
     where: str | None
     columns: tuple[str, ...]
+    #: how many rows of each snapshot it lists at most
+    most: int
     snapshots: tuple[SnapshotCheck, ...]
     #: when it began, by the site's clock
     at: datetime
     seconds: float
-    #: the number under which it was saved; None if it was not
+    #: the number under which the site keeps it; None if it was not saved
     run: int | None = None
 
     @property
     def equal(self) -> bool:
         """Whether no row of any snapshot differs."""
         return all(one.equal for one in self.snapshots)
+
+    @property
+    def differing(self) -> int:
+        """How many rows differ, whatever the reason."""
+        return sum(count.rows for one in self.snapshots for count in one.counts)
 
     @property
     def unexplained(self) -> int:

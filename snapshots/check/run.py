@@ -13,7 +13,7 @@ from sites import extras, identity, retry, where
 from sites.progress import Progress
 from sites.site import Site
 from snapshots import refresh_group, snapshot
-from snapshots.check import moments, tally
+from snapshots.check import moments, saved, tally
 from snapshots.check.errors import CheckRefused
 from snapshots.check.report import CheckReport, SnapshotCheck
 from snapshots.errors import PositionMoved, UnknownColumn
@@ -41,14 +41,15 @@ def check(
     where: str | None = None,
     columns: Sequence[str] = (),
     most: int = 1000,
+    save: bool = False,
     progress: Progress | None = None,
 ) -> CheckReport:
     """Prove that snapshots equal their defining queries, or name what differs and why.
 
-    Users, pushes and refreshes go on meanwhile; nothing is written. A difference that
-    work under way explains is told with its reason, and any other is proven
-    (docs/explanation/proven-equal.md). Oracle: DBMS_RECTIFIER_DIFF.DIFFERENCES, which
-    needs quiet tables; Informix: `cdr check replicate`.
+    Users, pushes and refreshes go on meanwhile, and both sides are only read. A
+    difference that work under way explains is told with its reason, and any other is
+    proven (docs/explanation/proven-equal.md). Oracle: DBMS_RECTIFIER_DIFF.DIFFERENCES,
+    which needs quiet tables; Informix: `cdr check replicate`.
 
     Parameters:
         what: refresh groups and snapshots; all of the site if none is given. Each group
@@ -57,6 +58,10 @@ def check(
             of the snapshots, as in SQL.
         columns: compare only these and the key; all if none is given.
         most: how many rows of each snapshot are listed; the counts are exact.
+        save: keep the report at the site, where `show_check` finds it. The site keeps
+            it, because it is about the site's snapshots and stays when they get another
+            master. It is written in a transaction that begins when both moments have
+            been let go: these only read, and may have been long.
         progress: is told how far the check is.
 
     Raises:
@@ -79,14 +84,16 @@ def check(
             most=most,
         )
         found += _check_group(site, group, members, wanted, progress)
-    return CheckReport(
+    report = CheckReport(
         site=site.name,
         where=where,
         columns=tuple(columns),
+        most=most,
         snapshots=tuple(found),
         at=at,
         seconds=time.monotonic() - began,
     )
+    return saved.save(site, report) if save else report
 
 
 def _groups(site: Site, named: Sequence[str]) -> dict[str, list[Snapshot]]:
@@ -159,14 +166,16 @@ def _check_group(
 ) -> list[SnapshotCheck]:
     names = [one.key for one in asked]
     found: dict[str, SnapshotCheck] = {}
+    master = ""
     for attempt in retry.on(PositionMoved, stop=stop_after_attempt(ATTEMPTS)):
         with attempt, moments.held(site, group, names) as held:
+            master = held.sides.master.site.name
             for number, member in enumerate(held.seen.members):
                 if progress is not None:
                     progress(number, len(names), "snapshots")
                 one = tally.take(held, _restricted(member, wanted), wanted.most)
                 found[one.name] = one
-    return [found.get(one.key) or _not_loaded(one) for one in asked]
+    return [found.get(one.key) or _not_loaded(one, master) for one in asked]
 
 
 def _restricted(member: Member, wanted: _Wanted) -> Member:
@@ -188,10 +197,15 @@ def _restricted(member: Member, wanted: _Wanted) -> Member:
     return replace(member, snapshot=replace(member.snapshot, columns=columns))
 
 
-def _not_loaded(one: Snapshot) -> SnapshotCheck:
+def _not_loaded(one: Snapshot, master: str) -> SnapshotCheck:
     return SnapshotCheck(
         name=one.key,
+        group=one.refresh_group,
+        master=master,
         table=str(one.master),
+        position=None,
+        moment_here=None,
+        moment_master=None,
         rows_master=0,
         rows_here=0,
         counts=(),

@@ -13,7 +13,13 @@ from snapshots import images
 from snapshots.check import compare, reasons
 from snapshots.check.moments import Moments
 from snapshots.check.reasons import Explained
-from snapshots.check.report import Count, Difference, Kind, Reason, SnapshotCheck
+from snapshots.check.report import (
+    Count,
+    Difference,
+    Kind,
+    Reason,
+    SnapshotCheck,
+)
 from snapshots.side import Side
 from snapshots.window import FAST, Member
 from snaptide_imports import lazily
@@ -72,7 +78,12 @@ def take(held: Moments, member: Member, most: int) -> SnapshotCheck:
     snapshot = member.snapshot
     return SnapshotCheck(
         name=snapshot.key,
+        group=snapshot.refresh_group,
+        master=held.sides.master.site.name,
         table=str(snapshot.master),
+        position=held.seen.since,
+        moment_here=held.here,
+        moment_master=held.seen.position,
         rows_master=found.sums.there,
         rows_here=found.sums.here,
         counts=_counts(tally),
@@ -128,9 +139,7 @@ def _with_values(
         yield Difference(
             kind=one.kind,
             reason=one.explained.reason,
-            key={
-                name: cut(value) for name, value in zip(identity, one.key, strict=True)
-            },
+            key=dict(zip(identity, one.key, strict=True)),
             columns=tuple(names[place] for place in one.columns),
             master=_shown(there.get(one.key), shown, names, one.kind, Kind.EXTRA),
             here=_shown(here.get(one.key), shown, names, one.kind, Kind.MISSING),

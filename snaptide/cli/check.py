@@ -2,25 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Iterator
+from typing import Annotated, Any
 
 import typer
-from rich.console import Group
-from rich.table import Table
+from typer.core import TyperGroup
 
 import snapshots
 from snaptide.cli.arguments import Json, SiteName
-from snaptide.cli.failures import ExitCode
-from snaptide.cli.output import cell, duration, show, table
+from snaptide.cli.check_shown import end_with, shown_check
+from snaptide.cli.output import show
 from snaptide.cli.program import Program
 from snaptide.cli.progress import working
 
-if TYPE_CHECKING:
-    from snapshots.check.report import CheckReport, Difference, SnapshotCheck
+
+class _RunByDefault(TyperGroup):
+    """Takes `check SITE` for `check run SITE`, where SITE is no other verb."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> Any:
+        """Put `run` before arguments that do not begin with a verb."""
+        if args and args[0] not in {*self.commands, *ctx.help_option_names}:
+            args = ["run", *args]
+        return super().parse_args(ctx, args)
+
+    def shell_complete(self, ctx: Any, incomplete: str) -> Any:
+        """Complete the verbs, and the sites that may stand in their place."""
+        site = self.commands["run"].params[0]
+        return [
+            *super().shell_complete(ctx, incomplete),
+            *site.shell_complete(ctx, incomplete),
+        ]
 
 
-def check(
+app = typer.Typer(cls=_RunByDefault)
+
+
+@app.command()
+def run(
     ctx: typer.Context,
     site: SiteName,
     names: Annotated[
@@ -49,102 +67,36 @@ def check(
             "--max", min=0, help="List so many rows of each snapshot; counts are exact."
         ),
     ] = 1000,
+    save: Annotated[
+        bool, typer.Option("--save", help="Keep the report at the site: check show.")
+    ] = False,
     json: Json = False,
 ) -> None:
     """Compare snapshots with their masters, and explain every difference.
 
     Changes nothing, and users go on working. Ends with 1 if a difference is
-    unexplained, and with 3 if one cannot be told from changes under way.
+    unexplained, and with 3 if one cannot be told from changes under way. `run` may be
+    left out, unless the site is called as another verb.
 
     Example: snaptide check jfk flights --where "carrier = 'UA'"
     """
     program = Program.of(ctx)
     chosen, subject = program.site(site), " ".join(names or ["all snapshots"])
-    with working(program, chosen, "check") as shown, shown(subject) as progress:
+    with working(program, chosen, "check") as bars, bars(subject) as progress:
         report = snapshots.check(
             chosen,
             names or (),
             where=where,
             columns=[] if columns is None else list(_columns(columns)),
             most=most,
+            save=save,
             progress=progress,
         )
-    show(program, report, lambda: _shown(report))
-    if report.unexplained:
-        raise typer.Exit(ExitCode.FAILED)
-    if report.unproven:
-        raise typer.Exit(ExitCode.ATTENTION)
+    show(program, report, lambda: shown_check(report))
+    end_with(report)
 
 
 def _columns(given: str) -> Iterator[str]:
     from sites import names
 
     return map(names.plain, filter(None, names.divided(given, ",")))
-
-
-def _shown(report: CheckReport) -> Group:
-    parts: list[Table | str] = [
-        table(
-            ["snapshot", "at master", "here", "kind", "reason", "rows"],
-            [row for one in report.snapshots for row in _counts(one)],
-        )
-    ]
-    for one in report.snapshots:
-        if one.differences:
-            parts += ["", _rows(one)]
-        if one.unproven is not None:
-            parts += ["", f"{one.name}: {one.unproven}."]
-    parts += ["", f"{_said(report)} ({duration(report.seconds)})"]
-    return Group(*parts)
-
-
-def _counts(one: SnapshotCheck) -> Iterator[tuple[object, ...]]:
-    sides = (one.name, one.rows_master, one.rows_here)
-    if one.equal:
-        yield (*sides, "-", "equal" if one.unproven is None else "cannot be told", 0)
-    for count in one.counts:
-        yield (*sides, count.kind, count.reason, count.rows)
-
-
-def _rows(one: SnapshotCheck) -> Table:
-    listed, total = len(one.differences), sum(count.rows for count in one.counts)
-    some = "" if listed == total else f", {listed:,} of {total:,} rows"
-    return table(
-        ["key", "kind", "reason", "at master", "here", "more"],
-        [
-            (
-                _values(row.key),
-                row.kind,
-                row.reason,
-                _values(row.master),
-                _values(row.here),
-                _more(row),
-            )
-            for row in one.differences
-        ],
-        f"{one.name}{some}",
-    )
-
-
-def _values(row: Mapping[str, str | None] | None) -> str:
-    if row is None:
-        return "no row"
-    values = (f"{k}: {'NULL' if v is None else v}" for k, v in row.items())
-    return ", ".join(values)
-
-
-def _more(row: Difference) -> str:
-    parts = [
-        row.detail,
-        None if row.transaction is None else f"transaction {row.transaction}",
-        None if row.since is None else f"since {cell(row.since)}",
-    ]
-    return ", ".join(filter(None, parts))
-
-
-def _said(report: CheckReport) -> str:
-    if report.unexplained:
-        return f"{report.unexplained:,} rows differ without a reason."
-    if report.unproven:
-        return f"{report.unproven:,} rows differ and cannot be told: refresh first."
-    return "Equal." if report.equal else "All differences are explained."

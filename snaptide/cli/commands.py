@@ -67,7 +67,7 @@ class Commands(LoadedLater):
         "refresh": Part("Refresh a group to one moment of its master.", ["refresh"]),
         "check": Part(
             "Compare snapshots with their masters, and explain every difference.",
-            ["check"],
+            ["check", "check_saved"],
         ),
         "push": Part(
             "Push a site's deferred transactions; ends with 3 if some were parked.",

@@ -68,8 +68,9 @@ def test_fault_points_are_found(monkeypatch: pytest.MonkeyPatch):
 def test_every_dictionary_view_is_explained_column_by_column():
     page = reference("views.md")
     sections = dict(re.findall(r"^## (\w+)\n(.*?)(?=^## |\Z)", page, re.M | re.S))
-    script = (ROOT / "migrations" / "sql" / "views.sql").read_text("utf-8")
-    for statement in sqlglot.parse(script, read="postgres"):
+    scripts = (ROOT / "migrations" / "sql").glob("*views.sql")
+    text = "\n".join(script.read_text("utf-8") for script in scripts)
+    for statement in sqlglot.parse(text, read="postgres"):
         assert isinstance(statement, exp.Create)
         view = statement.this.name
         explained = re.findall(r"^\| `(\w+)` \|", sections[view], re.M)

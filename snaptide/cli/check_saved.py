@@ -1,0 +1,99 @@
+"""`snaptide check list`, `show` and `delete`: checks that were saved at a site."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+import typer
+
+import snapshots
+from snaptide.cli.arguments import Json, SiteName
+from snaptide.cli.check import app
+from snaptide.cli.check_shown import end_with, shown_check
+from snaptide.cli.confirm import Yes, confirm
+from snaptide.cli.output import duration, facts, show, table
+from snaptide.cli.program import Program
+from snaptide.errors import BadArgument
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deleted:
+    """The report of `delete`: how many checks it removed."""
+
+    site: str
+    deleted: int
+
+
+@app.command("list")
+def list_(
+    ctx: typer.Context,
+    site: SiteName,
+    limit: Annotated[int, typer.Option(min=1, help="At most this many.")] = 20,
+    json: Json = False,
+) -> None:
+    """List the checks that were saved at a site, the latest first.
+
+    Example: snaptide check list jfk
+    """
+    program = Program.of(ctx)
+    found = snapshots.list_checks(program.site(site), limit=limit)
+    rows = [
+        (
+            one.run,
+            one.at,
+            duration(one.seconds),
+            [each.name for each in one.snapshots],
+            one.where,
+            one.columns,
+            one.differing,
+            one.unexplained,
+            one.unproven,
+        )
+        for one in found
+    ]
+    columns = ["run", "at", "took", "snapshots", "where", "columns", "rows differ"]
+    columns += ["unexplained", "cannot be told"]
+    show(program, found, lambda: table(columns, rows))
+
+
+@app.command("show")
+def show_(
+    ctx: typer.Context,
+    site: SiteName,
+    run: Annotated[int, typer.Argument(metavar="RUN")],
+    json: Json = False,
+) -> None:
+    """Show a saved check as it was printed then, and end with the same code.
+
+    Example: snaptide check show jfk 7
+    """
+    program = Program.of(ctx)
+    report = snapshots.show_check(program.site(site), run)
+    show(program, report, lambda: shown_check(report))
+    end_with(report)
+
+
+@app.command()
+def delete(
+    ctx: typer.Context,
+    site: SiteName,
+    runs: Annotated[list[int] | None, typer.Argument(metavar="[RUN]...")] = None,
+    everything: Annotated[
+        bool, typer.Option("--all", help="All checks that were saved there.")
+    ] = False,
+    yes: Yes = False,
+    json: Json = False,
+) -> None:
+    """Delete saved checks for good; asks first, and ends with 1 if you say no.
+
+    Example: snaptide check delete jfk 7
+    """
+    program = Program.of(ctx)
+    if bool(runs) == everything:
+        raise BadArgument("Give the numbers of checks, or --all.")
+    which = "all" if everything else f"{len(runs or ())}"
+    confirm(f"Delete {which} saved checks of {site} for good?", yes=yes)
+    gone = snapshots.delete_checks(program.site(site), None if everything else runs)
+    report = Deleted(site=site, deleted=gone)
+    show(program, report, lambda: facts(report))

@@ -1,0 +1,100 @@
+"""What a check found, as tables for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+import typer
+from rich.console import Group
+from rich.table import Table
+
+from snapshots.check.tally import cut
+from snaptide.cli.failures import ExitCode
+from snaptide.cli.output import cell, duration, table
+
+if TYPE_CHECKING:
+    from snapshots.check.report import CheckReport, Difference, SnapshotCheck
+
+
+def shown_check(report: CheckReport) -> Group:
+    """The report of a check for people."""
+    parts: list[Table | str] = [
+        table(
+            ["snapshot", "at master", "here", "kind", "reason", "rows"],
+            [row for one in report.snapshots for row in _counts(one)],
+        )
+    ]
+    for one in report.snapshots:
+        if one.differences:
+            parts += ["", _rows(one)]
+        if one.unproven is not None:
+            parts += ["", f"{one.name}: {one.unproven}."]
+    saved = "" if report.run is None else f" Saved as {report.run}."
+    parts += ["", f"{said_of(report)} ({duration(report.seconds)}){saved}"]
+    return Group(*parts)
+
+
+def _counts(one: SnapshotCheck) -> Iterator[tuple[object, ...]]:
+    sides = (one.name, one.rows_master, one.rows_here)
+    if one.equal:
+        yield (*sides, "-", "equal" if one.unproven is None else "cannot be told", 0)
+    for count in one.counts:
+        yield (*sides, count.kind, count.reason, count.rows)
+
+
+def _rows(one: SnapshotCheck) -> Table:
+    listed, total = len(one.differences), sum(count.rows for count in one.counts)
+    some = "" if listed == total else f", {listed:,} of {total:,} rows"
+    return table(
+        ["key", "kind", "reason", "at master", "here", "more"],
+        [
+            (
+                _values(row.key),
+                row.kind,
+                row.reason,
+                _values(row.master),
+                _values(row.here),
+                _more(row),
+            )
+            for row in one.differences
+        ],
+        f"{one.name}{some}",
+    )
+
+
+def _values(row: Mapping[str, str | None] | None) -> str:
+    if row is None:
+        return "no row"
+    values = (f"{k}: {'NULL' if v is None else cut(v)}" for k, v in row.items())
+    return ", ".join(values)
+
+
+def _more(row: Difference) -> str:
+    parts = [
+        row.detail,
+        None if row.transaction is None else f"transaction {row.transaction}",
+        None if row.since is None else f"since {cell(row.since)}",
+    ]
+    return ", ".join(filter(None, parts))
+
+
+def end_with(report: CheckReport) -> None:
+    """End the program as a check ends.
+
+    Raises:
+        typer.Exit: rows differ without a reason, or cannot be told.
+    """
+    if report.unexplained:
+        raise typer.Exit(ExitCode.FAILED)
+    if report.unproven:
+        raise typer.Exit(ExitCode.ATTENTION)
+
+
+def said_of(report: CheckReport) -> str:
+    """The outcome of a check in one sentence."""
+    if report.unexplained:
+        return f"{report.unexplained:,} rows differ without a reason."
+    if report.unproven:
+        return f"{report.unproven:,} rows differ and cannot be told: refresh first."
+    return "Equal." if report.equal else "All differences are explained."

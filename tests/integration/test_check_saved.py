@@ -1,0 +1,202 @@
+"""Checks that are saved: kept at their site, listed, shown and removed."""
+
+import json
+from typing import Any
+
+import pytest
+
+import snapshots
+from sites import Directory, Site
+from sites.names import quoted
+from snapshots import Kind, NoSuchCheck, Reason
+from snapshots.check import saved
+from tests.fix_sites import log
+from tests.fix_worlds import prepared_once
+from tests.integration.test_check import unseen
+from tests.integration.test_check_cli import Call, snaptide
+from tests.linked_table import as_refresh, run
+from tests.stories import column_groups, refresh
+
+__all__ = ["snaptide"]
+
+pytestmark = pytest.mark.usefixtures("spark")
+
+ODD = 'wei"rd.T%s:x<b>[red]'
+HOSTILE = (
+    "'); DROP TABLE t; -- \\ \u2028 <script>alert(1)</script> [bold] %s {x} \U0001f600"
+)
+
+
+@prepared_once("hq", "jfk")
+def sites(sites: Directory) -> None:
+    run(
+        sites["hq"],
+        "CREATE TABLE public.t (id int PRIMARY KEY, n int, note text)",
+        "INSERT INTO public.t SELECT g, g, 'n' || g FROM generate_series(1, 9) g",
+        "CREATE TABLE public.u (id text PRIMARY KEY)",
+        "INSERT INTO public.u VALUES ('a')",
+    )
+    log(sites["hq"], "t", "u")
+    column_groups(sites["hq"], "t", {"n": "", "note": ""})
+    snapshots.create(sites["jfk"], "t", master="hq", updatable=True)
+    snapshots.create(sites["jfk"], "u", master="hq", group="other")
+    refresh(sites["jfk"], "t")
+    refresh(sites["jfk"], "other")
+
+
+def spoiled(jfk: Site) -> None:
+    """One row of each kind without a reason, and one that is pending."""
+    as_refresh(
+        jfk,
+        'DELETE FROM public."snap$_t" WHERE id = 1',
+        'INSERT INTO public."snap$_t" VALUES (100, NULL, NULL)',
+        "UPDATE public.\"snap$_t\" SET note = 'x', n = NULL WHERE id = 2",
+    )
+    run(jfk, "UPDATE public.t SET note = 'mine' WHERE id = 3")
+
+
+def kept(jfk: Site) -> list[int | None]:
+    return [one.run for one in snapshots.list_checks(jfk)]
+
+
+def test_a_saved_check_is_read_as_it_was_returned(jfk: Site) -> None:
+    spoiled(jfk)
+    done = snapshots.check(jfk, columns=["id"], most=7, save=True)
+    assert snapshots.show_check(jfk, done.run or 0) == done
+    done = snapshots.check(jfk, "t", where="id < 1000", save=True)
+    assert (done.run, snapshots.show_check(jfk, 2)) == (2, done)
+    (one,) = done.snapshots
+    assert (one.group, one.master) == ("t", "hq")
+    assert None not in (one.position, one.moment_here, one.moment_master)
+    assert {(row.kind, row.reason) for row in one.differences} == {
+        (Kind.MISSING, Reason.UNEXPLAINED),
+        (Kind.EXTRA, Reason.UNEXPLAINED),
+        (Kind.DIFFERS, Reason.UNEXPLAINED),
+        (Kind.DIFFERS, Reason.PENDING),
+    }
+    listed = snapshots.list_checks(jfk)
+    assert [(each.run, each.where, each.unexplained) for each in listed] == [
+        (2, "id < 1000", 3),
+        (1, None, 2),
+    ]
+    assert all(not o.differences for each in listed for o in each.snapshots)
+    assert kept(jfk)[:1] == [o.run for o in snapshots.list_checks(jfk, limit=1)]
+
+
+def test_what_is_not_saved_is_not_kept(jfk: Site) -> None:
+    assert snapshots.check(jfk).run is None
+    assert kept(jfk) == []
+
+
+def test_keys_are_found_by_snapshot_and_kind(jfk: Site) -> None:
+    spoiled(jfk)
+    number = snapshots.check(jfk, save=True).run or 0
+
+    def keys(name: str, *kinds: Kind) -> list[Any]:
+        with jfk.transaction() as connection:
+            found = saved.keys(connection, number, name, *[kinds] if kinds else [])
+            return [(one.reason, dict(one.key)) for one in found]
+
+    assert keys("t", Kind.MISSING) == [(Reason.UNEXPLAINED, {"id": "1"})]
+    assert keys("t", Kind.EXTRA, Kind.MISSING) == [
+        (Reason.UNEXPLAINED, {"id": "1"}),
+        (Reason.UNEXPLAINED, {"id": "100"}),
+    ]
+    assert keys("t")[-1] == (Reason.PENDING, {"id": "3"})
+    assert keys("u") == []
+    with jfk.transaction() as connection, pytest.raises(NoSuchCheck):
+        saved.keys(connection, number + 1, "t")
+
+
+def test_two_views_say_which_site_has_which_row(jfk: Site) -> None:
+    spoiled(jfk)
+    number = snapshots.check(jfk, "t", save=True).run
+    rows = run(
+        jfk,
+        "SELECT kind, key ->> 'id', present, absent, \"row\"::text"
+        " FROM snaptide.defcheckrow JOIN snaptide.defchecklocation USING (r_id, run)"
+        f" WHERE run = {number} AND reason = 'unexplained' ORDER BY 1, 2, 3",
+    )
+    whole = '{"id": "1", "n": "1", "note": "n1"}'
+    assert rows == [
+        ("differs", "2", "hq", "jfk", '{"n": "2", "note": "n2"}'),
+        ("differs", "2", "jfk", "hq", '{"n": null, "note": "x"}'),
+        ("extra", "100", "jfk", "hq", '{"id": "100", "n": null, "note": null}'),
+        ("missing", "1", "hq", "jfk", whole),
+    ]
+
+
+def test_hostile_names_and_values_are_kept_and_shown(
+    hq: Site, jfk: Site, snaptide: Call
+) -> None:
+    name, value, long = quoted(ODD), HOSTILE.replace("'", "''"), "k" * 1000
+    run(
+        hq,
+        f"CREATE TABLE public.{name} (id text PRIMARY KEY, {name} text)",
+        f"INSERT INTO public.{name} VALUES ('{value}', '{value}'), ('{long}', NULL)",
+    )
+    log(hq, name)
+    snapshots.create(jfk, name, master="hq", group=ODD, updatable=True)
+    refresh(jfk, ODD)
+    base = quoted(run(jfk, "SELECT max(base_table) FROM snaptide.snapshot")[0][0])
+    unseen(jfk, f"public.{base}", f"DELETE FROM public.{base}")
+    done = snapshots.check(jfk, name, save=True)
+    assert done.unexplained == 2
+    assert snapshots.show_check(jfk, done.run or 0) == done
+    assert {row.key["id"] for row in done.snapshots[0].differences} == {HOSTILE, long}
+    shown = snaptide("check", "show", "jfk", str(done.run))
+    assert "<script>" in shown.stdout
+    # In the key and in the row, cut in both.
+    assert 400 <= shown.stdout.count("k") < 450
+    listed = json.loads(snaptide("check", "list", "jfk", "--json").stdout)
+    assert listed[0]["snapshots"][0]["name"] == done.snapshots[0].name
+
+
+def test_the_last_checks_stay_and_the_last_of_each_snapshot(
+    jfk: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(saved, "KEPT", 2)
+    for names in ("u", "t", "t", ("t", "u"), "t", "t", "t"):
+        snapshots.check(jfk, names, save=True)
+    assert kept(jfk) == [7, 6, 4]
+    snapshots.drop(jfk, "u")
+    snapshots.check(jfk, "t", save=True)
+    assert kept(jfk) == [8, 7]
+
+
+def test_checks_are_deleted_by_number(jfk: Site) -> None:
+    for _ in range(3):
+        snapshots.check(jfk, "t", save=True)
+    with pytest.raises(NoSuchCheck):
+        snapshots.delete_checks(jfk, [1, 9])
+    assert kept(jfk) == [3, 2, 1]
+    assert snapshots.delete_checks(jfk, [1, 3]) == 2
+    assert kept(jfk) == [2]
+    assert snapshots.delete_checks(jfk) == 1
+    assert run(jfk, "SELECT count(*) FROM snaptide.check_snapshot") == [(0,)]
+
+
+def test_commands(jfk: Site, snaptide: Call) -> None:
+    spoiled(jfk)
+    done = snaptide("check", "jfk", "--save")
+    assert (done.exit_code, "Saved as 1." in done.stdout) == (1, True)
+    done = snaptide("check", "run", "jfk", "u", "--save", "--json")
+    assert (done.exit_code, json.loads(done.stdout)["run"]) == (0, 2)
+    listed = snaptide("check", "list", "jfk")
+    assert (listed.exit_code, "t, u" in listed.stdout) == (0, True)
+    shown = snaptide("check", "show", "jfk", "1")
+    assert (shown.exit_code, "3 rows differ without" in shown.stdout) == (1, True)
+    assert snaptide("check", "show", "jfk", "2").exit_code == 0
+    missing = snaptide("check", "show", "jfk", "9")
+    assert (missing.exit_code, "SNP-271" in missing.stderr) == (1, True)
+    assert snaptide("check", "delete", "jfk", "--yes").exit_code == 2
+    assert snaptide("check", "delete", "jfk", "1").exit_code == 2
+    assert snaptide("check", "delete", "jfk", "1", "--yes").exit_code == 0
+    assert snaptide("check", "delete", "jfk", "--all", "--yes").exit_code == 0
+    assert kept(jfk) == []
+
+
+def test_an_option_may_stand_before_the_site(snaptide: Call) -> None:
+    assert snaptide("check", "--json", "jfk").exit_code == 0
+    assert snaptide("check", "nowhere").exit_code == 1
+    assert "run" in snaptide("check", "--help").stdout
