@@ -94,12 +94,35 @@ def resolved(rows: Rows, references: References) -> Rows:
 
 
 def difference(before: Rows, after: Rows) -> Effect:
-    """What has changed, but of twins: nobody can tell which of them is which."""
-    return {
-        place: Change(before.get(place), after.get(place))
-        for place in {**before, **after}
-        if before.get(place) != after.get(place) and not place[1].endswith(TWIN)
-    }
+    """What has changed.
+
+    Of two rows with one token that both change, or of which one comes or goes, nobody
+    can tell which is which: they are compared as they are placed, the first one alone.
+    """
+    found: Effect = {}
+    for place in {**before, **after}:
+        if place[1].endswith(TWIN):
+            continue
+        change = _of_twins(before, after, place) or Change(
+            before.get(place), after.get(place)
+        )
+        if change.before != change.after:
+            found[place] = change
+    return found
+
+
+def _of_twins(before: Rows, after: Rows, place: Place) -> Change | None:
+    """The change of one of two rows with a token, if the other one is as it was."""
+    places = place, twin(place)
+    if not all(one in rows for rows in (before, after) for one in places):
+        return None
+    was, is_ = [before[one] for one in places], [after[one] for one in places]
+    same = next((row for row in was if row in is_), None)
+    if same is None:
+        return None
+    was.remove(same)
+    is_.remove(same)
+    return Change(was[0], is_[0])
 
 
 def composed(effects: Iterable[Effect]) -> Effect:
