@@ -65,6 +65,13 @@ SiteNames = Annotated[
     ),
 ]
 
+Html = Annotated[
+    Path | None,
+    typer.Option(
+        "--html", metavar="FILE", dir_okay=False, help="Write the report as a page."
+    ),
+]
+
 Json = Annotated[
     bool,
     typer.Option("--json", help="Print the report as JSON.", callback=_note_json),

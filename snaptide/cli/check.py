@@ -9,7 +9,8 @@ import typer
 from typer.core import TyperGroup
 
 import snapshots
-from snaptide.cli.arguments import Json, SiteName
+from snaptide.cli import check_page
+from snaptide.cli.arguments import Html, Json, SiteName
 from snaptide.cli.check_shown import end_with, shown_check
 from snaptide.cli.output import show
 from snaptide.cli.program import Program
@@ -70,6 +71,7 @@ def run(
     save: Annotated[
         bool, typer.Option("--save", help="Keep the report at the site: check show.")
     ] = False,
+    html: Html = None,
     json: Json = False,
 ) -> None:
     """Compare snapshots with their masters, and explain every difference.
@@ -82,6 +84,8 @@ def run(
     """
     program = Program.of(ctx)
     chosen, subject = program.site(site), " ".join(names or ["all snapshots"])
+    if html is not None:
+        check_page.refuse_unwritable(html)
     with working(program, chosen, "check") as bars, bars(subject) as progress:
         report = snapshots.check(
             chosen,
@@ -92,6 +96,8 @@ def run(
             save=save,
             progress=progress,
         )
+    if html is not None:
+        check_page.write(html, report)
     show(program, report, lambda: shown_check(report))
     end_with(report)
 

@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 
 import snapshots
-from snaptide.cli.arguments import Json, SiteName
+from snaptide.cli import check_page
+from snaptide.cli.arguments import Html, Json, SiteName
 from snaptide.cli.check import app
 from snaptide.cli.check_shown import end_with, shown_check
 from snaptide.cli.confirm import Yes, confirm
@@ -62,6 +63,7 @@ def show_(
     ctx: typer.Context,
     site: SiteName,
     run: Annotated[int, typer.Argument(metavar="RUN")],
+    html: Html = None,
     json: Json = False,
 ) -> None:
     """Show a saved check as it was printed then, and end with the same code.
@@ -70,6 +72,9 @@ def show_(
     """
     program = Program.of(ctx)
     report = snapshots.show_check(program.site(site), run)
+    if html is not None:
+        check_page.refuse_unwritable(html)
+        check_page.write(html, report)
     show(program, report, lambda: shown_check(report))
     end_with(report)
 

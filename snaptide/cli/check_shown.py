@@ -55,7 +55,7 @@ def _rows(one: SnapshotCheck) -> Table:
                 row.reason,
                 _values(row.master),
                 _values(row.here),
-                _more(row),
+                more_of(row),
             )
             for row in one.differences
         ],
@@ -70,7 +70,8 @@ def _values(row: Mapping[str, str | None] | None) -> str:
     return ", ".join(values)
 
 
-def _more(row: Difference) -> str:
+def more_of(row: Difference) -> str:
+    """What is known of a row besides: a message, its transaction."""
     parts = [
         row.detail,
         None if row.transaction is None else f"transaction {row.transaction}",

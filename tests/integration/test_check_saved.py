@@ -1,6 +1,8 @@
 """Checks that are saved: kept at their site, listed, shown and removed."""
 
 import json
+from html.parser import HTMLParser
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -53,6 +55,34 @@ def spoiled(jfk: Site) -> None:
         "UPDATE public.\"snap$_t\" SET note = 'x', n = NULL WHERE id = 2",
     )
     run(jfk, "UPDATE public.t SET note = 'mine' WHERE id = 3")
+
+
+class Read(HTMLParser):
+    """The elements of a page, and its text."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.tags: set[str] = set()
+        self.attributes: set[str] = set()
+        self.text = ""
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        self.attributes |= {name for name, _ in attrs}
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def assert_harmless(page: str, *, name: str, value: str) -> None:
+    """A page shows names and values as they are, and has no element of theirs."""
+    read = Read(page)
+    assert name in read.text
+    assert value in read.text
+    allowed = "html head meta title style body h1 h2 p table tr th td div b span"
+    assert read.tags == set(allowed.split())
+    assert read.attributes <= {"lang", "charset", "http-equiv", "content", "class"}
 
 
 def kept(jfk: Site) -> list[int | None]:
@@ -127,7 +157,7 @@ def test_two_views_say_which_site_has_which_row(jfk: Site) -> None:
 
 
 def test_hostile_names_and_values_are_kept_and_shown(
-    hq: Site, jfk: Site, snaptide: Call
+    hq: Site, jfk: Site, snaptide: Call, tmp_path: Path
 ) -> None:
     name, value, long = quoted(ODD), HOSTILE.replace("'", "''"), "k" * 1000
     run(
@@ -148,6 +178,9 @@ def test_hostile_names_and_values_are_kept_and_shown(
     assert "<script>" in shown.stdout
     # In the key and in the row, cut in both.
     assert 400 <= shown.stdout.count("k") < 450
+    page = tmp_path / "page.html"
+    assert snaptide("check", "jfk", "--html", str(page)).exit_code == 1
+    assert_harmless(page.read_text("utf-8"), name=ODD, value=HOSTILE)
     listed = json.loads(snaptide("check", "list", "jfk", "--json").stdout)
     assert listed[0]["snapshots"][0]["name"] == done.snapshots[0].name
 
@@ -194,6 +227,36 @@ def test_commands(jfk: Site, snaptide: Call) -> None:
     assert snaptide("check", "delete", "jfk", "1", "--yes").exit_code == 0
     assert snaptide("check", "delete", "jfk", "--all", "--yes").exit_code == 0
     assert kept(jfk) == []
+
+
+def test_a_page_says_what_is_proven(
+    hq: Site, jfk: Site, snaptide: Call, tmp_path: Path
+) -> None:
+    page = tmp_path / "check.html"
+    page.write_text("old")
+    assert snaptide("check", "jfk", "--save", "--html", str(page)).exit_code == 0
+    text = Read(page.read_text("utf-8")).text
+    assert text.count("each row that was compared is the same") == 2
+    spoiled(jfk)
+    assert snaptide("check", "jfk", "--html", str(page)).exit_code == 1
+    text = Read(page.read_text("utf-8")).text
+    assert "3 rows differ that no work under way explains" in text
+    assert "A change of the site waits for its push" in text
+    run(hq, "TRUNCATE public.u")
+    snaptide("check", "jfk", "u", "--html", str(page))
+    assert "Nothing is proven" in page.read_text("utf-8")
+    assert snaptide("check", "show", "jfk", "1", "--html", str(page)).exit_code == 0
+    assert "Equal." in page.read_text("utf-8")
+    assert [one.name for one in tmp_path.iterdir() if "html" in one.name] == [page.name]
+
+
+def test_a_page_that_cannot_be_written_is_refused_before(
+    snaptide: Call, tmp_path: Path
+) -> None:
+    for path in (tmp_path / "missing" / "x.html", tmp_path):
+        done = snaptide("check", "jfk", "--save", "--html", str(path))
+        assert done.exit_code == 2
+    assert json.loads(snaptide("check", "list", "jfk", "--json").stdout) == []
 
 
 def test_an_option_may_stand_before_the_site(snaptide: Call) -> None:
