@@ -44,13 +44,11 @@ def small(pairs: Sequence[Pair]) -> list[pa.Table]:
     from snapshots.spark import diff
 
     there = [pair for pair in pairs if pair.rows]
-    if not there:
-        found = []
-    elif len(there) == 1:
-        found = [_compare(there[0])]
-    else:
+    if len(there) > 1:
         packed = pack(there)
         found = packed.unpack(_compare(packed.pair))
+    else:
+        found = [_compare(pair) for pair in there]
     tables = iter(found)
     return [
         next(tables) if pair.rows else diff.empty(pair.master.schema, pair.columns)
@@ -64,8 +62,18 @@ def _compare(pair: Pair) -> pa.Table:
     return diff.small(session(), pair.master, pair.present, pair.key, pair.columns)
 
 
-def rows(pair: Pair) -> pa.Table:
-    """Which rows differ of images that this process holds (`snapshots.spark.diff`)."""
+def rows(pairs: Sequence[Pair]) -> list[pa.Table]:
+    """Which rows differ of images that this process holds, all compared in one job.
+
+    Each table is as `snapshots.spark.diff.rows` returns it.
+    """
+    if len(pairs) > 1:
+        packed = pack(pairs)
+        return packed.unpack_rows(_compare_rows(packed.pair))
+    return [_compare_rows(pair) for pair in pairs]
+
+
+def _compare_rows(pair: Pair) -> pa.Table:
     from snapshots.spark import diff
 
     return diff.small_rows(session(), pair.master, pair.present, pair.key, pair.columns)

@@ -47,6 +47,8 @@ class Packed:
     pair: Pair
     #: for each pair, the common table's columns for its own, in their order
     _places: list[dict[str, str]]
+    #: for each pair, the columns of its key
+    _keys: list[list[str]]
 
     def unpack(self, found: pa.Table) -> list[pa.Table]:
         """The part of each pair in a difference (`op`, `c1`, ...) of the common one."""
@@ -56,6 +58,32 @@ class Packed:
             .rename_columns(["op", *places])
             for number, places in enumerate(self._places)
         ]
+
+    def unpack_rows(self, found: pa.Table) -> list[pa.Table]:
+        """The part of each pair in `kind`, `differs`, k1, ... of the common one."""
+        return [
+            self._rows_of(found.filter(pc.equal(found["k1"], str(number))), number)
+            for number, _ in enumerate(self._places)
+        ]
+
+    def _rows_of(self, found: pa.Table, number: int) -> pa.Table:
+        places = self._places[number]
+        own = {common: (n, name) for n, (name, common) in enumerate(places.items())}
+        differs = [
+            # The common table may have the columns in another order.
+            text
+            and ",".join(name for _, name in sorted(own[c] for c in text.split(",")))
+            for text in found["differs"].to_pylist()
+        ]
+        keys = [
+            f"k{self.pair.key.index(places[name]) + 1}" for name in self._keys[number]
+        ]
+        columns = {
+            "kind": found["kind"],
+            "differs": pa.array(differs, pa.string()),
+            **{f"k{n}": found[key] for n, key in enumerate(keys, 1)},
+        }
+        return pa.table(columns)
 
 
 def pack(pairs: Sequence[Pair]) -> Packed:
@@ -71,7 +99,7 @@ def pack(pairs: Sequence[Pair]) -> Packed:
         columns=["c1", *every.values()],
     )
     places = [{c: every[slot] for c, slot in one.items()} for one in slots]
-    return Packed(common, places)
+    return Packed(common, places, [pair.key for pair in pairs])
 
 
 def _slots(pair: Pair) -> dict[str, _Slot]:

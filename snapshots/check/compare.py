@@ -5,7 +5,7 @@ Only rows of buckets that differ leave their database, and only keys come back.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -30,28 +30,54 @@ SLICE = 100_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """How many rows there are, and those that differ."""
+    """How many rows a snapshot has, and those that differ."""
 
+    member: Member
     sums: Differing
     #: tables with the columns `kind`, `differs` and k1, k2, ... (`spark.diff.rows`)
     rows: Iterator[pa.Table]
 
 
-def differing(sides: Sides, member: Member) -> Found:
-    """Compare a snapshot with its defining query; rows are read when asked for."""
-    some = comparison.most_rows(sides.master, member.snapshot.master)
-    sums = buckets.differing(sides, member, many=False)
-    if not sums.numbers:
-        return Found(sums=sums, rows=iter(()))
-    found = (
-        _small(sides, member, sums)
-        if sums.rows <= some
-        else _large(sides, member, sums)
-    )
-    return Found(sums=sums, rows=_whole(sides, member, found))
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Read:
+    """Rows of the buckets of a snapshot that differ, in this process."""
+
+    member: Member
+    sums: Differing
+    pair: Pair
 
 
-def _small(sides: Sides, member: Member, sums: Differing) -> Iterator[pa.Table]:
+def differing(sides: Sides, members: Sequence[Member]) -> Iterator[Found]:
+    """Compare snapshots with their defining queries, in any order.
+
+    Rows are read when asked for; those of small snapshots are compared together.
+    """
+    read: list[_Read] = []
+    for member in members:
+        some = comparison.most_rows(sides.master, member.snapshot.master)
+        sums = buckets.differing(sides, member, many=False)
+        if not sums.numbers:
+            yield Found(member=member, sums=sums, rows=iter(()))
+        elif sums.rows > some:
+            rows = _whole(sides, member, _large(sides, member, sums))
+            yield Found(member=member, sums=sums, rows=rows)
+        else:
+            pair = _small(sides, member, sums)
+            read.append(_Read(member=member, sums=sums, pair=pair))
+        if sum(one.pair.rows for one in read) >= comparison.TOGETHER:
+            yield from _together(sides, read)
+            read = []
+    yield from _together(sides, read)
+
+
+def _together(sides: Sides, read: Sequence[_Read]) -> Iterator[Found]:
+    found = difference.rows([one.pair for one in read])
+    for one, table in zip(read, found, strict=True):
+        rows = _whole(sides, one.member, iter([table]))
+        yield Found(member=one.member, sums=one.sums, rows=rows)
+
+
+def _small(sides: Sides, member: Member, sums: Differing) -> Pair:
     layout = images.layout(member)
     queries = [
         sa.union_all(
@@ -67,7 +93,7 @@ def _small(sides: Sides, member: Member, sums: Differing) -> Iterator[pa.Table]:
     ]
     there, here = (sa.select(*query.subquery().c) for query in queries)
     theirs, present = sides.read(there, here, layout.schema, many=sums.rows > FEW)
-    yield difference.rows(_pair(member, theirs, present))
+    return _pair(member, theirs, present)
 
 
 def _large(sides: Sides, member: Member, sums: Differing) -> Iterator[pa.Table]:
@@ -102,7 +128,7 @@ def _whole(
             shape,
             many=wanted.num_rows > FEW,
         )
-        yield difference.rows(_pair(member, theirs, present))
+        yield from difference.rows([_pair(member, theirs, present)])
 
 
 def _pair(member: Member, theirs: pa.Table, present: pa.Table) -> Pair:

@@ -170,11 +170,11 @@ def _check_group(
     for attempt in retry.on(PositionMoved, stop=stop_after_attempt(ATTEMPTS)):
         with attempt, moments.held(site, group, names) as held:
             master = held.sides.master.site.name
-            for number, member in enumerate(held.seen.members):
+            members = [_restricted(one, wanted) for one in held.seen.members]
+            for number, one in enumerate(tally.take(held, members, wanted.most), 1):
+                found[one.name] = one
                 if progress is not None:
                     progress(number, len(names), "snapshots")
-                one = tally.take(held, _restricted(member, wanted), wanted.most)
-                found[one.name] = one
     return [found.get(one.key) or _not_loaded(one, master) for one in asked]
 
 

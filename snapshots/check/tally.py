@@ -11,6 +11,7 @@ from sqlalchemy import ColumnElement, Select, Text, case, cast, func, literal, s
 
 from snapshots import images
 from snapshots.check import compare, reasons
+from snapshots.check.compare import Found
 from snapshots.check.moments import Moments
 from snapshots.check.reasons import Explained
 from snapshots.check.report import (
@@ -64,18 +65,24 @@ class _Tally:
         return (self.unexplained + self.others)[: self.most]
 
 
-def take(held: Moments, member: Member, most: int) -> SnapshotCheck:
-    """Compare one snapshot and explain what differs.
+def take(
+    held: Moments, members: Sequence[Member], most: int
+) -> Iterator[SnapshotCheck]:
+    """Compare snapshots and explain what differs, in any order.
 
     Parameters:
-        most: how many rows are listed.
+        most: how many rows of each are listed.
     """
-    found = compare.differing(held.sides, member)
-    tally = _Tally(most)
-    for table in found.rows:
-        for one in _rows(held, member, table):
-            tally.add(one)
-    snapshot = member.snapshot
+    for found in compare.differing(held.sides, members):
+        tally = _Tally(most)
+        for table in found.rows:
+            for one in _rows(held, found.member, table):
+                tally.add(one)
+        yield _result(held, found, tally)
+
+
+def _result(held: Moments, found: Found, tally: _Tally) -> SnapshotCheck:
+    member, snapshot = found.member, found.member.snapshot
     return SnapshotCheck(
         name=snapshot.key,
         group=snapshot.refresh_group,

@@ -62,3 +62,25 @@ def test_columns_of_one_type_stay_apart_and_are_shared_by_number() -> None:
         (2, 3, None, None, None, 4),
     ]
     assert [one.rows for one in [*pairs, packed]] == [1, 2, 2, 5]
+
+
+def test_rows_that_differ_come_back_with_the_columns_and_keys_of_their_table() -> None:
+    apart = pa.table({"c1": ["v"], "c2": [1], "c3": ["w"], "c4": [2]})
+    pairs = [*_two(), _pair(apart, apart, "c4", "c3")]
+    packed = pack(pairs)
+    assert packed.pair.key == ["c1", "c2", "c4", "c7"]
+    found = pa.table(
+        {
+            "kind": ["missing", "differs", "differs"],
+            "differs": [None, "c3,c5", "c3,c6"],
+            "k1": ["0", "1", "2"],
+            "k2": ["7", None, None],
+            "k3": [None, "x", "w"],
+            "k4": [None, None, "2"],
+        }
+    )
+    assert [part.to_pydict() for part in packed.unpack_rows(found)] == [
+        {"kind": ["missing"], "differs": [None], "k1": ["7"]},
+        {"kind": ["differs"], "differs": ["c2,c3"], "k1": ["x"]},
+        {"kind": ["differs"], "differs": ["c1,c2"], "k1": ["2"], "k2": ["w"]},
+    ]
