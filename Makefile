@@ -66,7 +66,7 @@ growth: .venv ## change rows for a week in fast forward (CHANGES=10000000)
 	SNAPTIDE_GROWTH_CHANGES=$(or $(CHANGES),10000000) $(BIN)/pytest \
 	  tests/integration/test_growth.py -s -k bounded $(PG_OPTION)
 
-soak: .venv ## play HISTORIES=20000 random histories (SEED=1; goes on where it was, ONLY=WORLD:HISTORY plays one again); HOURS=8: the state machine; KIND=conditions: histories of conditions that ask other tables; KIND=group: load eight masters (MINUTES=10 RATE=1000 SHAPE=star)
+soak: .venv ## play HISTORIES=20000 random histories (SEED=1; goes on where it was, ONLY=WORLD:HISTORY plays one again); HOURS=8: the state machine; KIND=conditions: histories of conditions that ask other tables; KIND=checks RUNS=500: checks under load, with rows planted; KIND=group: load eight masters (MINUTES=10 RATE=1000 SHAPE=star)
 ifeq ($(KIND),group)
 	$(BIN)/python -m tests.soak --minutes $(or $(MINUTES),10) \
 	  --rate $(or $(RATE),1000) --shape $(or $(SHAPE),mesh)
@@ -74,6 +74,9 @@ else ifdef HOURS
 	SNAPTIDE_ORACLE_SECONDS=$$(( $(HOURS) * 3600 )) \
 	SNAPTIDE_ORACLE_SEED=$(or $(SEED),0) SNAPTIDE_ORACLE_EXAMPLES=20 \
 	SNAPTIDE_ORACLE_STEPS=50 $(BIN)/pytest tests/oracle/test_oracle.py -s -p no:randomly $(PG_OPTION)
+else ifeq ($(KIND),checks)
+	$(BIN)/python -m tests.oracle.checks --runs $(or $(RUNS),500) \
+	  --seed $(or $(SEED),1) $(if $(ONLY),--only $(ONLY)) $(PG_OPTION)
 else
 	$(BIN)/python -m tests.oracle.$(or $(KIND),histories) --histories $(or $(HISTORIES),20000) \
 	  --seed $(or $(SEED),1) $(if $(ONLY),--only $(ONLY)) $(PG_OPTION)

@@ -18,6 +18,7 @@ Session = psycopg.Connection[TupleRow]
 #: locked, and that an action of a foreign key would change a read-only snapshot.
 MAY_BE_TOLD = {
     "23": "a constraint",
+    "40P01": "a deadlock",
     "44": "the check option",
     "55P03": "a lock",
     "55000": "a read-only child",

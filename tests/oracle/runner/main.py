@@ -94,9 +94,9 @@ def _arguments(game: Game) -> argparse.Namespace:
         prog=f"python -m tests.oracle.{game.name}", description=__doc__
     )
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--histories", type=int, default=1000)
+    parser.add_argument(f"--{game.counted}", dest="histories", type=int, default=1000)
     parser.add_argument(
-        "--each", type=int, default=game.each, help="histories of a world"
+        "--each", type=int, default=game.each, help=f"{game.counted} of a world"
     )
     parser.add_argument(
         "--jobs",

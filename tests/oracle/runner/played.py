@@ -72,6 +72,8 @@ class Game:
     shapes: frozenset[str]
     #: how many histories a world has
     each: int
+    #: what a history is called where they are asked for
+    counted: str = "histories"
 
 
 def play(

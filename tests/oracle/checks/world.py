@@ -1,0 +1,245 @@
+"""A world where checks run while users write, and pushes and refreshes go on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field
+from functools import partial
+from random import Random
+
+import psycopg
+
+import deferred
+import masters
+import snapshots
+from deferred.errors import NoSuchError, PushInterrupted, PushRunning
+from snapshots import Reason
+from snapshots.errors import PositionMoved, RefreshRunning
+from tests.linked_table import run
+from tests.oracle.checks import tables, truth
+from tests.oracle.checks.crowd import Work, busy
+from tests.oracle.checks.plants import PLANTS, Planter, Session
+from tests.oracle.checks.tables import RESERVED, Target
+from tests.oracle.checks.truth import Found
+from tests.oracle.conditions import acts
+from tests.oracle.conditions.acts import Pen
+from tests.oracle.conditions.judge import Judge
+from tests.oracle.conditions.users import Users
+from tests.oracle.conditions.world import ConditionsWorld
+from tests.oracle.histories.world import SITES, url
+from tests.oracle.runner.played import Violation
+
+#: How many rows, or pairs of rows, each run plants.
+PLANTED = 4
+#: What pushes and refreshes may be told while others are at work.
+MEANWHILE = (PositionMoved, PushInterrupted, PushRunning, RefreshRunning)
+#: Seconds between two transactions of a user, two pushes, and two rows that are held.
+WRITES, PUSHES, HOLDS = 0.1, 0.5, 3
+
+
+@dataclass
+class ChecksWorld(ConditionsWorld):
+    """The world of conditions, with more tables, and all at work at once."""
+
+    targets: dict[str, list[Target]] = field(default_factory=dict)
+    sessions: dict[str, Session] = field(default_factory=dict)
+    failed: list[str] = field(default_factory=list)
+
+    def play(self) -> list[Violation]:
+        """Build it, make all runs, and see at last that all is equal."""
+        self._build()
+        self._build_more()
+        with ExitStack() as stack:
+            urls = {one.name: url(self.sites, one.name) for one in self.sites.values()}
+            self.sessions = {
+                name: stack.enter_context(psycopg.connect(where, autocommit=True))
+                for name, where in urls.items()
+            }
+            self.judge = Judge(self.schema, self.sessions, self.plans)
+            with busy([*self._works(urls, stack)], self.failed):
+                for history, pen in self.pens.items():
+                    self._run(history, pen.chance)
+            self._settle()
+        return [*self.judge.found, *(Violation(0, what) for what in self.failed)]
+
+    # --- the world ----------------------------------------------------------------
+
+    def _build_more(self) -> None:
+        hq, chance = self.sites["hq"], self.chance
+        pen = Pen(RESERVED, Random(chance.random()), self.schema)
+        run(hq, *tables.DDL, *(one.as_string() for one in acts.first(pen)))
+        masters.create_snapshot_log(hq, tables.KINDS)
+        masters.create_snapshot_log(hq, tables.KEYLESS, with_rowid=True)
+        for name in SITES:
+            where = chance.choice((None, "v IS DISTINCT FROM 3", "h <> 3"))
+            made = [tables.kinds(where), tables.keyless()]
+            for one in made:
+                snapshots.create(
+                    self.sites[name],
+                    one.name,
+                    master="hq",
+                    group="all",
+                    where=one.defined,
+                    updatable=True,
+                )
+            snapshots.refresh(self.sites[name], "all")
+            self.targets[name] = made + [
+                tables.of_plan(self.schema, one.name, one.table, one.defined)
+                for one in self.plans[name]
+            ]
+
+    def _works(
+        self, urls: dict[str, str], stack: ExitStack
+    ) -> Iterator[tuple[Work, float]]:
+        """Who is at work: each has sessions and chances of its own."""
+        readable, writable = self._open_to_users()
+        for name in ("hq", *SITES):
+            for work, pause in ((self._write, WRITES), (self._hold, HOLDS)):
+                users = Users(urls, readable, writable, self.story)
+                stack.callback(users.close)
+                chance = Random(self.chance.random())
+                yield partial(work, users, name, chance), pause
+        for name in SITES:
+            chance = Random(self.chance.random())
+            yield partial(self._push_or_refresh, name, chance), PUSHES
+        yield partial(self._decide_errors, Random(self.chance.random())), HOLDS
+
+    # --- what goes on -------------------------------------------------------------
+
+    def _pen(self, chance: Random) -> Pen:
+        return Pen(chance.choice([*self.pens]), chance, self.schema)
+
+    def _write(self, users: Users, site: str, chance: Random) -> None:
+        pen = self._pen(chance)
+        if chance.random() < 0.6:
+            self.met[pen.history] |= users.write(site, pen)
+            return
+        session = users.session(site)
+        refused = (psycopg.errors.IntegrityError, psycopg.OperationalError)
+        with suppress(*refused), session.transaction():
+            for statement in tables.writes(chance, pen.history):
+                session.execute(statement)
+
+    def _hold(self, users: Users, site: str, chance: Random) -> None:
+        """Hold rows of a site while it is refreshed, if that comes."""
+        if site == "hq":
+            return
+        with (
+            suppress(psycopg.OperationalError, *MEANWHILE),
+            users.holding(site, [self._pen(chance)]) as kept,
+        ):
+            if chance.random() < 0.3:
+                kept.clear()
+            self._refresh_all(site)
+
+    def _push_or_refresh(self, site: str, chance: Random) -> None:
+        with suppress(*MEANWHILE):
+            if chance.random() < 0.5:
+                self._push(site, chance.choice((4, 10_000)))
+            else:
+                self._refresh_all(site)
+        if chance.random() < 0.05:
+            with suppress(*MEANWHILE):
+                deferred.purge(self.sites[site])
+                masters.purge_snapshot_logs(self.sites["hq"])
+
+    def _refresh_all(self, site: str, method: str = "?") -> None:
+        report = snapshots.refresh(
+            self.sites[site],
+            "all",
+            push_deferred_rpc=False,
+            allow_mass_delete=True,
+            method=method,
+        )
+        if any(one.held_back for one in report.snapshots):
+            self._meet({"held back"})
+
+    def _decide_errors(self, chance: Random) -> None:
+        with suppress(NoSuchError, *MEANWHILE):
+            self._operate(retry=chance.random() < 0.5)
+
+    # --- runs ---------------------------------------------------------------------
+
+    def _run(self, history: int, chance: Random) -> None:
+        """Check under load, then plant rows and have checks find these alone."""
+        self._compare(history, chance.choice(SITES), "under load")
+        at = chance.choice(SITES)
+        planted: list[Planter] = []
+        while len(planted) < PLANTED:
+            one = self._planted(history, chance, at, len(planted))
+            planted += [one] if one is not None else []
+        for site in SITES:
+            if site == at or not all(one.at_site for one in planted):
+                self._compare(history, site, "planted")
+        for one in reversed(planted):
+            one.put_back()
+
+    def _planted(
+        self, history: int, chance: Random, site: str, number: int
+    ) -> Planter | None:
+        """Plant something that a site differs by; None if it does not."""
+        taken = {shape.removeprefix("planted: ") for shape in self.met[history]}
+        name = chance.choice([one for one in PLANTS if one not in taken])
+        plant = PLANTS[name]
+        fit = [one for one in self.targets[site] if plant.only in (None, one.table)]
+        target = chance.choice(fit)
+        before = truth.differences(self.targets[site], site, self.sessions)
+        found = truth.keys(self.sessions[site], target, plant.where)
+        touched = {one[2] for one in before if one[0] == target.name}
+        keys = [key for key in found if key not in touched]
+        if len(keys) < plant.needs:
+            return None
+        at_site = plant.at_site or chance.random() < 0.6
+        as_refresh = at_site and not plant.first and chance.random() < 0.5
+        session = self.sessions[site if at_site else "hq"]
+        made = Planter(session, target, at_site, as_refresh, f"kept_{number}")
+        made.keep()
+        made.plant(plant, chance.sample(keys, plant.needs), chance)
+        after = truth.differences(self.targets[site], site, self.sessions)
+        new = [one for one in after - before if one[0] == target.name]
+        self.story.tell(f"planted at {site}, {name}, {made}: {new}")
+        as_it_says = (
+            plant.kind is None
+            or (one[1], one[3]) == (plant.kind.value, frozenset(plant.columns))
+            for one in new
+        )
+        # A row of the master may leave the subset, or two may have had the same values.
+        if len(new) < plant.needs or not all(as_it_says):
+            made.put_back()
+            return None
+        self.met[history].add(f"planted: {name}")
+        return made
+
+    def _compare(self, history: int, site: str, when: str) -> None:
+        """Hold a check against what is true of the reserved rows."""
+        while True:
+            before = truth.differences(self.targets[site], site, self.sessions)
+            try:
+                report = snapshots.check(self.sites[site], "all", most=100_000)
+            except PositionMoved:
+                self.met[history].add("refreshed again and again")
+                continue
+            after = truth.differences(self.targets[site], site, self.sessions)
+            if before == after:
+                break
+        said: set[Found] = set()
+        for one in report.snapshots:
+            for count in one.counts:
+                if count.reason is not Reason.UNEXPLAINED:
+                    self.met[history].add(f"explained: {count.reason.value}")
+            for row in one.differences:
+                if row.reason is Reason.UNEXPLAINED:
+                    key = tuple(str(value) for value in row.key.values())
+                    columns = frozenset(row.columns)
+                    said.add((one.name, row.kind.value, key, columns))
+        if said != before:
+            self._blame(
+                history,
+                f"{when}, {site}: missed {sorted(before - said, key=str)},"
+                f" false {sorted(said - before, key=str)}",
+            )
+
+    def _blame(self, history: int, what: str) -> None:
+        self.story.tell(f"  wrong: {what}")
+        self.judge.violate(history, what)
