@@ -68,8 +68,17 @@ class Pen:
         return self.chance.choice(left) if left and drawn < 0.9 else other
 
     def code(self) -> str:
-        """One of few codes."""
-        return f"{self.history}{self.chance.choice(CODES)}"
+        """One of few codes, most often one that no order has here.
+
+        So two sites give the same one to different orders, and neither is refused.
+        """
+        every = [f"{self.history}{code}" for code in CODES]
+        taken = {
+            row["code"] for (name, _), row in self.rows.items() if name == "orders"
+        }
+        free = [code for code in every if code not in taken]
+        drawn, other = self.chance.random(), self.chance.choice(every)
+        return self.chance.choice(free) if free and drawn < 0.8 else other
 
 
 def insert(table: str, **values: object) -> Statement:

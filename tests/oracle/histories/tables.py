@@ -43,11 +43,11 @@ METHODS = {
 
 #: How much more often than others a method is drawn that few conflicts fit.
 _WEIGHTS = {
-    "append_site_name": 10,
-    "append_sequence": 16,
+    "append_site_name": 14,
+    "append_sequence": 14,
     "cascade": 7,
     "ignore": 4,
-    "restore": 4,
+    "restore": 6,
     "overwrite": 2,
 }
 
