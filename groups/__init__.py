@@ -5,6 +5,15 @@ from typing import TYPE_CHECKING
 from snaptide_imports import face
 
 if TYPE_CHECKING:
+    from groups.check.report import (
+        CheckCount,
+        CheckDifference,
+        CheckKind,
+        CheckReason,
+        GroupCheckReport,
+        TableCheck,
+    )
+    from groups.check.run import check
     from groups.ddl import execute_ddl
     from groups.define import (
         add_master,
@@ -28,6 +37,7 @@ if TYPE_CHECKING:
         CannotPrepare,
         CannotReplicate,
         CannotSwitch,
+        CheckDisturbed,
         DdlRefused,
         GroupBusy,
         GroupChanging,
@@ -70,11 +80,17 @@ __all__ = [
     "CannotPrepare",
     "CannotReplicate",
     "CannotSwitch",
+    "CheckCount",
+    "CheckDifference",
+    "CheckDisturbed",
+    "CheckKind",
+    "CheckReason",
     "DdlRefused",
     "Difference",
     "Group",
     "GroupBusy",
     "GroupChanging",
+    "GroupCheckReport",
     "GroupError",
     "GroupExists",
     "GroupReport",
@@ -98,12 +114,14 @@ __all__ = [
     "SuspendReport",
     "SwitchReport",
     "TableAdded",
+    "TableCheck",
     "TablesDiffer",
     "TargetType",
     "Unquieted",
     "add_master",
     "add_table",
     "chain",
+    "check",
     "create_group",
     "drop_group",
     "execute_ddl",

@@ -173,3 +173,10 @@ class MasterJoins(GroupError):
         "again, or take the new master out: snaptide group remove-master SITE GROUP "
         "MASTER"
     )
+
+
+class CheckDisturbed(GroupError):
+    """The group or one of its queues changed again and again during the check."""
+
+    code = "SNP-524"
+    hint = "Run the check again when commands that change the group have ended."

@@ -23,9 +23,9 @@ def forget_master(home: Site, name: str, master: str) -> Group:
 
     Changes that it has not sent on are lost, and changes that wait for it are not sent.
     Changes that it has brought to one of the others and not to another do not get
-    there: compare their rows, and let the one that lacks some join again. If the lost
-    master comes back, its pushes are refused: it has to join again. If the command is
-    interrupted, run it again.
+    there: compare the masters (`check`), and let one that lacks rows join again. If the
+    lost master comes back, its pushes are refused: it has to join again. If the command
+    is interrupted, run it again.
 
     Parameters:
         home: the master definition site.

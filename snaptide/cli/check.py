@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Annotated, Any
 
 import typer
@@ -35,6 +34,13 @@ class _RunByDefault(TyperGroup):
         ]
 
 
+Columns = Annotated[
+    str | None,
+    typer.Option(
+        metavar="COLUMNS", help="Compare only these columns, separated by commas."
+    ),
+]
+
 app = typer.Typer(cls=_RunByDefault)
 
 
@@ -56,12 +62,7 @@ def run(
             metavar="SQL", help="Only rows for which this holds at either side."
         ),
     ] = None,
-    columns: Annotated[
-        str | None,
-        typer.Option(
-            metavar="COLUMNS", help="Compare only these columns, separated by commas."
-        ),
-    ] = None,
+    columns: Columns = None,
     most: Annotated[
         int,
         typer.Option(
@@ -91,7 +92,7 @@ def run(
             chosen,
             names or (),
             where=where,
-            columns=[] if columns is None else list(_columns(columns)),
+            columns=divided(columns),
             most=most,
             save=save,
             progress=progress,
@@ -102,7 +103,8 @@ def run(
     end_with(report)
 
 
-def _columns(given: str) -> Iterator[str]:
+def divided(columns: str | None) -> list[str]:
+    """The columns that were asked for."""
     from sites import names
 
-    return map(names.plain, filter(None, names.divided(given, ",")))
+    return [*map(names.plain, filter(None, names.divided(columns or "", ",")))]

@@ -14,6 +14,7 @@ from snaptide.cli.failures import ExitCode
 from snaptide.cli.output import cell, duration, table
 
 if TYPE_CHECKING:
+    from groups import CheckDifference
     from snapshots.check.report import CheckReport, Difference, SnapshotCheck
 
 
@@ -50,11 +51,11 @@ def _rows(one: SnapshotCheck) -> Table:
         ["key", "kind", "reason", "at master", "here", "more"],
         [
             (
-                _values(row.key),
+                values(row.key),
                 row.kind,
                 row.reason,
-                _values(row.master),
-                _values(row.here),
+                values(row.master),
+                values(row.here),
                 more_of(row),
             )
             for row in one.differences
@@ -63,14 +64,15 @@ def _rows(one: SnapshotCheck) -> Table:
     )
 
 
-def _values(row: Mapping[str, str | None] | None) -> str:
+def values(row: Mapping[str, str | None] | None) -> str:
+    """The values of a row, by their columns."""
     if row is None:
         return "no row"
-    values = (f"{k}: {'NULL' if v is None else cut(v)}" for k, v in row.items())
-    return ", ".join(values)
+    shown = (f"{k}: {'NULL' if v is None else cut(v)}" for k, v in row.items())
+    return ", ".join(shown)
 
 
-def more_of(row: Difference) -> str:
+def more_of(row: Difference | CheckDifference) -> str:
     """What is known of a row besides: a message, its transaction."""
     parts = [
         row.detail,

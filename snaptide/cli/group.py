@@ -82,7 +82,8 @@ def show_(
     """Show a group and the state of its masters.
 
     Ends with 3 if a master has a problem, if the group is quiet there, or if its rows
-    may differ from those of other masters because of a decision there.
+    may differ from those of other masters because of a decision there: snaptide group
+    check says which do.
 
     Example: snaptide group show hq flights
     """
@@ -221,7 +222,8 @@ def forget(
 
     Changes that it has not sent on are lost; if it comes back, its pushes are refused.
     Changes that it sent to one master and not to another stay missing there: compare
-    the rows of the masters, and add one that lacks some again with --copy.
+    the masters with snaptide group check, and add one that lacks rows again with
+    --copy.
 
     Example: snaptide group forget hq flights lax
     """

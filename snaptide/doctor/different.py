@@ -16,22 +16,29 @@ def check(site: Site, *, tables: bool) -> Iterator[Finding]:
         tables: compare whole tables where any row may differ, which takes its time.
     """
     for one in differences(site, tables=tables):
+        shown = f"snaptide group check {site.name} {one.group} {one.table}"
         if one.rows is None:
             what = (
                 f"Its rows may differ from those of other masters of {one.group}: "
                 f"{one.why}."
             )
-            todo = f"Compare them, which may take long: snaptide doctor {site.name}"
+            todo = (
+                f"Compare them, which may take long: {shown}. snaptide doctor "
+                f"{site.name} compares them too, and forgets this if they are equal."
+            )
             if tables:
                 what = (
                     f"Its rows differ from those of some masters of {one.group}: "
                     f"{one.why}."
                 )
-                todo = "Compare them, and let a master that lacks rows join again."
+                todo = f"Let a master that lacks rows join again. What differs: {shown}"
         else:
             what = (
                 f"{one.rows} rows are not the same at all masters of {one.group}, or "
                 f"one does not answer; the first is {one.key}: {one.why}."
             )
-            todo = "Correct them at one master; the others then get the same rows."
+            todo = (
+                "Correct them at one master; the others then get the same rows. What "
+                f"each has: {shown}"
+            )
         yield warning(site.name, f"table {one.table}", what, todo)

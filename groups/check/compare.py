@@ -1,0 +1,135 @@
+"""Finds the rows that differ between masters: by sums of buckets first, then by Spark.
+
+Each master is read once, not once for each pair. Only rows of buckets that differ leave
+their database, and only keys come back.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import sqlalchemy as sa
+from sqlalchemy import Select
+
+from groups.check.rows import Rows
+from sites import arrow, ranges
+from snapshots import buckets, comparison, difference, large
+from snapshots.check.compare import SLICE
+from snapshots.side import FEW
+from snaptide_imports import lazily
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+else:
+    pa = lazily("pyarrow")
+
+_Result = TypeVar("_Result")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sums:
+    """The sums of all masters, compared."""
+
+    #: the buckets whose rows are not the same everywhere
+    numbers: tuple[int, ...]
+    #: how many rows of all masters fall into these
+    rows: int
+    #: how many rows each master has in all
+    counts: tuple[int, ...]
+
+
+def sums(every: Sequence[Rows]) -> Sums:
+    """Have all masters add up their rows, at the same time."""
+    found = _at_all(every, _sums)
+    seen = Counter(one for part in found for one in part)
+    odd = {one: times for one, times in seen.items() if times < len(every)}
+    return Sums(
+        numbers=tuple(sorted({number for number, *_ in odd})),
+        rows=sum(rows * times for (_, rows, *_), times in odd.items()),
+        counts=tuple(sum(rows for _, rows, *_ in part) for part in found),
+    )
+
+
+def differing(every: Sequence[Rows], found: Sums) -> Iterator[pa.Table]:
+    """The rows that differ, as `snapshots.spark.diff.apart` tells them, in slices."""
+    if not found.numbers:
+        return
+    first = every[0]
+    tables = (
+        _small(every, found)
+        if found.rows <= comparison.most_rows(first.side, first.table.qualified)
+        else _large(every, found)
+    )
+    if first.only is None:
+        yield from tables
+        return
+    # A row that fulfils the condition at one master alone is at the others, too.
+    for table in tables:
+        names = first.key_names
+        wanted = table.select(names).group_by(names, use_threads=False).aggregate([])
+        yield _apart(
+            every,
+            [one.images_of(wanted) for one in every],
+            many=wanted.num_rows > FEW,
+        )
+
+
+def _sums(one: Rows) -> list[tuple[int, int, int, int]]:
+    query = buckets.sums(one.layout, list(_parts(one, parts=1)))
+    read = one.side.read(query, arrow.schema(buckets.SUMS), many=False)
+    return list(zip(*read.to_pydict().values(), strict=True))
+
+
+def _parts(one: Rows, *, parts: int | None = None) -> Iterator[Select[Any]]:
+    table = one.table.qualified
+    found = (
+        ranges.ctid_ranges(one.side.at, table)
+        if parts is None
+        else ranges.ctid_ranges(one.side.at, table, parts=parts)
+    )
+    return map(one.images, found)
+
+
+def _small(every: Sequence[Rows], found: Sums) -> Iterator[pa.Table]:
+    queries = []
+    for one in every:
+        within = [
+            buckets.within(query, one.layout, found.numbers)
+            for query in _parts(one, parts=1)
+        ]
+        queries.append(sa.select(*sa.union_all(*within).subquery().c))
+    yield _apart(every, queries, many=found.rows > FEW * len(every))
+
+
+def _apart(
+    every: Sequence[Rows], queries: Sequence[Select[Any]], *, many: bool
+) -> pa.Table:
+    layout = every[0].layout
+    asked = dict(zip(map(id, every), queries, strict=True))
+    tables = _at_all(
+        every, lambda one: one.side.read(asked[id(one)], layout.schema, many=many)
+    )
+    return difference.apart(tables, layout.key, layout.columns)
+
+
+def _large(every: Sequence[Rows], found: Sums) -> Iterator[pa.Table]:
+    some = len(found.numbers) * 2 < buckets.BUCKETS
+    sides = []
+    for one in every:
+        queries = list(_parts(one))
+        if some:
+            queries = [
+                buckets.within(query, one.layout, found.numbers) for query in queries
+            ]
+        sides.append(large.source(one.side, queries))
+    layout = every[0].layout
+    yield from difference.many_apart(sides, layout.schema, layout.key, SLICE)
+
+
+def _at_all(every: Sequence[Rows], work: Callable[[Rows], _Result]) -> list[_Result]:
+    with ThreadPoolExecutor(max_workers=len(every)) as beside:
+        return list(beside.map(work, every))
