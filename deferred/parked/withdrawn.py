@@ -14,14 +14,13 @@ from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import Connection, Row, Text, and_, cast, func, literal, select
-from sqlalchemy.dialects.postgresql import insert
 
 from deferred.batches import pusher
-from deferred.catalog import deferred_transaction, delivery, order_no, procedure_call
+from deferred.catalog import deferred_transaction, delivery, procedure_call
 from deferred.error_catalog import WITHDRAWN, error_call, error_transaction
 from deferred.errors import RetryFailed
 from deferred.parked import image
-from deferred.queues import refresh_coverage
+from deferred.queues import on_behalf, refresh_coverage
 from deferred.queues.described import captured_columns
 from deferred.queues.queue import (
     Queue,
@@ -92,9 +91,6 @@ def put_back(connection: Connection, row: Row[Any]) -> None:
     Raises:
         RetryFailed: a snapshot that it changed is gone, or a column of it.
     """
-    xid = func.pg_current_xact_id()
-    made = insert(deferred_transaction).values(xid=xid, origin_user=row.origin_user)
-    connection.execute(made.on_conflict_do_nothing())
     target = (error_call.c.target_schema, error_call.c.target_table)
     mine = error_call.c.error_id == row.id
     for found in connection.execute(select(*target).where(mine).distinct()).all():
@@ -102,8 +98,7 @@ def put_back(connection: Connection, row: Row[Any]) -> None:
         calls = _as_calls(queue, types).where(
             mine, target[0] == found[0], target[1] == found[1]
         )
-        columns = [column.name for column in queue.sql().columns]
-        connection.execute(sa.insert(queue.sql()).from_select(columns, calls))
+        on_behalf.queue_calls(connection, queue, row.origin_user, calls)
     connection.execute(sa.delete(error_call).where(mine))
     gone_now = error_transaction.c.id == row.id
     connection.execute(sa.delete(error_transaction).where(gone_now))
@@ -294,7 +289,7 @@ def _forget(connection: Connection, name: str, xids: set[str]) -> None:
 
 
 def _as_calls(queue: Queue, types: Sequence[str]) -> sa.Select[Any]:
-    """Calls of the error queue, in the columns of a queue."""
+    """Calls of the error queue, as `on_behalf.queue_calls` takes them."""
     records = [
         func.json_to_record(value)
         .table_valued(*(sa.column(c, Text) for c in queue.columns), name=name)
@@ -312,8 +307,6 @@ def _as_calls(queue: Queue, types: Sequence[str]) -> sa.Select[Any]:
     ]
     moved = error_call.c.kind == MOVE
     return select(
-        func.pg_current_xact_id(),
-        order_no.next_value(),
         cast(sa.case((moved, "U"), else_=error_call.c.kind), NativeType('"char"')),
         moved,
         *values,
