@@ -199,7 +199,7 @@ def _images(
 ) -> _Read:
     tables = [pa.concat_tables(tables) for tables in (theirs, present)]
     if distinct:
-        tables = [_distinct(table) for table in tables]
+        tables = [keys.distinct(table) for table in tables]
     pair = Pair(
         master=tables[0],
         present=tables[1],
@@ -215,8 +215,3 @@ def _compared(read: Sequence[_Read]) -> Iterator[Compared]:
         yield Compared(
             member=one.member, difference=changes, window_keys=one.window_keys
         )
-
-
-def _distinct(table: pa.Table) -> pa.Table:
-    """Drop the duplicates of rows that were read by two ways."""
-    return table.group_by(table.column_names, use_threads=False).aggregate([])

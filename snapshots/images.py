@@ -92,16 +92,27 @@ def of_changed(member: Member, since: str, part: Part = WHOLE) -> Select[Any]:
     return _joined(member, changed).where(_in_part(member, changed, part))
 
 
-def of_keys(member: Member, wanted: Keys) -> Select[Any]:
-    """Images of the rows at the master that have these keys."""
-    kinds = key_types(member.master, member.snapshot.identity_columns)
-    return _joined(member, as_rows(wanted, kinds))
+def of_keys(member: Member, wanted: Keys, *, once: bool = False) -> Select[Any]:
+    """Images of the rows at the master that have these keys.
+
+    Parameters:
+        once: a key may be there in two spellings (1.0 and 1.00); read its row once.
+    """
+    return _joined(member, _wanted(member, member.master, wanted, once=once))
 
 
-def present_of_keys(member: Member, wanted: Keys) -> Select[Any]:
-    """Images of the rows with these keys that the snapshot holds now."""
-    kinds = key_types(member.base, member.snapshot.identity_columns)
-    return _present(member, as_rows(wanted, kinds))
+def present_of_keys(member: Member, wanted: Keys, *, once: bool = False) -> Select[Any]:
+    """Images of the rows with these keys that the snapshot holds now.
+
+    Parameters:
+        once: as of `of_keys`.
+    """
+    return _present(member, _wanted(member, member.base, wanted, once=once))
+
+
+def _wanted(member: Member, table: Table, wanted: Keys, *, once: bool) -> sa.FromClause:
+    rows = as_rows(wanted, key_types(table, member.snapshot.identity_columns))
+    return select(*rows.c).distinct().subquery("once") if once else rows
 
 
 def at_site(

@@ -75,8 +75,12 @@ def together(first: Keys, second: Keys) -> Keys:
     """The keys of both, without duplicates that are spelled the same."""
     if not (first.num_rows and second.num_rows):
         return first if first.num_rows else second
-    both = pa.concat_tables([first, second])
-    return both.group_by(both.column_names, use_threads=False).aggregate([])
+    return distinct(pa.concat_tables([first, second]))
+
+
+def distinct(rows: pa.Table) -> pa.Table:
+    """Rows without duplicates that are spelled the same."""
+    return rows.group_by(rows.column_names, use_threads=False).aggregate([])
 
 
 def chunks(keys: Keys) -> Iterator[Keys]:

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 import sqlalchemy as sa
 
 from sites import ranges
-from snapshots import buckets, comparison, difference, images, large
+from snapshots import buckets, comparison, difference, images, keys, large
 from snapshots.buckets import Differing
+from snapshots.keys import Keys
 from snapshots.packed import Pair
 from snapshots.side import FEW, Sides
 from snapshots.window import Member
@@ -45,6 +46,15 @@ class _Read:
     member: Member
     sums: Differing
     pair: Pair
+
+
+def whole(member: Member) -> Member:
+    """A snapshot with all its columns compared, also those that the site computes.
+
+    It may compute them from another expression, or with other functions.
+    """
+    columns = tuple(replace(one, generated="") for one in member.base.columns)
+    return replace(member, base=replace(member.base, columns=columns))
 
 
 def differing(sides: Sides, members: Sequence[Member]) -> Iterator[Found]:
@@ -108,6 +118,28 @@ def _large(sides: Sides, member: Member, sums: Differing) -> Iterator[pa.Table]:
     )
 
 
+def of_keys(sides: Sides, member: Member, wanted: Keys) -> Iterator[pa.Table]:
+    """Look at the rows with these keys alone; they are read when asked for.
+
+    Parameters:
+        wanted: keys as the databases print them; one may be there in two spellings.
+
+    Returns:
+        Tables as of `Found`.
+    """
+    shape = images.schema(member)
+    for some in keys.chunks(wanted):
+        if not some.num_rows:
+            continue
+        theirs, present = sides.read(
+            images.of_keys(member, some, once=True),
+            images.present_of_keys(member, some, once=True),
+            shape,
+            many=some.num_rows > FEW,
+        )
+        yield from difference.rows([_pair(member, theirs, present)])
+
+
 def _whole(
     sides: Sides, member: Member, found: Iterator[pa.Table]
 ) -> Iterator[pa.Table]:
@@ -118,17 +150,9 @@ def _whole(
     if member.only is None:
         yield from found
         return
-    shape, everywhere = images.schema(member), replace(member, only=None)
-    names = list(member.snapshot.key_names)
+    names, everywhere = list(member.snapshot.key_names), replace(member, only=None)
     for table in found:
-        wanted = table.select(names).group_by(names, use_threads=False).aggregate([])
-        theirs, present = sides.read(
-            images.of_keys(everywhere, wanted),
-            images.present_of_keys(everywhere, wanted),
-            shape,
-            many=wanted.num_rows > FEW,
-        )
-        yield from difference.rows([_pair(member, theirs, present)])
+        yield from of_keys(sides, everywhere, keys.distinct(table.select(names)))
 
 
 def _pair(member: Member, theirs: pa.Table, present: pa.Table) -> Pair:

@@ -13,7 +13,7 @@ from sites import extras, identity, retry, where
 from sites.progress import Progress
 from sites.site import Site
 from snapshots import refresh_group, snapshot
-from snapshots.check import moments, saved, tally
+from snapshots.check import compare, moments, saved, tally
 from snapshots.check.errors import CheckRefused
 from snapshots.check.report import CheckReport, SnapshotCheck
 from snapshots.errors import PositionMoved, UnknownColumn
@@ -77,7 +77,7 @@ def check(
     began, at = time.monotonic(), datetime.now(UTC)
     names = [what] if isinstance(what, str) else list(what)
     found: list[SnapshotCheck] = []
-    for group, members in _groups(site, names).items():
+    for group, members in chosen(site, names).items():
         wanted = _Wanted(
             conditions=_conditions(site, group, members, where),
             columns=_known(members, tuple(columns)),
@@ -96,7 +96,7 @@ def check(
     return saved.save(site, report) if save else report
 
 
-def _groups(site: Site, named: Sequence[str]) -> dict[str, list[Snapshot]]:
+def chosen(site: Site, named: Sequence[str]) -> dict[str, list[Snapshot]]:
     """The snapshots that are asked for, by group."""
     with site.transaction() as connection:
         identity.confirm(connection, site.name)
@@ -179,16 +179,9 @@ def _check_group(
 
 
 def _restricted(member: Member, wanted: _Wanted) -> Member:
-    """A snapshot with the rows and columns that are compared.
-
-    Columns that the site computes itself are compared like others: it may compute them
-    from another expression, or with other functions.
-    """
-    columns_here = [replace(one, generated="") for one in member.base.columns]
+    """A snapshot with the rows and columns that are compared."""
     member = replace(
-        member,
-        base=replace(member.base, columns=tuple(columns_here)),
-        only=wanted.conditions.get(member.snapshot.key),
+        compare.whole(member), only=wanted.conditions.get(member.snapshot.key)
     )
     if not wanted.columns:
         return member

@@ -37,7 +37,7 @@ _Row = Mapping[str, str | None]
 
 
 @dataclass(frozen=True, slots=True)
-class _Listed:
+class Listed:
     """A row to be listed, before its values are read."""
 
     kind: Kind
@@ -51,17 +51,17 @@ class _Listed:
 class _Tally:
     most: int
     counts: Counter[tuple[Kind, Reason]] = field(default_factory=Counter)
-    unexplained: list[_Listed] = field(default_factory=list)
-    others: list[_Listed] = field(default_factory=list)
+    unexplained: list[Listed] = field(default_factory=list)
+    others: list[Listed] = field(default_factory=list)
 
-    def add(self, one: _Listed) -> None:
+    def add(self, one: Listed) -> None:
         reason = one.explained.reason
         self.counts[one.kind, reason] += 1
         place = self.unexplained if reason is Reason.UNEXPLAINED else self.others
         if len(place) < self.most:
             place.append(one)
 
-    def listed(self) -> list[_Listed]:
+    def listed(self) -> list[Listed]:
         return (self.unexplained + self.others)[: self.most]
 
 
@@ -94,7 +94,7 @@ def _result(held: Moments, found: Found, tally: _Tally) -> SnapshotCheck:
         rows_master=found.sums.there,
         rows_here=found.sums.here,
         counts=_counts(tally),
-        differences=tuple(_with_values(held, member, tally.listed())),
+        differences=tuple(with_values(held, member, tally.listed())),
         unproven=None if member.method == FAST else _UNPROVEN,
     )
 
@@ -116,17 +116,17 @@ def _counts(tally: _Tally) -> tuple[Count, ...]:
     )
 
 
-def _rows(held: Moments, member: Member, table: pa.Table) -> Iterator[_Listed]:
+def _rows(held: Moments, member: Member, table: pa.Table) -> Iterator[Listed]:
     names = member.snapshot.key_names
     columns = [table.column(name).to_pylist() for name in ("kind", "differs", *names)]
     told = reasons.explain(held, member, table) if table.num_rows else []
     for why, kind, differs, *key in zip(told, *columns, strict=True):
         which = tuple(differs.split(",")) if differs else ()
-        yield _Listed(Kind(kind), why, tuple(key), which)
+        yield Listed(Kind(kind), why, tuple(key), which)
 
 
-def _with_values(
-    held: Moments, member: Member, listed: Sequence[_Listed]
+def with_values(
+    held: Moments, member: Member, listed: Sequence[Listed]
 ) -> Iterator[Difference]:
     """Read the listed rows once more, at the same moments, for their values."""
     if not listed:
