@@ -78,6 +78,18 @@ if TYPE_CHECKING:
     )
     from snapshots.policy import Leaving
     from snapshots.propagation import PropagationReport, alter_propagation
+    from snapshots.rectify.errors import BadPlan, CannotSend, NoCommitTimes
+    from snapshots.rectify.report import (
+        Extra,
+        Missing,
+        Planned,
+        PlannedRow,
+        RectifyReport,
+        Reference,
+        SnapshotRectified,
+        Take,
+    )
+    from snapshots.rectify.run import rectify
     from snapshots.refresh import refresh
     from snapshots.reports import (
         AskedTable,
@@ -99,9 +111,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AskedTable",
+    "BadPlan",
     "CannotMerge",
     "CannotPark",
     "CannotPropagate",
+    "CannotSend",
     "Cause",
     "ChangeWithdrawn",
     "CheckRefused",
@@ -115,6 +129,7 @@ __all__ = [
     "DifferentGroups",
     "DifferentTypes",
     "ErrorsAtMaster",
+    "Extra",
     "FirstLoadByAnother",
     "HiddenRows",
     "IdentityLeftOut",
@@ -129,10 +144,12 @@ __all__ = [
     "MasterBehind",
     "MasterChanged",
     "MasterUnreachable",
+    "Missing",
     "MissingAtSite",
     "MixedMasters",
     "NameTaken",
     "NeedsParent",
+    "NoCommitTimes",
     "NoSnapshotLog",
     "NoSuchCheck",
     "NoSuchNumbers",
@@ -141,9 +158,13 @@ __all__ = [
     "NothingToHold",
     "Numbers",
     "NumbersRefused",
+    "Planned",
+    "PlannedRow",
     "PositionMoved",
     "PropagationReport",
     "Reason",
+    "RectifyReport",
+    "Reference",
     "RefreshArguments",
     "RefreshError",
     "RefreshOptions",
@@ -154,6 +175,7 @@ __all__ = [
     "SnapshotCheck",
     "SnapshotDescription",
     "SnapshotLogTooYoung",
+    "SnapshotRectified",
     "SnapshotRefused",
     "SnapshotReport",
     "SparkAfterFork",
@@ -162,6 +184,7 @@ __all__ = [
     "SparkNotStarted",
     "StageFailed",
     "StageLost",
+    "Take",
     "TooWide",
     "UndeliveredCalls",
     "UnknownColumn",
@@ -184,6 +207,7 @@ __all__ = [
     "list_kept",
     "list_numbers",
     "list_snapshots",
+    "rectify",
     "refresh",
     "remove_kept",
     "return_numbers",

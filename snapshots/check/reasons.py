@@ -32,6 +32,10 @@ if TYPE_CHECKING:
 #: (`snapshots.merge`).
 _REFUSED, _HELD = "refused: ", "held"
 
+#: The reason of an extra key that `snapshots.rectify` has asked a refresh to read. It
+#: explains nothing: the row has come apart, and is not mended yet.
+RECTIFY = "rectify"
+
 
 @dataclass(frozen=True, slots=True)
 class Call:
@@ -146,7 +150,11 @@ def _extra(held: Moments, member: Member, wanted: FromClause) -> dict[int, list[
     """The extra keys among them, with their reasons."""
     extra = member.snapshot.extra()
     same = keys.same(member.snapshot.key_names, wanted, lambda name: extra.c[name])
-    query = select(wanted.c.no, extra.c.reason).join_from(wanted, extra, same)
+    query = (
+        select(wanted.c.no, extra.c.reason)
+        .join_from(wanted, extra, same)
+        .where(extra.c.reason != RECTIFY)
+    )
     found: dict[int, list[str]] = defaultdict(list)
     for number, why in held.sides.site.at.execute(query):
         found[number].append(why)

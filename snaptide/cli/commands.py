@@ -69,6 +69,10 @@ class Commands(LoadedLater):
             "Compare snapshots with their masters, and explain every difference.",
             ["check", "check_saved"],
         ),
+        "rectify": Part(
+            "Mend rows of snapshots that differ from the master without a reason.",
+            ["rectify"],
+        ),
         "push": Part(
             "Push a site's deferred transactions; ends with 3 if some were parked.",
             ["push"],

@@ -1,0 +1,28 @@
+"""Asks the next refresh of a group to read rows again."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+from sqlalchemy import Connection, literal, select
+
+from snapshots.check.reasons import RECTIFY
+from snapshots.keys import Keys, as_rows, chunks
+from snapshots.snapshot import key_types
+from snapshots.window import Member
+
+
+def ask(connection: Connection, member: Member, wanted: Keys) -> None:
+    """Name rows of a snapshot among its extra keys, unless they are asked for already.
+
+    Writes the extra keys; commits nothing.
+    """
+    snapshot = member.snapshot
+    extra, names = snapshot.extra(), snapshot.key_names
+    kinds = key_types(member.base, snapshot.identity_columns)
+    for some in chunks(wanted):
+        rows = select(*as_rows(some, kinds).c).distinct().subquery("asked")
+        there = sa.exists().where(
+            extra.c.reason == RECTIFY, *(extra.c[k] == rows.c[k] for k in names)
+        )
+        given = select(*(rows.c[k] for k in names), literal(RECTIFY)).where(~there)
+        connection.execute(sa.insert(extra).from_select([*names, "reason"], given))

@@ -1,0 +1,230 @@
+"""`snaptide rectify`: mends rows that differ from the master without a reason."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Group
+from rich.table import Table
+
+import snapshots
+from snapshots.rectify.report import Extra, Missing, Reference
+from snaptide.cli.arguments import Json, SiteName
+from snaptide.cli.failures import ExitCode
+from snaptide.cli.output import duration, show, table
+from snaptide.cli.program import Program
+from snaptide.cli.progress import working
+from snaptide.errors import BadArgument
+
+if TYPE_CHECKING:
+    from snapshots import PlannedRow, RectifyReport, SnapshotRectified
+
+
+def rectify(
+    ctx: typer.Context,
+    site: SiteName,
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[RUN] [GROUP|SNAPSHOT]...",
+            help="The number of a saved check, for the rows that it lists; refresh "
+            "groups and snapshots; default: all of the site.",
+        ),
+    ] = None,
+    *,
+    reference: Annotated[
+        Reference, typer.Option(help="The side that is right; newest: by row.")
+    ] = Reference.MASTER,
+    extra: Annotated[
+        Extra, typer.Option(help="Rows that the reference does not have.")
+    ] = Extra.DELETE,
+    missing: Annotated[
+        Missing, typer.Option(help="Rows that only the reference has.")
+    ] = Missing.COPY,
+    only: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="KEY",
+            help="Only the row with this key, its values separated by commas; "
+            "repeatable.",
+        ),
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show the plan, and change nothing.")
+    ] = False,
+    plan: Annotated[
+        Path | None,
+        typer.Option(
+            "--plan", dir_okay=False, help="Write the plan to this file; do nothing."
+        ),
+    ] = None,
+    apply: Annotated[
+        Path | None,
+        typer.Option(
+            "--apply", exists=True, dir_okay=False, help="Do what such a file says."
+        ),
+    ] = None,
+    most: Annotated[
+        int, typer.Option("--max", min=0, help="List so many rows of each snapshot.")
+    ] = 1000,
+    allow_mass_delete: Annotated[
+        bool,
+        typer.Option(
+            "--allow-mass-delete", help="Let the site lose any share of its rows."
+        ),
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Mend rows of snapshots that differ from the master without a reason.
+
+    Users go on working, and lose nothing. Rows that differ for a reason take their
+    course. Ends with 1 if rows still differ without a reason, and with 3 if a dry run
+    found any, or if some differ still for a reason or cannot be told.
+
+    Example: snaptide rectify jfk flights --extra keep --dry-run
+    """
+    program = Program.of(ctx)
+    chosen, subject = program.site(site), " ".join(names or ["all snapshots"])
+    run, names = _divided(names or [])
+    if apply is not None and (plan is not None or run is not None or names or only):
+        raise BadArgument("--apply takes rows from its file: leave the others out.")
+    given = None if apply is None else _read(apply, site)
+    with working(program, chosen, "rectify") as shown, shown(subject) as progress:
+        report = snapshots.rectify(
+            chosen,
+            names,
+            reference=reference,
+            extra=extra,
+            missing=missing,
+            run=run,
+            only=[_key(one) for one in only or ()],
+            plan=given,
+            dry_run=dry_run or plan is not None,
+            most=most if plan is None else None,
+            allow_mass_delete=allow_mass_delete,
+            progress=progress,
+        )
+    if plan is not None:
+        _write(plan, report)
+    show(program, report, lambda: _shown(report, plan))
+    _end_with(report)
+
+
+def _divided(given: list[str]) -> tuple[int | None, list[str]]:
+    """The number of a saved check, if the first argument is one, and the names."""
+    if given and given[0].isdecimal():
+        return int(given[0]), given[1:]
+    return None, given
+
+
+def _read(file: Path, site: str) -> list[PlannedRow]:
+    from snaptide.cli import rectify_file
+
+    return rectify_file.read(file, site)
+
+
+def _write(file: Path, report: RectifyReport) -> None:
+    from snaptide.cli import rectify_file
+
+    file.write_text(rectify_file.written(report), "utf-8")
+
+
+def _key(text: str) -> list[str]:
+    """The values of a key; one with a comma or a quote stands in double quotes."""
+    return next(csv.reader([text], strict=True), [])
+
+
+def _end_with(report: RectifyReport) -> None:
+    if report.unexplained:
+        raise typer.Exit(ExitCode.FAILED)
+    if report.waiting or report.unproven or (report.dry_run and report.to_mend):
+        raise typer.Exit(ExitCode.ATTENTION)
+
+
+def _shown(report: RectifyReport, plan: Path | None) -> Group:
+    parts: list[Table | str] = [
+        table(
+            ["snapshot", "kind", "take", "rows"],
+            [row for one in report.snapshots for row in _planned(one)],
+        )
+    ]
+    if report.dry_run and plan is None:
+        for one in report.snapshots:
+            if one.rows:
+                parts += ["", _rows(one)]
+    left = [
+        (one.name, count.kind, count.reason, count.rows)
+        for one in report.snapshots
+        for count in one.left
+    ]
+    if left:
+        title = "Left, because they differ for a reason"
+        parts += ["", table(["snapshot", "kind", "reason", "rows"], left, title)]
+    if not report.dry_run:
+        parts += ["", _done(report)]
+    parts += ["", f"{_said(report, plan)} ({duration(report.seconds)})"]
+    return Group(*parts)
+
+
+def _planned(one: SnapshotRectified) -> Iterator[tuple[object, ...]]:
+    if not one.planned:
+        yield (one.name, "-", "-", 0)
+    for count in one.planned:
+        yield (one.name, count.kind, count.take, count.rows)
+
+
+def _rows(one: SnapshotRectified) -> Table:
+    listed, total = len(one.rows), sum(count.rows for count in one.planned)
+    some = "" if listed == total else f", {listed:,} of {total:,} rows"
+    return table(
+        ["key", "kind", "take", "at master", "here"],
+        [
+            (
+                _values(row.key),
+                row.kind,
+                row.take,
+                _values(row.master),
+                _values(row.here),
+            )
+            for row in one.rows
+        ],
+        f"{one.name}{some}",
+    )
+
+
+def _values(row: Mapping[str, str | None] | None) -> str:
+    if row is None:
+        return "no row"
+    values = (f"{k}: {'NULL' if v is None else v}" for k, v in row.items())
+    return ", ".join(values)
+
+
+def _done(report: RectifyReport) -> Table:
+    rows: Sequence[tuple[object, ...]] = [
+        (
+            one.name,
+            one.asked,
+            one.queued,
+            one.mended,
+            ", ".join(f"{c.rows:,} {c.reason.value}" for c in one.still) or "-",
+        )
+        for one in report.snapshots
+    ]
+    return table(["snapshot", "by refresh", "queued", "mended", "differ still"], rows)
+
+
+def _said(report: RectifyReport, plan: Path | None) -> str:
+    if plan is not None:
+        return f"{plan} has the plan: edit it, then run rectify with --apply {plan}."
+    if report.dry_run:
+        return f"{report.to_mend:,} rows would be mended."
+    if report.unexplained:
+        again = "run the command again"
+        return f"{report.unexplained:,} rows still differ without a reason: {again}."
+    if report.unproven:
+        return f"{report.unproven:,} rows differ and cannot be told: refresh first."
+    return f"{report.mended:,} rows mended."

@@ -1,0 +1,110 @@
+"""Rectify dies of kill -9; run again, it comes to the same end as without."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import snapshots
+from sites import Directory
+from tests.fix_sites import log
+from tests.fix_worlds import prepared_once
+from tests.let_go import wait_until_let_go
+from tests.linked_table import as_refresh, parked, queued, rows, run
+from tests.stories import refresh
+
+pytestmark = pytest.mark.usefixtures("spark")
+
+ROOT = Path(__file__).resolve().parents[2]
+
+VICTIM = """
+import json, sys
+import snapshots
+from snapshots.rectify import mend
+from sites import Directory
+
+mend.PART = 3
+directory = Directory(json.loads(sys.stdin.read()))
+snapshots.rectify(directory["jfk"], reference=sys.argv[1])
+"""
+
+
+def kill_rectify(sites: Directory, reference: str, fault: str) -> None:
+    """Run rectify in a process of its own, that has to die of SIGKILL."""
+    urls = {
+        s.name: s.url.set(drivername="postgresql").render_as_string(hide_password=False)
+        for s in sites.values()
+    }
+    ended = subprocess.run(
+        [sys.executable, "-c", VICTIM, reference],
+        input=json.dumps(urls),
+        env={**os.environ, "PYTHONPATH": str(ROOT), "SNAPTIDE_FAULT": fault},
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert ended.returncode == -signal.SIGKILL, ended.stderr
+    wait_until_let_go(sites.values())
+
+
+@prepared_once("hq", "jfk")
+def sites(sites: Directory) -> None:
+    """Four rows that differ, two that only one side has, and a user's change."""
+    hq, jfk = sites["hq"], sites["jfk"]
+    run(
+        hq,
+        "CREATE TABLE public.t (id int PRIMARY KEY, v text)",
+        "INSERT INTO public.t SELECT g, 'hq' FROM generate_series(1, 9) g",
+    )
+    log(hq, "t")
+    snapshots.create(jfk, "t", master="hq", updatable=True)
+    refresh(jfk, "t")
+    as_refresh(
+        jfk,
+        "UPDATE public.\"snap$_t\" SET v = 'jfk' WHERE id <= 4",
+        'DELETE FROM public."snap$_t" WHERE id = 5',
+        "INSERT INTO public.\"snap$_t\" VALUES (10, 'jfk')",
+    )
+    run(jfk, "UPDATE public.t SET v = 'mine' WHERE id = 9")
+
+
+WANTED = {
+    "master": [(n, "hq") for n in range(1, 9)] + [(9, "mine")],
+    "site": [(n, "jfk") for n in range(1, 5)]
+    + [(n, "hq") for n in range(6, 9)]
+    + [(9, "mine"), (10, "jfk")],
+}
+
+
+@pytest.mark.parametrize("reference", ["master", "site"])
+@pytest.mark.parametrize(
+    "fault",
+    [
+        "rectify.before_commit:kill",
+        "rectify.before_commit:kill:2",
+        "rectify.after_part:kill",
+        "rectify.after_part:kill:2",
+        "refresh.after_window:kill",
+        "refresh.before_merge_commit:kill",
+        "refresh.after_merge:kill",
+        "rectify.after_refresh:kill",
+    ],
+)
+def test_killed_at(sites: Directory, reference: str, fault: str) -> None:
+    hq, jfk = sites["hq"], sites["jfk"]
+    kill_rectify(sites, reference, fault)
+    report = snapshots.rectify(jfk, reference=reference)
+    assert (report.unexplained, report.waiting) == (0, 0), report
+    # A user's change may be left that a refresh had no reason to push.
+    refresh(jfk, "t", push_deferred_rpc=True)
+    for site in (hq, jfk):
+        assert sorted(rows(site, "t")) == WANTED[reference]
+    assert (queued(jfk), parked(hq)) == (0, [])
+    assert snapshots.check(jfk).equal
+    assert snapshots.rectify(jfk, reference=reference).to_mend == 0

@@ -1,0 +1,142 @@
+"""`snaptide rectify`: what it prints, its plan files, and what it ends with."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+import snapshots
+from sites import Directory, Site
+from snaptide.cli import app
+from tests.fix_sites import log
+from tests.fix_worlds import prepared_once
+from tests.linked_table import as_refresh, run, scalar
+from tests.stories import refresh
+
+pytestmark = pytest.mark.usefixtures("spark")
+
+Call = Callable[..., Result]
+
+#: A key that a file and a command line have to quote.
+ODD = 'a "b",\n[bold]\\c\x7f'
+
+
+@prepared_once("hq", "jfk")
+def sites(sites: Directory) -> None:
+    run(
+        sites["hq"],
+        "CREATE TABLE public.t (code text PRIMARY KEY, note text)",
+        "INSERT INTO public.t SELECT 'k' || g, 'n' || g FROM generate_series(1, 9) g",
+    )
+    log(sites["hq"], "t")
+    snapshots.create(sites["jfk"], "t", master="hq", updatable=True)
+    refresh(sites["jfk"], "t")
+
+
+@pytest.fixture
+def snaptide(sites: Directory, write_settings: Callable[[Directory], object]) -> Call:
+    config = str(write_settings(sites))
+
+    def call(*arguments: str) -> Result:
+        return CliRunner().invoke(app, ["--config", config, *arguments])
+
+    return call
+
+
+def corrupt(jfk: Site) -> None:
+    odd = ODD.replace("'", "''")
+    as_refresh(
+        jfk,
+        "UPDATE public.\"snap$_t\" SET note = NULL WHERE code = 'k1'",
+        "DELETE FROM public.\"snap$_t\" WHERE code = 'k2'",
+        f"INSERT INTO public.\"snap$_t\" VALUES ('{odd}', 'here')",
+    )
+
+
+def test_it_shows_what_it_would_do_and_does_it(snaptide: Call, jfk: Site) -> None:
+    corrupt(jfk)
+    done = snaptide("rectify", "jfk", "--dry-run")
+    assert (done.exit_code, "3 rows would be mended." in done.stdout) == (3, True)
+    assert "note: NULL" in done.stdout
+    assert snaptide("check", "jfk").exit_code == 1
+    done = snaptide("rectify", "jfk", "t", "--extra", "keep", "--only", "k1", "--json")
+    (one,) = json.loads(done.stdout)["snapshots"]
+    assert (done.exit_code, one["asked"], one["still"]) == (0, 1, [])
+    assert snaptide("check", "jfk", "--save").exit_code == 1
+    done = snaptide("rectify", "jfk", "1", "t")
+    assert (done.exit_code, "2 rows mended." in done.stdout) == (0, True)
+    assert snaptide("check", "jfk").exit_code == 0
+    done = snaptide("rectify", "jfk")
+    assert (done.exit_code, "0 rows mended." in done.stdout) == (0, True)
+
+
+def test_plan_is_written_edited_and_applied(
+    snaptide: Call, hq: Site, jfk: Site, tmp_path: Path
+) -> None:
+    corrupt(jfk)
+    file = tmp_path / "plan.toml"
+    done = snaptide("rectify", "jfk", "--plan", str(file))
+    assert (done.exit_code, f"--apply {file}" in done.stdout) == (3, True)
+    text = file.read_text("utf-8")
+    assert text.count('take = "master"') == 3
+    # The second row is the one that the site lacks, the third that the master lacks.
+    rows = text.split("[[row]]")
+    (extra,) = [row for row in rows if 'kind = "extra"' in row]
+    (missing,) = [row for row in rows if 'kind = "missing"' in row]
+    text = text.replace(extra, extra.replace('take = "master"', 'take = "site"'))
+    text = text.replace(missing, missing.replace('"master"', '"nothing"'))
+    file.write_text(text, "utf-8")
+    done = snaptide("rectify", "jfk", "--apply", str(file))
+    assert (done.exit_code, "2 rows mended." in done.stdout) == (0, True), done.output
+    assert scalar(hq, "SELECT code FROM public.t WHERE note = 'here'") == ODD
+    assert scalar(jfk, "SELECT count(*) FROM public.t WHERE code = 'k2'") == 0
+    assert snaptide("rectify", "jfk", "--apply", str(file)).exit_code == 0
+
+
+def test_rows_that_differ_still_for_a_reason_end_with_3(
+    snaptide: Call, hq: Site, jfk: Site
+) -> None:
+    corrupt(jfk)
+    run(jfk, "ALTER TABLE public.\"snap$_t\" ADD CHECK (code <> 'k2')")
+    done = snaptide("rectify", "jfk", "t", "--extra", "keep")
+    assert (done.exit_code, "1 refused here" in done.stdout) == (3, True), done.output
+    run(hq, "TRUNCATE public.t")
+    done = snaptide("rectify", "jfk")
+    assert (done.exit_code, "cannot be told" in done.stdout) == (3, True)
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("site = 'lga'", "SNP-275"),
+        ("site = 'jfk'\nrow = 1", "SNP-275"),
+        ("site = 'jfk'\n[[row]]\nsnapshot = 't'", "SNP-275"),
+        (
+            "site = 'jfk'\n[[row]]\nsnapshot = 't'\nkey = {code = 'x'}\ntake = 'x'",
+            "SNP-275",
+        ),
+        (
+            "site = 'jfk'\n[[row]]\nsnapshot = 't'\nkey = {id = 'x'}\ntake = 'site'",
+            "SNP-275",
+        ),
+        (
+            "site = 'jfk'\n[[row]]\nsnapshot = 'no'\nkey = {id = 'x'}\ntake = 'site'",
+            "SNP-2",
+        ),
+        ("=", "SNP-275"),
+    ],
+)
+def test_wrong_plans(snaptide: Call, tmp_path: Path, text: str, code: str) -> None:
+    file = tmp_path / "plan.toml"
+    file.write_text(text, "utf-8")
+    done = snaptide("rectify", "jfk", "--apply", str(file))
+    assert (done.exit_code, code in done.stderr) == (1, True), done.output
+
+
+def test_wrong_input(snaptide: Call, tmp_path: Path) -> None:
+    (tmp_path / "plan.toml").write_text("site = 'jfk'", "utf-8")
+    both = ("t", "--apply", str(tmp_path / "plan.toml"))
+    for wrong in (("--reference", "x"), ("--apply", "nope.toml"), both):
+        assert snaptide("rectify", "jfk", *wrong).exit_code == 2
