@@ -48,18 +48,18 @@ def run(rows: int) -> list[Result]:
             create_orders(connection, rows)
         masters.create_snapshot_log(sites["hq"], "orders")
         snapshots.create(sites["jfk"], "orders", master="hq")
-        first = _peaks(lambda: snapshots.refresh(sites["jfk"], "orders"))
+        first = peaks(lambda: snapshots.refresh(sites["jfk"], "orders"))
         # The many first: Spark takes the heap that it was given, and keeps it.
         more, few = _changed(sites, many), _changed(sites, FEW)
-        complete = _peaks(lambda: _complete(sites))
+        complete = peaks(lambda: _complete(sites))
     results = [
         _result(kind, f"{many:,} changed keys", more, f"{FEW:,}", few, 1.5)
         for kind in sorted(few.keys() & more.keys())
     ]
-    for name, peaks in (("first load", first), ("complete refresh", complete)):
+    for name, most in (("first load", first), ("complete refresh", complete)):
         what = f"{name} of {rows:,} rows"
         heap = {"Spark": float(2048)}
-        results.append(_result("Spark", what, peaks, f"its heap of {HEAP}", heap, 1.5))
+        results.append(_result("Spark", what, most, f"its heap of {HEAP}", heap, 1.5))
     return results
 
 
@@ -82,14 +82,14 @@ def _changed(sites: Directory, keys: int) -> dict[str, float]:
             text("UPDATE public.orders SET qty = qty + 1 WHERE id <= :keys"),
             {"keys": keys},
         )
-    return _peaks(lambda: snapshots.refresh(sites["jfk"], "orders"))
+    return peaks(lambda: snapshots.refresh(sites["jfk"], "orders"))
 
 
 def _complete(sites: Directory) -> None:
     snapshots.refresh(sites["jfk"], "orders", method="c")
 
 
-def _peaks(work: Callable[[], object]) -> dict[str, float]:
+def peaks(work: Callable[[], object]) -> dict[str, float]:
     """The most that each kind of process held at once, in MB."""
     peaks: dict[str, float] = defaultdict(float)
     with _watching(peaks):

@@ -8,6 +8,7 @@ import typer
 
 from benchmarks import (
     capture,
+    check,
     commands,
     conflicts,
     group,
@@ -30,6 +31,8 @@ from benchmarks.pairs import Result
 #: What runs, and with how many rows unless told.
 BENCHMARKS: dict[str, tuple[Callable[[int], list[Result]], int]] = {
     "capture": (capture.run, 1_000_000),
+    "check": (check.run, 1_000_000),
+    "check-memory": (check.run_memory, 10_000_000),
     "commands": (commands.run, 15),
     "conflicts": (conflicts.run, 5_000),
     "group": (group.run, 100_000),
@@ -49,7 +52,7 @@ BENCHMARKS: dict[str, tuple[Callable[[int], list[Result]], int]] = {
 }
 
 #: Takes minutes by itself, and runs only when it is asked for.
-ON_REQUEST = {"scale-out"}
+ON_REQUEST = {"check-memory", "scale-out"}
 
 
 def chosen(name: str) -> str:

@@ -1,0 +1,128 @@
+"""A check against one pass of sums over both sides, and the memory that it takes.
+
+The pass of sums is the check's own statement, run by hand at both sides at once: no
+check can take less, and all that it takes beyond is Snaptide's and Spark's.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+from sqlalchemy import text
+
+import masters
+import snapshots
+from benchmarks import memory
+from benchmarks.pairs import Against, Result, Side, alternate, compared
+from benchmarks.setting import create_orders, directory, tidy
+from sites import Directory, Site, ranges
+from sites.configured import Configuration, configure
+from sites.transport import literal_text
+from snapshots import CheckReport, buckets, images
+from snapshots.check import moments
+
+#: Rows that a site has otherwise than its master, scattered over the table.
+SCATTERED = 100
+
+#: The most that this process may hold, in MB, and the heap that Spark is given.
+DRIVER, HEAP = 400, 2048
+
+_BASE = 'public."snap$_orders"'
+
+
+def run(rows: int) -> list[Result]:
+    """Both sides are equal, and then a hundred rows are not."""
+    with directory("hq", "jfk") as sites:
+        _create(sites, rows)
+        statements = _sums(sites)
+        check = Side(label="check", run=lambda: _found(sites, 0))
+        sums = Side(
+            label="sums at both sides", run=lambda: _side_by_side(sites, statements)
+        )
+        equal = alternate(
+            f"check: {rows:,} rows, all equal", check, Against(side=sums, bar=1.2)
+        )
+        _scatter(sites, rows, SCATTERED)
+        check = Side(label="check", run=lambda: _found(sites, SCATTERED))
+        return equal + alternate(
+            f"check: {rows:,} rows, {SCATTERED} of them differ",
+            check,
+            Against(side=sums, bar=1.5),
+        )
+
+
+def run_memory(rows: int) -> list[Result]:
+    """Peaks of a check of many rows: equal, with few that differ, and with many."""
+    results = []
+    with directory("hq", "jfk") as sites:
+        conf = {"spark.driver.memory": f"{HEAP}m"}
+        configure(Configuration(directory=sites, spark_conf=conf))
+        _create(sites, rows)
+        for differ in (0, SCATTERED, rows // 10):
+            _scatter(sites, rows, differ)
+            peaks = memory.peaks(lambda differ=differ: _found(sites, differ))
+            what = f"{rows:,} rows, {differ:,} of them differ"
+            for kind, limit in (("driver", DRIVER), ("Spark", HEAP)):
+                if kind in peaks:
+                    results.append(_peak(kind, what, peaks[kind], limit))
+    return results
+
+
+def _peak(kind: str, what: str, peak: float, limit: int) -> Result:
+    name, against = f"check: peak memory, {kind}", f"{limit} MB"
+    # A JVM takes more than its heap.
+    bar = 1.0 if kind == "driver" else 1.5
+    return compared(name, what, against, [peak], [float(limit)], bar=bar, unit="MB")
+
+
+def _create(sites: Directory, rows: int) -> None:
+    with sites["hq"].begin() as connection:
+        create_orders(connection, rows)
+    masters.create_snapshot_log(sites["hq"], "orders")
+    snapshots.create(sites["jfk"], "orders", master="hq")
+    snapshots.refresh(sites["jfk"], "orders")
+    tidy(sites["hq"], "public.orders")
+    tidy(sites["jfk"], _BASE)
+
+
+def _scatter(sites: Directory, rows: int, differ: int) -> None:
+    """Change rows of the site as if its triggers had been off."""
+    if not differ:
+        return
+    change = f"UPDATE {_BASE} SET qty = -1 WHERE id % {rows // differ} = 0"
+    with sites["jfk"].begin() as connection:
+        connection.execute(text(f"ALTER TABLE {_BASE} DISABLE TRIGGER USER"))
+        connection.execute(text(change))
+    tidy(sites["jfk"], _BASE)
+
+
+def _found(sites: Directory, differ: int) -> CheckReport:
+    report = snapshots.check(sites["jfk"], "orders")
+    assert report.unexplained == differ, report
+    return report
+
+
+def _sums(sites: Directory) -> list[tuple[Site, str]]:
+    """What a check asks of each side."""
+    with moments.held(sites["jfk"], "orders", ["orders"]) as held:
+        [member] = held.seen.members
+        layout, sides = images.layout(member), held.sides
+        there = ranges.ctid_ranges(sides.master.at, member.snapshot.master, parts=1)
+        here = ranges.ctid_ranges(sides.site.at, member.snapshot.base, parts=1)
+        asked = (
+            (sites["hq"], [images.at_master(member, part) for part in there]),
+            (sites["jfk"], [images.present(member, part) for part in here]),
+        )
+        return [
+            (site, literal_text(buckets.sums(layout, queries)))
+            for site, queries in asked
+        ]
+
+
+def _side_by_side(sites: Directory, statements: list[tuple[Site, str]]) -> None:
+    def ask(site: Site, statement: str) -> None:
+        with site.connect() as connection:
+            connection.exec_driver_sql(statement.replace("%", "%%")).all()
+
+    with ThreadPoolExecutor(len(statements)) as beside:
+        list(beside.map(lambda one: ask(*one), statements))
