@@ -35,7 +35,7 @@ PLANTED = 4
 #: What pushes and refreshes may be told while others are at work.
 MEANWHILE = (PositionMoved, PushInterrupted, PushRunning, RefreshRunning)
 #: Seconds between two transactions of a user, two pushes, and two rows that are held.
-WRITES, PUSHES, HOLDS = 0.1, 0.5, 3
+WRITES, PUSHES, HOLDS = 0.1, 1, 5
 
 
 @dataclass
@@ -116,7 +116,11 @@ class ChecksWorld(ConditionsWorld):
             self.met[pen.history] |= users.write(site, pen)
             return
         session = users.session(site)
-        refused = (psycopg.errors.IntegrityError, psycopg.OperationalError)
+        refused = (
+            psycopg.errors.IntegrityError,
+            psycopg.errors.WithCheckOptionViolation,
+            psycopg.OperationalError,
+        )
         with suppress(*refused), session.transaction():
             for statement in tables.writes(chance, pen.history):
                 session.execute(statement)
