@@ -63,7 +63,12 @@ def diff(
 
 
 def rows(
-    master: DataFrame, present: DataFrame, key: Sequence[str], columns: Sequence[str]
+    master: DataFrame,
+    present: DataFrame,
+    key: Sequence[str],
+    columns: Sequence[str],
+    *,
+    unique: bool = False,
 ) -> DataFrame:
     """Find which rows differ, without their values.
 
@@ -72,6 +77,7 @@ def rows(
 
     Parameters:
         as of `diff`, but the key need not be unique.
+        unique: it is: then nothing has to be numbered, in half the time.
 
     Returns:
         Column `kind` (`MISSING`, `EXTRA` or `DIFFERS`), `differs` (for the last, the
@@ -83,9 +89,10 @@ def rows(
     """
     _check(key, columns)
     rest = [column for column in columns if column not in key]
+    number = "1" if unique else f"row_number() OVER ({_of_one_key(key)})"
     left, right = (
         frame.selectExpr(
-            f"row_number() OVER ({_of_one_key(key)}) AS {side}",
+            f"{number} AS {side}",
             *(f"{c} AS {side}{c}" for c in columns),
         )
         for side, frame in (("m", master), ("p", present))
@@ -208,8 +215,12 @@ def small_rows(
     columns: Sequence[str],
 ) -> pa.Table:
     """Compare two tables that this process holds, as `rows` does."""
+    unique = all(
+        table.select(key).group_by(list(key)).aggregate([]).num_rows == table.num_rows
+        for table in (master, present)
+    )
     left, right = (_frame(spark, table) for table in (master, present))
-    return rows(left, right, key, columns).toArrow()
+    return rows(left, right, key, columns, unique=unique).toArrow()
 
 
 def in_slices(found: DataFrame, key: Sequence[str], most: int) -> Iterator[pa.Table]:
