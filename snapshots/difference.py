@@ -75,8 +75,11 @@ def rows(pairs: Sequence[Pair]) -> list[pa.Table]:
 
 def _compare_rows(pair: Pair) -> pa.Table:
     from snapshots.spark import diff
+    from snapshots.spark.session import told
 
-    return diff.small_rows(session(), pair.master, pair.present, pair.key, pair.columns)
+    spark = session()
+    with told("compare rows"):
+        return diff.small_rows(spark, pair.master, pair.present, pair.key, pair.columns)
 
 
 def many_rows(
@@ -88,13 +91,16 @@ def many_rows(
         most: about how many rows a slice has.
     """
     from snapshots.spark import diff, source
+    from snapshots.spark.session import told
 
     spark = session()
-    theirs, ours = (
-        source.read_ranges(spark, side.uri, side.queries, shape, side.moment)
-        for side in (master, present)
-    )
-    yield from diff.in_slices(diff.rows(theirs, ours, key, shape.names), key, most)
+    with told("compare rows"):
+        theirs, ours = (
+            source.read_ranges(spark, side.uri, side.queries, shape, side.moment)
+            for side in (master, present)
+        )
+        found = diff.rows(theirs, ours, key, shape.names)
+        yield from diff.in_slices(found, key, most)
 
 
 def apart(

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 from sqlalchemy import Connection, text
+from sqlalchemy.exc import SQLAlchemyError
 
 from deferred.batches import reconcile
 from sites import position
+from sites.errors import SiteUnreachable
 from sites.identity import Identity
 from sites.peers import Pair
 from sites.site import Site, autocommit
@@ -48,7 +50,11 @@ def held(site: Site, group_name: str, wanted: Sequence[str]) -> Iterator[Moments
     """
     group, _ = _read(site, group_name, wanted)
     master_site = site.peer(group.master)
-    with site.session() as here, master_site.session() as master:
+    with (
+        site.session() as here,
+        master_site.session() as master,
+        _told_if_lost({site.name: here, group.master: master}),
+    ):
         who = _confirmed(here, master, site.name, group.master).site
         group, members = _hold_site(here, site, group_name, wanted)
         moments.hold_master(master, members, "check")
@@ -71,6 +77,35 @@ def held(site: Site, group_name: str, wanted: Sequence[str]) -> Iterator[Moments
         yield Moments(sides=sides, seen=seen, who=who, here=position.current(here))
         here.rollback()
         master.rollback()
+
+
+@contextmanager
+def _told_if_lost(sessions: Mapping[str, Connection]) -> Iterator[None]:
+    """Name the site that went away, whatever the block fails with because of it.
+
+    Raises:
+        SiteUnreachable: a session is lost; the cause is what the block raised.
+    """
+    try:
+        yield
+    except Exception as error:
+        for name, session in sessions.items():
+            if _is_lost(session):
+                raise SiteUnreachable(
+                    f"Site {name} stopped answering during the check.", site=name
+                ) from error
+        raise
+
+
+def _is_lost(session: Connection) -> bool:
+    if session.invalidated:  # it would connect anew
+        return True
+    try:
+        session.rollback()
+        session.scalar(text("SELECT 1"))
+    except SQLAlchemyError:
+        return True
+    return False
 
 
 def _read(

@@ -71,6 +71,7 @@ def check(
             the two databases is away, or was restored or replaced.
         PositionMoved: refreshes came in between again and again.
         ColumnGone, RowsHidden: a table has changed since the snapshot was created.
+        SparkError: Spark did not start, or failed.
         MissingExtra: `snaptide[spark]` is not installed.
     """
     extras.require("spark")

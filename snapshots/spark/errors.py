@@ -6,7 +6,7 @@ from sites.errors import SnaptideError
 
 
 class SparkError(SnaptideError):
-    """Spark failed during a refresh."""
+    """Spark failed during a refresh or a check."""
 
     code = "SNP-280"
     hint = "The worker's log holds Spark's own message."

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import psutil
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from pyarrow.lib import ArrowException
 from pyspark import SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
@@ -24,6 +25,7 @@ from snapshots.spark.errors import (
     JavaMissing,
     SparkAfterFork,
     SparkAlreadyRunning,
+    SparkError,
     SparkNotStarted,
 )
 from snapshots.spark.java import java_home
@@ -91,6 +93,22 @@ def session(master: str = "local[*]", **settings: str) -> SparkSession:
         elif (_running.master, _running.settings) != (master, settings):
             raise SparkAlreadyRunning(master=_running.master, asked_for=master)
         return _running.spark
+
+
+@contextmanager
+def told(what: str) -> Iterator[None]:
+    """Turn whatever Spark fails with in a block into an error of ours.
+
+    Parameters:
+        what: what the block does, as in "compare rows".
+
+    Raises:
+        SparkError: it failed, or its Java runtime ended.
+    """
+    try:
+        yield
+    except (Py4JError, PySparkException, ArrowException, OSError, EOFError) as error:
+        raise SparkError(f"Spark could not {what}: {_first_line(error)}") from None
 
 
 def is_running() -> bool:

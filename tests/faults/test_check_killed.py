@@ -1,0 +1,150 @@
+"""A site, a master or Spark dies in the middle of a check."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+import snapshots
+from sites import Directory, Site
+from sites.errors import SiteUnreachable
+from snapshots import buckets, difference
+from snaptide import migrate
+from snaptide.cli import app
+from snaptide.embedded import PostgresServer
+from tests.fix_sites import log
+from tests.fix_worker import WriteSettings
+from tests.linked_table import as_refresh, run
+from tests.stories import refresh
+
+pytestmark = pytest.mark.usefixtures("spark")
+
+Make = Callable[..., Directory]
+
+
+def fill(sites: Directory) -> Directory:
+    """A snapshot, with one row that differs without a reason."""
+    hq, jfk = sites["hq"], sites["jfk"]
+    run(
+        hq,
+        "CREATE TABLE public.t (id int PRIMARY KEY, note text)",
+        "INSERT INTO public.t SELECT g, 'n' || g FROM generate_series(1, 99) g",
+    )
+    log(hq, "t")
+    snapshots.create(jfk, "t", master="hq", updatable=True)
+    refresh(jfk, "t")
+    as_refresh(jfk, "UPDATE public.\"snap$_t\" SET note = 'x' WHERE id = 7")
+    return sites
+
+
+def with_own(make_sites: Make, server: PostgresServer, name: str) -> Directory:
+    """Both sites; one of them is on a server that the test may kill."""
+    other = {"hq": "jfk", "jfk": "hq"}[name]
+    shared = make_sites(other)[other]
+    sites = Directory({name: server.create_database(name), other: url(shared)})
+    migrate.upgrade(sites[name])
+    return fill(sites)
+
+
+def url(site: Site) -> str:
+    found = site.url.set(drivername="postgresql")
+    return found.render_as_string(hide_password=False)
+
+
+@pytest.mark.parametrize("dies", ["hq", "jfk"])
+@pytest.mark.parametrize(
+    ("module", "name", "large"),
+    [
+        (buckets, "differing", False),
+        (difference, "rows", False),
+        (difference, "many_rows", True),
+    ],
+)
+def test_a_server_dies(
+    make_sites: Make,
+    own_server: PostgresServer,
+    monkeypatch: pytest.MonkeyPatch,
+    write_settings: WriteSettings,
+    dies: str,
+    module: Any,
+    name: str,
+    large: bool,
+) -> None:
+    sites = with_own(make_sites, own_server, dies)
+    config = str(write_settings(sites))
+    honest = getattr(module, name)
+
+    def killing(*arguments: Any, **options: Any) -> Any:
+        own_server.kill()
+        return honest(*arguments, **options)
+
+    if large:
+        monkeypatch.setattr("snapshots.comparison.SMALL_WINDOW", 0)
+        monkeypatch.setattr("snapshots.comparison.ALWAYS_FEW", 0)
+    with monkeypatch.context() as patched:
+        patched.setattr(module, name, killing)
+        with pytest.raises(SiteUnreachable, match=f"Site {dies} stopped answering"):
+            snapshots.check(sites["jfk"])
+        own_server.start()
+        done = CliRunner().invoke(app, ["--config", config, "check", "jfk"])
+    assert (done.exit_code, "SNP-" in done.stderr) == (4, True)
+    own_server.start()
+    for site in sites.values():
+        assert run(site, IDLE) == []
+    assert snapshots.check(sites["jfk"]).unexplained == 1
+    sites.close()
+
+
+#: What would hold back a vacuum, or another's lock.
+IDLE = """
+SELECT query FROM pg_stat_activity WHERE datname = current_database()
+AND pid <> pg_backend_pid() AND (xact_start IS NOT NULL OR backend_xmin IS NOT NULL)
+AND backend_type = 'client backend'
+"""
+
+_PROGRAM = """
+import json, os, signal, sys
+from pyspark import SparkContext
+import snapshots
+from sites import Directory
+from snapshots.spark import diff
+from snapshots.spark.errors import SparkError
+
+sites = Directory(json.loads(os.environ["TEST_SITES"]))
+honest = diff.small_rows
+def killed(*arguments):
+    jvm = SparkContext._gateway.proc
+    os.kill(jvm.pid, signal.SIGKILL)
+    jvm.wait()
+    return honest(*arguments)
+diff.small_rows = killed
+try:
+    snapshots.check(sites["jfk"])
+except SparkError as error:
+    print(error.code)
+diff.small_rows = honest
+print(snapshots.check(sites["jfk"]).unexplained)
+sites.close()
+"""
+
+
+def test_spark_dies(sites: Directory) -> None:
+    """In a process of its own: others of this run use this one's session."""
+    fill(sites)
+    urls = json.dumps({name: url(site) for name, site in sites.items()})
+    done = subprocess.run(
+        [sys.executable, "-c", _PROGRAM],
+        capture_output=True,
+        text=True,
+        timeout=600,
+        env=os.environ | {"TEST_SITES": urls},
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["SNP-280", "1"]
+    for site in sites.values():
+        assert run(site, IDLE) == []
