@@ -40,12 +40,14 @@ _LIVING = {
 
 
 class SchemaInUse(SnaptideError):
-    """The site still has snapshot logs, snapshots or replication groups."""
+    """The site's schema holds what exists nowhere else, so it is not dropped."""
 
     code = "SNP-401"
     hint = (
-        "Dropping the schema would lose them: drop logs and snapshots first, take the "
-        "site out of its groups, and settle what its error queue holds."
+        "Before that, drop its logs and snapshots, remove rows that snapshots kept "
+        "(snaptide snapshot remove-kept), take the site out of its groups, and settle "
+        "what its error queue holds. `snaptide site retire` does it for a site that "
+        "goes out of service."
     )
 
 
@@ -116,12 +118,7 @@ def downgrade(site: Site, revision: str) -> None:
         current = _current(connection, site.name)
         if current is None:
             raise SiteNotInitialised(f"Site {site.name} has no schema snaptide.")
-        if revision != "base" and not (
-            revision in revisions.known() and revision <= current
-        ):
-            raise BadArgument(
-                f"Site {site.name} is at {current}, which is not above {revision!r}."
-            )
+        _refuse_unknown(revision, site.name, current)
         filled = _filled(connection)
         try:
             with _ALEMBIC, ddl.dropping(f"Part of site {site.name}'s schema"):
@@ -138,6 +135,17 @@ def downgrade(site: Site, revision: str) -> None:
             raise SchemaInUse(f"Site {site.name} still has {', '.join(lost)}.")
         if revision == "base":
             connection.execute(text("DROP SCHEMA snaptide CASCADE"))
+
+
+def _refuse_unknown(revision: str, name: str, current: str) -> None:
+    if revision == "base":
+        return
+    below = sorted(one for one in revisions.known() if one <= current)
+    if revision not in below:
+        raise BadArgument(
+            f"The schema of site {name} is at {current} and cannot be taken back to "
+            f"{revision!r}: base, {', '.join(below)}."
+        )
 
 
 def check(connection: Connection) -> None:

@@ -1,4 +1,7 @@
-"""Checks that all triggers that record changes exist, on partitions too, and are on."""
+"""Checks that all triggers of ours exist, on partitions too, and are on.
+
+They record changes, or refuse those of frozen rows.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +17,8 @@ from snaptide.doctor.finding import Finding, Severity
 
 _ALWAYS = "A"
 
-#: Each recorded table, with all its partitions and inheritance children, and their
-#: triggers that call the recording function.
+#: Each table that has such triggers, with all its partitions and inheritance children,
+#: and the triggers that call their function.
 _TRIGGERS = text(
     """
     WITH RECURSIVE recorded AS (
@@ -61,7 +64,7 @@ _ORDER_TRIGGERS = ("snaptide_order_first", "snaptide_order_last")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Recorded:
-    """A table whose changes one of our trigger functions records."""
+    """A table whose changes one of our trigger functions records or refuses."""
 
     table: QualifiedName
     #: a partition or an inheritance child
@@ -69,6 +72,23 @@ class _Recorded:
     function: str
     #: name of each trigger that should exist -> how it is enabled, "" if it is missing
     triggers: dict[str, str]
+
+    @property
+    def refuses(self) -> bool:
+        """Whether the triggers refuse changes of frozen rows, and record nothing."""
+        return self.function.startswith("frozen$")
+
+    @property
+    def without(self) -> str:
+        """What happens while a trigger is missing or off."""
+        if self.refuses:
+            return "users can change rows that are frozen until they leave"
+        return "changes of it are not recorded"
+
+    @property
+    def afterwards(self) -> str:
+        """What is left to do when the trigger is there again."""
+        return "" if self.refuses else "; then refresh its snapshots completely"
 
 
 def check(connection: Connection, site: str) -> Iterator[Finding]:
@@ -113,9 +133,8 @@ def _missing(site: str, recorded: _Recorded) -> Iterator[Finding]:
         site=site,
         severity=Severity.ERROR,
         subject=str(recorded.table),
-        what=f"The {what} lacks {', '.join(gone)}: its changes are not recorded.",
-        todo="; ".join(_create(recorded, name) for name in gone)
-        + "; then refresh its snapshots completely",
+        what=f"The {what} lacks {', '.join(gone)}: {recorded.without}.",
+        todo="; ".join(_create(recorded, name) for name in gone) + recorded.afterwards,
     )
 
 
@@ -128,9 +147,9 @@ def _not_always(site: str, recorded: _Recorded) -> Iterator[Finding]:
                 site=site,
                 severity=Severity.ERROR,
                 subject=str(recorded.table),
-                what=f"Trigger {name} is {state}: changes may not be recorded.",
-                todo=f"ALTER TABLE {table} ENABLE ALWAYS TRIGGER {name}; "
-                "then refresh its snapshots completely",
+                what=f"Trigger {name} is {state}: {recorded.without}.",
+                todo=f"ALTER TABLE {table} ENABLE ALWAYS TRIGGER {name}"
+                + recorded.afterwards,
             )
 
 

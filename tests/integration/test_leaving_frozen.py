@@ -91,7 +91,20 @@ def test_the_policy_can_be_changed_at_any_time(hq, jfk):
     with pytest.raises(Exception, match="frozen"):
         run(jfk, "UPDATE public.t SET v = 'more' WHERE id = 1")
     run(jfk, 'ALTER TABLE public."snap$_t" DISABLE TRIGGER snaptide_frozen_update')
-    assert any("snaptide_frozen_update" in one.what for one in doctor.examine(jfk))
+    for state, todo in (
+        ("is disabled", "ENABLE ALWAYS TRIGGER snaptide_frozen_update"),
+        ("lacks", "CREATE TRIGGER snaptide_frozen_update"),
+    ):
+        (one,) = [f for f in doctor.examine(jfk) if "frozen_update" in f.what]
+        assert state in one.what
+        assert "users can change rows that are frozen" in one.what
+        assert todo in one.todo
+        assert "refresh" not in one.todo
+        run(jfk, 'DROP TRIGGER IF EXISTS snaptide_frozen_update ON public."snap$_t"')
+    run(jfk, one.todo)
+    assert not [f for f in doctor.examine(jfk) if "frozen_update" in f.what]
+    with pytest.raises(Exception, match="frozen"):
+        run(jfk, "UPDATE public.t SET v = 'more' WHERE id = 1")
     snapshots.drop(jfk, "t", force=True)
     made = "SELECT count(*) FROM pg_proc WHERE proname LIKE 'frozen%'"
     assert run(jfk, made) == [(0,)]
