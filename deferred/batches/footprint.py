@@ -32,6 +32,7 @@ from sqlalchemy import (
 
 from deferred.error_catalog import error_footprint
 from sites.staged import MOVE, Staged, selected
+from sites.table import Table
 
 #: A row or unique value, in any of the images of a call.
 HOLDS = "holds"
@@ -182,44 +183,47 @@ def _parts(staged: Staged) -> list[Part]:
 
 def _held(staged: Staged) -> Iterator[Part]:
     """The row and the unique values of each image; NULL if there is no value."""
-    for named, columns in own_keys(staged):
+    for named, columns in own_keys(staged.table, staged.identity, staged.columns):
         for entry in _keys(staged, named, columns):
             yield literal(HOLDS), entry
 
 
 def _made(staged: Staged) -> Iterator[Part]:
     """The keys and unique values that a call gives its row; NULL if it gives none."""
-    for named, columns in own_keys(staged):
+    for named, columns in own_keys(staged.table, staged.identity, staged.columns):
         yield literal(MADE), given(staged, named, columns)
 
 
 def _referred(staged: Staged) -> Iterator[Part]:
     """The parents of each image; NULL if there is none."""
-    for named, columns in parent_keys(staged):
+    for named, columns in parent_keys(staged.table, staged.columns):
         for entry in _keys(staged, named, columns):
             yield literal(REFERS), entry
 
 
 def _asked(staged: Staged) -> Iterator[Part]:
     """The parents that a call gives its row; NULL if it gives none."""
-    for named, columns in parent_keys(staged):
+    for named, columns in parent_keys(staged.table, staged.columns):
         yield literal(STARTS), given(staged, named, columns)
 
 
-def own_keys(staged: Staged) -> Iterator[tuple[str, list[str]]]:
-    """The carried columns that identify rows of the table, each set with a name."""
-    table = staged.table
+def own_keys(
+    table: Table, identity: Sequence[str], carried: Sequence[str]
+) -> Iterator[tuple[str, list[str]]]:
+    """The carried columns that identify rows of a table, each set with a name."""
     for columns in dict.fromkeys(
-        [staged.identity, *(u.columns for u in table.uniques)]
+        [tuple(identity), *(u.columns for u in table.uniques)]
     ):
-        if set(columns) <= set(staged.columns):
+        if set(columns) <= set(carried):
             yield f"{table.qualified} {sorted(columns)}", sorted(columns)
 
 
-def parent_keys(staged: Staged) -> Iterator[tuple[str, list[str]]]:
-    """The foreign keys of the table, each named as the parent names its own key."""
-    for key in staged.table.foreign_keys:
-        if set(key.columns) <= set(staged.columns):
+def parent_keys(
+    table: Table, carried: Sequence[str]
+) -> Iterator[tuple[str, list[str]]]:
+    """The foreign keys of a table, each named as the parent names its own key."""
+    for key in table.foreign_keys:
+        if set(key.columns) <= set(carried):
             pairs = sorted(zip(key.parent_columns, key.columns, strict=True))
             named = f"{key.parent} {[parent for parent, _ in pairs]}"
             yield named, [own for _, own in pairs]
@@ -280,12 +284,13 @@ def _alike(
 ) -> list[ColumnElement[Any]]:
     """Values such that equal ones have one text, in a key and in references to it."""
     return [
-        _plain(staged.table.column(name).recorded, value)
+        plain(staged.table.column(name).recorded, value)
         for name, value in zip(columns, values, strict=True)
     ]
 
 
-def _plain(type_: str, value: ColumnElement[Any]) -> ColumnElement[Any]:
+def plain(type_: str, value: ColumnElement[Any]) -> ColumnElement[Any]:
+    """A value of a type, such that equal values have one text."""
     kind = type_.partition("(")[0]
     if kind == "numeric":
         return func.trim_scale(value)

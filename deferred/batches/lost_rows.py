@@ -45,7 +45,9 @@ def write(
     """
     parts: list[footprint.Part] = [
         (literal(footprint.MADE), footprint.given(staged, named, columns))
-        for named, columns in footprint.own_keys(staged)
+        for named, columns in footprint.own_keys(
+            staged.table, staged.identity, staged.columns
+        )
         if moved is None or moved & set(columns)
     ]
     if moved is None or moved & set(staged.identity):

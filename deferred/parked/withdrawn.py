@@ -2,8 +2,7 @@
 
 A withdrawn transaction stands in the error queue of its own site, with all calls that
 it made for one destination, until someone puts it back into the queue or deletes it.
-Transactions that changed the same rows later are withdrawn with it, because they begin
-where it ended.
+Transactions that need what it did are withdrawn with it (`deferred.parked.dependants`).
 """
 
 from __future__ import annotations
@@ -16,10 +15,10 @@ import sqlalchemy as sa
 from sqlalchemy import Connection, Row, Text, and_, cast, func, literal, select
 
 from deferred.batches import pusher
-from deferred.catalog import deferred_transaction, delivery, procedure_call
+from deferred.catalog import deferred_transaction, delivery
 from deferred.error_catalog import WITHDRAWN, error_call, error_transaction
 from deferred.errors import RetryFailed
-from deferred.parked import image
+from deferred.parked import dependants, image
 from deferred.queues import on_behalf, refresh_coverage
 from deferred.queues.described import captured_columns
 from deferred.queues.queue import (
@@ -74,7 +73,7 @@ def withdraw(connection: Connection, wanted: Withdrawal) -> dict[str, int]:
         return {}
     # Only now can no push cut a batch meanwhile.
     start = {xid for one in chosen for xid in _waiting(connection, one, wanted)}
-    xids = _together(connection, queues, start)
+    xids = dependants.together(connection, queues, start)
     counts = {}
     if xids:
         _park(connection, queues, wanted, xids)
@@ -141,60 +140,6 @@ def _waiting(connection: Connection, queue: Queue, wanted: Withdrawal) -> set[st
     return set(connection.scalars(found.distinct()))
 
 
-def _together(
-    connection: Connection, queues: Sequence[Queue], start: set[str]
-) -> set[str]:
-    """These transactions and those that follow them, without any that must stay."""
-    every = _followed(connection, queues, start)
-    if not _must_stay(connection, queues, every):
-        return every
-    apart = (_followed(connection, queues, {one}) for one in sorted(start))
-    return set().union(*(x for x in apart if not _must_stay(connection, queues, x)))
-
-
-def _followed(
-    connection: Connection, queues: Sequence[Queue], start: set[str]
-) -> set[str]:
-    found, latest = set(start), set(start)
-    while latest:
-        more = {x for one in queues for x in _next(connection, one, latest)}
-        latest = more - found
-        found |= latest
-    return found
-
-
-def _next(connection: Connection, queue: Queue, xids: set[str]) -> set[str]:
-    """Transactions that changed a row after one of these did."""
-    calls = queue.sql()
-    number = (calls.c.xid, calls.c.call_no)
-    numbered = (one.add_columns(*number) for one in queue.every_key(calls))
-    every = sa.union_all(*numbered).cte("every")
-    mine, later = every.alias("mine"), every.alias("later")
-    keys = [column.name for column in every.c][: len(queue.identity_columns)]
-    same = [mine.c[key] == later.c[key] for key in keys]
-    found = (
-        select(cast(later.c.xid, Text))
-        .join_from(mine, later, and_(*same, later.c.call_no > mine.c.call_no))
-        .where(_among(mine.c.xid, xids))
-    )
-    return set(connection.scalars(found.distinct()))
-
-
-def _must_stay(connection: Connection, queues: Sequence[Queue], xids: set[str]) -> bool:
-    """Whether one of these was sent, calls a procedure, or changes a group's table."""
-    sent = delivery.c.batch.is_not(None)
-    to = delivery.c.destination.in_({one.destination for one in queues})
-    reasons = [
-        sa.exists().where(to, sent, _among(delivery.c.xid, xids)),
-        sa.exists().where(_among(procedure_call.c.xid, xids)),
-        *(
-            sa.exists().select_from(calls).where(_among(calls.c.xid, xids))
-            for calls in (one.sql() for one in queues if one.group_id is not None)
-        ),
-    ]
-    return bool(connection.scalar(select(sa.or_(*reasons))))
-
-
 def _park(
     connection: Connection,
     queues: Sequence[Queue],
@@ -203,7 +148,7 @@ def _park(
 ) -> None:
     """Copy transactions with their calls to the error queue."""
     numbers = [
-        select(calls.c.xid, calls.c.call_no).where(_among(calls.c.xid, xids))
+        select(calls.c.xid, calls.c.call_no).where(dependants.among(calls.c.xid, xids))
         for calls in (one.sql() for one in queues)
     ]
     every = sa.union_all(*numbers).subquery("every")
@@ -253,7 +198,7 @@ def _copy(connection: Connection, queue: Queue, number: int, xid: str) -> None:
         literal(list(queue.identity_columns), sa.ARRAY(Text)),
         sa.case((kind != "I", old)),
         sa.case((kind != "D", new)),
-    ).where(_among(calls.c.xid, {xid}))
+    ).where(dependants.among(calls.c.xid, {xid}))
     columns = [column.name for column in error_call.columns][:8]
     connection.execute(sa.insert(error_call).from_select(columns, copies))
 
@@ -261,7 +206,7 @@ def _copy(connection: Connection, queue: Queue, number: int, xid: str) -> None:
 def _take(connection: Connection, queue: Queue, xids: set[str]) -> int:
     """Take calls out of a queue, and have refreshes look at their rows."""
     calls = queue.sql()
-    theirs = _among(calls.c.xid, xids)
+    theirs = dependants.among(calls.c.xid, xids)
     count = connection.scalar(select(func.count(calls.c.xid.distinct())).where(theirs))
     if queue.extra is not None and count:
         for keys in queue.every_key(calls):
@@ -274,16 +219,16 @@ def _take(connection: Connection, queue: Queue, xids: set[str]) -> int:
 
 def _forget(connection: Connection, name: str, xids: set[str]) -> None:
     """Remove the deliveries of transactions, and those that have no calls left."""
-    to = and_(delivery.c.destination == name, _among(delivery.c.xid, xids))
+    to = and_(delivery.c.destination == name, dependants.among(delivery.c.xid, xids))
     connection.execute(sa.delete(delivery).where(to))
     left = [
-        select(calls.c.xid).where(_among(calls.c.xid, xids))
+        select(calls.c.xid).where(dependants.among(calls.c.xid, xids))
         for calls in (one.sql() for one in list_queues(connection))
     ]
     gone = deferred_transaction.c.xid.not_in(sa.union_all(*left))
     connection.execute(
         sa.delete(deferred_transaction).where(
-            _among(deferred_transaction.c.xid, xids), gone
+            dependants.among(deferred_transaction.c.xid, xids), gone
         )
     )
 
@@ -313,8 +258,3 @@ def _as_calls(queue: Queue, types: Sequence[str]) -> sa.Select[Any]:
     ).select_from(
         error_call.outerjoin(records[0], sa.true()).outerjoin(records[1], sa.true())
     )
-
-
-def _among(xid: sa.ColumnElement[Any], xids: set[str]) -> sa.ColumnElement[bool]:
-    wanted = "{" + ",".join(sorted(xids)) + "}"
-    return xid == func.any(cast(literal(wanted), sa.ARRAY(NativeType("xid8"))))

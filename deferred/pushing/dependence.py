@@ -109,10 +109,11 @@ def _parts(
     queue: Queue, staged: Staged, calls: sa.TableClause
 ) -> Iterator[tuple[ColumnElement[bool], ColumnElement[str]]]:
     """Rows, unique values and parents in the images of a call; NULL if it has none."""
-    for named, columns in footprint.own_keys(staged):
+    table, carried = staged.table, staged.columns
+    for named, columns in footprint.own_keys(table, staged.identity, carried):
         for entry in _values(queue, calls, named, columns):
             yield sa.true(), entry
-    for named, columns in footprint.parent_keys(staged):
+    for named, columns in footprint.parent_keys(table, carried):
         for entry in _values(queue, calls, named, columns):
             yield sa.false(), entry
 

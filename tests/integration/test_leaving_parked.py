@@ -16,7 +16,7 @@ from snaptide.cli import app
 from tests.fix_sites import log
 from tests.fix_worlds import prepared_once
 from tests.integration.test_leaving_kept import TABLES
-from tests.linked_table import run
+from tests.linked_table import parked, queued, run
 from tests.stories import (
     assert_equal_to_master,
     column_groups,
@@ -102,6 +102,42 @@ def test_whole_transactions_and_those_that_follow_them(hq, jfk):
     settle(jfk)
     rows = "SELECT id, v FROM public.c WHERE id IN (2, 3, 4, 5, 33, 50) ORDER BY 1"
     assert run(hq, rows) == [(2, 1), (5, 0), (33, 2), (50, 50)]
+    assert_equal_to_master(jfk)
+
+
+def test_transactions_that_need_what_was_withdrawn_go_with_it(hq, jfk):
+    run(hq, "UPDATE public.p SET here = false WHERE id = 2")
+    with user(jfk) as one:
+        one.execute("UPDATE public.c SET v = 1 WHERE id = 2")
+        one.execute("INSERT INTO public.p VALUES (20, true)")
+        one.execute("DELETE FROM public.c WHERE id IN (4, 5)")
+        one.commit()
+        needing = (
+            "INSERT INTO public.c VALUES (30, 20, 'its parent was inserted', 1)",
+            "UPDATE public.c SET p = 20 WHERE id = 7",
+            "DELETE FROM public.p WHERE id = 4",
+            "INSERT INTO public.c VALUES (31, 6, 'code5', 1)",
+            "UPDATE public.c SET v = 2 WHERE id = 31",
+        )
+        staying = (
+            "INSERT INTO public.c VALUES (40, 6, 'a sibling', 1)",
+            "UPDATE public.c SET v = 3 WHERE id = 6",
+        )
+        for statement in (*needing, *staying):
+            one.execute(statement)
+            one.commit()
+    refresh(jfk, "g")
+    assert len(withdrawn(jfk)) == 1 + len(needing)
+    assert queued(jfk) == len(staying)
+    settle(jfk)
+    assert parked(hq) == []
+    assert_equal_to_master(jfk)
+    # In their order, when the row is here again.
+    run(hq, "UPDATE public.p SET here = true WHERE id = 2")
+    assert all(one.applied for one in deferred.retry_errors(jfk))
+    settle(jfk)
+    assert parked(hq) == []
+    assert run(hq, "SELECT p FROM public.c WHERE id IN (7, 30)") == [(20,), (20,)]
     assert_equal_to_master(jfk)
 
 
