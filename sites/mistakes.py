@@ -35,7 +35,8 @@ def _sentence(model: type[BaseModel], found: ErrorDetails, kind: str) -> str:
     if found["type"].startswith("bool_"):
         return f"{shown} must be true or false."
     said = found["msg"].removeprefix("Value error, ")
-    wanted = said.removeprefix("Input should ")
+    # A list in a file is a tuple to us alone.
+    wanted = said.removeprefix("Input should ").replace("valid tuple", "valid list")
     return f"{shown}: {said}." if wanted == said else f"{shown} must {wanted}."
 
 

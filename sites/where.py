@@ -25,7 +25,9 @@ from sites.transport import raw
 
 _Driver = psycopg.Connection[tuple[Any, ...]]
 
-_NOT_IMMUTABLE = "42P17"
+
+class _NotOfTheRow(ValueError):
+    """A part of a condition whose value may change while its row does not."""
 
 
 class BadCondition(SnaptideError):
@@ -82,6 +84,12 @@ def canonical(
             return _judge(driver, table, condition)
     except psycopg.Error as error:
         raise _refusal(error, condition) from None
+    except _NotOfTheRow as error:
+        raise ConditionNotImmutable(
+            f"The condition {condition!r} depends on more than the row, because of "
+            f"{error}.",
+            condition=condition,
+        ) from None
     except Unreadable as error:
         raise BadCondition(
             f"The condition {condition!r} cannot be kept up to date: {error}.",
@@ -108,11 +116,31 @@ def _refuse_unbalanced(driver: _Driver, table: QualifiedName, condition: str) ->
 
     It does not parse both in parentheses and without them. The line break ends a
     comment at the end of the condition.
+
+    Raises:
+        BadCondition: the text ends too early, and PostgreSQL would name our next word.
     """
-    bare = sql.SQL("CASE WHEN {}\nTHEN true END").format(sql.SQL(condition))
-    where = sql.SQL("({}\n)").format(sql.SQL(condition))
-    for form in (bare, where):
-        _parse(driver, sql.SQL("SELECT {} FROM {}").format(form, identifier(table)))
+    before, after = "SELECT CASE WHEN ", "\nTHEN true END FROM {}"
+    bare = sql.SQL(before + "{}" + after).format(sql.SQL(condition), identifier(table))
+    where = sql.SQL("SELECT ({}\n) FROM {}").format(
+        sql.SQL(condition), identifier(table)
+    )
+    try:
+        _parse(driver, bare)
+    except psycopg.errors.SyntaxError as error:
+        said = error.diag.message_primary or ""
+        place = int(error.diag.statement_position or 0)
+        if said.startswith("unterminated"):
+            reason = said.partition(" at or near")[0]
+        elif place > len(before) + len(condition):
+            reason = "it ends too early, as with an open parenthesis"
+        else:
+            raise
+        raise BadCondition(
+            f"PostgreSQL refuses the condition {condition!r}: {reason}",
+            condition=condition,
+        ) from None
+    _parse(driver, where)
 
 
 def _printed(
@@ -184,7 +212,11 @@ def _try_as_predicates(
             )
         )
         for leaf in parts.leaves:
-            _index(driver, alias, sql.SQL(leaf))
+            try:
+                _index(driver, alias, sql.SQL(leaf))
+            except psycopg.errors.InvalidObjectDefinition as error:
+                reason = error.diag.message_primary
+                raise _NotOfTheRow(f"{leaf} ({reason})") from None
     for one in parts.subqueries:
         with driver.transaction(force_rollback=True):
             for number, (column, key, as_text) in enumerate(
@@ -230,10 +262,8 @@ def _check(driver: _Driver, result: psycopg.pq.abc.PGresult) -> None:
 
 
 def _refusal(error: psycopg.Error, condition: str) -> BadCondition:
-    diag = error.diag
-    reason = diag.message_primary or str(error)
-    kind = ConditionNotImmutable if diag.sqlstate == _NOT_IMMUTABLE else BadCondition
-    return kind(
+    reason = error.diag.message_primary or str(error)
+    return BadCondition(
         f"PostgreSQL refuses the condition {condition!r}: {reason}", condition=condition
     )
 

@@ -386,6 +386,13 @@ class NumbersRefused(SnapshotRefused):
     )
 
 
+class TooManyNumbers(SnaptideError):
+    """A lease that is asked for by hand is larger than a master draws at once."""
+
+    code = "SNP-252"
+    hint = "Ask for fewer numbers, or several times."
+
+
 class NoSuchNumbers(SnaptideError):
     """No column of that name draws numbers at the site."""
 

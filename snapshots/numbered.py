@@ -16,6 +16,15 @@ from snapshots.errors import NumbersRefused, UnknownColumn
 #: What a user says for a column that is to draw nothing.
 NONE = "none"
 
+#: Users of other systems ask for it; docs/decisions/0011 has the whole answer.
+_NO_SNOWFLAKE = (
+    "snowflake is refused: numbers made of a clock come twice once it goes back, "
+    "and they need what a lease needs, a number that the master gives to one site "
+    "alone. Use lease, with as many numbers as the site may need while it is away "
+    "(snaptide numbers lease SITE COLUMN --numbers 100000000), or uuidv7 in a column "
+    "of type uuid."
+)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Numbered:
@@ -101,6 +110,8 @@ def _refuse_unknown(
                 f"The snapshot of {table.qualified} has no column {name!r}.",
                 column=name,
             )
+        if how == "snowflake":
+            raise NumbersRefused(f"Column {name}: {_NO_SNOWFLAKE}")
         if how not in (*Method, NONE):
             raise NumbersRefused(
                 f"{how!r} is no way to number column {name} (lease, uuidv7, none)."

@@ -17,7 +17,7 @@ from sites.peers import Pair
 from sites.site import Site
 from snapshots import base_table, refresh_group, snapshot
 from snapshots.definition import Definition, define
-from snapshots.errors import NoSuchNumbers, NumbersRefused
+from snapshots.errors import NoSuchNumbers, TooManyNumbers
 from snapshots.numbered import NONE
 from snapshots.snapshot import Snapshot
 
@@ -58,13 +58,13 @@ def lease_numbers(site: Site, column: str, *, numbers: int | None = None) -> Num
 
     Raises:
         NoSuchNumbers: no column of that name leases numbers here.
-        NumbersRefused: that is no number of numbers.
+        TooManyNumbers: that many are not leased at once, or the number is below 1.
         CannotLease, NumbersUsedUp, SequenceBehind: the master has none to give.
         SiteUnreachable, SiteChanged, SiteRestored, SiteReplaced: one of the two
             databases is away, or was restored or replaced.
     """
     if numbers is not None and not 1 <= numbers <= MOST_BY_HAND:
-        raise NumbersRefused(
+        raise TooManyNumbers(
             f"{numbers:,} numbers cannot be leased at once: 1 to {MOST_BY_HAND:,}."
         )
     found = _find(site, column)

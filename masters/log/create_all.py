@@ -8,7 +8,7 @@ from sqlalchemy import text
 
 from masters.log.snapshot_log import SnapshotLog, create_snapshot_log
 from sites import QualifiedName, Site, identity
-from sites.errors import SnaptideError
+from sites.errors import SnaptideError, UnknownTable
 
 #: Tables of a schema that may have a log of their own: neither parts of other tables,
 #: whose logs record them, nor base tables of snapshots.
@@ -24,6 +24,7 @@ WHERE n.nspname = :schema AND c.relkind IN ('r', 'p')
                   WHERE s.schema = n.nspname AND s.base_table = c.relname)
 ORDER BY c.relname
 """)
+_IS_THERE = text("SELECT EXISTS (SELECT FROM pg_namespace WHERE nspname = :schema)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,11 +49,14 @@ def create_snapshot_logs(site: Site, schema: str = "public") -> list[LogOfTable]
         schema: as the catalog has it.
 
     Raises:
+        UnknownTable: there is no such schema.
         SiteNotInitialised, SiteChanged: no log was created.
     """
     with site.session() as connection:
         identity.confirm(connection, site.name)
         tables = connection.execute(_TABLES, {"schema": schema}).all()
+        if not tables and not connection.scalar(_IS_THERE, {"schema": schema}):
+            raise UnknownTable(f"Site {site.name} has no schema {schema!r}.")
     return [
         _create(site, QualifiedName(schema, name), is_logged=is_logged)
         for name, is_logged in tables

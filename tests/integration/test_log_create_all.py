@@ -1,7 +1,10 @@
 """Snapshot logs of all tables of a schema, in one step."""
 
+import pytest
+
 import masters
 from sites import Directory, Site
+from sites.errors import UnknownTable
 from tests.fix_worlds import prepared_once
 from tests.linked_table import run
 
@@ -33,6 +36,10 @@ def test_every_table_that_can_has_a_log(hq: Site) -> None:
     assert refused == {"fleeting": "SNP-105", "keyless": "SNP-104"}
     assert "logged" in made
     assert "part" not in made
+    with pytest.raises(UnknownTable, match="no schema 'others'"):
+        masters.create_snapshot_logs(hq, "others")
+    run(hq, "CREATE SCHEMA others")
+    assert masters.create_snapshot_logs(hq, "others") == []
     again = masters.create_snapshot_logs(hq)
     assert not any(one.created for one in again)
     assert {log.table for log in masters.list_snapshot_logs(hq)} == {

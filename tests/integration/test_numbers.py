@@ -13,7 +13,12 @@ import masters
 import snapshots
 from masters.errors import CannotLease
 from sites import Directory, Site
-from snapshots.errors import NoSuchNumbers, NumbersRefused, UnknownColumn
+from snapshots.errors import (
+    NoSuchNumbers,
+    NumbersRefused,
+    TooManyNumbers,
+    UnknownColumn,
+)
 from snaptide import doctor
 from snaptide.cli import app
 from snaptide.status import status_of
@@ -183,8 +188,10 @@ def test_what_cannot_be_leased_is_said(sites):
         made(numbers={"no": "lease"})
     with pytest.raises(NumbersRefused, match="not uuid"):
         made(numbers={"n": "uuidv7"})
-    with pytest.raises(NumbersRefused, match="snowflake"):
+    with pytest.raises(NumbersRefused, match=r"Column n: snowflake is refused.*lease"):
         made(numbers={"n": "snowflake"})
+    with pytest.raises(NumbersRefused, match=r"'ulid' is no way.*lease, uuidv7, none"):
+        made(numbers={"n": "ulid"})
     with pytest.raises(NumbersRefused, match="read-only"):
         snapshots.create(jfk, "t", master="hq", numbers={"u": "uuidv7"})
     report = made(numbers={"u": "uuidv7"})
@@ -273,8 +280,9 @@ def test_leased_and_returned_by_hand(plain):
     for wrong in ("orders", "orders.customer", "orders.no"):
         with pytest.raises(NoSuchNumbers):
             snapshots.lease_numbers(jfk, wrong)
-    with pytest.raises(NumbersRefused):
-        snapshots.lease_numbers(jfk, "orders.id", numbers=0)
+    for many in (0, 100_000_001):
+        with pytest.raises(TooManyNumbers, match="1 to 100,000,000"):
+            snapshots.lease_numbers(jfk, "orders.id", numbers=many)
 
 
 def test_columns_are_numbered_otherwise(plain):

@@ -174,7 +174,11 @@ WRONG = {
     ),
     "a condition that is not immutable": (
         ("kind <> 'test'", "kind <> current_user"),
-        "line 13, snapshots.rental.where: PostgreSQL refuses the condition",
+        "line 13, snapshots.rental.where: The condition",
+    ),
+    "a text where a list belongs": (
+        ('columns = ["id", "code"]', 'columns = "id"'),
+        "line 22: snapshots.Back Office.Note.columns must be a valid list.",
     ),
     "a value of another type": (
         ("store_id = ${store}", "store_id = ${store} + id / name"),

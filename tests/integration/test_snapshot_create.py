@@ -56,6 +56,29 @@ def test_condition_that_is_not_immutable(hq, jfk, condition):
     assert "IMMUTABLE" in refused.value.message
 
 
+def test_the_part_that_is_not_immutable_is_named(hq, jfk):
+    where = "v > 1 AND (origin = 'x' OR at > now())"
+    with pytest.raises(ConditionNotImmutable, match=r"because of at > now\(\) \("):
+        snapshots.create(jfk, "t", master="hq", where=where)
+
+
+@pytest.mark.parametrize(
+    ("condition", "reason"),
+    [
+        ("(v = 1", "it ends too early"),
+        ("v = 1 AND", "it ends too early"),
+        ("", "it ends too early"),
+        ("origin = 'x", "unterminated quoted string"),
+        ("v = 1)", 'syntax error at or near "\\)"'),
+        ("v = = 1", 'syntax error at or near "="'),
+    ],
+)
+def test_a_condition_that_does_not_parse(hq, jfk, condition, reason):
+    with pytest.raises(BadCondition, match=f": {reason}") as refused:
+        snapshots.create(jfk, "t", master="hq", where=condition)
+    assert "THEN" not in refused.value.message
+
+
 @pytest.mark.parametrize(
     "condition",
     [
