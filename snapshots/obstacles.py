@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import (
@@ -93,20 +94,36 @@ def lacks_parent(link: Link) -> ColumnElement[bool]:
         *(present.c[p] == v for p, v in zip(key.parent_columns, mine, strict=True)),
         ~exists().where(_gives_up(parent, leaving, present, key.parent_columns)),
     )
-    comes = exists().where(
-        sa.not_(coming.c.held),
-        coming.c.kind.in_(("I", "U")),
-        *(
-            parent.staged.new(p, coming) == v
-            for p, v in zip(key.parent_columns, mine, strict=True)
-        ),
-    )
+    theirs = [parent.staged.new(name, coming) for name in key.parent_columns]
+    arrives = and_(sa.not_(coming.c.held), coming.c.kind.in_(("I", "U")))
     return and_(
         changes.table.c.kind.in_(("I", "U")),
         *(v.is_not(None) for v in mine),
         sa.not_(stays),
-        sa.not_(comes),
+        _among_none_of(mine, theirs, arrives),
     )
+
+
+def _among_none_of(
+    mine: Sequence[ColumnElement[Any]],
+    theirs: Sequence[ColumnElement[Any]],
+    condition: ColumnElement[bool],
+) -> ColumnElement[bool]:
+    """Whether the values of a row are those of no row of another work table.
+
+    PostgreSQL expects that every parent is there already, so that next to no row is
+    left to look for among those that come. It would look through all of them for each
+    row, if it were asked by NOT EXISTS. NOT IN is looked up in a hash table; but it
+    cannot name the operator of a type that is not PostgreSQL's own.
+
+    Parameters:
+        mine: the row's values; the caller makes sure that none is NULL.
+    """
+    if any(getattr(v.type, "equality", None) for v in (*mine, *theirs)):
+        same = (a == b for a, b in zip(theirs, mine, strict=True))
+        return ~exists().where(condition, *same)
+    known = (v.is_not(None) for v in theirs)
+    return sa.tuple_(*mine).not_in(select(*theirs).where(condition, *known))
 
 
 def has_locked_parent(link: Link) -> ColumnElement[bool]:

@@ -147,7 +147,8 @@ def create(
     )
     source = sa.table(
         name,
-        sa.column("kind", sa.Text),
+        # As text it would have no statistics.
+        sa.column("kind", NativeType('"char"')),
         sa.column("leaves", sa.Boolean),
         sa.column("cause", sa.Text),
         sa.column("held", sa.Boolean),
