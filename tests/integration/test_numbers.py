@@ -5,6 +5,7 @@ from typing import Any
 
 import psycopg
 import pytest
+from sqlalchemy import orm
 from sqlalchemy.exc import DBAPIError
 from typer.testing import CliRunner
 
@@ -346,6 +347,32 @@ def test_commands(plain, write_settings):
     result = CliRunner().invoke(app, ["--config", config, *wrong])
     assert result.exit_code == 2
     assert "COLUMN=WAY" in result.output
+
+
+def test_what_programs_ask_for_after_an_insert(plain):
+    jfk = plain["jfk"]
+
+    class Base(orm.DeclarativeBase):
+        pass
+
+    class Order(Base):
+        __tablename__ = "orders"
+        id: orm.Mapped[int] = orm.mapped_column(primary_key=True)
+        customer: orm.Mapped[str]
+
+    with jfk.begin() as connection, orm.Session(connection) as session:
+        made = [Order(customer=f"c{n}") for n in range(1500)]
+        session.add_all(made)
+        session.flush()
+        given = {one.customer: one.id for one in made}
+        session.commit()
+    assert dict(run(jfk, "SELECT customer, id FROM orders WHERE id > 10")) == given
+    insert = "INSERT INTO orders (customer) VALUES ('x') RETURNING id, lastval()"
+    ((number, last),) = run(jfk, insert)
+    assert number != last
+    assert run(jfk, "SELECT pg_get_serial_sequence('orders', 'id')") == [(None,)]
+    for asked in ("currval", "nextval"):
+        assert _refused(jfk, f"SELECT {asked}('orders_id_seq')").sqlstate == "42P01"
 
 
 def test_status_and_doctor(plain):

@@ -9,6 +9,7 @@ import os
 import random
 import threading
 from bisect import bisect_left, bisect_right
+from collections import Counter
 from collections.abc import Iterator
 from itertools import pairwise
 
@@ -63,13 +64,14 @@ def test_no_number_comes_twice(world: NumberedWorld) -> None:
     begin = seed("SNAPTIDE_NUMBERS_SEED")
     print("seed", begin)  # noqa: T201
     play = Play(world, random.Random(begin))
-    while len(world.drawn) < INSERTS * SITES:
+    while play.wanting:
         play.burst()
         play.event()
     for name in play.names:
         deferred.push(world[name])
     world.assert_no_number_twice()
     _assert_leases_are_apart(world, play)
+    print(play.told)  # noqa: T201
 
 
 class Play:
@@ -80,20 +82,38 @@ class Play:
         self.chance = chance
         self.names = [*NAMES]
         self.of_hq: set[int] = set()
+        #: inserts of each site, and what happened how often
+        self.inserts: Counter[str] = Counter()
+        self.happened: Counter[str] = Counter()
+        #: sites that have used up their numbers
+        self.out: set[str] = set()
+        self._lock = threading.Lock()
+
+    @property
+    def wanting(self) -> list[str]:
+        """The sites that have not inserted as much as they are to insert."""
+        every = ("hq", *self.names)
+        return [name for name in every if self.inserts[name] < INSERTS]
+
+    @property
+    def told(self) -> str:
+        return f"{sum(self.inserts.values()):,} inserts, {dict(self.happened)}"
 
     def burst(self) -> None:
-        """Users insert at all sites at once, while some of these push."""
+        """Users insert at many sites at once, while some sites push."""
         pushing = self.chance.sample(self.names, k=self.chance.randint(0, 2))
+        out = [name for name in self.names if name in self.out]
+        self.out.clear()
         users = [
             threading.Thread(
                 target=self._use, args=(name, self.chance.randrange(2**32))
             )
-            for name in ("hq", *self.names)
+            for name in self.wanting
             for _ in range(SESSIONS)
         ]
         for user in users:
             user.start()
-        for name in pushing:
+        for name in dict.fromkeys([*out, *pushing]):
             deferred.push(self.world[name])
         for user in users:
             user.join()
@@ -104,6 +124,7 @@ class Play:
         events = (self._killed, self._restored, self._rolled_back, self._copied)
         happens = self.chance.choice((*events, self._killed, self._master_restored))
         happens(name)
+        self.happened[happens.__name__.strip("_")] += 1
 
     def _use(self, name: str, seed: float) -> None:
         chance = random.Random(seed)
@@ -115,12 +136,15 @@ class Play:
                     made = session.execute(_INSERT, (name, rows)).fetchall()
                 except psycopg.errors.SequenceGeneratorLimitExceeded:
                     session.rollback()
+                    self.out.add(name)
                     break
                 session.commit()
                 got += [row[0] for row in made]
-        self.world.drawn += got
-        if name == "hq":
-            self.of_hq |= {*got}
+        with self._lock:
+            self.world.drawn += got
+            self.inserts[name] += len(got)
+            if name == "hq":
+                self.of_hq |= {*got}
 
     def _killed(self, name: str) -> None:
         run(self.world[name], "UPDATE snaptide.numbered_column SET size = 10000000")
@@ -176,6 +200,7 @@ class Play:
         lost = self.of_hq - before
         self.world.drawn = [one for one in self.world.drawn if one not in lost]
         self.of_hq = before
+        self.inserts["hq"] = len(before)
         assert repair(self.world["hq"]).numbers_unknown == ()
 
 
