@@ -1,4 +1,4 @@
-"""The options of pushes, refreshes and purges: each is declared once.
+"""The options of pushes, refreshes, purges and checks: each is declared once.
 
 Python, `snaptide.toml`, the environment, the command line, schedules and Celery tasks
 take names, defaults, limits and texts from these models. The first sentence above a
@@ -171,11 +171,23 @@ class PurgeOptions(Options):
     record_days: Number = 90
 
 
+class CheckOptions(Options):
+    """The options of a check by schedule (Informix: `cdr check replicate`)."""
+
+    #: Only rows for which this SQL expression holds at either side.
+    where: str | None = None
+    #: Compare only these columns and the key; none: all.
+    columns: list[str] = []
+    #: List so many rows of each snapshot; counts are exact.
+    most: Count = 1000
+
+
 #: The options of each kind of work that a schedule can run.
 OF_WORK: Mapping[str, type[Options]] = {
     "push": PushOptions,
     "refresh": RefreshOptions,
     "purge": PurgeOptions,
+    "check": CheckOptions,
 }
 
 

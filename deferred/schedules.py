@@ -26,11 +26,15 @@ from sites.errors import SnaptideError
 #: Subject of runs for a site as a whole: its purge, a push to all destinations.
 EVERYTHING = "*"
 
-#: Where the names of subjects are found, by kind of work. A push may be to all.
+# A table of the package `snapshots`, which is above; only its names matter here.
+_group = sa.table("refresh_group", sa.column("name"), schema=SCHEMA)
+
+#: Where the names of subjects are found, by kind of work. A push may be to all, and a
+#: check of all.
 _SUBJECTS = {
     "push": destination.c.name,
-    # A table of the package `snapshots`, which is above; only its names matter here.
-    "refresh": sa.table("refresh_group", sa.column("name"), schema=SCHEMA).c.name,
+    "refresh": _group.c.name,
+    "check": _group.c.name,
 }
 
 #: The values that are cleared when a schedule is replaced.
@@ -42,7 +46,7 @@ class BadSchedule(SnaptideError):
 
     code = "SNP-341"
     hint = (
-        "Schedule a push, refresh or purge, with the options of that command, for a "
+        "Schedule a push, refresh, purge or check, with its own options, for a "
         "destination or refresh group that the site has."
     )
 
@@ -58,7 +62,7 @@ class NoSuchSchedule(SnaptideError):
 class Schedule:
     """A schedule: a kind of work that runs by itself at a site."""
 
-    #: push, refresh or purge
+    #: push, refresh, purge or check
     kind: str
     #: a destination, a refresh group, or * for all
     subject: str
@@ -82,7 +86,7 @@ def schedule(
     seconds is due at once, that of a cron expression at its next time.
 
     Parameters:
-        kind: push, refresh or purge.
+        kind: push, refresh, purge or check.
         subject: a destination, a refresh group, or `*`.
         every: `10s`, `5m`, `2h`, `1d`, or five fields of cron in UTC.
         **options: those of the verb, as `transaction_count=1000`.

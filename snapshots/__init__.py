@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from deferred.options import RefreshArguments, RefreshOptions
     from masters.numbers.left import Numbers
     from snapshots.alter import alter_condition, alter_leaving
-    from snapshots.check.errors import CheckRefused, NoSuchCheck
+    from snapshots.check.errors import CheckRefused, NoSuchCheck, RowsDiffer
     from snapshots.check.report import (
         CheckReport,
         Count,
@@ -170,6 +170,7 @@ __all__ = [
     "RefreshOptions",
     "RefreshReport",
     "RefreshRunning",
+    "RowsDiffer",
     "RowsHidden",
     "RowsKept",
     "SnapshotCheck",

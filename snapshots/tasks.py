@@ -9,8 +9,11 @@ from celery import shared_task
 
 import snapshots
 from deferred import runs
+from deferred.options import CheckOptions
+from deferred.schedules import EVERYTHING
 from deferred.tasks import RETRYING
 from sites import activity, configured
+from snapshots.check.errors import RowsDiffer
 from snapshots.errors import RefreshRunning
 from snapshots.reports import RefreshReport
 
@@ -31,6 +34,46 @@ def refresh(site: str, group: str, **options: Any) -> None:
         log.info("refresh %s %s: another refresh is running.", site, group)
     else:
         log.info("refresh %s %s: %s", site, group, _counts(report))
+
+
+@shared_task(name="snapshots.tasks.check", **RETRYING)
+def check(site: str, subject: str = EVERYTHING, **options: Any) -> None:
+    """Check a refresh group, or all of them, and save what is found at the site.
+
+    Raises:
+        RowsDiffer: rows differ without a reason; so the schedule shows a failure.
+    """
+    home = configured.site(site)
+    with (
+        runs.outcome(home, "check", subject),
+        activity.report(home, "check", subject) as progress,
+    ):
+        chosen = CheckOptions.of(options)
+        report = snapshots.check(
+            home,
+            () if subject == EVERYTHING else subject,
+            **chosen.model_dump(),
+            save=True,
+            progress=progress,
+        )
+        log.log(
+            logging.WARNING if report.unproven else logging.INFO,
+            "check %s %s: %s rows differ, %s of them unexplained, %s cannot be told, "
+            "in %.1f s.",
+            site,
+            subject,
+            f"{report.differing:,}",
+            f"{report.unexplained:,}",
+            f"{report.unproven:,}",
+            report.seconds,
+        )
+        if report.unexplained:
+            raise RowsDiffer(
+                f"{report.unexplained:,} rows differ without a reason: check "
+                f"{report.run}.",
+                site=site,
+                run=report.run,
+            )
 
 
 def _counts(report: RefreshReport) -> str:

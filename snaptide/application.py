@@ -29,6 +29,7 @@ log = logging.getLogger(__name__)
 #: The log shows at most so many characters of an argument.
 LONGEST_ARGUMENT = 200
 
+CHECK = "snapshots.tasks.check"
 PUSH = "deferred.tasks.push"
 PURGE = "deferred.tasks.purge"
 RECOVER = "groups.tasks.recover"
@@ -65,7 +66,7 @@ def enqueue(
     """Put a task into its site's queue.
 
     Parameters:
-        task: PUSH, PURGE, RECOVER or REFRESH.
+        task: CHECK, PUSH, PURGE, RECOVER or REFRESH.
         subject: the destination or refresh group.
         how: `options` are the task's own arguments, `expires` are the seconds
             after which it is not worth running any more.

@@ -20,7 +20,7 @@ from deferred.interval import seconds_of
 from deferred.schedules import Schedule
 from sites import Site
 from sites.configured import configured
-from snaptide.application import PURGE, PUSH, RECOVER, REFRESH, enqueue
+from snaptide.application import CHECK, PURGE, PUSH, RECOVER, REFRESH, enqueue
 from snaptide.asking import said_of
 from snaptide.backoff_logger import BackoffLogger
 from snaptide.listener import Listeners
@@ -37,7 +37,7 @@ RECOVERY = 60.0
 #: Seconds between two notes in a site's catalog that beat looks at it.
 NOTES = 10.0
 
-TASKS = {"push": PUSH, "refresh": REFRESH, "purge": PURGE}
+TASKS = {"push": PUSH, "refresh": REFRESH, "purge": PURGE, "check": CHECK}
 
 
 class CatalogScheduler(Scheduler):

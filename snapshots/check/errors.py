@@ -12,6 +12,16 @@ class CheckRefused(SnaptideError):
     hint = "Compare by columns that the snapshots have."
 
 
+class RowsDiffer(SnaptideError):
+    """A scheduled check found rows that differ without a reason."""
+
+    code = "SNP-272"
+    hint = (
+        "Look at them with: snaptide check show SITE RUN. The next check that finds "
+        "none clears this."
+    )
+
+
 class NoSuchCheck(SnaptideError):
     """The site keeps no check of that number."""
 

@@ -55,7 +55,9 @@ class Commands(LoadedLater):
         "indoubt": Part(
             "In-doubt transactions of synchronous propagation.", ["indoubt"]
         ),
-        "schedule": Part("Schedules of pushes, refreshes and purges.", ["schedule"]),
+        "schedule": Part(
+            "Schedules of pushes, refreshes, purges and checks.", ["schedule"]
+        ),
         "plan": Part(
             "Show what would make a site what a file says; ends with 3 if anything.",
             ["plan"],
@@ -93,7 +95,7 @@ class Commands(LoadedLater):
             ["doctor"],
         ),
         "worker": Part(
-            "Run the pushes, refreshes and purges that beat and commands ask for.",
+            "Run the pushes, refreshes, purges and checks that are asked for.",
             ["services"],
         ),
         "beat": Part(

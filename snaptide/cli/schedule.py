@@ -23,9 +23,10 @@ class Kind(StrEnum):
     PUSH = "push"
     REFRESH = "refresh"
     PURGE = "purge"
+    CHECK = "check"
 
 
-KindName = Annotated[Kind, typer.Argument(metavar="push|refresh|purge")]
+KindName = Annotated[Kind, typer.Argument(metavar="push|refresh|purge|check")]
 Subject = Annotated[
     str,
     typer.Argument(metavar="[SUBJECT]", help="A destination, a refresh group, or *."),
@@ -47,12 +48,14 @@ def set_(
             "--option",
             "-o",
             metavar="NAME=VALUE",
-            help="An option of the push, refresh or purge.",
+            help="An option of the push, refresh, purge or check.",
         ),
     ] = None,
     json: Json = False,
 ) -> None:
-    """Schedule a push, refresh or purge, or change when it runs, without a restart.
+    """Schedule a push, refresh, purge or check, or change when it runs.
+
+    Takes effect at once, without a restart.
 
     Example: snaptide schedule set jfk refresh airport --every "0 6 * * *"
     """

@@ -46,7 +46,7 @@ def worker(
     ] = None,
     log_level: Level = None,
 ) -> None:
-    """Run the pushes, refreshes and purges that beat and commands ask for.
+    """Run the pushes, refreshes, purges and checks that are asked for.
 
     Example: snaptide worker --site jfk --pool threads
     """

@@ -60,7 +60,10 @@ def _until_next_contact(connection: Connection, column: NumberedColumn) -> float
         found.next_at
         for found in schedules.all_of(connection)
         if not found.disabled
-        and (found.kind == "refresh" or found.subject == column.master)
+        and (
+            found.kind == "refresh"
+            or (found.kind == "push" and found.subject == column.master)
+        )
     ]
     if not due:
         return configured.days_away()

@@ -158,10 +158,12 @@ def _refuse_unknown(
     wanted: Sequence[Wanted],
 ) -> None:
     """Refuse a schedule for what the site will not have."""
+    groups = {*found.groups, *(each.group for each in wanted)}
     known = {
         "push": _destinations(found, wanted) | {EVERYTHING},
-        "refresh": {*found.groups, *(each.group for each in wanted)},
+        "refresh": groups,
         "purge": {EVERYTHING},
+        "check": groups | {EVERYTHING},
     }[one.kind]
     if one.subject not in known:
         what = "destination" if one.kind == "push" else "refresh group"

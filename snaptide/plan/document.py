@@ -93,11 +93,11 @@ class SnapshotSection(BaseModel):
 
 
 class ScheduleSection(BaseModel):
-    """`[[schedules]]`: a push, refresh or purge that runs by itself."""
+    """`[[schedules]]`: a push, refresh, purge or check that runs by itself."""
 
     model_config = _strict
 
-    kind: Literal["push", "refresh", "purge"]
+    kind: Literal["push", "refresh", "purge", "check"]
     #: A destination, a refresh group, or `*`.
     subject: str = "*"
     every: str

@@ -8,9 +8,13 @@ from typing import Any
 import pytest
 
 import snapshots
-from sites import Directory, Site
+from deferred import schedules
+from deferred.errors import BadOption
+from deferred.schedules import BadSchedule
+from sites import Directory, Site, configured
+from sites.configured import Configuration
 from sites.names import quoted
-from snapshots import Kind, NoSuchCheck, Reason
+from snapshots import Kind, NoSuchCheck, Reason, RowsDiffer, tasks
 from snapshots.check import saved
 from tests.fix_sites import log
 from tests.fix_worlds import prepared_once
@@ -263,3 +267,43 @@ def test_an_option_may_stand_before_the_site(snaptide: Call) -> None:
     assert snaptide("check", "--json", "jfk").exit_code == 0
     assert snaptide("check", "nowhere").exit_code == 1
     assert "run" in snaptide("check", "--help").stdout
+
+
+def test_a_schedule_saves_its_checks_and_fails_if_rows_differ(
+    sites: Directory, jfk: Site, snaptide: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(configured, "_current", Configuration(directory=sites))
+
+    def outcome() -> tuple[str | None, int]:
+        last = schedules.list_schedules(jfk)[-1].last_error
+        status = snaptide("status", "jfk")
+        assert (last or "") in status.stdout.replace("\n", " ")
+        return last, status.exit_code
+
+    command = ("schedule", "set", "jfk", "check", "t", "--every", "0 3 * * *")
+    assert snaptide(*command, "-o", "most=2").exit_code == 0
+    tasks.check("jfk", "t", most=2)
+    before = outcome()
+    assert before[0] is None
+    run(jfk, "UPDATE public.t SET note = 'mine' WHERE id = 3")
+    tasks.check("jfk", "t", most=2)
+    assert outcome() == before
+    as_refresh(jfk, 'DELETE FROM public."snap$_t" WHERE id < 3')
+    with pytest.raises(RowsDiffer):
+        tasks.check("jfk", "t", most=2)
+    assert outcome() == ("SNP-272 2 rows differ without a reason: check 3.", 3)
+    saved_one = snapshots.show_check(jfk, 3)
+    assert (saved_one.most, [one.name for one in saved_one.snapshots]) == (2, ["t"])
+    snapshots.refresh(jfk, "t", method="c")
+    tasks.check("jfk", "t", most=2)
+    assert outcome() == before
+    tasks.check("jfk")
+    assert [len(one.snapshots) for one in snapshots.list_checks(jfk)[:2]] == [2, 1]
+
+
+def test_what_cannot_be_scheduled(jfk: Site) -> None:
+    for subject, options in (("nope", {}), ("*", {"most": -1}), ("*", {"save": True})):
+        with pytest.raises(BadOption if options else BadSchedule):
+            schedules.schedule(jfk, "check", subject, every="1d", **options)
+    made = schedules.schedule(jfk, "check", every="1d", columns=["id"], where="true")
+    assert made.options == {"columns": ["id"], "where": "true"}
