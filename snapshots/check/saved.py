@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import Connection, Row, Text, cast, func, select
+from sqlalchemy.dialects.postgresql import distinct_on
 
 from sites import identity
 from sites.site import Site
@@ -38,6 +40,18 @@ class SavedKey:
     reason: Reason
     #: the columns that identify the row, with their whole values as texts
     key: Mapping[str, str | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LastCheck:
+    """What the last saved check of a snapshot found."""
+
+    run: int
+    #: when it began, and how long ago that is
+    at: datetime
+    age: timedelta
+    #: how many rows differ without a reason
+    unexplained: int
 
 
 def save(site: Site, report: CheckReport) -> CheckReport:
@@ -151,6 +165,35 @@ def keys(
         SavedKey(kind=Kind(row.kind), reason=Reason(row.reason), key=row.key)
         for row in rows
     ]
+
+
+def last_of_each(connection: Connection) -> dict[str, LastCheck]:
+    """The last saved check of each snapshot that has one, by its key."""
+    rows = connection.execute(
+        select(
+            _of.snapshot,
+            _of.counts,
+            _run.id,
+            _run.began_at,
+            (func.now() - _run.began_at).label("age"),
+        )
+        .join_from(check_snapshot, check_run, _of.run_id == _run.id)
+        .ext(distinct_on(_of.snapshot))
+        .order_by(_of.snapshot, _of.run_id.desc())
+    )
+    return {
+        row.snapshot: LastCheck(
+            run=row.id,
+            at=row.began_at,
+            age=row.age,
+            unexplained=sum(
+                rows
+                for _, reason, rows in row.counts
+                if reason == Reason.UNEXPLAINED.value
+            ),
+        )
+        for row in rows
+    }
 
 
 def _read(connection: Connection, run: int) -> Row[Any]:

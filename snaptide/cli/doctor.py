@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -21,6 +22,7 @@ _STYLES = {
     Severity.FATAL: "bold red",
     Severity.ERROR: "red",
     Severity.WARNING: "yellow",
+    Severity.INFO: "green",
 }
 
 
@@ -34,6 +36,8 @@ def doctor(
 ) -> None:
     """Look for problems at sites; ends with 3 if there are any.
 
+    Also says when each snapshot was last checked against its master.
+
     Example: snaptide doctor hq jfk
     """
     program = Program.of(ctx)
@@ -41,7 +45,8 @@ def doctor(
     findings = list(imports.check())
     # Ask all sites at once: a site that is away takes long to time out.
     with ThreadPoolExecutor(max_workers=max(len(chosen), 1)) as pool:
-        findings += [f for found in pool.map(diagnosis.examine, chosen) for f in found]
+        examine = partial(diagnosis.examine, informed=True)
+        findings += [f for found in pool.map(examine, chosen) for f in found]
     show(program, findings, lambda: findings_table(findings, hints=fix_hints))
     end_with(findings)
 
@@ -50,10 +55,12 @@ def findings_table(
     findings: Sequence[Finding], *, hints: bool = True
 ) -> RenderableType:
     """Findings, each with its remedy below it."""
-    if not findings:
-        return Text("No problems found.", style="green")
+    problems = [one for one in findings if one.severity is not Severity.INFO]
     lines: list[RenderableType] = []
-    for finding in findings:
+    if not problems:
+        lines.append(Text("No problems found.", style="green"))
+    known = [one for one in findings if one.severity is Severity.INFO]
+    for finding in problems + known:
         severity = (f"{finding.severity.value:8}", _STYLES[finding.severity])
         what = f"{finding.site}  {finding.subject}: {finding.what}"
         lines.append(Text.assemble(severity, what))
@@ -63,12 +70,12 @@ def findings_table(
 
 
 def end_with(findings: Sequence[Finding]) -> None:
-    """End with the exit code for findings; return if there are none.
+    """End with the exit code for findings; return if there are no problems.
 
     Raises:
         typer.Exit: there are findings.
     """
     if any(finding.subject == "SNP-002" for finding in findings):
         raise typer.Exit(ExitCode.UNREACHABLE)
-    if findings:
+    if any(finding.severity is not Severity.INFO for finding in findings):
         raise typer.Exit(ExitCode.ATTENTION)

@@ -11,6 +11,7 @@ from snaptide.doctor import (
     bloat,
     captures,
     columns,
+    compared,
     definitions,
     different,
     leftovers,
@@ -40,8 +41,12 @@ def check_site(site: Site, *, everyone: bool = True) -> list[Finding]:
     return found
 
 
-def examine(site: Site) -> list[Finding]:
-    """All findings about a site; asks its masters and snapshot sites, too."""
+def examine(site: Site, *, informed: bool = False) -> list[Finding]:
+    """All findings about a site; asks its masters and snapshot sites, too.
+
+    Parameters:
+        informed: also say what is no problem, as when snapshots were last checked.
+    """
     # Drop the general findings that a site is away: the check that needs it says so.
     found = [f for f in check_site(site, everyone=False) if f.subject != peers.AWAY]
     if any(f.severity is Severity.FATAL and f.site == site.name for f in found):
@@ -52,7 +57,7 @@ def examine(site: Site) -> list[Finding]:
         found += different.check(site, tables=True)
     except SnaptideError as error:
         found.append(_failed(site, error))
-    return found
+    return [f for f in found if informed or f.severity is not Severity.INFO]
 
 
 def _examine(connection: Connection, site: Site) -> list[Finding]:
@@ -62,6 +67,7 @@ def _examine(connection: Connection, site: Site) -> list[Finding]:
         *registrations.check(connection, site),
         *definitions.check(connection, site),
         *numbers.check(connection, site.name),
+        *compared.check(connection, site.name),
         *pages.check(connection, site.name),
         *leftovers.check(connection, site.name),
         *stopped.check(connection, site.name),

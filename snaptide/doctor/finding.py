@@ -15,11 +15,13 @@ class Severity(StrEnum):
     ERROR = "error"
     #: Something costs, grows or waits without need.
     WARNING = "warning"
+    #: No problem, but good to know.
+    INFO = "info"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One problem at a site, with its remedy."""
+    """One problem at a site with its remedy, or something to know of the site."""
 
     site: str
     severity: Severity

@@ -272,7 +272,10 @@ def test_an_option_may_stand_before_the_site(snaptide: Call) -> None:
 def test_a_schedule_saves_its_checks_and_fails_if_rows_differ(
     sites: Directory, jfk: Site, snaptide: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(configured, "_current", Configuration(directory=sites))
+    def task(*subject: str) -> None:
+        # Each command has its own settings; a worker keeps these.
+        monkeypatch.setattr(configured, "_current", Configuration(directory=sites))
+        tasks.check("jfk", *subject, most=2)
 
     def outcome() -> tuple[str | None, int]:
         last = schedules.list_schedules(jfk)[-1].last_error
@@ -282,22 +285,22 @@ def test_a_schedule_saves_its_checks_and_fails_if_rows_differ(
 
     command = ("schedule", "set", "jfk", "check", "t", "--every", "0 3 * * *")
     assert snaptide(*command, "-o", "most=2").exit_code == 0
-    tasks.check("jfk", "t", most=2)
+    task("t")
     before = outcome()
     assert before[0] is None
     run(jfk, "UPDATE public.t SET note = 'mine' WHERE id = 3")
-    tasks.check("jfk", "t", most=2)
+    task("t")
     assert outcome() == before
     as_refresh(jfk, 'DELETE FROM public."snap$_t" WHERE id < 3')
     with pytest.raises(RowsDiffer):
-        tasks.check("jfk", "t", most=2)
+        task("t")
     assert outcome() == ("SNP-272 2 rows differ without a reason: check 3.", 3)
     saved_one = snapshots.show_check(jfk, 3)
     assert (saved_one.most, [one.name for one in saved_one.snapshots]) == (2, ["t"])
     snapshots.refresh(jfk, "t", method="c")
-    tasks.check("jfk", "t", most=2)
+    task("t")
     assert outcome() == before
-    tasks.check("jfk")
+    task()
     assert [len(one.snapshots) for one in snapshots.list_checks(jfk)[:2]] == [2, 1]
 
 
@@ -307,3 +310,30 @@ def test_what_cannot_be_scheduled(jfk: Site) -> None:
             schedules.schedule(jfk, "check", subject, every="1d", **options)
     made = schedules.schedule(jfk, "check", every="1d", columns=["id"], where="true")
     assert made.options == {"columns": ["id"], "where": "true"}
+
+
+def test_doctor_names_the_last_check_of_each_snapshot(
+    jfk: Site, snaptide: Call
+) -> None:
+    def told(severity: str) -> dict[str, str]:
+        found = json.loads(snaptide("doctor", "jfk", "--json").stdout)
+        return {
+            one["subject"]: one["what"]
+            for one in found
+            if one["severity"] == severity and one["subject"] in ("t", "u")
+        }
+
+    assert {name: "never checked" in what for name, what in told("info").items()} == {
+        "t": True,
+        "u": True,
+    }
+    snapshots.check(jfk, save=True)
+    run(jfk, "UPDATE snaptide.check_run SET began_at = now() - interval '3 days'")
+    assert "saved check, 1, was 3 days ago and found no" in told("info")["t"]
+    before = snaptide("doctor", "jfk")
+    assert "check, 1, was 3 days ago" in before.stdout
+    as_refresh(jfk, 'DELETE FROM public."snap$_t" WHERE id < 3')
+    snapshots.check(jfk, "t", save=True)
+    assert "saved check, 2, was 0.0 hours ago and found 2 rows" in told("error")["t"]
+    assert [*told("info")] == ["u"]
+    assert snaptide("doctor", "jfk").exit_code == 3

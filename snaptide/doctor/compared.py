@@ -1,0 +1,52 @@
+"""When each snapshot was last checked against its master, and what that found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sqlalchemy import Connection
+
+from snapshots import snapshot
+from snapshots.check import saved
+from snaptide.doctor.finding import Finding, Severity
+
+
+def check(connection: Connection, site: str) -> Iterator[Finding]:
+    """A finding about each snapshot, which may be information."""
+    last = saved.last_of_each(connection)
+    for one in snapshot.all_of(connection):
+        if not one.loaded:
+            continue
+        found = last.get(one.key)
+        if found is None:
+            yield Finding(
+                site=site,
+                severity=Severity.INFO,
+                subject=one.key,
+                what="It was never checked against its master, or no check was saved.",
+                todo=f"snaptide check {site} {one.key} --save",
+            )
+        else:
+            yield _checked(site, one.key, found)
+
+
+def _checked(site: str, key: str, found: saved.LastCheck) -> Finding:
+    hours = found.age.total_seconds() / 3600
+    ago = f"{hours / 24:,.0f} days" if hours >= 48 else f"{hours:,.1f} hours"
+    last = f"The last saved check, {found.run}, was {ago} ago"
+    if not found.unexplained:
+        return Finding(
+            site=site,
+            severity=Severity.INFO,
+            subject=key,
+            what=f"{last} and found no difference without a reason.",
+            todo="",
+        )
+    return Finding(
+        site=site,
+        severity=Severity.ERROR,
+        subject=key,
+        what=f"{last} and found {found.unexplained:,} rows that differ without a "
+        "reason.",
+        todo=f"snaptide check show {site} {found.run}",
+    )
