@@ -180,6 +180,9 @@ class CheckOptions(Options):
     columns: list[str] = []
     #: List so many rows of each snapshot; counts are exact.
     most: Count = 1000
+    #: Read in statements of less than a second, and rest in between, longer while the
+    #: databases are busy.
+    gently: bool = True
 
 
 #: The options of each kind of work that a schedule can run.

@@ -128,6 +128,24 @@ def ctid_ranges(
     return [part for leaf in found for part in _divide(leaf, size)]
 
 
+def pages_of(
+    connection: Connection, table: QualifiedName
+) -> list[tuple[QualifiedName, int]]:
+    """The tables that hold the rows of a table, each with its number of pages.
+
+    The number is 0 if a table is empty, or has no pages that can be read apart. To be
+    called as `ctid_ranges`.
+    """
+    locks.against_ddl(connection, table)
+    return [
+        (
+            QualifiedName(leaf.nspname, leaf.relname),
+            leaf.bytes // leaf.block if leaf.has_pages else 0,
+        )
+        for leaf in connection.execute(_leaves(table))
+    ]
+
+
 def rows_within(connection: Connection, table: QualifiedName, size: int) -> int | None:
     """About how many rows of a table take this many bytes; None if that is unknown.
 

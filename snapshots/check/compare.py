@@ -14,6 +14,7 @@ import sqlalchemy as sa
 from sites import ranges
 from snapshots import buckets, comparison, difference, images, keys, large
 from snapshots.buckets import Differing
+from snapshots.check import gently
 from snapshots.keys import Keys
 from snapshots.packed import Pair
 from snapshots.side import FEW, Sides
@@ -57,14 +58,22 @@ def whole(member: Member) -> Member:
     return replace(member, base=replace(member.base, columns=columns))
 
 
-def differing(sides: Sides, members: Sequence[Member]) -> Iterator[Found]:
+def differing(
+    sides: Sides, members: Sequence[Member], *, gentle: bool = False
+) -> Iterator[Found]:
     """Compare snapshots with their defining queries, in any order.
 
     Rows are read when asked for; those of small snapshots are compared together.
+
+    Parameters:
+        gentle: read in short steps (`snapshots.check.gently`).
     """
     read: list[_Read] = []
     for member in members:
         some = comparison.most_rows(sides.master, member.snapshot.master)
+        if gentle:
+            yield _found_gently(sides, member, some)
+            continue
         sums = buckets.differing(sides, member, many=False)
         if not sums.numbers:
             yield Found(member=member, sums=sums, rows=iter(()))
@@ -78,6 +87,24 @@ def differing(sides: Sides, members: Sequence[Member]) -> Iterator[Found]:
             yield from _together(sides, read)
             read = []
     yield from _together(sides, read)
+
+
+def _found_gently(sides: Sides, member: Member, some: int) -> Found:
+    sums = gently.differing(sides, member)
+    rows = _whole(sides, member, _gently(sides, member, sums, some))
+    return Found(member=member, sums=sums, rows=rows)
+
+
+def _gently(
+    sides: Sides, member: Member, sums: Differing, some: int
+) -> Iterator[pa.Table]:
+    """Compare the rows of some buckets after the others, about so many at a time."""
+    rounds = -(-sums.rows // max(some, 1))
+    size = max(len(sums.numbers) // max(rounds, 1), 1)
+    for first in range(0, len(sums.numbers), size):
+        numbers = sums.numbers[first : first + size]
+        theirs, present = gently.rows(sides, member, numbers)
+        yield from difference.rows([_pair(member, theirs, present)])
 
 
 def _together(sides: Sides, read: Sequence[_Read]) -> Iterator[Found]:

@@ -32,6 +32,7 @@ class _Wanted:
     conditions: Mapping[str, str]
     columns: tuple[str, ...]
     most: int
+    gentle: bool
 
 
 def check(
@@ -42,6 +43,7 @@ def check(
     columns: Sequence[str] = (),
     most: int = 1000,
     save: bool = False,
+    gently: bool = False,
     progress: Progress | None = None,
 ) -> CheckReport:
     """Prove that snapshots equal their defining queries, or name what differs and why.
@@ -62,6 +64,10 @@ def check(
             it, because it is about the site's snapshots and stays when they get another
             master. It is written in a transaction that begins when both moments have
             been let go: these only read, and may have been long.
+        gently: read in statements of less than a second with rests in between, which
+            are longer while the databases are busy. It takes at least twice as long,
+            and both moments stay open meanwhile: VACUUM keeps the rows of then, and a
+            purge leaves the logs alone.
         progress: is told how far the check is.
 
     Raises:
@@ -83,6 +89,7 @@ def check(
             conditions=_conditions(site, group, members, where),
             columns=_known(members, tuple(columns)),
             most=most,
+            gentle=gently,
         )
         found += _check_group(site, group, members, wanted, progress)
     report = CheckReport(
@@ -172,7 +179,8 @@ def _check_group(
         with attempt, moments.held(site, group, names) as held:
             master = held.sides.master.site.name
             members = [_restricted(one, wanted) for one in held.seen.members]
-            for number, one in enumerate(tally.take(held, members, wanted.most), 1):
+            done = tally.take(held, members, wanted.most, gentle=wanted.gentle)
+            for number, one in enumerate(done, 1):
                 found[one.name] = one
                 if progress is not None:
                     progress(number, len(names), "snapshots")

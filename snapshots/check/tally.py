@@ -66,14 +66,15 @@ class _Tally:
 
 
 def take(
-    held: Moments, members: Sequence[Member], most: int
+    held: Moments, members: Sequence[Member], most: int, *, gentle: bool
 ) -> Iterator[SnapshotCheck]:
     """Compare snapshots and explain what differs, in any order.
 
     Parameters:
         most: how many rows of each are listed.
+        gentle: read in short steps.
     """
-    for found in compare.differing(held.sides, members):
+    for found in compare.differing(held.sides, members, gentle=gentle):
         tally = _Tally(most)
         for table in found.rows:
             for one in _rows(held, found.member, table):

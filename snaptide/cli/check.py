@@ -72,6 +72,12 @@ def run(
     save: Annotated[
         bool, typer.Option("--save", help="Keep the report at the site: check show.")
     ] = False,
+    gently: Annotated[
+        bool,
+        typer.Option(
+            "--gently", help="Read in statements of less than a second, with rests."
+        ),
+    ] = False,
     html: Html = None,
     json: Json = False,
 ) -> None:
@@ -95,6 +101,7 @@ def run(
             columns=divided(columns),
             most=most,
             save=save,
+            gently=gently,
             progress=progress,
         )
     if html is not None:
