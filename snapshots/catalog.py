@@ -15,7 +15,6 @@ from sqlalchemy import (
     Identity,
     Index,
     Integer,
-    Interval,
     Table,
     Text,
     UniqueConstraint,
@@ -127,7 +126,6 @@ check_run = Table(
     # What the check was restricted to.
     Column("condition", Text),
     Column("columns", ARRAY(Text), nullable=False),
-    Column("since", Interval),
     # How many rows of each snapshot it lists at most.
     Column("most", Integer, nullable=False),
 )

@@ -25,7 +25,6 @@ def upgrade() -> None:
         sa.Column("seconds", sa.Double(), nullable=False),
         sa.Column("condition", sa.Text()),
         sa.Column("columns", ARRAY(sa.Text()), nullable=False),
-        sa.Column("since", sa.Interval()),
         sa.Column("most", sa.Integer(), nullable=False),
         sa.PrimaryKeyConstraint("id", name="check_run_pkey"),
         schema="snaptide",
