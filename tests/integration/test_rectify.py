@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import psycopg
 import pytest
 
 import deferred
@@ -9,8 +10,10 @@ import snapshots
 from deferred.errors import BadOption
 from sites import Directory, Site
 from snapshots import Kind, PlannedRow, Reason, RectifyReport, Take
+from snaptide import migrate
 from tests.fix_sites import log
 from tests.fix_worlds import prepared_once
+from tests.grouped import found_group, push_all
 from tests.integration.test_check import ODD, ROWS, T, unseen
 from tests.integration.test_followed_parents import make_shop
 from tests.linked_table import as_refresh, parked, queued, run, scalar
@@ -328,3 +331,72 @@ def test_column_that_the_site_no_longer_computes(hq, jfk):
     as_refresh(jfk, f"UPDATE {BASE} SET twice = 0 WHERE id = 7")
     assert mended(jfk).to_mend == 1
     assert scalar(jfk, "SELECT twice FROM public.t WHERE id = 7") == 14
+
+
+def test_newest(own_server):
+    """The side whose row was written last is right, as both databases remember."""
+    with psycopg.connect(own_server.url(), autocommit=True) as session:
+        session.execute("ALTER SYSTEM SET track_commit_timestamp = on")
+    own_server.stop()
+    own_server.start()
+    urls = {name: own_server.create_database(name) for name in ("hq", "jfk")}
+    with Directory(urls) as directory:
+        hq, jfk = directory["hq"], directory["jfk"]
+        for site in (hq, jfk):
+            migrate.upgrade(site)
+        run(hq, "CREATE TABLE public.t (id int PRIMARY KEY, note text)")
+        run(hq, "INSERT INTO public.t SELECT g, 'old' FROM generate_series(1, 9) g")
+        log(hq, "t")
+        snapshots.create(jfk, "t", master="hq", updatable=True)
+        refresh(jfk, "t")
+        as_refresh(
+            jfk,
+            f"UPDATE {BASE} SET note = 'here' WHERE id IN (1, 2)",
+            f"DELETE FROM {BASE} WHERE id = 3",
+            f"INSERT INTO {BASE} VALUES (10, 'here')",
+        )
+        unseen(hq, "public.t", "UPDATE public.t SET note = 'there' WHERE id = 2")
+        assert mended(jfk, reference="newest").to_mend == 4
+        wanted = [(1, "here"), (2, "there"), (3, "old")]
+        for site in (hq, jfk):
+            few = "SELECT * FROM public.t WHERE id < 4 OR id = 10 ORDER BY id"
+            assert run(site, few) == wanted
+        assert snapshots.check(jfk).equal
+
+
+def test_master_of_a_group_sends_it_on(make_sites):
+    sites = make_sites("hq", "lax", "jfk")
+    hq, lax, jfk = sites.values()
+    found_group(sites, "hq", "lax")
+    log(hq, "orders")
+    run(hq, "INSERT INTO orders (id, qty) SELECT g, g FROM generate_series(1, 5) g")
+    push_all(sites)
+    snapshots.create(jfk, "orders", master="hq", updatable=True)
+    refresh(jfk, "orders")
+    as_refresh(
+        jfk,
+        'UPDATE public."snap$_orders" SET qty = 100 WHERE id = 1',
+        'DELETE FROM public."snap$_orders" WHERE id = 2',
+    )
+    report = snapshots.rectify(jfk, reference="site")
+    assert (report.mended, report.unexplained) == (2, 0)
+    push_all(sites)
+    wanted = [(1, 100), (3, 3), (4, 4), (5, 5)]
+    for site in (hq, lax, jfk):
+        assert run(site, "SELECT id, qty FROM orders ORDER BY id") == wanted
+
+
+def test_rule_settles_a_conflict_with_a_late_change(hq, jfk, monkeypatch):
+    """A rule decides about the master's late change as about any user's."""
+    corrupt(jfk)
+    column_groups(hq, "t", {"note": "overwrite"})
+    from snapshots.rectify import mend
+
+    def change_then_refresh(*args: Any, **options: Any) -> Any:
+        run(hq, "UPDATE public.t SET note = 'late' WHERE id = 1")
+        return snapshots.refresh(*args, **options)
+
+    monkeypatch.setattr(mend, "refresh", change_then_refresh)
+    report = mended(jfk, reference="site")
+    assert (report.to_mend, notes(hq), notes(jfk)) == (3, HERE, HERE)
+    assert snapshots.check(jfk, "t").equal
