@@ -33,6 +33,15 @@ def keys(session: Session, target: Target, where: str) -> list[Key]:
     return sorted(_rows(session, target, target.base, where))
 
 
+def noted(session: Session, target: Target) -> set[Key]:
+    """The keys in the own log of a snapshot: the next refresh looks at these rows."""
+    query = sql.SQL("SELECT {} FROM snaptide.{}").format(
+        _texts([f"k{n}" for n, _ in enumerate(target.key, 1)]),
+        sql.Identifier(f"uslog$_{target.name}"),
+    )
+    return {tuple(key) for (key,) in session.execute(query).fetchall()}
+
+
 def _compared(
     target: Target,
     key: Key,

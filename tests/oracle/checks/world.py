@@ -225,7 +225,9 @@ class ChecksWorld(ConditionsWorld):
             for one in new
         )
         # A row of the master may leave the subset, or two may have had the same values.
-        if len(new) < plant.needs or not all(as_it_says):
+        # A change as of a refresh may look like one that a trigger made meanwhile.
+        noted = at_site and truth.noted(session, target) & {one[2] for one in new}
+        if len(new) < plant.needs or not all(as_it_says) or noted:
             made.put_back()
             return None
         self.met[history].add(f"planted: {name}")
