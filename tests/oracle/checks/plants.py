@@ -129,6 +129,7 @@ class Planter:
 
     def put_back(self) -> None:
         """Make the reserved rows what they were."""
+        self.as_refresh = False  # a refresh may bring a row between the statements
         found = self.session.execute(
             "SELECT quote_ident(attname) FROM pg_attribute"
             " WHERE attrelid = to_regclass(%s) AND attnum > 0"
