@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ from tenacity import stop_after_attempt, stop_after_delay, wait_fixed
 from tenacity.stop import stop_base
 
 from deferred.catalog import deferred_transaction
+from deferred.errors import PushRunning
 from deferred.queues import queue, refresh_coverage
 from sites import faults, retry
 from sites.names import QualifiedName
@@ -81,11 +83,25 @@ def mend(
         faults.point("rectify.after_part")
         gone += sum(one.keys.num_rows for one in part)
     if _is_outstanding(site, plan.group):
-        for attempt in _patiently(RefreshRunning):
-            with attempt:
-                refresh(site, plan.group, allow_mass_delete=allow_mass_delete)
+        with suppress(PushRunning):
+            _refresh(site, plan.group, allow_mass_delete=allow_mass_delete)
         faults.point("rectify.after_refresh")
     return _compared(site, plan, done)
+
+
+def _refresh(site: Site, group: str, *, allow_mass_delete: bool) -> None:
+    """Push and refresh, and wait for others that do the same.
+
+    Raises:
+        RefreshRunning: another refresh of the group does not end.
+        PushRunning: another push does not end; it may take what was queued along.
+    """
+    for attempt in _patiently(RefreshRunning, PushRunning):
+        with attempt:
+            pushed = refresh(site, group, allow_mass_delete=allow_mass_delete).pushed
+            another = pushed is not None and pushed.another_pusher
+            if another and _is_outstanding(site, group):
+                raise PushRunning(f"Another push of site {site.name} is running.")
 
 
 def _in_order(site: Site, intents: Sequence[Intent]) -> list[Intent]:
