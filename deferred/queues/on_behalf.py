@@ -33,8 +33,10 @@ def queue_calls(
     xid = func.pg_current_xact_id()
     made = insert(deferred_transaction).values(xid=xid, origin_user=user)
     connection.execute(made.on_conflict_do_nothing())
-    given = calls.subquery("given")
-    rows = select(order_no.next_value(), xid, *given.c)
+    # Old and new values may have the same names, or those of other columns.
+    numbered = (c.label(f"v{n}") for n, c in enumerate(calls.selected_columns))
+    given = calls.with_only_columns(*numbered, maintain_column_froms=True)
+    rows = select(order_no.next_value(), xid, *given.subquery("given").c)
     table = queue.sql()
     first, second, *others = [column.name for column in table.columns]
     assert (first, second) == ("xid", "call_no")
