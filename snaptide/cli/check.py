@@ -87,7 +87,7 @@ def run(
     unexplained, and with 3 if one cannot be told from changes under way. `run` may be
     left out, unless the site is called as another verb.
 
-    Example: snaptide check jfk flights --where "carrier = 'UA'"
+    Example: snaptide check run jfk flights --where "carrier = 'UA'"
     """
     program = Program.of(ctx)
     chosen, subject = program.site(site), " ".join(names or ["all snapshots"])
