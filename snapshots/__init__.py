@@ -46,11 +46,9 @@ if TYPE_CHECKING:
         NameTaken,
         NeedsParent,
         NoSnapshotLog,
-        NoSuchNumbers,
         NoSuchReference,
         NotByKey,
         NothingToHold,
-        NumbersRefused,
         PositionMoved,
         RefreshError,
         RefreshRunning,
@@ -70,6 +68,7 @@ if TYPE_CHECKING:
     )
     from snapshots.kept import KeptRow, list_kept, remove_kept
     from snapshots.listing import describe_snapshot, list_snapshots
+    from snapshots.number_errors import NoSuchNumbers, NumbersRefused
     from snapshots.numbers import (
         alter_numbers,
         lease_numbers,

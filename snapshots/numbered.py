@@ -11,7 +11,8 @@ from masters.errors import CannotLease
 from masters.numbers.columns import Method
 from masters.numbers.source import source_of
 from sites.table import Column, Table
-from snapshots.errors import NumbersRefused, UnknownColumn
+from snapshots.errors import UnknownColumn
+from snapshots.number_errors import NumbersRefused
 
 #: What a user says for a column that is to draw nothing.
 NONE = "none"

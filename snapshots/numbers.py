@@ -17,7 +17,7 @@ from sites.peers import Pair
 from sites.site import Site
 from snapshots import base_table, refresh_group, snapshot
 from snapshots.definition import Definition, define
-from snapshots.errors import NoSuchNumbers, TooManyNumbers
+from snapshots.number_errors import NoSuchNumbers, TooManyNumbers
 from snapshots.numbered import NONE
 from snapshots.snapshot import Snapshot
 
