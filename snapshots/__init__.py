@@ -64,6 +64,7 @@ if TYPE_CHECKING:
         UnknownSnapshot,
         UnreadableType,
         UnusableTable,
+        UsersInTheWay,
         WrongMethod,
     )
     from snapshots.kept import KeptRow, list_kept, remove_kept
@@ -192,6 +193,7 @@ __all__ = [
     "UnknownSnapshot",
     "UnreadableType",
     "UnusableTable",
+    "UsersInTheWay",
     "WrongMethod",
     "alter_condition",
     "alter_leaving",

@@ -10,11 +10,12 @@ from functools import partial
 from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
 
+from deferred import sqlstate
 from sites import faults, outdated
 from snapshots import first_load, merge, withdraw, work
 from snapshots.comparison import Compared
 from snapshots.definition import Definition, define
-from snapshots.errors import CannotMerge
+from snapshots.errors import CannotMerge, UsersInTheWay
 from snapshots.merge import Merged
 from snapshots.task import Task
 from snapshots.window import LOAD, Window
@@ -59,7 +60,7 @@ def _write(
     if not any(found.differs for found in compared):
         return {found.member.snapshot.key: Merged() for found in compared}
     group = []
-    with _refused_by_the_site():
+    with _named():
         for number, found in enumerate(compared):
             changes = work.create(
                 connection, found.member, number, seen.position, found.because
@@ -77,11 +78,20 @@ def _write(
 
 
 @contextmanager
-def _refused_by_the_site() -> Iterator[None]:
-    """Name the type, trigger or constraint that refuses the master's rows."""
+def _named() -> Iterator[None]:
+    """Tell rows that the site refuses from locks that another session holds.
+
+    Raises:
+        CannotMerge: names the type, trigger or constraint that refuses rows.
+        UsersInTheWay: a lock was not free in time, or there was a deadlock.
+    """
     try:
         yield
     except DBAPIError as error:
+        if sqlstate.gave_way(error):
+            raise UsersInTheWay(
+                f"The refresh gave way to users of the site: {sqlstate.message(error)}"
+            ) from error
         raise CannotMerge(f"The site refuses the rows: {error.orig}") from error
 
 

@@ -106,6 +106,13 @@ class CannotMerge(RefreshError):
     hint = "A trigger or constraint at the site refuses them; the message names it."
 
 
+class UsersInTheWay(RefreshError):
+    """Users of the site hold locks that the refresh needs."""
+
+    code = "SNP-217"
+    hint = "Refresh again; a long transaction at the site may have to end before."
+
+
 class StageLost(RefreshError):
     """The staged rows of the refresh are incomplete; nothing was changed."""
 

@@ -9,7 +9,7 @@ from typing import Unpack
 
 from sqlalchemy import Connection
 from sqlalchemy.exc import SQLAlchemyError
-from tenacity import stop_after_attempt
+from tenacity import stop_after_attempt, wait_random
 
 import deferred
 from deferred.options import RefreshArguments, RefreshOptions
@@ -24,12 +24,16 @@ from snapshots.errors import (
     PositionMoved,
     StageLost,
     UnknownSnapshot,
+    UsersInTheWay,
 )
 from snapshots.refresh_group import RefreshGroup
 from snapshots.reports import RefreshReport
 
 #: Turns before a refresh gives up, if another one keeps coming in between.
 ATTEMPTS = 3
+
+#: Seconds until the next turn begins, at most.
+PAUSE = 0.2
 
 
 def refresh(
@@ -55,6 +59,8 @@ def refresh(
         UnknownSnapshot, DifferentGroups, WrongMethod: `what` or `method` is wrong.
         BadOption: there is no such option, or its value is not allowed.
         RefreshRunning, ErrorsAtMaster, MassDelete: not now, or only with an option.
+        UsersInTheWay: users of the site hold locks on tables, attempt after attempt.
+        CannotMerge: the site refuses the rows.
         NoSnapshotLog, SnapshotLogTooYoung: a fast refresh (`f`) is not possible.
         SiteUnreachable, SiteChanged, SiteRestored, SiteReplaced, MasterChanged: one
             of the two databases is away, or was restored or replaced.
@@ -77,7 +83,11 @@ def refresh(
         _noted(site, group.name),
     ):
         for attempt in retry.on(
-            PositionMoved, StageLost, stop=stop_after_attempt(ATTEMPTS)
+            PositionMoved,
+            StageLost,
+            UsersInTheWay,
+            stop=stop_after_attempt(ATTEMPTS),
+            wait=wait_random(max=PAUSE),
         ):
             with attempt:
                 given = task.read(connection, site, group.name, named, chosen)

@@ -5,6 +5,7 @@ import pytest
 import snapshots
 from sites import Directory
 from snapshots.errors import MassDelete
+from tests.fix_moments import Moments
 from tests.fix_sites import log
 from tests.fix_worlds import prepared_once
 from tests.linked_table import run
@@ -275,3 +276,18 @@ def test_unique_key_of_the_sites_own_that_cannot_be_parked(hq, jfk):
     assert snapshots.refresh(jfk, "d").snapshots[0].inserted == 1
     every = "SELECT * FROM public.d ORDER BY id"
     assert run(jfk, every) == run(hq, every)
+
+
+def test_a_table_that_a_user_locks_while_a_refresh_begins(hq, jfk, moments: Moments):
+    """The refresh begins again; it is not told that the site refuses the row."""
+    run(hq, "UPDATE public.t SET v = 'theirs' WHERE id = 1")
+    with jfk.begin() as user:
+
+        def lock() -> None:
+            user.exec_driver_sql('LOCK TABLE public."snap$_t"')
+            moments.at("refresh.after_register", user.rollback)
+
+        moments.at("refresh.after_stage", lock)
+        assert pull(jfk).updated == 1
+    assert value(jfk, 1) == "theirs"
+    assert moments.reached.count("refresh.after_stage") == 2

@@ -15,7 +15,7 @@ import masters
 import snapshots
 from deferred.errors import NoSuchError, PushInterrupted, PushRunning
 from snapshots import Reason
-from snapshots.errors import CannotMerge, PositionMoved, RefreshRunning
+from snapshots.errors import PositionMoved, RefreshRunning, UsersInTheWay
 from tests.linked_table import run
 from tests.oracle.checks import tables, truth
 from tests.oracle.checks.crowd import Work, busy
@@ -35,7 +35,13 @@ DECIDED = 10
 #: How many rows, or pairs of rows, each run plants.
 PLANTED = 4
 #: What pushes and refreshes may be told while others are at work.
-MEANWHILE = (PositionMoved, PushInterrupted, PushRunning, RefreshRunning)
+MEANWHILE = (
+    PositionMoved,
+    PushInterrupted,
+    PushRunning,
+    RefreshRunning,
+    UsersInTheWay,
+)
 #: Seconds between two transactions of a user, two pushes, and two rows that are held.
 WRITES, PUSHES, HOLDS = 0.1, 1, 5
 
@@ -158,10 +164,6 @@ class ChecksWorld(ConditionsWorld):
             yield
         except MEANWHILE:
             self.story.count("told that others are at work")
-        except CannotMerge as error:
-            # Planting takes the whole table for a while.
-            if "lock timeout" not in str(error):
-                raise
 
     def _refresh_all(self, site: str) -> None:
         report = snapshots.refresh(
