@@ -14,12 +14,8 @@ import masters
 import snapshots
 from masters.errors import CannotLease
 from sites import Directory, Site
-from snapshots.errors import (
-    NoSuchNumbers,
-    NumbersRefused,
-    TooManyNumbers,
-    UnknownColumn,
-)
+from snapshots.errors import UnknownColumn
+from snapshots.number_errors import NoSuchNumbers, NumbersRefused, TooManyNumbers
 from snaptide import doctor
 from snaptide.cli import app
 from snaptide.status import status_of
