@@ -69,7 +69,11 @@ if TYPE_CHECKING:
     )
     from snapshots.kept import KeptRow, list_kept, remove_kept
     from snapshots.listing import describe_snapshot, list_snapshots
-    from snapshots.number_errors import NoSuchNumbers, NumbersRefused
+    from snapshots.number_errors import (
+        NoSuchNumbers,
+        NumbersRefused,
+        TooManyNumbers,
+    )
     from snapshots.numbers import (
         alter_numbers,
         lease_numbers,
@@ -186,6 +190,7 @@ __all__ = [
     "StageFailed",
     "StageLost",
     "Take",
+    "TooManyNumbers",
     "TooWide",
     "UndeliveredCalls",
     "UnknownColumn",
