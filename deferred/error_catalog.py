@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from sqlalchemy import (
     BigInteger,
+    Boolean,
     CheckConstraint,
     Column,
     DateTime,
@@ -110,6 +111,8 @@ error_procedure = Table(
     Column("call_no", BigInteger, primary_key=True),
     Column("name", Text, nullable=False),
     Column("arguments", AllTextBinary, nullable=False),
+    # The site that made the call ran the procedure, too.
+    Column("ran_here", Boolean, nullable=False),
     # Why the transaction was parked, if this call was the reason.
     Column("error", Text),
 )

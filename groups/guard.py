@@ -94,7 +94,7 @@ def _refusal(group: Group, here: str, table: QualifiedName) -> Refusal | None:
         return Refusal(
             message=f"{table} is read-only at this master of group {group.name}",
             hint="Change the rows at a full peer of the group.",
-            open_to=masters,
+            open_to=_began_at_masters(group),
         )
     if master.target_type is TargetType.FULL_PEER:
         return Refusal(
@@ -118,7 +118,19 @@ def _function(table: QualifiedName) -> str:
 
 def _brought_by_masters(group: Group) -> sql.Composable:
     """Condition that lets pass changes pushed by the masters of a group, only."""
-    setting = "NULLIF(current_setting('snaptide.transaction', true), '')::jsonb"
     return sql.SQL("COALESCE({} -> 'sources' ? {}, false)").format(
-        sql.SQL(setting), sql.Literal(str(group.id))
+        _TRANSACTION, sql.Literal(str(group.id))
     )
+
+
+def _began_at_masters(group: Group) -> sql.Composable:
+    """The same without changes that a called procedure makes as this master's own."""
+    return sql.SQL("COALESCE({} -> 'sources' ->> {} <> '', false)").format(
+        _TRANSACTION, sql.Literal(str(group.id))
+    )
+
+
+#: The push's description of the transaction that it applies here.
+_TRANSACTION = sql.SQL(
+    "NULLIF(current_setting('snaptide.transaction', true), '')::jsonb"
+)

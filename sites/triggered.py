@@ -31,7 +31,12 @@ def brought(origin: str, facts: Mapping[str, Any]) -> list[ColumnElement[str]]:
 
 def as_brought(origin: str, facts: Mapping[str, Any]) -> dict[str, str]:
     """The same settings by name, for sessions that Snaptide did not open."""
-    return _whose(origin, json.dumps(facts))
+    return {"snaptide.origin": origin, **described(facts)}
+
+
+def described(facts: Mapping[str, Any]) -> dict[str, str]:
+    """The setting that describes a transaction to the queues here."""
+    return {"snaptide.transaction": json.dumps(facts)}
 
 
 def own() -> list[ColumnElement[str]]:

@@ -31,17 +31,20 @@ class ProcedureCall:
     #: of a registered routine, or of a procedure of the destination's database
     name: str
     arguments: tuple[Argument, ...]
+    #: its origin ran it too, and has its changes
+    ran_here: bool
     #: the queued JSON, if it is not a list of arguments; such a call cannot run
     malformed: str | None = None
 
 
 def read(row: sa.Row[Any]) -> ProcedureCall:
-    """Make a call from a catalog row with call_no, name and arguments."""
+    """Make a call from a catalog row with call_no, name, arguments and ran_here."""
     readable = _readable(row.arguments)
     return ProcedureCall(
         call_no=row.call_no,
         name=row.name,
         arguments=tuple(Argument(**one) for one in row.arguments) if readable else (),
+        ran_here=row.ran_here,
         malformed=None if readable else json.dumps(row.arguments),
     )
 

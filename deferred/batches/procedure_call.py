@@ -57,6 +57,7 @@ _CALLED: Select[Any] = planned_once(
         procedure_call.c.call_no,
         procedure_call.c.name,
         procedure_call.c.arguments,
+        procedure_call.c.ran_here,
     )
     .join_from(delivery, procedure_call, procedure_call.c.xid == delivery.c.xid)
     .where(PART, delivery.c.destination == func.any(procedure_call.c.destinations))

@@ -94,6 +94,7 @@ def park(
             "arguments": encodings.stored(
                 stored_again(call), encodings.codec(connection)
             ),
+            "ran_here": call.ran_here,
             "error": conflicts.get(call.call_no),
         }
         connection.execute(sa.insert(error_procedure).values(values))

@@ -44,7 +44,9 @@ def call(
             with a cast (`sa.cast("2013-01-01", sa.Date)`).
         destinations: masters that this site's queues go to; all when not given.
         here: run it at this site too, now. Its changes to snapshots are not sent to
-            these destinations, because they run the procedure themselves.
+            these destinations, because they run the procedure themselves. A master
+            of a replication group that does not run it gets its changes from the
+            destination.
 
     Returns:
         The number of the call, unique at the site.
@@ -63,7 +65,9 @@ def call(
         if here:
             perform.here(
                 connection,
-                ProcedureCall(call_no=number, name=name, arguments=arguments),
+                ProcedureCall(
+                    call_no=number, name=name, arguments=arguments, ran_here=True
+                ),
             )
     return number
 

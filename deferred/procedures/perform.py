@@ -29,7 +29,7 @@ from deferred.errors import (
 )
 from deferred.procedures import allowed, guard, routines
 from deferred.procedures.routines import Procedure
-from sites import QualifiedName, faults, names
+from sites import QualifiedName, faults, names, triggered
 from sites.errors import SnaptideError
 from sites.site import SETTINGS
 from sites.transport import raw
@@ -45,8 +45,17 @@ _AT_WORK = dict([("search_path", USERS_SEARCH_PATH), _MARK])
 _DONE = {"search_path": SETTINGS["search_path"], "snaptide.writing": ""}
 
 
-def at_destination(connection: Connection, call: ProcedureCall) -> None:
+def at_destination(
+    connection: Connection, call: ProcedureCall, facts: Mapping[str, Any]
+) -> None:
     """Run the procedure of a call from another site, if it may run here.
+
+    Its changes in a replication group are those of the master where the transaction
+    began, as long as that master ran the procedure too. If it did not, it has to get
+    them: they begin here.
+
+    Parameters:
+        facts: of the transaction, as `provenance.facts` describes it.
 
     Raises:
         ProcedureNotAllowed: nothing of that name is registered or allowed here.
@@ -59,11 +68,23 @@ def at_destination(connection: Connection, call: ProcedureCall) -> None:
     faults.point("push.before_call")
     with _reported(call):
         run = _prepared(connection, call, anything=False)
-        _set(connection, _AT_WORK)
+        of_caller, while_it_runs = _transaction(call, facts)
+        _set(connection, _AT_WORK | while_it_runs)
         with guard.noticed(connection, *_MARK):
             run()
-        _set(connection, _DONE)
+        _set(connection, _DONE | of_caller)
     faults.point("push.after_call")
+
+
+def _transaction(
+    call: ProcedureCall, facts: Mapping[str, Any]
+) -> tuple[dict[str, str], dict[str, str]]:
+    """What queues are told of the transaction: else, and while a procedure runs."""
+    began_at = facts.get("sources")
+    if call.ran_here or not began_at:
+        return {}, {}
+    begins_here = {"user": facts["user"], "sources": dict.fromkeys(began_at, "")}
+    return triggered.described(facts), triggered.described(begins_here)
 
 
 def here(connection: Connection, call: ProcedureCall) -> None:

@@ -161,7 +161,7 @@ def _as_sets(connection: Connection, steps: Steps, *, resolving: bool) -> Outcom
             resolved += outcome.resolved
             takes_away = takes_away or outcome.takes_away
         if call is not None:
-            perform.at_destination(connection, call)
+            perform.at_destination(connection, call, unit.facts)
     return Outcome(resolved=resolved, takes_away=takes_away)
 
 

@@ -343,7 +343,8 @@ def test_one_that_calls_here_cannot_end_it_either(orders: Directory) -> None:
 
     @deferred.procedure("outer")
     def outer(connection: Connection) -> None:
-        perform.here(connection, ProcedureCall(call_no=1, name="inner", arguments=()))
+        inner = ProcedureCall(call_no=1, name="inner", arguments=(), ran_here=True)
+        perform.here(connection, inner)
         connection.commit()
 
     call(jfk, "outer")

@@ -118,7 +118,7 @@ def test_revisions_that_there_are_not(make_database: MakeDatabase) -> None:
     with pytest.raises(SiteNotInitialised):
         migrate.downgrade(site, "base")
     migrate.upgrade(site, "0056")
-    for revision in ("9999", "0005", "0057", "+1", ""):
+    for revision in ("9999", "0005", "0058", "+1", ""):
         with pytest.raises(BadArgument, match="0056"):
             migrate.downgrade(site, revision)
     migrate.upgrade(site)

@@ -1,7 +1,8 @@
 -- At a master: changes that a push applies, with the actions of foreign keys that they
         -- cause, go on to the masters that the group's paths name for the master at which
         -- they began. Changes from a snapshot begin here. The same holds for changes of a
-        -- procedure and its triggers, because the other masters run it too.
+        -- procedure and its triggers, because the other masters run it too; if the
+        -- caller does not, the push says that they begin here.
         effect := pg_trigger_depth() > 1
             AND current_setting('snaptide.writing', true) IS DISTINCT FROM 'call';
         IF effect THEN

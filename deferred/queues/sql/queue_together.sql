@@ -16,12 +16,12 @@
                            OR COALESCE(brought -> 'sources' ->> {group}, '') = '')
                   END;
             IF NOT FOUND THEN
-                IF effect OR EXISTS (
+                IF effect OR brought -> 'sources' ->> {group} = '' OR EXISTS (
                     SELECT FROM snaptide.deferred_transaction AS known
                     WHERE known.xid = xact AND known.sources ->> {group} = ''
                 ) THEN
-                    RAISE EXCEPTION 'A trigger changes % because of a change that another master made and that goes on from here: the two cannot go to the same masters', TG_RELID::regclass
-                        USING HINT = 'Make the trigger do nothing if snaptide.comes_from() IS NOT NULL, then retry the transaction.',
+                    RAISE EXCEPTION 'A trigger or a called procedure changes % in a transaction of another master that goes on from here: the two cannot go to the same masters', TG_RELID::regclass
+                        USING HINT = 'Make the trigger do nothing if snaptide.comes_from() IS NOT NULL; call the procedure at its origin too, or in a transaction of its own. Then retry the transaction.',
                               ERRCODE = 'raise_exception';
                 END IF;
                 RAISE EXCEPTION 'Changes that were made at different sites cannot be in one transaction'

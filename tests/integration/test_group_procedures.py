@@ -1,0 +1,113 @@
+"""Calls between masters of a group: each has what a procedure changes, once."""
+
+from collections.abc import Sequence
+
+import pytest
+
+import deferred
+import groups
+from groups.group import TargetType
+from sites import Directory
+from tests.fix_worlds import prepared_once
+from tests.grouped import GROUP, assert_masters_equal, found_group, push_all
+from tests.linked_table import rows, run
+
+MORE = """
+CREATE PROCEDURE public.more() LANGUAGE sql
+AS 'UPDATE public.orders SET qty = qty + 1'
+"""
+
+
+@prepared_once("hq", "lax", "bos")
+def chain(sites: Directory) -> None:
+    """Three masters, of which lax sends on what the others make; all may run `more`."""
+    found_group(sites, "hq", "lax", "bos", via={"bos": "lax"})
+    for name in ("hq", "lax", "bos"):
+        run(sites[name], MORE)
+        deferred.allow_procedure(sites[name], "more")
+    run(sites["hq"], "INSERT INTO orders (id, qty) VALUES (1, 10)")
+    push_all(sites)
+
+
+@pytest.fixture(params=["chain", "full mesh"])
+def three(chain: Directory, request: pytest.FixtureRequest) -> Directory:
+    if request.param == "full mesh":
+        groups.suspend(chain["hq"], GROUP)
+        groups.set_paths(chain["hq"], GROUP, groups.full_mesh)
+        groups.resume(chain["hq"], GROUP)
+    return chain
+
+
+def call(
+    sites: Directory,
+    *,
+    to: Sequence[str] | None = None,
+    here: bool = False,
+    statement: str = "",
+) -> None:
+    """Call `more` from hq, after a change of its own."""
+    with sites["hq"].begin() as connection:
+        if statement:
+            connection.exec_driver_sql(statement)
+        deferred.call(connection, "more", destinations=to, here=here)
+    push_all(sites)
+
+
+def quantities(sites: Directory) -> list[object]:
+    """The quantities that all three masters have."""
+    return [row[2] for row in assert_masters_equal(sites, "hq", "lax", "bos")]
+
+
+def test_caller_that_did_not_run_it_gets_the_changes(three: Directory) -> None:
+    call(three, to=["lax"])
+    assert quantities(three) == [11]
+    run(three["hq"], "UPDATE orders SET qty = 20")
+    push_all(three)
+    assert quantities(three) == [20]
+
+
+def test_caller_that_ran_it_does_not_get_them_again(three: Directory) -> None:
+    call(three, here=True)
+    assert quantities(three) == [11]
+    assert deferred.list_errors(three["hq"]) == []
+
+
+def test_after_a_retry_the_caller_gets_them(three: Directory) -> None:
+    deferred.revoke_procedure(three["lax"], "more")
+    call(three, to=["lax"])
+    assert len(deferred.list_errors(three["lax"])) == 1
+    deferred.allow_procedure(three["lax"], "more")
+    [retried] = deferred.retry_errors(three["lax"])
+    assert retried.applied
+    push_all(three)
+    assert quantities(three) == [11]
+
+
+def test_own_rows_and_a_call_cannot_take_different_paths(chain: Directory) -> None:
+    """What hq changed goes on from lax; what lax changes has to go to hq as well."""
+    call(chain, to=["lax"], statement="INSERT INTO orders (id, qty) VALUES (2, 5)")
+    [error] = deferred.list_errors(chain["lax"])
+    assert "cannot go to the same masters" in error.error_message
+
+
+def test_rows_that_go_no_further_may_be_beside_a_call(chain: Directory) -> None:
+    groups.suspend(chain["hq"], GROUP)
+    groups.set_paths(chain["hq"], GROUP, groups.full_mesh)
+    groups.resume(chain["hq"], GROUP)
+    statement = "UPDATE orders SET qty = 15; INSERT INTO orders (id, qty) VALUES (2, 5)"
+    call(chain, to=["lax"], statement=statement)
+    assert quantities(chain) == [16, 6]
+
+
+def test_read_only_master_makes_no_changes_by_a_call(chain: Directory) -> None:
+    groups.suspend(chain["hq"], GROUP)
+    groups.remove_master(chain["hq"], GROUP, "bos")
+    groups.resume(chain["hq"], GROUP)
+    groups.add_master(
+        chain["hq"], GROUP, "bos", target_type=TargetType.PROTECTED_READ_ONLY
+    )
+    push_all(chain)
+    call(chain, to=["bos"])
+    [error] = deferred.list_errors(chain["bos"])
+    assert "is read-only at this master" in error.error_message
+    assert rows(chain["bos"]) == rows(chain["hq"])
