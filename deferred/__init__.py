@@ -56,6 +56,7 @@ if TYPE_CHECKING:
         list_errors,
         show_error,
     )
+    from deferred.parked.preview import ErrorPreview, PreviewedRow, preview_error
     from deferred.parked.retry import RetryReport, retry, retry_errors
     from deferred.procedures.allowed import (
         AllowedProcedure,
@@ -106,6 +107,7 @@ __all__ = [
     "Edit",
     "ErrorAction",
     "ErrorCall",
+    "ErrorPreview",
     "ErrorProcedure",
     "ErrorTransaction",
     "Event",
@@ -121,6 +123,7 @@ __all__ = [
     "PastRetention",
     "PositionMismatch",
     "PredecessorLost",
+    "PreviewedRow",
     "ProcedureEndedTransaction",
     "ProcedureEndsTransaction",
     "ProcedureFailed",
@@ -152,6 +155,7 @@ __all__ = [
     "list_errors",
     "list_procedures",
     "list_schedules",
+    "preview_error",
     "procedure",
     "purge",
     "push",

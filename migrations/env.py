@@ -12,6 +12,7 @@ from sqlalchemy.dialects.postgresql.base import ischema_names
 import deferred.error_catalog  # noqa: F401
 import snapshots.catalog
 import snapshots.spark.catalog  # noqa: F401
+import snaptide.catalog  # noqa: F401
 from sites import faults
 from sites.catalog import SCHEMA, metadata
 from sites.types import PgSnapshot, Xid8

@@ -106,18 +106,23 @@ def status(sites: Sequence[Site]) -> list[SiteStatus]:
         return list(pool.map(status_of, sites))
 
 
-def status_of(site: Site) -> SiteStatus:
-    """Ask one site; an error becomes part of the status."""
+def status_of(site: Site, *, alone: bool = False) -> SiteStatus:
+    """Ask one site; an error becomes part of the status.
+
+    Parameters:
+        alone: ask no other site, so that one that is away delays nothing: the lag of
+            groups is then unknown, and masters are not compared.
+    """
     try:
         with asking(site) as connection:
-            return _status(connection, site)
+            return _status(connection, site, alone)
     except (NotPermitted, DatabaseError) as error:
         return SiteStatus(site=site.name, reachable=True, error=error.message)
     except SnaptideError as error:
         return SiteStatus(site=site.name, reachable=False, error=error.message)
 
 
-def _status(connection: Connection, site: Site) -> SiteStatus:
+def _status(connection: Connection, site: Site, alone: bool) -> SiteStatus:
     revision, head = revisions.of_site(connection), revisions.head()
     if revision != head:
         error = _other_schema(revision)
@@ -133,14 +138,14 @@ def _status(connection: Connection, site: Site) -> SiteStatus:
         head=head,
         now=now,
         backlog=tuple(backlogs(connection)),
-        groups=tuple(_groups(connection, site, now)),
+        groups=tuple(_groups(connection, site, now, alone)),
         parked=connection.scalar(parked) or 0,
         schedules=tuple(_schedules(connection, now)),
         activities=tuple(_activities(connection)),
         numbers=tuple(leased(connection)),
         findings=(
             *stopped.check(connection, site.name),
-            *different.check(site, tables=False),
+            *(() if alone else different.check(site, tables=False)),
         ),
     )
 
@@ -153,7 +158,9 @@ def _other_schema(revision: str | None) -> str:
     return "Its schema has an older version."
 
 
-def _groups(connection: Connection, site: Site, now: datetime) -> list[GroupStatus]:
+def _groups(
+    connection: Connection, site: Site, now: datetime, alone: bool
+) -> list[GroupStatus]:
     group, snapshot = catalog.refresh_group, catalog.snapshot
     members = (
         select(func.count())
@@ -166,11 +173,11 @@ def _groups(connection: Connection, site: Site, now: datetime) -> list[GroupStat
         members.label("snapshots"),
     )
     rows = connection.execute(wanted.order_by(group.c.name))
-    return [_group(connection, site, row, now) for row in rows.all()]
+    return [_group(connection, site, row, now, alone) for row in rows.all()]
 
 
 def _group(
-    connection: Connection, site: Site, row: Row[Any], now: datetime
+    connection: Connection, site: Site, row: Row[Any], now: datetime, alone: bool
 ) -> GroupStatus:
     age = (now - row.refreshed_at).total_seconds() if row.refreshed_at else None
     return GroupStatus(
@@ -180,7 +187,7 @@ def _group(
         refreshed_at=row.refreshed_at,
         age=age,
         last_error=row.last_error,
-        lag=lag_of(connection, site, row),
+        lag=None if alone else lag_of(connection, site, row),
     )
 
 

@@ -15,8 +15,8 @@ from xml.etree.ElementTree import Element, SubElement
 from snapshots.check.report import Reason
 from snapshots.check.tally import cut
 from snaptide.cli.check_shown import more_of, said_of
-from snaptide.cli.output import duration
 from snaptide.errors import BadArgument
+from snaptide.units import duration
 
 if TYPE_CHECKING:
     from snapshots.check.report import CheckReport, Difference, SnapshotCheck

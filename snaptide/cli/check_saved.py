@@ -13,9 +13,10 @@ from snaptide.cli.arguments import Html, Json, SiteName
 from snaptide.cli.check import app
 from snaptide.cli.check_shown import end_with, shown_check
 from snaptide.cli.confirm import Yes, confirm
-from snaptide.cli.output import duration, facts, show, table
+from snaptide.cli.output import facts, show, table
 from snaptide.cli.program import Program
 from snaptide.errors import BadArgument
+from snaptide.units import duration
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

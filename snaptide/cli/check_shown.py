@@ -11,7 +11,8 @@ from rich.table import Table
 
 from snapshots.check.tally import cut
 from snaptide.cli.failures import ExitCode
-from snaptide.cli.output import cell, duration, table
+from snaptide.cli.output import cell, table
+from snaptide.units import duration
 
 if TYPE_CHECKING:
     from groups import CheckDifference

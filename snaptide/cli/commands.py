@@ -102,6 +102,8 @@ class Commands(LoadedLater):
             "Ask for the work that is scheduled, and for a push after every commit.",
             ["services"],
         ),
+        "web": Part("Run the console, which shows all sites in a browser.", ["web"]),
+        "user": Part("Users of the console.", ["user"]),
         "demo": Part(
             "Run the whole story on embedded servers, with real flights.",
             [".demo.command"],

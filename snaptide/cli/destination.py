@@ -10,9 +10,10 @@ import deferred
 from deferred.queues.backlog import Backlog
 from snaptide.cli.arguments import Json, SiteName, complete_site
 from snaptide.cli.failures import ExitCode
-from snaptide.cli.output import duration, facts, show, size, table
+from snaptide.cli.output import facts, show, table
 from snaptide.cli.program import Program
 from snaptide.limits import age_of, bytes_of
+from snaptide.units import duration, size
 
 app = typer.Typer()
 

@@ -15,9 +15,10 @@ from snaptide.cli.check import Columns, divided
 from snaptide.cli.check_shown import more_of, values
 from snaptide.cli.failures import ExitCode
 from snaptide.cli.group import GroupName, app
-from snaptide.cli.output import duration, show, table
+from snaptide.cli.output import show, table
 from snaptide.cli.program import Program
 from snaptide.cli.progress import working
+from snaptide.units import duration
 
 if TYPE_CHECKING:
     from groups import CheckDifference, GroupCheckReport, TableCheck

@@ -16,6 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from snaptide.cli.program import Program
+from snaptide.units import duration
 
 #: The width in columns if the output is no terminal.
 WIDTH = 200
@@ -123,24 +124,6 @@ def _text(value: object) -> str:
     if isinstance(value, list | tuple | set | frozenset):
         return ", ".join(_text(item) for item in value) or "-"
     return str(value.value if isinstance(value, Enum) else value)
-
-
-def duration(seconds: float | None) -> str:
-    """Write seconds in a readable unit: 0.4 s, 12 s, 5 min, 3 h, 2 d."""
-    if seconds is None:
-        return "-"
-    for limit, size, unit in ((60, 1, "s"), (3600, 60, "min"), (86400, 3600, "h")):
-        if seconds < limit:
-            return f"{seconds / size:.{1 if seconds < 10 else 0}f} {unit}"
-    return f"{seconds / 86400:.0f} d"
-
-
-def size(count: int) -> str:
-    """Write bytes in a readable unit: 12 B, 3.4 kB, 5.6 MB."""
-    value, units = float(count), ["B", "kB", "MB", "GB", "TB"]
-    while value >= 1024 and len(units) > 1:
-        value, units = value / 1024, units[1:]
-    return f"{value:.{0 if units[0] == 'B' else 1}f} {units[0]}"
 
 
 def _is_number(value: object) -> bool:

@@ -15,10 +15,11 @@ import snapshots
 from snapshots.rectify.report import Extra, Missing, Reference
 from snaptide.cli.arguments import Json, SiteName
 from snaptide.cli.failures import ExitCode
-from snaptide.cli.output import duration, show, table
+from snaptide.cli.output import show, table
 from snaptide.cli.program import Program
 from snaptide.cli.progress import working
 from snaptide.errors import BadArgument
+from snaptide.units import duration
 
 if TYPE_CHECKING:
     from snapshots import PlannedRow, RectifyReport, SnapshotRectified

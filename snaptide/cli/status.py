@@ -19,11 +19,12 @@ from snaptide.cli.arguments import Json, SiteNames
 from snaptide.cli.destination import standing
 from snaptide.cli.doctor import findings_table
 from snaptide.cli.failures import ExitCode
-from snaptide.cli.output import cell, console, duration, show, size, table
+from snaptide.cli.output import cell, console, show, table
 from snaptide.cli.program import Program
 from snaptide.errors import BadArgument
 from snaptide.status import Activity, SiteStatus
 from snaptide.status import status as ask
+from snaptide.units import duration, size
 
 
 def status(

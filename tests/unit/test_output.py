@@ -10,7 +10,8 @@ from enum import StrEnum
 
 import pytest
 
-from snaptide.cli.output import cell, duration, plain
+from snaptide.cli.output import cell, plain
+from snaptide.units import duration
 
 
 class Colour(StrEnum):

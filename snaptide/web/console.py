@@ -1,0 +1,37 @@
+"""What all requests to a console share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from sites import Directory
+from snaptide.web.attempts import Attempts
+from snaptide.web.questions import Questions
+from snaptide.web.sessions import LoginForms, Sessions
+from snaptide.web.users import Users
+
+
+@dataclass(kw_only=True)
+class Console:
+    """The console of some sites.
+
+    Parameters:
+        users: None makes everyone a viewer, who can change nothing.
+        hosts: the names under which browsers reach the console.
+        proxy_header: the header in which a proxy on this machine says who the user is.
+    """
+
+    sites: Directory
+    users: Users | None = None
+    hosts: tuple[str, ...] = ("localhost", "127.0.0.1", "[::1]")
+    proxy_header: str | None = None
+    sessions: Sessions = field(default_factory=Sessions)
+    login_forms: LoginForms = field(default_factory=LoginForms)
+    attempts: Attempts = field(default_factory=Attempts)
+
+    @cached_property
+    def questions(self) -> Questions:
+        """The questions to sites that are under way."""
+        # One thread for each site that is silent, and some for the others.
+        return Questions(len(self.sites) + 16)

@@ -1,0 +1,25 @@
+"""The pages of the console: one module and one template each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from snaptide.web.page import Action, Page
+from snaptide.web.pages import (
+    action_log,
+    error_actions,
+    error_queue,
+    error_queues,
+    overview,
+    parked,
+)
+
+PAGES: Sequence[Page] = [
+    overview.PAGE,
+    error_queues.PAGE,
+    error_queue.PAGE,
+    parked.PAGE,
+    action_log.PAGE,
+]
+
+ACTIONS: Sequence[Action] = [*error_actions.ACTIONS]

@@ -1,0 +1,172 @@
+"""What an operator does about parked transactions: preview, retry, edit, give up."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import deferred
+from deferred import ErrorTransaction, RetryReport
+from deferred.parked.retry import retry_alone
+from snaptide.errors import BadArgument
+from snaptide.web.action_log import noted
+from snaptide.web.errors import PageMissing
+from snaptide.web.page import Action, Shown
+from snaptide.web.pages import parked
+from snaptide.web.pages.edits import edits_of, words_of
+from snaptide.web.pages.error_queue import Filter
+from snaptide.web.visit import Visit, command
+
+#: A command line names no more transactions than this.
+NAMED = 50
+
+
+def preview(visit: Visit) -> Shown:
+    """Show what a retry would come to, with the values of the form."""
+    site, number = visit.site, visit.number("id")
+    edits = edits_of(site, number, visit.form)
+    found = deferred.preview_error(site, number, edits)
+    again = command("errors", "retry", site.name, number, *words_of(edits))
+    return _transaction(visit, {"preview": found, "retry_command": again})
+
+
+def retry_one(visit: Visit) -> str | Shown:
+    """Retry a transaction with the values of the form."""
+    site, number = visit.site, visit.number("id")
+    edits = edits_of(site, number, visit.form)
+    along = bool(visit.sent("with_dependants"))
+    words = [*words_of(edits), *(["--with-dependants"] if along else [])]
+    again = command("errors", "retry", site.name, number, *words)
+    with noted(site, visit.user, again) as note:
+        reports = deferred.retry_errors(
+            site, [number], edits=edits, with_dependants=along
+        )
+        note.outcome = _outcome(reports)
+    mine = next(report for report in reports if report.error_id == number)
+    if not mine.applied:
+        context = {"problem": mine.reason, "retry_command": again}
+        return _transaction(visit, context, status=409)
+    visit.say(f"{note.outcome} The same: {again}")
+    return _queue(visit)
+
+
+def retry_many(visit: Visit) -> str:
+    """Retry the chosen transactions, or all that match a filter."""
+    site = visit.site
+    matching = visit.sent("which") == "matching"
+    numbers = _matching(visit) if matching else _chosen(visit)
+    again = command("errors", "retry", site.name, *_words(visit, numbers, matching))
+    with noted(site, visit.user, again) as note:
+        if matching:
+            # Not by number: those that depend on lost rows wait for a decision each.
+            reports = [retry_alone(site, number) for number in sorted(numbers)]
+        else:
+            reports = deferred.retry_errors(site, numbers)
+        note.outcome = _outcome(reports)
+    visit.say(f"{note.outcome} The same: {again}")
+    return _queue(visit)
+
+
+def give_up(visit: Visit) -> str | Shown:
+    """Delete the chosen transactions, or all that match, after asking with counts."""
+    site = visit.site
+    matching = visit.sent("which") == "matching"
+    numbers = _matching(visit) if matching else _chosen(visit)
+    if visit.sent("sure").replace(",", "") != str(len(numbers)):
+        return _asked(visit, numbers, matching)
+    again = command(
+        "errors", "delete", site.name, *_words(visit, numbers, matching), "--yes"
+    )
+    with noted(site, visit.user, again) as note:
+        count = deferred.delete_errors(site, numbers)
+        note.outcome = f"{count:,} given up."
+    visit.say(f"{note.outcome} The same: {again}")
+    return _queue(visit)
+
+
+def _asked(visit: Visit, numbers: Sequence[int], matching: bool) -> Shown:
+    """The question before transactions are given up."""
+    errors = _by_number(visit)
+    for number in numbers:
+        if number not in errors:
+            raise deferred.NoSuchError(f"There is no error transaction {number}.")
+    waiting = [e for e in errors.values() if set(e.waits_for) & set(numbers)]
+    words = _words(visit, numbers, matching)
+    context = {
+        "site": visit.site.name,
+        "numbers": [] if matching else numbers,
+        "count": len(numbers),
+        "origins": Counter(errors[number].origin for number in numbers),
+        "behind": [one.id for one in waiting if one.id not in numbers],
+        "which": visit.sent("which"),
+        "filter": Filter.of(visit.form),
+        "latest": visit.sent("latest"),
+        "wrong": bool(visit.sent("sure")),
+        "command": command("errors", "delete", visit.site.name, *words),
+    }
+    return Shown(template="give_up.html", context=context)
+
+
+def _transaction(visit: Visit, more: Mapping[str, Any], status: int = 200) -> Shown:
+    """The page of a transaction, with the values of the form."""
+    number = visit.number("id")
+    after = visit.sent("after")
+    error = deferred.show_error(
+        visit.site,
+        number,
+        after=int(after) if after.isdecimal() else 0,
+        limit=parked.AT_ONCE,
+    )
+    context = {**parked.about(visit, error), "given": visit.form, **more}
+    return Shown(template="parked.html", context=context, status=status)
+
+
+def _matching(visit: Visit) -> list[int]:
+    """The transactions that match the form's filter, and that its page knew."""
+    latest = visit.sent("latest")
+    if not latest.isdecimal():
+        raise PageMissing("The form does not say up to which transaction.")
+    found = Filter.of(visit.form).chosen(visit.site)
+    return [one.id for one in found if one.id <= int(latest)]
+
+
+def _chosen(visit: Visit) -> list[int]:
+    given = [str(value) for value in visit.form.getlist("id")]
+    if not given or not all(one.isdecimal() and int(one) < 2**63 for one in given):
+        raise BadArgument("Choose at least one transaction.")
+    return [int(one) for one in dict.fromkeys(given)]
+
+
+def _words(visit: Visit, numbers: Sequence[int], matching: bool) -> Sequence[str]:
+    """The transactions as arguments of a command."""
+    wanted = Filter.of(visit.form)
+    if matching and not wanted.reason:
+        return wanted.words or ["--all"]
+    return [str(number) for number in numbers[:NAMED]]
+
+
+def _by_number(visit: Visit) -> dict[int, ErrorTransaction]:
+    return {one.id: one for one in deferred.list_errors(visit.site)}
+
+
+def _outcome(reports: Sequence[RetryReport]) -> str:
+    left = [report for report in reports if not report.applied]
+    applied = f"{len(reports) - len(left):,} of {len(reports):,} applied."
+    if not left:
+        return applied
+    return f"{applied} The first that is not: {left[0].reason}"
+
+
+def _queue(visit: Visit) -> str:
+    return f"/sites/{visit.site.name}/errors"
+
+
+_QUEUE = "/sites/{site}/errors"
+
+ACTIONS = [
+    Action(path=f"{_QUEUE}/{{id:int}}/preview", run=preview),
+    Action(path=f"{_QUEUE}/{{id:int}}/retry", run=retry_one),
+    Action(path=f"{_QUEUE}/retry", run=retry_many),
+    Action(path=f"{_QUEUE}/give-up", run=give_up),
+]

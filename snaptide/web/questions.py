@@ -1,0 +1,124 @@
+"""Asks sites side by side, and waits for none of them longer than two seconds.
+
+A site that does not answer costs one thread and one connection, however often its page
+is loaded: the next request waits for the question that is under way.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Hashable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from sites import Site
+from sites.errors import SiteUnreachable, SnaptideError
+from snaptide.asking import said_of
+
+Found = TypeVar("Found")
+
+#: Seconds that a page waits for a site.
+PATIENCE = 2.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer(Generic[Found]):
+    """What a site answered, or why it did not."""
+
+    value: Found | None = None
+    error: SnaptideError | None = None
+
+    @property
+    def away(self) -> bool:
+        """Whether the site does not answer at all."""
+        return isinstance(self.error, SiteUnreachable)
+
+
+class Questions:
+    """Questions that are under way; one of a kind for each site.
+
+    Parameters:
+        most: how many run at once.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._pool = ThreadPoolExecutor(most, thread_name_prefix="snaptide-web")
+        self._lock = threading.Lock()
+        self._open: dict[Hashable, Future[Answer[Any]]] = {}
+        #: since when a site has not answered, by the key of its question
+        self._silent: dict[Hashable, float] = {}
+
+    def ask(
+        self, site: Site, what: Hashable, question: Callable[[Site], Found]
+    ) -> Found:
+        """Ask one site.
+
+        Parameters:
+            what: the same for questions that have the same answer.
+
+        Raises:
+            SnaptideError: what the site said, or SiteUnreachable.
+        """
+        answer = self.ask_all({site.name: site}, what, question)[site.name]
+        if answer.error is not None:
+            raise answer.error
+        return answer.value  # type: ignore[return-value]
+
+    def ask_all(
+        self,
+        sites: Mapping[str, Site],
+        what: Hashable,
+        question: Callable[[Site], Found],
+    ) -> dict[str, Answer[Found]]:
+        """Ask sites at once; each answers, or its answer says why it does not."""
+        began = {
+            name: self._begun((name, what), site, question)
+            for name, site in sites.items()
+        }
+        # Wait for a silent site once, and then look only whether it is back.
+        awaited = [f for name, f in began.items() if (name, what) not in self._silent]
+        wait(awaited, timeout=PATIENCE)
+        return {
+            name: self._answer((name, what), sites[name], future)
+            for name, future in began.items()
+        }
+
+    def close(self) -> None:
+        """Begin no more questions."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def _begun(
+        self, key: Hashable, site: Site, question: Callable[[Site], Found]
+    ) -> Future[Answer[Found]]:
+        with self._lock:
+            if key in self._open:
+                return self._open[key]
+            future = self._pool.submit(_asked, site, question)
+            self._open[key] = future
+        future.add_done_callback(lambda _: self._ended(key))
+        return future
+
+    def _ended(self, key: Hashable) -> None:
+        with self._lock:
+            self._open.pop(key, None)
+            self._silent.pop(key, None)
+
+    def _answer(
+        self, key: Hashable, site: Site, future: Future[Answer[Found]]
+    ) -> Answer[Found]:
+        if future.done():
+            return future.result()
+        now = time.monotonic()
+        with self._lock:
+            since = self._silent.setdefault(key, now - PATIENCE)
+        text = f"Site {site.name} has not answered for {now - since:.0f} seconds."
+        return Answer(error=SiteUnreachable(text, site=site.name))
+
+
+def _asked(site: Site, question: Callable[[Site], Found]) -> Answer[Found]:
+    try:
+        return Answer(value=question(site))
+    except Exception as error:
+        return Answer(error=said_of(site, error))

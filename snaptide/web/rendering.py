@@ -1,0 +1,101 @@
+"""Makes pages of templates, and shows values: escaped, exact, and cut where long."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from enum import Enum
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from starlette.responses import HTMLResponse
+
+from snaptide.units import duration, size
+
+if TYPE_CHECKING:
+    from snaptide.web.visit import Visit
+
+FOLDER = Path(__file__).parent
+
+#: A value is cut after so many characters.
+LONGEST = 8_000
+#: In a list, which has many of them, after so many.
+LONGEST_IN_LIST = 300
+
+#: Characters that have no shape become those that stand for them.
+_CONTROLS = {n: 0x2400 + n for n in range(32) if n not in (9, 10)} | {127: 0x2421}
+
+
+def render(
+    visit: Visit | None, template: str, context: Mapping[str, Any], status: int = 200
+) -> HTMLResponse:
+    """Make a page.
+
+    Parameters:
+        visit: None on pages for people who are not logged in.
+    """
+    page = _templates().get_template(template)
+    return HTMLResponse(page.render(visit=visit, **context), status_code=status)
+
+
+def shown(value: object, longest: int = LONGEST) -> str:
+    """A value as text: numbers exact, bytes as hex, and no more than people read."""
+    text = _text(value).translate(_CONTROLS)
+    if len(text) > longest:
+        return f"{text[:longest]}... ({len(text):,} characters)"
+    return text
+
+
+def brief(value: object) -> str:
+    """As `shown`, for a cell of a list."""
+    return shown(value, LONGEST_IN_LIST)
+
+
+def age(since: datetime | None, now: datetime | None) -> str:
+    """How long ago something was, by a site's own clock."""
+    if since is None or now is None:
+        return "-"
+    return duration(max((now - since).total_seconds(), 0))
+
+
+def _text(value: object) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, datetime):
+        return value.strftime("%Y-%m-%d %H:%M:%S %Z").strip()
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, bytes | memoryview):
+        return f"\\x{bytes(value).hex()}"
+    if isinstance(value, timedelta):
+        return duration(value.total_seconds())
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name}={_text(one)}" for name, one in value.items()) or "-"
+    if isinstance(value, list | tuple | set | frozenset):
+        return ", ".join(_text(item) for item in value) or "-"
+    return str(value.value if isinstance(value, Enum) else value)
+
+
+@cache
+def _templates() -> Environment:
+    made = Environment(
+        loader=FileSystemLoader(FOLDER / "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters |= {
+        "shown": shown,
+        "brief": brief,
+        "duration": duration,
+        "size": size,
+        "in_path": lambda text: quote(str(text), safe=""),
+    }
+    made.globals["age"] = age
+    return made

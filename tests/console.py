@@ -1,0 +1,90 @@
+"""A console under test: its users, and a browser without a screen."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import cache
+from html import unescape
+from pathlib import Path
+from typing import Any
+
+from starlette.testclient import TestClient
+
+from sites import Directory
+from snaptide.web.application import application
+from snaptide.web.console import Console
+from snaptide.web.users import Role, Users, set_user
+from tests.fix_secrets import watched
+
+PASSWORD = "correct horse battery staple"
+_TOKEN = re.compile(r'name="token" value="([^"]+)"')
+
+# Fails the run if a page's log, a report or a file shows it.
+watched.remember(PASSWORD)
+
+
+@cache
+def _lines() -> str:
+    """A file of users, one of each role; hashing takes its time, so once."""
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "users"
+        for role in Role:
+            set_user(path, role.value, role, PASSWORD)
+        return path.read_text("utf-8")
+
+
+def console(sites: Directory, folder: Path, **options: Any) -> Console:
+    """A console whose users are called as their roles are."""
+    path = folder / "users-password"
+    path.write_text(_lines(), "utf-8")
+    return Console(sites=sites, users=Users(path), **options)
+
+
+class Browser:
+    """A browser of a user.
+
+    Parameters:
+        role: the user's; None is not logged in.
+    """
+
+    def __init__(self, made: Console, role: str | None = "operator") -> None:
+        self.client = TestClient(
+            application(made), base_url="http://localhost", follow_redirects=False
+        )
+        if role is not None:
+            assert self.log_in(role).status_code == 303
+
+    def log_in(self, name: str, password: str = PASSWORD) -> Any:
+        """Fill in the form of the login page."""
+        data = {"token": self.token("/login"), "name": name, "password": password}
+        return self.client.post("/login", data=data)
+
+    def get(self, path: str, status: int = 200) -> str:
+        """The text of a page."""
+        answer = self.client.get(path)
+        assert answer.status_code == status, answer.text
+        watched.look_at(answer.text, path)
+        return answer.text
+
+    def token(self, path: str) -> str:
+        """The token of a form on a page."""
+        found = _TOKEN.search(self.client.get(path).text)
+        return unescape(found[1]) if found else ""
+
+    def send(self, path: str, data: Mapping[str, Any], *, of: str = "/") -> Any:
+        """Send a form as a page would.
+
+        Parameters:
+            of: the page that has a form of the session.
+        """
+        answer = self.client.post(path, data={"token": self.token(of), **data})
+        watched.look_at(answer.text, path)
+        return answer
+
+    def follow(self, answer: Any) -> str:
+        """The page that an action leads to."""
+        assert answer.status_code == 303, answer.text
+        return self.get(answer.headers["location"])

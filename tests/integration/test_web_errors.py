@@ -1,0 +1,193 @@
+"""The error queue in the console: looked at, previewed, edited, retried, given up."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import deferred
+from deferred import Edit
+from sites import Directory
+from tests.console import Browser, console
+from tests.fix_worlds import prepared_once
+from tests.linked_table import as_refresh, link, parked, rows, run, scalar
+
+HOSTILE = "<script>alert(1)</script>\" onload='x' {{ 7 * 7 }} \u202e\x07"
+
+
+@prepared_once("hq", "jfk")
+def orders(sites: Directory) -> None:
+    """Two orders, the same at both sites."""
+    link(sites, "orders", "id int PRIMARY KEY, name text, qty int")
+    for site in sites.values():
+        as_refresh(site, "INSERT INTO orders VALUES (1, 'a', 10), (2, 'b', 20)")
+
+
+@pytest.fixture
+def browser(orders: Directory, tmp_path: Path) -> Browser:
+    return Browser(console(orders, tmp_path))
+
+
+def park(sites: Directory, number: int = 1, **values: Any) -> int:
+    """A conflict in an order; the number of the parked transaction."""
+    as_refresh(sites["hq"], f"UPDATE orders SET qty = 99 WHERE id = {number}")
+    name = values.get("name", "mine").replace("'", "''")
+    run(
+        sites["jfk"],
+        f"UPDATE orders SET qty = 15, name = '{name}' WHERE id = {number}",
+    )
+    deferred.push(sites["jfk"])
+    return int(max(error_id for error_id, *_ in parked(sites["hq"])))
+
+
+def edited(number: int, page: str, **values: str) -> dict[str, str]:
+    """The form of a transaction, with some values changed."""
+    [call] = set(re.findall(r'name="value\.(\d+)\.qty"', page))
+    form = {"id": str(number), "after": "0"}
+    fields = re.findall(rf'name="value\.{call}\.(\w+)" value="([^"]*)"', page)
+    return form | {f"value.{call}.{n}": values.get(n, v) for n, v in fields}
+
+
+def test_nothing_parked(browser: Browser) -> None:
+    assert "Nothing is parked" in browser.get("/errors")
+    assert "Nothing is parked here" in browser.get("/sites/hq/errors")
+    assert "no error transaction 7" in browser.get("/sites/hq/errors/7", 404)
+
+
+def test_old_new_and_current_are_side_by_side(
+    orders: Directory, browser: Browser
+) -> None:
+    number = park(orders)
+    assert 'href="/sites/hq/errors?origin=jfk' in browser.get("/errors")
+    assert f'href="/sites/hq/errors/{number}"' in browser.get("/sites/hq/errors")
+    page = browser.get(f"/sites/hq/errors/{number}")
+    for value in (">10<", 'value="15"', ">99<", "differs from old"):
+        assert value in page
+    assert f"snaptide errors show hq {number}" in page
+
+
+def test_a_preview_shows_the_row_and_changes_nothing(
+    orders: Directory, browser: Browser
+) -> None:
+    number = park(orders)
+    page = f"/sites/hq/errors/{number}"
+    before = rows(orders["hq"])
+    refused = browser.send(f"{page}/preview", {"id": number}).text
+    assert "A retry would not apply it" in refused
+    form = edited(number, browser.get(page), qty="60")
+    shown = browser.send(f"{page}/preview", form).text
+    assert "A retry would apply it" in shown
+    assert re.search(r'data-label="After a retry">\s*<bdi class="value">60<', shown)
+    assert re.search(r'data-label="Now">\s*<bdi class="value">99<', shown)
+    assert "qty=60" in shown
+    assert rows(orders["hq"]) == before
+    assert [one for one, *_ in parked(orders["hq"])] == [number]
+    assert scalar(orders["hq"], "SELECT count(*) FROM snaptide.operator_action") == 0
+
+
+def test_an_edited_retry_is_applied_and_noted(
+    orders: Directory, browser: Browser
+) -> None:
+    number = park(orders)
+    page = f"/sites/hq/errors/{number}"
+    form = edited(number, browser.get(page), qty="60")
+    after = browser.follow(browser.send(f"{page}/retry", form))
+    assert "1 of 1 applied" in after
+    assert (1, "mine", 60) in rows(orders["hq"])
+    assert parked(orders["hq"]) == []
+    [noted] = run(
+        orders["hq"],
+        "SELECT operator, role, command, outcome, ended_at IS NOT NULL"
+        " FROM snaptide.operator_action",
+    )
+    assert noted[:2] == ("operator", "operator")
+    assert f"errors retry hq {number} --edit" in noted[2]
+    assert noted[3:] == ("1 of 1 applied.", True)
+    assert f"errors retry hq {number} --edit" in browser.get("/actions")
+
+
+def test_a_retry_that_is_refused_keeps_the_page_and_says_why(
+    orders: Directory, browser: Browser
+) -> None:
+    number = park(orders)
+    page = f"/sites/hq/errors/{number}"
+    form = edited(number, browser.get(page), qty="many")
+    answer = browser.send(f"{page}/retry", form)
+    assert answer.status_code == 409
+    assert "invalid input syntax" in answer.text
+    assert 'value="many"' in answer.text
+    assert [one for one, *_ in parked(orders["hq"])] == [number]
+
+
+def test_null_is_no_empty_text(orders: Directory, browser: Browser) -> None:
+    number = park(orders)
+    page = f"/sites/hq/errors/{number}"
+    form = edited(number, browser.get(page), qty="60")
+    [call] = {name.split(".")[1] for name in form if name.startswith("value.")}
+    form[f"null.{call}.name"] = "1"
+    browser.follow(browser.send(f"{page}/retry", form))
+    assert (1, None, 60) in rows(orders["hq"])
+
+
+def test_giving_up_asks_for_the_number(orders: Directory, browser: Browser) -> None:
+    first, second = park(orders), park(orders, 2)
+    queue = "/sites/hq/errors"
+    chosen = {"which": "chosen", "id": [first]}
+    asked = browser.send(f"{queue}/give-up", chosen)
+    assert "Type 1 to give them up" in asked.text
+    wrong = browser.send(f"{queue}/give-up", {**chosen, "sure": "2"})
+    assert "That is not their number" in wrong.text
+    assert len(parked(orders["hq"])) == 2
+    done = browser.follow(browser.send(f"{queue}/give-up", {**chosen, "sure": "1"}))
+    assert "1 given up" in done
+    assert [one for one, *_ in parked(orders["hq"])] == [second]
+
+
+def test_all_that_match_are_those_that_the_page_knew(
+    orders: Directory, browser: Browser
+) -> None:
+    first = park(orders)
+    form = {"which": "matching", "origin": "jfk", "latest": first, "sure": "1"}
+    second = park(orders, 2)
+    browser.follow(browser.send("/sites/hq/errors/give-up", form))
+    assert [one for one, *_ in parked(orders["hq"])] == [second]
+    retried = {"which": "matching", "origin": "jfk", "latest": second}
+    page = browser.follow(browser.send("/sites/hq/errors/retry", retried))
+    assert "0 of 1 applied" in page
+
+
+def test_hostile_values_are_text(orders: Directory, browser: Browser) -> None:
+    number = park(orders, name=HOSTILE)
+    for page in ("/errors", "/sites/hq/errors", f"/sites/hq/errors/{number}"):
+        text = browser.get(page)
+        assert "<script>alert" not in text
+        assert "49" not in re.sub(r"\d\d:\d\d:\d\d", "", text)
+        assert "\x07" not in text or page.endswith(str(number))
+    assert "&lt;script&gt;" in browser.get(f"/sites/hq/errors/{number}")
+
+
+def test_long_values_are_cut_and_not_edited(
+    orders: Directory, browser: Browser
+) -> None:
+    number = park(orders, name="x" * 9_000)
+    page = browser.get(f"/sites/hq/errors/{number}")
+    assert "(9,000 characters)" in page
+    assert ".name" not in "".join(re.findall(r'name="value[^"]*"', page))
+    assert len(page) < 80_000
+
+
+def test_preview_verb(orders: Directory) -> None:
+    number = park(orders)
+    hq = orders["hq"]
+    assert not deferred.preview_error(hq, number).applied
+    found = deferred.preview_error(hq, number, [Edit.parse("orders.id=9")])
+    assert found.applied
+    assert [(row.before, row.after) for row in found.rows] == [
+        ({"id": "1", "name": "a", "qty": "99"}, None),
+        (None, {"id": "9", "name": "mine", "qty": "15"}),
+    ]
+    assert rows(hq) == [(1, "a", 99), (2, "b", 20)]
+    assert deferred.retry_errors(hq, [number], edits=[Edit.parse("orders.id=9")])

@@ -1,0 +1,84 @@
+"""The overview of the console: sites with nothing yet, with work, and away."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from sites import Directory, Site
+from snaptide.web.console import Console
+from snaptide.web.questions import PATIENCE, Questions
+from tests.console import Browser, console
+from tests.linked_table import link, run, scalar
+
+
+def test_nothing_yet(sites: Directory, tmp_path: Path) -> None:
+    page = Browser(console(sites, tmp_path)).get("/")
+    assert "2 of 2" in page
+    assert "none" in page
+    assert "No sites are configured" in Browser(Console(sites=Directory({})), None).get(
+        "/"
+    )
+
+
+def test_what_waits_is_on_the_overview(sites: Directory, tmp_path: Path) -> None:
+    link(sites)
+    for number in range(3):
+        run(sites["jfk"], f"INSERT INTO public.orders (id) VALUES ({number})")
+    page = Browser(console(sites, tmp_path)).get("/")
+    assert '<td class="n">3</td>' in page
+    assert "<small>at jfk</small>" in page
+
+
+def test_a_site_that_is_away_is_a_state_of_its_line(
+    sites: Directory, tmp_path: Path
+) -> None:
+    # Nothing listens there.
+    urls = {
+        "hq": sites["hq"].url,
+        "gone": sites["hq"].url.set(port=1, host="127.0.0.1"),
+    }
+    with Directory(urls) as some:
+        browser = Browser(console(some, tmp_path))
+        page = browser.get("/")
+        assert "1 of 2" in page
+        assert '<span class="state away">away</span>' in page
+        assert "The site does not answer" in browser.get("/sites/gone/errors", 503)
+        assert "cannot be reached" in browser.get("/errors")
+        assert "cannot be reached" in browser.get("/actions")
+
+
+def test_a_site_without_our_schema_is_not_ready(
+    sites: Directory, tmp_path: Path
+) -> None:
+    run(sites["jfk"], "DROP SCHEMA snaptide CASCADE")
+    browser = Browser(console(sites, tmp_path))
+    assert '<span class="state not-ready">not ready</span>' in browser.get("/")
+    assert "SNP-" in browser.get("/sites/jfk/errors", 400)
+
+
+@pytest.fixture
+def silent(sites: Directory) -> Site:
+    return sites["hq"]
+
+
+def test_a_silent_site_is_awaited_once_and_by_one_question(silent: Site) -> None:
+    questions = Questions(4)
+    asked: list[str] = []
+
+    def wait(site: Site) -> object:
+        asked.append(site.name)
+        return scalar(site, f"SELECT pg_sleep({PATIENCE + 1.5})")
+
+    began = time.monotonic()
+    [answer] = questions.ask_all({"hq": silent}, "wait", wait).values()
+    assert answer.away
+    assert PATIENCE <= time.monotonic() - began < PATIENCE + 1
+    began = time.monotonic()
+    [answer] = questions.ask_all({"hq": silent}, "wait", wait).values()
+    assert answer.away
+    assert time.monotonic() - began < 0.5
+    assert asked == ["hq"]
+    questions.close()
