@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import deferred
 from sites import Directory, Site
 from snaptide.web.console import Console
 from snaptide.web.questions import PATIENCE, Questions
@@ -46,6 +47,7 @@ def test_a_site_that_is_away_is_a_state_of_its_line(
         assert "1 of 2" in page
         assert '<span class="state away">away</span>' in page
         assert "The site does not answer" in browser.get("/sites/gone/errors", 503)
+        assert "The site does not answer" in browser.get("/sites/gone", 503)
         assert "cannot be reached" in browser.get("/errors")
         assert "cannot be reached" in browser.get("/actions")
 
@@ -57,6 +59,32 @@ def test_a_site_without_our_schema_is_not_ready(
     browser = Browser(console(sites, tmp_path))
     assert '<span class="state not-ready">not ready</span>' in browser.get("/")
     assert "SNP-" in browser.get("/sites/jfk/errors", 400)
+    assert "It has no schema yet." in browser.get("/sites/jfk")
+
+
+def test_a_site_with_nothing_yet(sites: Directory, tmp_path: Path) -> None:
+    page = Browser(console(sites, tmp_path)).get("/sites/jfk")
+    for text in ("No queues", "No refresh groups", "No schedules", "Nothing runs"):
+        assert text in page
+    assert "snaptide status jfk" in page
+
+
+def test_a_site_says_what_waits_and_what_to_do(
+    sites: Directory, tmp_path: Path
+) -> None:
+    link(sites)
+    run(sites["jfk"], "INSERT INTO public.orders (id) VALUES (1)")
+    hostile = "<script>alert(1)</script>{{ 7 * 7 }}"
+    deferred.push(sites["jfk"])
+    run(sites["jfk"], "INSERT INTO public.orders (id) VALUES (2)")
+    failed = f"UPDATE snaptide.destination SET last_error = '{hostile}'"
+    run(sites["jfk"], f"{failed} WHERE name = 'hq'")
+    deferred.schedule(sites["jfk"], "purge", every="1h")
+    page = Browser(console(sites, tmp_path)).get("/sites/jfk")
+    assert "<script>alert" not in page
+    assert "{{ 7 * 7 }}" in page
+    assert "snaptide push jfk hq" in page
+    assert "purge" in page
 
 
 @pytest.fixture

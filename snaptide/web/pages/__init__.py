@@ -12,10 +12,12 @@ from snaptide.web.pages import (
     error_queues,
     overview,
     parked,
+    site,
 )
 
 PAGES: Sequence[Page] = [
     overview.PAGE,
+    site.PAGE,
     error_queues.PAGE,
     error_queue.PAGE,
     parked.PAGE,
