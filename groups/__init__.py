@@ -61,6 +61,15 @@ if TYPE_CHECKING:
     from groups.leave import LeaveReport, leave_group
     from groups.paths import Path, chain, full_mesh, star, tree
     from groups.quiesce import SuspendReport, resume, suspend
+    from groups.rectify.report import (
+        GroupRectifyReport,
+        RectifyExtra,
+        RectifyLeft,
+        RectifyPlanned,
+        RectifyRow,
+        TableRectified,
+    )
+    from groups.rectify.run import rectify
     from groups.relay.arrivals import Arrival
     from groups.relay.holds import QuietGroup
     from groups.relay.release import Unquieted
@@ -93,6 +102,7 @@ __all__ = [
     "GroupCheckReport",
     "GroupError",
     "GroupExists",
+    "GroupRectifyReport",
     "GroupReport",
     "JoinReport",
     "LeaveReport",
@@ -109,12 +119,17 @@ __all__ = [
     "OtherSchema",
     "Path",
     "QuietGroup",
+    "RectifyExtra",
+    "RectifyLeft",
+    "RectifyPlanned",
+    "RectifyRow",
     "Status",
     "StillMaster",
     "SuspendReport",
     "SwitchReport",
     "TableAdded",
     "TableCheck",
+    "TableRectified",
     "TablesDiffer",
     "TargetType",
     "Unquieted",
@@ -132,6 +147,7 @@ __all__ = [
     "list_groups",
     "masters_of_tables",
     "quiet_group",
+    "rectify",
     "remove_master",
     "remove_table",
     "resume",

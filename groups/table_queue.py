@@ -28,6 +28,34 @@ from sites.table import Table
 Routes = Mapping[str, Sequence[str]]
 
 
+def correction(target: str) -> str:
+    """The source of transactions that correct rows of one master.
+
+    Only their own route leads anywhere: other masters get no such transaction, and the
+    target does not send it on.
+    """
+    return f"rectify:{target}"
+
+
+def open_to_corrections(
+    connection: Connection, table: QualifiedName, target: str
+) -> None:
+    """Let corrections of a master's rows go there by a table's queue from now on.
+
+    The route stays as long as other changes go there: corrections are kept and sent
+    again like any call. Commit it before the first correction is queued. Writes route
+    and the views of calls.
+    """
+    new = insert(route).values(
+        queue_id=_number(connection, table),
+        destination=target,
+        source=correction(target),
+        since=func.pg_current_snapshot(),
+    )
+    if connection.execute(new.on_conflict_do_nothing()).rowcount:
+        define.show_calls(connection)
+
+
 def arrange(
     connection: Connection,
     group: uuid.UUID,
@@ -199,7 +227,9 @@ def _set_routes(connection: Connection, number: int, routes: Routes) -> None:
     """
     mine = route.c.queue_id == number
     wanted = [(to, source) for to, sources in routes.items() for source in sources]
-    stay = sa.tuple_(route.c.destination, route.c.source).in_(wanted)
+    way = sa.tuple_(route.c.destination, route.c.source)
+    corrections = [(to, correction(to)) for to in routes]
+    stay = way.in_([*wanted, *corrections])
     ended = connection.scalars(
         sa.delete(route).where(mine, sa.not_(stay)).returning(route.c.destination)
     )

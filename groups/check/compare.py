@@ -17,8 +17,9 @@ from sqlalchemy import Select
 
 from groups.check.rows import Rows
 from sites import arrow, ranges
-from snapshots import buckets, comparison, difference, large
+from snapshots import buckets, comparison, difference, keys, large
 from snapshots.check.compare import SLICE
+from snapshots.keys import Keys
 from snapshots.side import FEW
 from snaptide_imports import lazily
 
@@ -70,12 +71,15 @@ def differing(every: Sequence[Rows], found: Sums) -> Iterator[pa.Table]:
     # A row that fulfils the condition at one master alone is at the others, too.
     for table in tables:
         names = first.key_names
-        wanted = table.select(names).group_by(names, use_threads=False).aggregate([])
-        yield _apart(
-            every,
-            [one.images_of(wanted) for one in every],
-            many=wanted.num_rows > FEW,
-        )
+        yield from of_keys(every, keys.distinct(table.select(names)))
+
+
+def of_keys(every: Sequence[Rows], wanted: Keys) -> Iterator[pa.Table]:
+    """The rows with these keys that differ, as `differing` tells them."""
+    for some in keys.chunks(wanted):
+        if some.num_rows:
+            queries = [one.images_of(some) for one in every]
+            yield _apart(every, queries, many=some.num_rows > FEW)
 
 
 def _sums(one: Rows) -> list[tuple[int, int, int, int]]:

@@ -37,6 +37,14 @@ class Explained:
     detail: str | None = None
     transaction: str | None = None
     since: datetime | None = None
+    #: of a row that was decided about, why a change of it may be on its way besides
+    doubt: str | None = None
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether nothing that is on its way, or parked, will make the row equal."""
+        decided = self.reason is CheckReason.DECIDED and self.doubt is None
+        return decided or self.reason is CheckReason.UNEXPLAINED
 
 
 class Reasons:
@@ -63,18 +71,20 @@ class Reasons:
         keys: list[Key] = [*zip(*(c.to_pylist() for c in wanted.columns), strict=True)]
         return [
             (flying.get(number) and _in_flight(flying[number]))
-            or self._parked_or_decided(key)
+            or self._parked_or_decided(key, hidden.get(number))
             or self._unproven(hidden.get(number))
             or Explained(CheckReason.UNEXPLAINED)
             for number, key in enumerate(keys)
         ]
 
-    def _parked_or_decided(self, key: Key) -> Explained | None:
+    def _parked_or_decided(self, key: Key, hidden: str | None) -> Explained | None:
         parked = self._parked.get(key)
         if parked is not None:
             return parked
         why = self._decided.get(key) or self._decided.get(None)
-        return None if why is None else Explained(CheckReason.DECIDED, why)
+        if why is None:
+            return None
+        return Explained(CheckReason.DECIDED, why, doubt=hidden or self._unknown)
 
     def _unproven(self, why: str | None) -> Explained | None:
         why = why or self._unknown

@@ -60,12 +60,15 @@ class Rows:
 
     def images_of(self, wanted: Keys) -> Select[Any]:
         """Images of the rows with these keys, whatever the condition says of them."""
-        listed = keys.as_rows(wanted, key_types(self.table, self.table.key))
         rows = self.table.sql()
-        pairs = zip(self.table.key, self.key_names, strict=True)
-        same = sa.and_(*(rows.c[name] == listed.c[k] for name, k in pairs))
         query = select(*images.carried(self.table, self.columns, rows))
-        return query.select_from(rows.join(listed, same))
+        return query.where(self.among(rows, wanted))
+
+    def among(self, rows: sa.FromClause, wanted: Keys) -> sa.ColumnElement[bool]:
+        """Whether a row of the table has one of these keys, in whatever spelling."""
+        listed = keys.as_rows(wanted, key_types(self.table, self.table.key))
+        pairs = zip(self.table.key, self.key_names, strict=True)
+        return sa.exists().where(*(rows.c[name] == listed.c[k] for name, k in pairs))
 
 
 def of_table(

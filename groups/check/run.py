@@ -67,7 +67,7 @@ def check(
     began, at = time.monotonic(), datetime.now(UTC)
     with identity.confirmed(site) as connection:
         group = groups.get(connection, site.name, name)
-    wanted = _wanted(group, [tables] if isinstance(tables, str) else tables)
+    wanted = chosen(group, [tables] if isinstance(tables, str) else tables)
     only = _conditions(site, wanted, where, columns)
     tries = retry.on(CheckDisturbed, stop=stop_after_attempt(ATTEMPTS))
     for number, attempt in enumerate(tries, 1):
@@ -88,7 +88,7 @@ def check(
     )
 
 
-def _wanted(group: Group, asked: Sequence[str]) -> list[QualifiedName]:
+def chosen(group: Group, asked: Sequence[str]) -> list[QualifiedName]:
     """The tables that are asked for, each once."""
     if not asked:
         return list(group.tables)

@@ -22,6 +22,7 @@ from groups.check.report import (
 )
 from groups.check.rows import Rows
 from snapshots.check.tally import short
+from snapshots.keys import Keys
 from snaptide_imports import lazily
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ else:
     pa = lazily("pyarrow")
 
 #: Masters with the same image of a row, by their numbers; the largest group first.
-_Alike = tuple[tuple[int, ...], ...]
+Alike = tuple[tuple[int, ...], ...]
 
 _Row = Mapping[str, str | None]
 
@@ -42,7 +43,7 @@ class _Listed:
     kind: CheckKind
     explained: Explained
     key: Key
-    alike: _Alike
+    alike: Alike
     #: the columns that differ, by position
     columns: tuple[str, ...]
 
@@ -94,14 +95,15 @@ def _rows(
     columns = [found.column(name).to_pylist() for name in names]
     told = reasons.explain(found)
     for why, images, differs, *key in zip(told, *columns, strict=True):
-        alike = _alike(images)
-        there = {number for some in alike for number in some}
+        same = alike(images)
+        there = {number for some in same for number in some}
         kind = CheckKind.MISSING if len(there) < masters else CheckKind.DIFFERS
         which = tuple(differs.split(",")) if differs else ()
-        yield _Listed(kind, why, tuple(key), alike, which)
+        yield _Listed(kind, why, tuple(key), same, which)
 
 
-def _alike(images: str) -> _Alike:
+def alike(images: str) -> Alike:
+    """The masters that have the same row, as `spark.diff.apart` names them."""
     some = [tuple(map(int, part.split(","))) for part in images.split("|")]
     return tuple(sorted(some, key=lambda one: (-len(one), one)))
 
@@ -127,15 +129,15 @@ def _with_values(
     wanted = pa.Table.from_arrays(
         [pa.array(values, pa.string()) for values in keys], names=every[0].key_names
     )
-    values = [_values(one, wanted) for one in every]
+    read = [values(one, wanted) for one in every]
     columns = dict(zip(every[0].layout.columns, every[0].columns, strict=True))
     for one in listed:
         letters: dict[str, str | None] = dict.fromkeys(names)
         shown: dict[str, _Row] = {}
-        for place, alike in enumerate(one.alike):
+        for place, same in enumerate(one.alike):
             letter = _letter(place)
-            letters.update((names[number], letter) for number in alike)
-            row = values[alike[0]].get(one.key, {})
+            letters.update((names[number], letter) for number in same)
+            row = read[same[0]].get(one.key, {})
             some = one.columns or tuple(columns)
             shown[letter] = {columns[c]: row.get(c) for c in some}
         yield CheckDifference(
@@ -157,7 +159,7 @@ def _letter(place: int) -> str:
     return (_letter(more - 1) if more else "") + ascii_uppercase[rest]
 
 
-def _values(rows: Rows, wanted: pa.Table) -> dict[Key, _Row]:
+def values(rows: Rows, wanted: Keys) -> dict[Key, _Row]:
     """The rows with these keys, with values as texts that are not too long."""
     layout = rows.layout
     images = rows.images_of(wanted).subquery("images")
@@ -170,6 +172,6 @@ def _values(rows: Rows, wanted: pa.Table) -> dict[Key, _Row]:
     found = rows.side.read(select(*columns), texts, many=False)
     parts = len(layout.key)
     return {
-        tuple(values[:parts]): dict(zip(layout.columns, values[parts:], strict=True))
-        for values in zip(*(c.to_pylist() for c in found.columns), strict=True)
+        tuple(row[:parts]): dict(zip(layout.columns, row[parts:], strict=True))
+        for row in zip(*(c.to_pylist() for c in found.columns), strict=True)
     }

@@ -36,7 +36,14 @@ class Commands(LoadedLater):
         ),
         "group": Part(
             "Replication groups: tables that several masters share.",
-            ["group", "group_check", "group_errors", "group_paths", "group_quiesce"],
+            [
+                "group",
+                "group_check",
+                "group_rectify",
+                "group_errors",
+                "group_paths",
+                "group_quiesce",
+            ],
         ),
         "rules": Part(
             "Rules that find and settle conflicts.",

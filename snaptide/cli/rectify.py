@@ -24,6 +24,14 @@ from snaptide.units import duration
 if TYPE_CHECKING:
     from snapshots import PlannedRow, RectifyReport, SnapshotRectified
 
+OnlyKeys = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="KEY",
+        help="Only the row with this key, its values separated by commas; repeatable.",
+    ),
+]
+
 
 def rectify(
     ctx: typer.Context,
@@ -46,14 +54,7 @@ def rectify(
     missing: Annotated[
         Missing, typer.Option(help="Rows that only the reference has.")
     ] = Missing.COPY,
-    only: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="KEY",
-            help="Only the row with this key, its values separated by commas; "
-            "repeatable.",
-        ),
-    ] = None,
+    only: OnlyKeys = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show the plan, and change nothing.")
     ] = False,
@@ -102,7 +103,7 @@ def rectify(
             extra=extra,
             missing=missing,
             run=run,
-            only=[_key(one) for one in only or ()],
+            only=[key_values(one) for one in only or ()],
             plan=given,
             dry_run=dry_run or plan is not None,
             most=most if plan is None else None,
@@ -134,7 +135,7 @@ def _write(file: Path, report: RectifyReport) -> None:
     file.write_text(rectify_file.written(report), "utf-8")
 
 
-def _key(text: str) -> list[str]:
+def key_values(text: str) -> list[str]:
     """The values of a key; one with a comma or a quote stands in double quotes."""
     return next(csv.reader([text], strict=True), [])
 

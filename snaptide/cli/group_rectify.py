@@ -1,0 +1,188 @@
+"""`snaptide group rectify`: makes masters of a group equal to one of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Group
+from rich.table import Table
+
+import groups
+from groups.rectify.report import RectifyExtra
+from snapshots.rectify.report import Missing
+from snaptide.cli.arguments import Json, SiteName, complete_site
+from snaptide.cli.check_shown import values
+from snaptide.cli.failures import ExitCode
+from snaptide.cli.group import GroupName, app
+from snaptide.cli.output import duration, show, table
+from snaptide.cli.program import Program
+from snaptide.cli.progress import working
+from snaptide.cli.rectify import OnlyKeys, key_values
+
+if TYPE_CHECKING:
+    from groups import GroupRectifyReport, TableRectified
+
+
+@app.command()
+def rectify(
+    ctx: typer.Context,
+    site: SiteName,
+    group: GroupName,
+    tables: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[TABLE]...", help="Default: all of the group."),
+    ] = None,
+    *,
+    reference: Annotated[
+        str,
+        typer.Option(
+            metavar="MASTER",
+            help="The master whose rows are right.",
+            autocompletion=complete_site,
+        ),
+    ],
+    targets: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--target",
+            metavar="MASTER",
+            help="A master to be mended; repeatable. Default: all others.",
+            autocompletion=complete_site,
+        ),
+    ] = None,
+    extra: Annotated[
+        RectifyExtra, typer.Option(help="Rows that the reference does not have.")
+    ] = RectifyExtra.DELETE,
+    missing: Annotated[
+        Missing, typer.Option(help="Rows that only the reference has.")
+    ] = Missing.COPY,
+    only: OnlyKeys = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show the plan, and change nothing.")
+    ] = False,
+    most: Annotated[
+        int,
+        typer.Option("--max", min=0, help="List so many rows of each table."),
+    ] = 1000,
+    json: Json = False,
+) -> None:
+    """Give masters the rows of a reference, where nothing explains the difference.
+
+    Users go on working, and lose nothing. Rows that are in flight, parked or cannot be
+    told take their course. Ends with 1 if rows still differ without a reason, with 4
+    if a master was left out because it does not answer, and with 3 if a dry run found
+    any, or if some differ still for a reason or cannot be told.
+
+    Example: snaptide group rectify hq airline --reference hq --target lax --dry-run
+    """
+    program = Program.of(ctx)
+    chosen = program.site(site)
+    with working(program, chosen, "rectify") as shown, shown(group) as progress:
+        report = groups.rectify(
+            chosen,
+            group,
+            tables or (),
+            reference=reference,
+            targets=targets or (),
+            extra=extra,
+            missing=missing,
+            only=[key_values(one) for one in only or ()],
+            dry_run=dry_run,
+            most=most,
+            progress=progress,
+        )
+    show(program, report, lambda: _shown(report))
+    _end_with(report)
+
+
+def _end_with(report: GroupRectifyReport) -> None:
+    if report.unexplained:
+        raise typer.Exit(ExitCode.FAILED)
+    if report.away:
+        raise typer.Exit(ExitCode.UNREACHABLE)
+    if report.waiting or report.unproven or (report.dry_run and report.to_mend):
+        raise typer.Exit(ExitCode.ATTENTION)
+
+
+def _shown(report: GroupRectifyReport) -> Group:
+    parts: list[Table | str] = [
+        table(
+            ["master", "table", "kind", "mend", "rows"],
+            [row for one in report.tables for row in _planned(one)],
+        )
+    ]
+    if report.dry_run:
+        for one in report.tables:
+            if one.rows:
+                parts += ["", _rows(report, one)]
+    left = [
+        (one.target, one.table, count.kind, count.reason, count.rows)
+        for one in report.tables
+        for count in one.left
+    ]
+    if left:
+        title = "Left, because they differ for a reason"
+        names = ["master", "table", "kind", "reason", "rows"]
+        parts += ["", table(names, left, title)]
+    if not report.dry_run:
+        parts += ["", _done(report)]
+    if report.left_out:
+        parts += ["", *(f"{m} left out: {why}" for m, why in report.left_out.items())]
+    parts += ["", f"{_said(report)} ({duration(report.seconds)})"]
+    return Group(*parts)
+
+
+def _planned(one: TableRectified) -> Iterator[tuple[object, ...]]:
+    if not one.planned:
+        yield (one.target, one.table, "-", "-", 0)
+    for count in one.planned:
+        mend = "yes" if count.mend else "no"
+        yield (one.target, one.table, count.kind, mend, count.rows)
+
+
+def _rows(report: GroupRectifyReport, one: TableRectified) -> Table:
+    listed, total = len(one.rows), sum(count.rows for count in one.planned)
+    some = "" if listed == total else f", {listed:,} of {total:,} rows"
+    return table(
+        ["key", "kind", "mend", f"at {report.reference}", f"at {one.target}"],
+        [
+            (
+                values(row.key),
+                row.kind,
+                "yes" if row.mend else "no",
+                values(row.reference),
+                values(row.target),
+            )
+            for row in one.rows
+        ],
+        f"{one.table} at {one.target}{some}",
+    )
+
+
+def _done(report: GroupRectifyReport) -> Table:
+    rows = [
+        (
+            one.target,
+            one.table,
+            one.queued,
+            one.sender,
+            one.mended,
+            ", ".join(f"{c.rows:,} {c.reason.value}" for c in one.still) or "-",
+        )
+        for one in report.tables
+    ]
+    names = ["master", "table", "queued", "queued at", "mended", "differ still"]
+    return table(names, rows)
+
+
+def _said(report: GroupRectifyReport) -> str:
+    if report.dry_run:
+        return f"{report.to_mend:,} rows would be mended."
+    if report.unexplained:
+        again = "run the command again"
+        return f"{report.unexplained:,} rows still differ without a reason: {again}."
+    if report.unproven:
+        return f"{report.unproven:,} rows differ and cannot be told."
+    return f"{report.mended:,} rows mended."
