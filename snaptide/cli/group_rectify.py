@@ -16,10 +16,11 @@ from snaptide.cli.arguments import Json, SiteName, complete_site
 from snaptide.cli.check_shown import values
 from snaptide.cli.failures import ExitCode
 from snaptide.cli.group import GroupName, app
-from snaptide.cli.output import duration, show, table
+from snaptide.cli.output import show, table
 from snaptide.cli.program import Program
 from snaptide.cli.progress import working
 from snaptide.cli.rectify import OnlyKeys, key_values
+from snaptide.units import duration
 
 if TYPE_CHECKING:
     from groups import GroupRectifyReport, TableRectified

@@ -106,8 +106,8 @@ def test_nothing_is_lost(make_sites: Callable[..., Directory], paths: str) -> No
             for site in sites.values():
                 assert run(site, OURS) == right
     push_all(sites)
-    report = groups.check(sites["bos"], GROUP)
-    assert report.equal, report
+    checked = groups.check(sites["bos"], GROUP)
+    assert checked.equal, checked
     for row, count in last.items():
         for site in sites.values():
             qty = f"SELECT qty FROM orders WHERE id = {row}"
