@@ -30,6 +30,7 @@ ELSEWHERE = (
     "group.",
     "group_join.",
     "group_forget.",
+    "group_rectify.",
     "switch.",
     "former.",
     "numbers.",
