@@ -7,6 +7,7 @@ check can take less, and all that it takes beyond is Snaptide's and Spark's.
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 from sqlalchemy import text
 
@@ -60,7 +61,7 @@ def run_memory(rows: int) -> list[Result]:
         _create(sites, rows)
         for differ in (0, SCATTERED, rows // 10):
             _scatter(sites, rows, differ)
-            peaks = memory.peaks(lambda differ=differ: _found(sites, differ))
+            peaks = memory.peaks(partial(_found, sites, differ))
             what = f"{rows:,} rows, {differ:,} of them differ"
             for kind, limit in (("driver", DRIVER), ("Spark", HEAP)):
                 if kind in peaks:

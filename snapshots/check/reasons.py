@@ -18,6 +18,7 @@ from deferred.catalog import deferred_transaction
 from deferred.error_catalog import error_transaction
 from deferred.parked import parked_rows
 from deferred.queues import queue, refresh_coverage
+from sites import where
 from sites.staged import selected
 from snapshots import frozen, keys, window
 from snapshots.check.moments import Moments
@@ -64,9 +65,9 @@ class _Facts:
     calls: Mapping[int, Sequence[Call]]
     #: by transaction and row, the number of the error
     parked: Mapping[tuple[str, int], int]
-    #: rows that the logs of the master name, and those that it has at all
+    #: rows that the logs of the master name, and those that it has outside the subset
     changed: frozenset[int]
-    there: frozenset[int]
+    outside: frozenset[int]
     #: the logs name all that changed
     proven: bool
 
@@ -84,8 +85,7 @@ def explain(held: Moments, member: Member, found: pa.Table) -> list[Explained]:
 
 def _explained(facts: _Facts, number: int, kind: Kind) -> Explained:
     extra, calls = facts.extra.get(number, ()), facts.calls.get(number, ())
-    # The master has the row: if the snapshot should not, it no longer belongs.
-    leaves = kind is Kind.EXTRA and number in facts.there
+    leaves = kind is Kind.EXTRA and number in facts.outside
     known = (
         _refused(extra) or _by_call(facts, number, calls) or _held(extra, leaves=leaves)
     )
@@ -137,7 +137,7 @@ def _facts(held: Moments, member: Member, found: pa.Table) -> _Facts:
         calls=calls,
         parked=_parked(held, member, calls, found),
         changed=_changed(held, member, at_master) if proven else frozenset(),
-        there=_there(held, member, at_master) if "extra" in kinds else frozenset(),
+        outside=_outside(held, member, at_master) if "extra" in kinds else frozenset(),
         proven=proven,
     )
 
@@ -203,12 +203,18 @@ def _changed(held: Moments, member: Member, wanted: FromClause) -> frozenset[int
     return frozenset(held.sides.master.at.scalars(query))
 
 
-def _there(held: Moments, member: Member, wanted: FromClause) -> frozenset[int]:
-    """Those that the master table has, whatever the snapshot's condition says."""
+def _outside(held: Moments, member: Member, wanted: FromClause) -> frozenset[int]:
+    """Those that the master table has, but that the snapshot's condition leaves out.
+
+    The master may also have the row with another spelling of its key, in the subset.
+    """
+    if member.snapshot.condition is None:
+        return frozenset()
     table = member.master.sql()
+    belongs = where.clause(member.snapshot.condition)
     columns = dict(zip(member.snapshot.key_names, _identity(member), strict=True))
     same = keys.same([*columns], wanted, lambda name: table.c[columns[name]])
-    query = select(wanted.c.no).where(sa.exists().where(same))
+    query = select(wanted.c.no).where(sa.exists().where(same, belongs.is_not(True)))
     return frozenset(held.sides.master.at.scalars(query))
 
 

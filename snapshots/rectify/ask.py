@@ -7,7 +7,7 @@ from sqlalchemy import Connection, literal, select
 
 from snapshots.check.reasons import RECTIFY
 from snapshots.keys import Keys, as_rows, chunks
-from snapshots.snapshot import key_types
+from snapshots.snapshot import Snapshot, key_types
 from snapshots.window import Member
 
 
@@ -26,3 +26,12 @@ def ask(connection: Connection, member: Member, wanted: Keys) -> None:
         )
         given = select(*(rows.c[k] for k in names), literal(RECTIFY)).where(~there)
         connection.execute(sa.insert(extra).from_select([*names, "reason"], given))
+
+
+def withdraw(connection: Connection, snapshot: Snapshot) -> None:
+    """Ask for nothing any more, so that later refreshes do not read the rows either.
+
+    Writes the extra keys; commits nothing.
+    """
+    extra = snapshot.extra()
+    connection.execute(sa.delete(extra).where(extra.c.reason == RECTIFY))

@@ -35,13 +35,16 @@ class Policy:
         """Whose row both sides are to have, of one that a single side has.
 
         Parameters:
-            there: the master has it after all, outside the subset. Then a merge would
-                overwrite the master's row, and the site lets it go.
+            there: the master has it after all, outside the subset. Then the site's row
+                would overwrite the master's: a merge lets it go instead, and with the
+                site as the reference somebody has to decide, by a plan.
         """
         right = Take.SITE if self.reference is Reference.SITE else Take.MASTER
         other = Take.MASTER if self.reference is Reference.SITE else Take.SITE
         lacking = Kind.EXTRA if right is Take.SITE else Kind.MISSING
         if kind is lacking:
+            if there:
+                return Take.NOTHING
             return right if self.missing is Missing.COPY else Take.NOTHING
         if self.extra is Extra.MERGE:
             return right if there else other

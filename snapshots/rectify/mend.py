@@ -28,7 +28,7 @@ from snapshots.check.moments import Moments
 from snapshots.check.reasons import RECTIFY
 from snapshots.check.report import Kind, Reason
 from snapshots.check.run import ATTEMPTS
-from snapshots.errors import PositionMoved, RefreshRunning
+from snapshots.errors import MassDelete, PositionMoved, RefreshRunning
 from snapshots.keys import Keys
 from snapshots.rectify import ask, found, send
 from snapshots.rectify.planning import GroupPlan, Intent
@@ -72,7 +72,8 @@ def mend(
 
     Raises:
         RefreshRunning: another refresh of the group does not end.
-        MassDelete, MassLeave: more rows would go than `allow_mass_delete` allows.
+        MassDelete, MassLeave: more rows would go than `allow_mass_delete` allows. What
+            was asked for is withdrawn: later refreshes do not meet the same limit.
     """
     done: dict[str, _Done] = defaultdict(_Done)
     total, gone = sum(one.keys.num_rows for one in plan.intents), 0
@@ -83,8 +84,12 @@ def mend(
         faults.point("rectify.after_part")
         gone += sum(one.keys.num_rows for one in part)
     if _is_outstanding(site, plan.group):
-        with suppress(PushRunning):
-            _refresh(site, plan.group, allow_mass_delete=allow_mass_delete)
+        try:
+            with suppress(PushRunning):
+                _refresh(site, plan.group, allow_mass_delete=allow_mass_delete)
+        except MassDelete:
+            _withdraw(site, plan.group)
+            raise
         faults.point("rectify.after_refresh")
     return _compared(site, plan, done)
 
@@ -102,6 +107,12 @@ def _refresh(site: Site, group: str, *, allow_mass_delete: bool) -> None:
             another = pushed is not None and pushed.another_pusher
             if another and _is_outstanding(site, group):
                 raise PushRunning(f"Another push of site {site.name} is running.")
+
+
+def _withdraw(site: Site, group: str) -> None:
+    with site.transaction() as connection:
+        for member in snapshot.members(connection, group):
+            ask.withdraw(connection, member)
 
 
 def _in_order(site: Site, intents: Sequence[Intent]) -> list[Intent]:

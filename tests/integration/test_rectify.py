@@ -183,6 +183,31 @@ def test_users_of_the_site_lose_nothing(hq, jfk):
     assert notes(hq) == {1: "note 1", 900: "here"}
 
 
+def test_limit_on_deletes_leaves_nothing_behind_that_stops_refreshes(hq, jfk):
+    as_refresh(
+        jfk, f"INSERT INTO {BASE} (id) SELECT g FROM generate_series(1001, 1900) g"
+    )
+    with pytest.raises(snapshots.MassDelete):
+        snapshots.rectify(jfk, "t")
+    run(hq, "UPDATE public.t SET note = 'hq' WHERE id = 1")
+    refresh(jfk, "t")
+    assert notes(jfk)[1] == "hq"
+    assert mended(jfk, allow_mass_delete=True).to_mend == 900
+
+
+def test_row_that_the_master_has_outside_the_subset_is_not_overwritten(hq, jfk):
+    base = 'public."snap$_customer"'
+    as_refresh(jfk, f"INSERT INTO {base} VALUES (2, 2, 'here')")
+    before = run(hq, "SELECT * FROM public.customer ORDER BY id")
+    report = snapshots.rectify(jfk, "shop", reference="site")
+    assert (report.to_mend, run(hq, "SELECT * FROM public.customer ORDER BY id")) == (
+        0,
+        before,
+    )
+    (row,) = [row for one in report.snapshots for row in one.rows]
+    assert row.take is Take.NOTHING
+
+
 def test_refusals(hq, jfk):
     corrupt(jfk)
     with pytest.raises(BadOption, match="master, site, newest"):
