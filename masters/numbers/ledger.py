@@ -52,7 +52,7 @@ def grant(
         NumbersUsedUp: the sequence or the column's type has no number left.
     """
     source = source_of(connection, table, column)
-    top = _furthest(connection, source)
+    top = _furthest(connection, source, table, column)
     if skip(connection, source, top):
         source = source_of(connection, table, column)
     if not source.room:
@@ -79,13 +79,36 @@ def grant(
     return sorted(found, key=lambda one: one.first * source.step)
 
 
-def _furthest(connection: Connection, source: Source) -> int | None:
-    """The number of a sequence that was leased last, by the ledger."""
-    furthest = func.max if source.step > 0 else func.min
+def _furthest(
+    connection: Connection, source: Source, table: QualifiedName, column: str
+) -> int | None:
+    """The number that the sequence has to pass: the furthest one that sites have.
+
+    Other columns may draw from the same sequence, and this one may have drawn from
+    another before.
+    """
+    furthest = (
+        func.max(func.greatest(_lease.first, _lease.last))
+        if source.step > 0
+        else func.min(func.least(_lease.first, _lease.last))
+    )
     found: int | None = connection.scalar(
-        select(furthest(_lease.last)).where(_lease.sequence == source.sequence)
+        select(furthest).where(
+            sa.or_(
+                _lease.sequence == source.sequence,
+                sa.and_(*_of_column(table, column)),
+            )
+        )
     )
     return found
+
+
+def _of_column(table: QualifiedName, column: str) -> list[sa.ColumnElement[bool]]:
+    return [
+        _lease.table_schema == table.schema,
+        _lease.table_name == table.name,
+        _lease.column_name == column,
+    ]
 
 
 def skip(connection: Connection, source: Source, top: int | None) -> bool:
@@ -143,7 +166,7 @@ def record(
         whose = _whose(holder, table, column) | {"sequence": source.sequence}
         connection.execute(_RECORD, values | whose)
     if held:
-        skip(connection, source, _furthest(connection, source))
+        skip(connection, source, _furthest(connection, source, table, column))
 
 
 def give_back(
@@ -167,9 +190,7 @@ def give_back(
             sa.update(number_lease)
             .where(
                 _lease.site_id == site_id,
-                _lease.table_schema == table.schema,
-                _lease.table_name == table.name,
-                _lease.column_name == column,
+                *_of_column(table, column),
                 _lease.returned_from.is_(None),
                 within,
             )
@@ -255,7 +276,8 @@ SELECT :site_id, :site_name, :incarnation, :table_schema, :table_name, :column_n
        CAST(:sequence AS text), CAST(:first AS bigint), CAST(:last AS bigint),
        CAST(:step AS bigint)
 WHERE NOT EXISTS (SELECT FROM snaptide.number_lease l
-                  WHERE l.sequence = :sequence
+                  WHERE (l.table_schema, l.table_name, l.column_name)
+                        = (:table_schema, :table_name, :column_name)
                     AND CAST(:first AS bigint) BETWEEN LEAST(l.first, l.last)
                                                    AND GREATEST(l.first, l.last))
 """).bindparams(*_TYPES, bindparam("sequence", type_=Text))

@@ -150,6 +150,23 @@ def test_sequence_that_was_set_back_gives_no_leased_number(world):
     world.assert_no_number_twice()
 
 
+@pytest.mark.parametrize("step", [1, -1])
+def test_other_sequence_of_a_column_gives_no_leased_number(world, step):
+    world.insert("jfk", 1500)
+    run(
+        world["hq"],
+        "CREATE SEQUENCE other_seq AS int MINVALUE -100000 MAXVALUE 100000"
+        f" INCREMENT BY {step} START WITH {1500 - 1400 * step}",
+        "ALTER TABLE orders ALTER id SET DEFAULT nextval('other_seq')",
+    )
+    for _ in range(4):
+        deferred.push(world["jfk"])
+        world.insert("jfk", 600)
+    world.insert("hq", 5)
+    assert deferred.push(world["jfk"]).errors == 0
+    world.assert_no_number_twice()
+
+
 @pytest.mark.parametrize(
     "point",
     [f"numbers.{one}" for one in ("before_lease", "after_lease", "after_meet")]
