@@ -42,6 +42,7 @@ class ShownApplied:
     extra: tuple[ShownStep, ...]
     notes: tuple[str, ...]
     attention: tuple[str, ...]
+    left: tuple[ShownStep, ...]
 
 
 def apply(
@@ -55,7 +56,7 @@ def apply(
 
     It does what snaptide plan shows, line by line. If a step fails, correct what its
     error names and run the command again: it does the rest. Ends with 3 if its refresh
-    left something to look at.
+    left something to look at, or if the site was changed meanwhile.
 
     Example: snaptide apply store.toml --set store=3
     """
@@ -94,7 +95,7 @@ def _end_of_like(done: Applied) -> Group:
 
 
 def _end_with(done: Applied) -> None:
-    if done.attention:
+    if done.attention or done.left:
         raise typer.Exit(ExitCode.ATTENTION)
 
 
@@ -117,10 +118,17 @@ def shown_applied(done: Applied) -> ShownApplied:
         extra=shown_steps(done.extra),
         notes=done.notes,
         attention=done.attention,
+        left=shown_steps(done.left),
     )
 
 
 def end_of(done: Applied) -> Group:
     """The last lines for people, below the steps."""
-    told = Text(f"{done.site} is what the file says: {said(done)}.")
+    if done.left:
+        told = Group(
+            Text(f"{done.site} is not yet what the file says: {said(done)}. Left:"),
+            *lines(done.left),
+        )
+    else:
+        told = Group(Text(f"{done.site} is what the file says: {said(done)}."))
     return Group(told, *aside(done.extra, (*done.attention, *done.notes)))

@@ -27,6 +27,8 @@ class Applied:
     notes: tuple[str, ...]
     #: what steps have left that somebody has to look at
     attention: tuple[str, ...] = ()
+    #: what is to be done still: somebody else changes the site meanwhile
+    left: tuple[Step, ...] = ()
 
 
 def apply(
@@ -71,6 +73,7 @@ def apply(
         extra=left.extra,
         notes=(*(note for one in said for note in one.notes), *left.notes),
         attention=tuple(what for one in said for what in one.attention),
+        left=left.steps,
     )
 
 

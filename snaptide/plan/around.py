@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Sequence
 from psycopg import sql
 from sqlalchemy import Connection, text
 
-from deferred.schedules import EVERYTHING
+from deferred.schedules import EVERYTHING, check
 from sites import QualifiedName, Site, names
 from snaptide import limits
 from snaptide.plan.document import ScheduleSection
@@ -136,12 +136,13 @@ def schedules(
         _refuse_unknown(file, number, one, found, wanted)
         now = there.pop((one.kind, one.subject), None)
         here = {"site": site.name, "kind": one.kind, "subject": one.subject}
+        options = check(one.kind, one.subject, one.every, one.options)
         same = now is not None and (now.interval, dict(now.options)) == (
             one.every,
-            dict(one.options),
+            options,
         )
         if not same:
-            yield SetSchedule(**here, every=one.every, options=dict(one.options))
+            yield SetSchedule(**here, every=one.every, options=options)
         if one.paused != (same and now is not None and now.disabled):
             yield PauseSchedule(**here, paused=one.paused)
     extra += [

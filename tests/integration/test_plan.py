@@ -43,6 +43,16 @@ def test_one_file_makes_a_site_from_nothing(sites: Directory, tmp_path: Path) ->
     assert applied(sites, file, store="1").steps == ()
 
 
+def test_options_of_schedules_may_be_written_as_text(
+    sites: Directory, tmp_path: Path
+) -> None:
+    make_clerk(sites)
+    text = FILE.replace("keep_pending = false", 'keep_pending = "no"')
+    file = write(tmp_path, text)
+    applied(sites, file, store="1")
+    assert planned(sites, file, store="1").settled
+
+
 def test_a_second_apply_finishes_what_a_crash_left(
     sites: Directory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
