@@ -90,22 +90,28 @@ def compose(
 def reference(table: Table, name: str) -> ForeignKey:
     """The foreign key that a user names: by its parent, a column, or its own name.
 
+    Its own name, or the parent's with its schema, comes before what else is named so.
+
     Raises:
         NoSuchReference: the table has no such foreign key, or more than one.
     """
     found = [
         key
         for key in table.foreign_keys
-        if name in (key.name, key.parent.name, str(key.parent), *key.columns)
+        if name in (key.name, key.parent.name, *_whole(key), *key.columns)
     ]
-    named = [key for key in found if key.name == name] or found
+    named = (
+        [key for key in found if key.name == name]
+        or [key for key in found if name in _whole(key)]
+        or found
+    )
     if len(named) == 1 and named[0].parent != table.qualified:
         return named[0]
     if len(named) > 1:
         several = "; ".join(f"{k.name} ({', '.join(k.columns)})" for k in named)
         raise NoSuchReference(
             f"{name!r} means several foreign keys of {table.qualified}: {several}. "
-            "Name the column or the constraint.",
+            "Name the constraint.",
             table=str(table.qualified),
         )
     known = ", ".join(
@@ -118,6 +124,13 @@ def reference(table: Table, name: str) -> ForeignKey:
         f"{known or 'none'}.",
         table=str(table.qualified),
     )
+
+
+def _whole(key: ForeignKey) -> tuple[str, str]:
+    """The name of a parent with its schema."""
+    parent = key.parent
+    shown = str(parent) if parent.schema != "public" else f"public.{parent}"
+    return f"{parent.schema}.{parent.name}", shown
 
 
 def _parent(key: ForeignKey, members: Sequence[Followed], group: str) -> Followed:

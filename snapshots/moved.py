@@ -18,6 +18,7 @@ from sqlalchemy import Select, Text, cast, select
 from sites.names import QualifiedName
 from sites.subqueries import Subquery
 from sites.table import Table
+from sites.values import printed
 from snapshots import keys, parents
 from snapshots.keys import CHUNK, Keys, as_rows
 from snapshots.parents import Parent
@@ -140,7 +141,7 @@ def _values(
     names = [column.name for column in wanted.c]
     same = [rows.c[c] == wanted.c[k] for c, k in zip(key, names, strict=True)]
     texts: list[Any] = [cast(wanted.c[k], Text).label(k) for k in names]
-    texts += [cast(rows.c[name], Text).label(f"v_{name}") for name in columns]
+    texts += [printed(rows.c[name]).label(f"v_{name}") for name in columns]
     return select(*texts).join_from(rows, wanted, sa.and_(*same))
 
 

@@ -9,8 +9,10 @@ import snapshots
 from masters.errors import NoSnapshotLog
 from sites import Directory
 from sites.errors import StillNeeded
+from sites.names import parse
+from sites.table import describe
 from sites.where import BadCondition
-from snapshots import comparison, keys, moved
+from snapshots import comparison, follow, keys, moved
 from snapshots.errors import NeedsParent, NoSuchReference, NotByKey
 from snaptide import doctor
 from tests.fix_sites import log
@@ -152,6 +154,28 @@ def test_a_parent_that_the_site_has_changed_too_counts_as_moved(hq, jfk):
     refresh(jfk, "shop")
     settle(jfk)
     assert_equal_to_master(jfk)
+
+
+def test_blanks_at_the_end_of_a_value_that_a_condition_counts(hq, jfk):
+    run(
+        hq,
+        "CREATE TABLE public.kind (id int PRIMARY KEY, code bpchar)",
+        "INSERT INTO public.kind VALUES (1, 'ab'), (2, 'abc')",
+        "CREATE TABLE public.item (id int PRIMARY KEY, kind int REFERENCES kind)",
+        "INSERT INTO public.item VALUES (1, 1), (2, 2)",
+    )
+    log(hq, "kind", "item")
+    made: dict[str, Any] = {"master": "hq", "group": "kinds", "updatable": True}
+    snapshots.create(jfk, "kind", **made)
+    three = (
+        "EXISTS (SELECT FROM public.kind WHERE kind.id = item.kind"
+        " AND octet_length(kind.code) = 3)"
+    )
+    snapshots.create(jfk, "item", where=three, **made)
+    refresh(jfk, "kinds")
+    run(hq, "UPDATE public.kind SET code = 'ab ' WHERE id = 1")
+    assert refresh(jfk, "kinds")["item"].method == "fast"
+    assert run(jfk, "SELECT id FROM public.item ORDER BY id") == [(1,), (2,)]
 
 
 @pytest.mark.parametrize(
@@ -309,6 +333,24 @@ def test_what_cannot_be_kept_up_to_date_is_refused(hq, jfk):
         "jfk:payment",
         "jfk:rental",
     )
+
+
+def test_parents_of_one_name_in_two_schemas(hq, jfk):
+    run(
+        hq,
+        "CREATE SCHEMA old",
+        "CREATE TABLE old.customer (id int PRIMARY KEY, name text)",
+        "ALTER TABLE rental ADD before int, ADD CONSTRAINT was FOREIGN KEY (before)"
+        " REFERENCES old.customer",
+    )
+    with hq.session() as connection:
+        rental = describe(connection, parse("rental"))
+    for name in ("was", "before", "old.customer"):
+        assert follow.reference(rental, name).parent == parse("old.customer")
+    for name in ("customer_id", "public.customer", "rental_customer_id_fkey"):
+        assert follow.reference(rental, name).parent == parse("customer")
+    with pytest.raises(NoSuchReference, match="Name the constraint"):
+        follow.reference(rental, "customer")
 
 
 @pytest.mark.parametrize("how", ["by executors", "too many parents"])
