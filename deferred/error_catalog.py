@@ -53,6 +53,8 @@ error_transaction = Table(
         nullable=False,
         server_default=text("'{}'::bigint[]"),
     ),
+    # The columns that its calls are for, by table: its oid, and their numbers by name.
+    Column("target_columns", JSONB(none_as_null=True)),
     # When an unresolved conflict was reported, and how often that was tried.
     Column("told_at", DateTime(timezone=True)),
     Column("tellings", Integer, nullable=False, server_default=text("0")),

@@ -127,14 +127,16 @@ class ColumnRenamed(SnaptideError):
 
 
 class TargetColumnsMoved(SnaptideError):
-    """Columns of a master table have swapped names since the last refresh."""
+    """A column of a master table is another one than changes were made for."""
 
     code = "SNP-335"
     hint = (
-        "Give the columns their old names at the master, push, change the names again "
-        "and refresh. If you do not need the column that was renamed, drop it: the "
-        "changes then go to the column that has its old name. Nothing is lost: the "
-        "changes stay queued."
+        "If columns have swapped names, give them their old names at the master, push "
+        "or retry, change the names again and refresh. If a column is gone, changes "
+        "that wait at the site can go to the one that has its name now: refresh once "
+        "with --no-push. If it is of the key, they cannot: drop the snapshot with "
+        "--force, create it again, and make the changes anew. Nothing is lost: the "
+        "changes stay queued, or parked."
     )
 
 

@@ -227,3 +227,13 @@ class SequenceBehind(SnaptideError):
         "It was set back, or the master was restored. Run the statement of the message "
         "at the master while nobody inserts there."
     )
+
+
+class TableAltered(SnaptideError):
+    """A master table was altered after its changes were prepared."""
+
+    code = "SNP-253"
+    hint = (
+        "Run the command again, or repeat the transaction: it then sees the table as "
+        "it is now. A push does this by itself. Nothing was applied."
+    )

@@ -1,8 +1,9 @@
 """Applies one call at its master by one statement, if nothing is in conflict.
 
 The statement is the one that `sites.write` builds for every apply, with the call as
-its only row, and two more conditions: the master's row equals the call's old image,
-value for value, and nothing of the site is parked there. Then no column group differs,
+its only row, and more conditions: the master's row equals the call's old image, value
+for value, nothing of the site is parked there, and the columns are still those that
+were described. Then no column group differs,
 so that no rule is asked, the call depends on no parked transaction, and the way over
 work tables would write the same. If the statement finds no row, that way is taken.
 """
@@ -11,14 +12,14 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import sqlalchemy as sa
 
 from deferred.batches import lost_rows
 from deferred.queues.queue import Queue
-from sites import write
+from sites import same_columns, write
 from sites.names import numbered
 from sites.staged import Staged
 from sites.table import ForeignKey, Table
@@ -109,12 +110,16 @@ def _staged(queue: Queue, table: Table, kind: str, site_id: uuid.UUID) -> Staged
     origin = sa.cast(sa.literal_column(f"'{site_id}'"), sa.Uuid)
     held = lost_rows.held(origin)
     call = sa.select(sa.literal(kind).label("kind"), *values).where(sa.not_(held))
-    return Staged(
+    staged = Staged(
         table=table,
         source=call.subquery("call"),  # type: ignore[arg-type]
         columns=queue.columns,
         identity=queue.identity_columns,
     )
+    # Users' sessions may print types with another schema.
+    described = same_columns.described([staged], with_types=False)
+    same = sa.func.cardinality(same_columns.moved(described)) == sa.literal_column("0")
+    return replace(staged, source=call.where(same).subquery("call"))  # type: ignore[arg-type]
 
 
 def _unique(queue: Queue, table: Table) -> tuple[int, ...]:

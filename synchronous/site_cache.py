@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
+from deferred.queues import target_columns
 from deferred.queues.queue import Queue, list_queues
 from sites import Site, references
 from sites.identity import Identity
@@ -91,12 +92,22 @@ class SiteCache:
         return self._queues.values()
 
     def statement(
-        self, master: Connection, queue: Queue, kind: str
+        self, connection: Connection, master: Connection, queue: Queue, kind: str
     ) -> Statement | None:
-        """The statement that applies one call; None if there is none."""
+        """The statement that applies one call; None if there is none.
+
+        Parameters:
+            connection: to the site.
+
+        Raises:
+            TargetColumnsMoved: columns of the master table have exchanged names.
+        """
         key = (queue.id, kind)
         known = self._statements.get(key)
         if known is None or known.until < time.monotonic():
+            # A refresh may have noted other columns since it was read.
+            self._queues = {one.id: one for one in list_queues(connection)}
+            queue = self._queues[queue.id]
             with master_connection.searching_as_ours(master):
                 statement = _build(master, queue, kind, self.who.site_id)
             known = _Known(statement, time.monotonic() + FRESH)
@@ -119,6 +130,7 @@ def _build(
     None also for deletes, if foreign keys act on rows that the site may not know.
     """
     table = describe(master, queue.target)
+    target_columns.refuse_moved(queue, table)
     if kind == "D" and references.acting(master, [table]):
         return None
     asked = sa.text("SELECT relhasrules FROM pg_class WHERE oid = :oid")

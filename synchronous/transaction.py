@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -44,8 +45,10 @@ SET CONSTRAINTS snaptide.snaptide_order_first, snaptide.snaptide_order_last DEFE
 """
 _FORGET = "DELETE FROM snaptide.deferred_transaction WHERE xid = %s::xid8"
 _CAPTURED_ALL = """
-SELECT queue_id, max(call_no), min(xid::text), bool_and(synchronous), count(*)
-FROM snaptide.captured_calls(%s, NULL) GROUP BY queue_id
+SELECT c.queue_id, max(c.call_no), min(c.xid::text), bool_and(c.synchronous), count(*),
+ q.target_oid, q.target_numbers
+FROM snaptide.captured_calls(%s, NULL) c JOIN snaptide.queue q ON q.id = c.queue_id
+GROUP BY c.queue_id, q.target_oid, q.target_numbers
 """
 
 
@@ -231,7 +234,9 @@ class Transaction:
         queue = self.site_cache.queue(self.connection, queue_id)
         self._note(queue, xid)
         participant = self._participant(queue)
-        statement = self.site_cache.statement(participant.connect(), queue, kind)
+        statement = self.site_cache.statement(
+            self.connection, participant.connect(), queue, kind
+        )
         if statement is None or not statement.fits(old, new):
             return False
         if not synchronous:
@@ -252,7 +257,14 @@ class Transaction:
     def _apply_all(self) -> None:
         """Apply all captured calls, master by master."""
         rows = self.driver.execute(_CAPTURED_ALL, [self._seen]).fetchall()
-        queues = [self.site_cache.queue(self.connection, row[0]) for row in rows]
+        queues = [
+            replace(
+                self.site_cache.queue(self.connection, row[0]),
+                target_oid=row[5],
+                target_numbers=None if row[6] is None else tuple(row[6]),
+            )
+            for row in rows
+        ]
         xid = rows[0][2]
         for queue, row in zip(queues, rows, strict=True):
             self._note(queue, xid)

@@ -7,7 +7,7 @@ calls takes this process no more memory than parking a small one.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -74,6 +74,7 @@ def park(
     """
     values = {name: getattr(facts, name) for name in facts.__slots__}
     values["waits_for"] = list(facts.waits_for)
+    values["target_columns"] = _numbers(steps.changed)
     values["error_message"] = encodings.escaped(connection, facts.error_message)
     conflicts = {
         call_no: encodings.escaped(connection, why)
@@ -100,6 +101,18 @@ def park(
         connection.execute(sa.insert(error_procedure).values(values))
     footprint.write(connection, error_id, facts.origin_id, steps.changed, steps.rows)
     return error_id
+
+
+def _numbers(changed: Sequence[Staged]) -> dict[str, Any]:
+    """The columns that calls are for, by table: see `restage_parked`."""
+    found: dict[str, Any] = {}
+    for one in changed:
+        table = one.table
+        of_table = found.setdefault(
+            str(table.qualified), {"oid": table.oid, "numbers": {}}
+        )
+        of_table["numbers"] |= {n: table.column(n).number for n in one.columns}
+    return found
 
 
 def _calls(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -11,9 +11,10 @@ from sqlalchemy import Connection, Row, Text, cast, func, literal, or_, select
 
 from deferred.batches import work
 from deferred.batches.called import ProcedureCall
-from deferred.error_catalog import error_call
+from deferred.error_catalog import error_call, error_transaction
 from deferred.parked import calls
 from deferred.parked.calls import Call
+from deferred.queues import target_columns
 from sites import QualifiedName, encodings, transport
 from sites.errors import ValueDoesNotFit
 from sites.staged import Staged
@@ -40,6 +41,7 @@ def stage(
 
     Raises:
         UnknownTable, UnknownColumn: the master table changed meanwhile.
+        TargetColumnsMoved: columns of the master table are others by now.
         ValueDoesNotFit: the encoding of the database lacks characters of a value.
         sqlalchemy.exc.DBAPIError: a column's type can no longer read a value.
     """
@@ -51,6 +53,7 @@ def stage(
         one = work.stage(
             connection, number, target, tuple(row.columns), tuple(row.identity_columns)
         )
+        _refuse_moved(row.target_columns or {}, one)
         edited = [c for c in instead if _belongs(c, one)]
         _insert(connection, error_id, one, unit, [c.call_no for c in edited])
         transport.copy_rows(
@@ -88,11 +91,22 @@ def _tables(connection: Connection, error_id: int) -> Sequence[Row[Any]]:
             error_call.c.target_table,
             error_call.c.identity_columns,
             _columns().label("columns"),
+            error_transaction.c.target_columns,
         )
+        .join(error_transaction, error_transaction.c.id == error_call.c.error_id)
         .where(error_call.c.error_id == error_id)
         .distinct()
         .order_by("target_schema", "target_table", "identity_columns", "columns")
     ).all()
+
+
+def _refuse_moved(parked: Mapping[str, Any], staged: Staged) -> None:
+    """Refuse calls whose columns are others now, unless the table was made anew."""
+    known = parked.get(str(staged.table.qualified))
+    if known is None or known["oid"] != staged.table.oid:
+        return
+    numbers = {n: known["numbers"][n] for n in staged.columns if n in known["numbers"]}
+    target_columns.refuse_others(numbers, staged.table)
 
 
 def _columns() -> sa.ColumnElement[list[str]]:

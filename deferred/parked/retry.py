@@ -17,6 +17,7 @@ from deferred.error_catalog import WITHDRAWN, error_transaction
 from deferred.errors import (
     BadEdit,
     RetryFailed,
+    TargetColumnsMoved,
     WaitsForError,
 )
 from deferred.parked import (
@@ -269,7 +270,11 @@ def _staged(
         raise RetryFailed(
             f"Error transaction {error_id}: {unfit.message}", error_id=error_id
         ) from unfit
-    except (UnknownTable, UnknownColumn) as gone:  # DDL came since it was parked
+    except (
+        UnknownTable,
+        UnknownColumn,
+        TargetColumnsMoved,
+    ) as gone:  # DDL came since it was parked
         raise RetryFailed(
             f"Error transaction {error_id}: {gone.message}", error_id=error_id
         ) from gone

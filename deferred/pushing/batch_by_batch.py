@@ -23,6 +23,7 @@ from deferred.pushing.run import Run
 from deferred.queues import queue
 from deferred.queues.backlog import calls_left
 from deferred.queues.queue import Queue
+from masters.errors import TableAltered
 from sites import faults, retry
 from sites.site import autocommit
 
@@ -67,7 +68,8 @@ def _push_patiently(
 ) -> marker.Marker | None:
     """Push a batch; pause and retry if a user holds a row, or DDL is on its way.
 
-    DDL of a group may have arrived at one side only. Parameters and return value are
+    DDL of a group may have arrived at one side only, and a table may be altered while
+    its changes are shipped. Parameters and return value are
     those of `_push_batch`.
     """
 
@@ -81,6 +83,7 @@ def _push_patiently(
     attempts = retry.on(
         DBAPIError,
         OtherSchemaVersion,
+        TableAltered,
         when=_passes,
         stop=stop_after_attempt(len(PAUSES) + 1),
         wait=wait_chain(*map(wait_fixed, (*PAUSES, 0))),
@@ -90,9 +93,9 @@ def _push_patiently(
     return attempts(lambda: _push_batch(ends, sender, run, at))
 
 
-def _passes(error: DBAPIError | OtherSchemaVersion) -> bool:
+def _passes(error: DBAPIError | OtherSchemaVersion | TableAltered) -> bool:
     """Whether the reason that stopped a push goes away by itself."""
-    return isinstance(error, OtherSchemaVersion) or sqlstate.gave_way(error)
+    return not isinstance(error, DBAPIError) or sqlstate.gave_way(error)
 
 
 def _push_batch(

@@ -8,6 +8,8 @@ its names are those of the group.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
@@ -23,7 +25,9 @@ def note(connection: Connection, snapshot: str, target: Table) -> None:
     """Make the calls of an updatable snapshot apply to the current columns.
 
     Waiting calls were made for the columns of the last refresh: if columns have
-    exchanged names, all calls keep those until none waits and no session writes any.
+    exchanged names, or a column of the key is gone, all calls keep those until none
+    waits and no session writes any. In place of another column that is gone, calls go
+    to the one that has its name now: their old values are compared with it.
 
     Parameters:
         target: the master table as seen by the refresh that runs in this transaction.
@@ -31,14 +35,16 @@ def note(connection: Connection, snapshot: str, target: Table) -> None:
     queue = find_queue(connection, snapshot)
     if queue is None:
         return
-    if _moved(queue, target) and _waits(connection, queue):
+    moved = _moved(queue, target)
+    kept = [n for n in moved if moved[n] is not None or n in queue.identity_columns]
+    if kept and _waits(connection, queue):
         return
     settle(connection, queue, target)
 
 
 def settle(connection: Connection, queue: Queue, target: Table) -> None:
     """Make the calls of a queue apply to the columns of a table as it is now."""
-    numbers = [target.column(name).number for name in queue.columns]
+    numbers = numbers_of(queue.columns, target)
     if (queue.target_oid, queue.target_numbers) == (target.oid, tuple(numbers)):
         return
     connection.execute(
@@ -48,10 +54,13 @@ def settle(connection: Connection, queue: Queue, target: Table) -> None:
     )
 
 
+def numbers_of(columns: Sequence[str], target: Table) -> list[int]:
+    """The numbers that columns have in a table."""
+    return [target.column(name).number for name in columns]
+
+
 def refuse_moved(queue: Queue, target: Table) -> None:
     """Refuse to send values to a column that took its name from the intended one.
-
-    If the intended column is gone, the column that now has its name gets the values.
 
     Parameters:
         target: the destination's table as it is now.
@@ -59,26 +68,52 @@ def refuse_moved(queue: Queue, target: Table) -> None:
     Raises:
         TargetColumnsMoved: the message gives the intended column's current name.
     """
-    for name, called in _moved(queue, target).items():
-        raise TargetColumnsMoved(
-            f"Column {name} of {queue.target} at {queue.destination} is not the "
-            f"column that {queue.snapshot} shows under this name: that one is called "
-            f"{called}.",
-            table=str(queue.target),
-            column=name,
-            called=called,
-        )
+    if moved := _moved(queue, target):
+        where = f"{queue.target} at {queue.destination}"
+        raise _refusal(moved, where, target, f"{queue.snapshot} shows")
 
 
-def _moved(queue: Queue, target: Table) -> dict[str, str]:
-    """The current names of columns whose former names other columns have taken."""
+def refuse_others(numbers: Mapping[str, int], target: Table) -> None:
+    """Refuse to write parked values to other columns than those they were made for.
+
+    Parameters:
+        numbers: of the columns in this table, when the values were parked.
+
+    Raises:
+        TargetColumnsMoved: as by `refuse_moved`.
+    """
+    if moved := _others(numbers, target):
+        raise _refusal(moved, str(target.qualified), target, "was meant")
+
+
+def _refusal(
+    moved: Mapping[str, str | None], where: str, target: Table, whose: str
+) -> TargetColumnsMoved:
+    name, called = next(iter(moved.items()))
+    now = "gone" if called is None else f"called {called}"
+    return TargetColumnsMoved(
+        f"Column {name} of {where} is not the column that {whose} under this name: "
+        f"that one is {now}.",
+        table=str(target.qualified),
+        column=name,
+        called=called,
+    )
+
+
+def _moved(queue: Queue, target: Table) -> dict[str, str | None]:
     if queue.target_numbers is None or queue.target_oid != target.oid:
         return {}
+    numbers = zip(queue.columns, queue.target_numbers, strict=True)
+    return _others(dict(numbers), target)
+
+
+def _others(numbers: Mapping[str, int], target: Table) -> dict[str, str | None]:
+    """Columns whose names others have, with their own names; None if one is gone."""
     called = {column.number: column.name for column in target.columns}
     return {
-        name: called[number]
-        for name, number in zip(queue.columns, queue.target_numbers, strict=True)
-        if name in target.names and called.get(number, name) != name
+        name: called.get(number)
+        for name, number in numbers.items()
+        if name in target.names and called.get(number) != name
     }
 
 

@@ -4,19 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any
 
-from sqlalchemy import Boolean, Connection, Row, Select, literal_column, select, text
+from sqlalchemy import (
+    Boolean,
+    Connection,
+    Row,
+    Select,
+    exists,
+    false,
+    literal_column,
+    select,
+    table,
+    text,
+)
 
 from masters.apply import at_once, reached, unchecked
 from masters.apply.detect import ConflictContext, SourceTransaction
 from masters.apply.followers import Followers
 from masters.apply.newest import newest
 from masters.apply.settlement import Settlement
-from masters.errors import InvalidNetChange
+from masters.errors import InvalidNetChange, TableAltered
 from masters.rules import table_rules
 from masters.rules.table_rules import TableRules
-from sites import faults, memory, triggered, write
+from sites import QualifiedName, faults, memory, same_columns, triggered, write
 from sites.prepared import planned_once
 from sites.progress import RowsDone
 from sites.row_by_row import write_rows
@@ -74,17 +86,27 @@ _ANY_DEFERRABLE = literal_column(
 ).label("deferrable")
 
 
-_BEGIN: Select[*tuple[Any, ...]] = planned_once(
-    select(
-        *triggered.BROUGHT,
-        memory.raise_work_mem(),
-        memory.lookups(),
-        unchecked.oids(),
-        table_rules.LAST_VERSION,
-        _ANY_DEFERRABLE,
-        reached.TABLES,
+@lru_cache(maxsize=256)
+def _begin(tables: tuple[QualifiedName, ...]) -> Select[*tuple[Any, ...]]:
+    """The statement that sets a transaction up, and locks these tables against DDL."""
+    named = (table(one.name, schema=one.schema) for one in tables)
+    locks = (
+        exists(select(literal_column("1")).select_from(one).where(false()))
+        for one in named
     )
-)
+    return planned_once(
+        select(
+            *triggered.BROUGHT,
+            memory.raise_work_mem(),
+            memory.lookups(),
+            unchecked.oids(),
+            table_rules.LAST_VERSION,
+            _ANY_DEFERRABLE,
+            reached.TABLES,
+            same_columns.moved().label("moved"),
+            *(lock.label(f"locked{n}") for n, lock in enumerate(locks)),
+        )
+    )
 
 
 def apply(
@@ -108,6 +130,7 @@ def apply(
     Raises:
         sqlalchemy.exc.DBAPIError: the database refused a change.
         RowCountMismatch, InvalidNetChange, NoFreeValue.
+        TableAltered: a table was altered after it was described.
     """
     known_as = _begun(connection, unit)
     _refuse_invalid(unit)
@@ -172,7 +195,17 @@ def _write(
 def _begun(connection: Connection, unit: ApplyUnit) -> Row[Any]:
     """Set the transaction up: name the origin, set the planner, read the catalog."""
     whose = triggered.as_brought(unit.origin, unit.facts)
-    known_as = connection.execute(_BEGIN, triggered.values(whose)).one()
+    changed = [
+        one for one, count in zip(unit.staged, unit.counts, strict=True) if count
+    ]
+    begin = _begin(tuple(dict.fromkeys(one.table.qualified for one in changed)))
+    values = {**triggered.values(whose), **same_columns.described(changed)}
+    known_as = connection.execute(begin, values).one()
+    if known_as.moved:
+        raise TableAltered(
+            f"Table was altered meanwhile: {', '.join(known_as.moved)}.",
+            columns=known_as.moved,
+        )
     if known_as.deferrable:
         connection.execute(text("SET CONSTRAINTS ALL DEFERRED"))
     return known_as

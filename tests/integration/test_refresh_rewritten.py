@@ -107,7 +107,7 @@ def test_waiting_changes_go_to_no_other_column(sites: Directory) -> None:
 
 
 def test_waiting_changes_go_to_what_has_taken_a_place(sites: Directory) -> None:
-    """Once the column that was meant is gone, nothing else could be."""
+    """Once the column that was meant is gone, and a refresh has seen the other one."""
     hq, jfk = sites["hq"], _make(sites, "")
     run(jfk, "UPDATE public.t SET a = 'mine' WHERE id = 10")
     run(
@@ -119,6 +119,9 @@ def test_waiting_changes_go_to_what_has_taken_a_place(sites: Directory) -> None:
     with pytest.raises(TargetColumnsMoved, match="that one is called was"):
         deferred.push(jfk, "hq")
     run(hq, "ALTER TABLE public.t DROP was")
+    with pytest.raises(TargetColumnsMoved, match="that one is gone"):
+        deferred.push(jfk, "hq")
+    snapshots.refresh(jfk, "t", push_deferred_rpc=False)
     deferred.push(jfk, "hq")
     refresh(jfk, "t")
     assert run(hq, "SELECT a FROM public.t WHERE id = 10") == [("mine",)]

@@ -75,7 +75,7 @@ class ColumnsWorld(World):
         #: by partition, whether it is attached; and what is away under another name
         self._leaves: dict[int, bool] = {}
         self._renamed = False
-        self._refused_as_swapped = False
+        self._refused_as_moved = False
         self._at_site = dict.fromkeys(SITES, False)
 
     def build(self) -> None:
@@ -175,7 +175,7 @@ class ColumnsWorld(World):
     def _refused(self, error: SnaptideError) -> None:
         self.story.tell(f"  {error.code} {error}")
         if isinstance(error, TargetColumnsMoved):
-            self._refused_as_swapped = True
+            self._refused_as_moved = True
         elif not self._renamed:
             raise error
         self.story.count(f"refused by {type(error).__name__}")
@@ -190,13 +190,21 @@ class ColumnsWorld(World):
         if self._renamed:
             self.alter("renamed back", ("ALTER TABLE wide RENAME old_a TO a",))
             self._renamed = False
-        # Each site may wait for the columns to have other names.
+        # Each site may wait for the columns to have other names, or for somebody to
+        # say that a new column takes the place of one that is gone.
         for _ in range(len(SITES) + 1):
-            self._refused_as_swapped = False
-            super().settle()
-            if not self._refused_as_swapped:
-                break
+            if self._settled():
+                return
+            for site in SITES:
+                snapshots.refresh(self.sites[site], "all", push_deferred_rpc=False)
+            if self._settled():
+                return
             self.alter("swapped back", ALTERED["swapped names"])
+
+    def _settled(self) -> bool:
+        self._refused_as_moved = False
+        super().settle()
+        return not self._refused_as_moved
 
     def act(self, pen: Pen) -> None:
         """A row of one of the tables comes, goes, or changes."""
