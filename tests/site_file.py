@@ -107,10 +107,20 @@ def planned(directory: Directory, file: Path, **values: str) -> plan.Plan:
 
 
 def applied(
-    directory: Directory, file: Path, *, prune: bool = False, **values: str
+    directory: Directory,
+    file: Path,
+    *,
+    prune: bool = False,
+    allow_mass_delete: bool = False,
+    **values: str,
 ) -> plan.Applied:
     """Make a site what a file says."""
-    return plan.apply(directory, plan.read(file, values), prune=prune)
+    return plan.apply(
+        directory,
+        plan.read(file, values),
+        prune=prune,
+        allow_mass_delete=allow_mass_delete,
+    )
 
 
 def make_clerk(directory: Directory) -> None:

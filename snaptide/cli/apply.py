@@ -33,6 +33,15 @@ Prune = Annotated[
 ]
 
 
+AllowMassDelete = Annotated[
+    bool,
+    typer.Option(
+        "--allow-mass-delete",
+        help="Let refreshes take any share of a snapshot's rows away.",
+    ),
+]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownApplied:
     """What was done, as it is printed."""
@@ -50,6 +59,7 @@ def apply(
     file: SiteFileName,
     values: Set = None,
     prune: Prune = False,
+    allow_mass_delete: AllowMassDelete = False,
     json: Json = False,
 ) -> None:
     """Make a site what a file says; it may be run again at any time.
@@ -66,6 +76,7 @@ def apply(
         program.directory,
         described,
         prune=prune,
+        allow_mass_delete=allow_mass_delete,
         on_step=None if program.json else print_step,
     )
     show(program, shown_applied(done), lambda: end_of(done))

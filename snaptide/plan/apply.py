@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sites import Directory, faults
 from snaptide.plan.errors import CannotApply
 from snaptide.plan.planner import Plan, plan
 from snaptide.plan.reader import SiteFile
 from snaptide.plan.step import Outcome, Step
+from snaptide.plan.steps import RefreshGroup
 
 #: How often a site is compared with the file: what a step makes may need another one.
 _ROUNDS = 3
@@ -36,6 +37,7 @@ def apply(
     file: SiteFile,
     *,
     prune: bool = False,
+    allow_mass_delete: bool = False,
     on_step: Callable[[Step], None] | None = None,
 ) -> Applied:
     """Make a site what a file says; the last step but settings is a refresh.
@@ -45,6 +47,8 @@ def apply(
 
     Parameters:
         prune: also drop, remove and revoke what the file does not name.
+        allow_mass_delete: let refreshes take any share of a snapshot's rows away, as
+            a condition with another parameter does.
         on_step: is called with each step before it is done.
 
     Raises:
@@ -61,6 +65,8 @@ def apply(
         if not waiting:
             break
         for step in waiting:
+            if isinstance(step, RefreshGroup):
+                step = replace(step, allow_mass_delete=allow_mass_delete)
             if on_step is not None:
                 on_step(step)
             said.append(step.run(directory) or Outcome())

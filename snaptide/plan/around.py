@@ -10,17 +10,17 @@ from sqlalchemy import Connection, text
 from deferred.schedules import EVERYTHING, check
 from sites import QualifiedName, Site, names
 from snaptide import limits
-from snaptide.plan.document import ScheduleSection
-from snaptide.plan.found import Found
-from snaptide.plan.reader import SiteFile
-from snaptide.plan.step import Step
-from snaptide.plan.steps import (
+from snaptide.plan.around_steps import (
     PauseSchedule,
     RemoveSchedule,
     RunStatement,
     SetBudget,
     SetSchedule,
 )
+from snaptide.plan.document import ScheduleSection
+from snaptide.plan.found import Found
+from snaptide.plan.reader import SiteFile
+from snaptide.plan.step import Step
 from snaptide.plan.wanted import Wanted
 
 _PUBLIC = "public"

@@ -15,14 +15,11 @@ from masters.catalog import registered_snapshot
 from sites import Site, SnaptideError, faults
 from sites.errors import SiteNotInitialised, SiteUnreachable
 from snaptide import revisions
+from snaptide.plan.around_steps import RemoveSchedule
 from snaptide.plan.errors import StillInUse, WouldBeLost
 from snaptide.plan.found import Found, found_at
 from snaptide.plan.step import Step, column_named
-from snaptide.plan.steps import (
-    DropSnapshot,
-    RemoveSchedule,
-    ReturnNumbers,
-)
+from snaptide.plan.steps import DropSnapshot, ReturnNumbers
 from snaptide.plan.wanted import children_first
 
 _at = registered_snapshot.c

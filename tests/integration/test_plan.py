@@ -11,6 +11,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 import masters
+import snapshots
 from sites import Directory, faults
 from sites.faults import InjectedFault
 from snaptide.cli import app
@@ -95,6 +96,27 @@ def test_another_condition_is_altered_in_place_and_children_follow(
     assert [*planned(sites, file).steps] == [second]
     assert len(applied(sites, file).steps) == 1
     assert_equal_to_master(sites["store2"])
+
+
+def test_another_parameter_may_take_all_rows_away_only_when_asked(
+    sites: Directory, tmp_path: Path
+) -> None:
+    make_clerk(sites)
+    run(
+        sites["hq"],
+        "INSERT INTO public.customer (id, store_id)"
+        " SELECT g, 1 + g % 3 FROM generate_series(10, 1000) g",
+    )
+    file = write(tmp_path, FILE.replace('"store${store}"', '"store1"'))
+    applied(sites, file, store="1")
+    with pytest.raises(snapshots.MassLeave):
+        applied(sites, file, store="2")
+    done = applied(sites, file, allow_mass_delete=True, store="2")
+    assert [one.command for one in done.steps] == [
+        "snaptide refresh store1 shop --allow-mass-delete"
+    ]
+    assert_equal_to_master(sites["store1"])
+    assert planned(sites, file, store="2").settled
 
 
 def test_what_the_file_does_not_name_goes_only_when_asked(
