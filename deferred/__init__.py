@@ -42,6 +42,7 @@ if TYPE_CHECKING:
         TransactionRefused,
         UnknownProcedure,
         UnresolvedConflict,
+        ValueWouldChange,
         WaitsForError,
     )
     from deferred.interval import BadInterval
@@ -145,6 +146,7 @@ __all__ = [
     "TransactionRefused",
     "UnknownProcedure",
     "UnresolvedConflict",
+    "ValueWouldChange",
     "WaitsForError",
     "allow_procedure",
     "call",

@@ -53,7 +53,8 @@ error_transaction = Table(
         nullable=False,
         server_default=text("'{}'::bigint[]"),
     ),
-    # The columns that its calls are for, by table: its oid, and their numbers by name.
+    # The columns that its calls are for, by table: its oid, and by name their numbers
+    # and the types of the values.
     Column("target_columns", JSONB(none_as_null=True)),
     # When an unresolved conflict was reported, and how often that was tried.
     Column("told_at", DateTime(timezone=True)),

@@ -140,6 +140,18 @@ class TargetColumnsMoved(SnaptideError):
     )
 
 
+class ValueWouldChange(SnaptideError):
+    """The master's column would round or cut a value of the site."""
+
+    code = "SNP-254"
+    hint = (
+        "At the master, give the column a type that holds all values of the site, and "
+        "retry; or retry with another value (--edit). Until the types agree, "
+        "transactions are applied one by one, so that only those with such a value are "
+        "parked. A synchronous transaction is refused."
+    )
+
+
 class OtherSchemaVersion(SnaptideError):
     """The two masters of a push have different versions of their group's schema."""
 

@@ -101,6 +101,7 @@ class SiteCache:
 
         Raises:
             TargetColumnsMoved: columns of the master table have exchanged names.
+            ValueWouldChange: the master may round or cut values.
         """
         key = (queue.id, kind)
         known = self._statements.get(key)
@@ -131,6 +132,7 @@ def _build(
     """
     table = describe(master, queue.target)
     target_columns.refuse_moved(queue, table)
+    target_columns.refuse_narrower(queue, table)
     if kind == "D" and references.acting(master, [table]):
         return None
     asked = sa.text("SELECT relhasrules FROM pg_class WHERE oid = :oid")

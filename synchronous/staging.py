@@ -35,9 +35,11 @@ def stage(connection: Connection, master: Site, queue: Queue) -> Staged:
     Raises:
         UnknownTable, UnknownColumn: the master table, or one of its columns, is gone.
         TargetColumnsMoved: columns of the master table have exchanged names.
+        ValueWouldChange: the master may round or cut values.
     """
     table = described(connection, queue.target, queue.columns)
     target_columns.refuse_moved(queue, table)
+    target_columns.refuse_narrower(queue, table)
     name = _name(table, queue)
     use = sa.func.pg_advisory_xact_lock_shared(work.USE_LOCK, sa.func.hashtext(name))
     connection.execute(sa.select(use))

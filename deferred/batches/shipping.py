@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from typing import Any
@@ -15,6 +15,7 @@ from sqlalchemy import (
     Connection,
     Select,
     Subquery,
+    TableClause,
     Text,
     bindparam,
     cast,
@@ -61,6 +62,9 @@ class Shipment:
     staged: Sequence[Staged]
     #: which columns of each are compared, and so sent
     comparisons: Sequence[Comparison]
+    #: by work table, the columns whose values the destination may round or cut, with
+    #: the types that they have here
+    narrower: Mapping[TableClause, Mapping[str, str]] = field(default_factory=dict)
     #: how replication groups want its transactions applied, and their part in that
     terms: Terms = field(default_factory=Terms)
     relay: Relay = NO_GROUP
@@ -75,6 +79,11 @@ class Shipment:
         if at.watch_version == self.watch_version:
             return self.terms.may_hold_duplicates
         return at.watch_version != 0
+
+    @property
+    def may_change_values(self) -> bool:
+        """Whether the destination may round or cut values."""
+        return bool(self.narrower)
 
     @property
     def sources(self) -> dict[str, str]:
@@ -144,6 +153,15 @@ def prepare_shipment(
         comparisons=[
             table_rules.known(target, one, version).comparison for one in staged
         ],
+        narrower={
+            one.source: narrower
+            for queue, one in zip(queues, staged, strict=True)
+            if (
+                narrower := target_columns.narrower(
+                    queue.columns, queue.types, one.table
+                )
+            )
+        },
     )
 
 
@@ -209,6 +227,8 @@ def ship_what_fits(
 ) -> ValueDoesNotFit | None:
     """Fill the work tables with one transaction, some of whose values may not fit.
 
+    Values that the destination would round or cut do not fit.
+
     Parameters:
         after: the order number before it.
         codec: of the destination's encoding.
@@ -223,7 +243,14 @@ def ship_what_fits(
     steps = bool(transaction.procedures)
     part = _Part(after=after, end=number, only=[number], in_steps=steps)
     for staged, query in _queries(shipment, part, single=False):
-        unfit.stage(shipment.origin, query, shipment.target, staged, codec)
+        unfit.stage(
+            shipment.origin,
+            query,
+            shipment.target,
+            staged,
+            codec,
+            shipment.narrower.get(staged.source, {}),
+        )
     shipment.origin.commit()  # nothing was written there
     return unfit.reason(shipment.target, shipment.staged)
 

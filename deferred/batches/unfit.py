@@ -9,7 +9,7 @@ in ASCII, until the transaction is parked with them.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -25,7 +25,8 @@ from sqlalchemy import (
 )
 
 from deferred.batches import work
-from sites import encodings, misfits, transport
+from deferred.errors import ValueWouldChange
+from sites import encodings, lossy, misfits, transport
 from sites.errors import ValueDoesNotFit
 from sites.misfits import REFUSES
 from sites.staged import Staged
@@ -82,12 +83,18 @@ def begin(target: Connection) -> None:
 
 
 def stage(
-    origin: Connection, query: str, target: Connection, staged: Staged, codec: str
+    origin: Connection,
+    query: str,
+    target: Connection,
+    staged: Staged,
+    codec: str,
+    narrower: Mapping[str, str],
 ) -> None:
     """Fill a work table from a query, and store apart the values that do not fit.
 
     Parameters:
         codec: of the destination's encoding.
+        narrower: columns that may round or cut values, with the types of the values.
     """
     columns = work.columns_of(staged)
     target.execute(sa.text(_EMPTY[0]))
@@ -109,7 +116,12 @@ def stage(
     fixed = [_UNREAD.c[name] for name in work.FIXED]
     changes = select(*fixed, *values).select_from(joined)
     target.execute(sa.insert(staged.source).from_select(columns, changes))
-    for found in (_refused(staged, joined, record, images), _lost(staged, images)):
+    changed = [_changed(staged, joined, record, *one) for one in narrower.items()]
+    for found in (
+        _refused(staged, joined, record, images),
+        _lost(staged, images),
+        *changed,
+    ):
         into = [column.name for column in _MISFIT.columns]
         target.execute(sa.insert(_MISFIT).from_select(into, found))
 
@@ -203,6 +215,32 @@ def _refused(
         )
         .select_from(joined.join(each, sa.true()).join(refused, sa.true()))
         .where(each.c.value.is_not(None), refused.c.message.is_not(None))
+    )
+
+
+def _changed(
+    staged: Staged, joined: sa.Join, record: sa.FromClause, column: str, type_: str
+) -> sa.Select[Any]:
+    """The new values that a column would round or cut."""
+    number, into = (
+        staged.columns.index(column) + 1,
+        staged.table.column(column).recorded,
+    )
+    value = record.c[f"n{number}"]
+    return (
+        select(
+            _UNREAD.c.call_no,
+            literal("new_values"),
+            literal(column),
+            func.to_json(value),
+            func.concat(lossy.WOULD_BECOME, lossy.becomes(value, into)),
+            literal(ValueWouldChange.code),
+        )
+        .select_from(joined)
+        .where(
+            value.is_distinct_from(record.c[f"o{number}"]),
+            lossy.changes(value, type_, into),
+        )
     )
 
 

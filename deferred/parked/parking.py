@@ -59,6 +59,7 @@ def park(
     facts: Parked,
     steps: Steps,
     conflicts: Mapping[int, str],
+    narrower: Mapping[sa.TableClause, Mapping[str, str]],
 ) -> int:
     """Store a transaction with all its calls; its origin counts it as delivered.
 
@@ -68,13 +69,14 @@ def park(
         steps: its calls: row changes in work tables, and procedures.
         conflicts: call number -> the conflict that no rule settled, or the error that a
             procedure raised.
+        narrower: as of `Shipment`.
 
     Returns:
         Its number in the error queue, which operators use.
     """
     values = {name: getattr(facts, name) for name in facts.__slots__}
     values["waits_for"] = list(facts.waits_for)
-    values["target_columns"] = _numbers(steps.changed)
+    values["target_columns"] = _columns(steps.changed, narrower)
     values["error_message"] = encodings.escaped(connection, facts.error_message)
     conflicts = {
         call_no: encodings.escaped(connection, why)
@@ -103,15 +105,20 @@ def park(
     return error_id
 
 
-def _numbers(changed: Sequence[Staged]) -> dict[str, Any]:
-    """The columns that calls are for, by table: see `restage_parked`."""
+def _columns(
+    changed: Sequence[Staged],
+    narrower: Mapping[sa.TableClause, Mapping[str, str]],
+) -> dict[str, Any]:
+    """The columns that calls are for, by table, and the types of their values."""
     found: dict[str, Any] = {}
     for one in changed:
-        table = one.table
-        of_table = found.setdefault(
-            str(table.qualified), {"oid": table.oid, "numbers": {}}
+        table, wider = one.table, narrower.get(one.source, {})
+        known = found.setdefault(
+            str(table.qualified), {"oid": table.oid, "numbers": {}, "types": {}}
         )
-        of_table["numbers"] |= {n: table.column(n).number for n in one.columns}
+        for column in map(table.column, one.columns):
+            known["numbers"][column.name] = column.number
+            known["types"][column.name] = wider.get(column.name, column.type)
     return found
 
 

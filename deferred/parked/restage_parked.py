@@ -15,9 +15,10 @@ from deferred.error_catalog import error_call, error_transaction
 from deferred.parked import calls
 from deferred.parked.calls import Call
 from deferred.queues import target_columns
-from sites import QualifiedName, encodings, transport
+from sites import QualifiedName, encodings, lossy, misfits, transport
 from sites.errors import ValueDoesNotFit
 from sites.staged import Staged
+from sites.table import Table
 from sites.values import from_text
 
 
@@ -42,7 +43,8 @@ def stage(
     Raises:
         UnknownTable, UnknownColumn: the master table changed meanwhile.
         TargetColumnsMoved: columns of the master table are others by now.
-        ValueDoesNotFit: the encoding of the database lacks characters of a value.
+        ValueDoesNotFit: the encoding of the database lacks characters of a value, or a
+            column would round or cut it.
         sqlalchemy.exc.DBAPIError: a column's type can no longer read a value.
     """
     _refuse_escaped(connection, error_id, [one.call_no for one in instead])
@@ -53,8 +55,10 @@ def stage(
         one = work.stage(
             connection, number, target, tuple(row.columns), tuple(row.identity_columns)
         )
-        _refuse_moved(row.target_columns or {}, one)
         edited = [c for c in instead if _belongs(c, one)]
+        if known := _known(row.target_columns or {}, one.table):
+            _refuse_moved(known, one)
+            _refuse_changed(connection, error_id, known, one, edited)
         _insert(connection, error_id, one, unit, [c.call_no for c in edited])
         transport.copy_rows(
             connection,
@@ -100,13 +104,51 @@ def _tables(connection: Connection, error_id: int) -> Sequence[Row[Any]]:
     ).all()
 
 
-def _refuse_moved(parked: Mapping[str, Any], staged: Staged) -> None:
-    """Refuse calls whose columns are others now, unless the table was made anew."""
-    known = parked.get(str(staged.table.qualified))
-    if known is None or known["oid"] != staged.table.oid:
-        return
-    numbers = {n: known["numbers"][n] for n in staged.columns if n in known["numbers"]}
+def _known(parked: Mapping[str, Any], table: Table) -> Mapping[str, Any] | None:
+    """What is known of the columns of a table; None if it was made anew since then."""
+    known: Mapping[str, Any] | None = parked.get(str(table.qualified))
+    return known if known is not None and known["oid"] == table.oid else None
+
+
+def _refuse_moved(known: Mapping[str, Any], staged: Staged) -> None:
+    """Refuse calls whose columns are others now."""
+    numbers = {n: known["numbers"][n] for n in staged.columns}
     target_columns.refuse_others(numbers, staged.table)
+
+
+def _refuse_changed(
+    connection: Connection,
+    error_id: int,
+    known: Mapping[str, Any],
+    staged: Staged,
+    but: Sequence[Call],
+) -> None:
+    """Refuse values that their columns would round or cut."""
+    table = staged.table
+    types = [known["types"][name] for name in staged.columns]
+    narrower = target_columns.narrower(staged.columns, types, table)
+    for name, type_ in narrower.items():
+        into = table.column(name).recorded
+        old, new = (
+            error_call.c[f"{side}_values"].op("->>")(name) for side in ("old", "new")
+        )
+        value = connection.execute(
+            select(new.label("value"), lossy.becomes(new, into).label("becomes"))
+            .where(
+                error_call.c.error_id == error_id,
+                error_call.c.target_schema == table.schema,
+                error_call.c.target_table == table.name,
+                error_call.c.call_no.not_in([one.call_no for one in but]),
+                new.is_distinct_from(old),
+                lossy.changes(new, type_, into),
+            )
+            .limit(1)
+        ).one_or_none()
+        if value is not None:
+            why = f"{lossy.WOULD_BECOME}{value.becomes}"
+            raise ValueDoesNotFit(
+                misfits.message(table.qualified, name, value.value, why)
+            )
 
 
 def _columns() -> sa.ColumnElement[list[str]]:

@@ -72,7 +72,7 @@ def apply_group(
         False if the run is over, or another pusher has gone on.
     """
     options = run.options
-    single = len(group) == 1 or group.one_by_one
+    single = len(group) == 1 or group.one_by_one or shipment.may_change_values
     if single or shipment.terms.may_hold_duplicates or not options.grouping:
         return _one_by_one(shipment, sender, group, run)
     # After PATIENCE waits the group is divided: a user who holds a row then delays only
@@ -135,15 +135,18 @@ def _one_by_one(
     after = group.after
     while ahead:
         some = _calling(shipment, after, _shipment(ahead))
+        as_they_are = not shipment.may_change_values
         try:
-            _ship(shipment, after, some, run)
+            if as_they_are:
+                _ship(shipment, after, some, run)
         except DBAPIError as error:
             if not sqlstate.caused_by_data(error):
                 raise
-            shipment = _prepared_again(shipment, sender)
-            goes_on = _each_as_far_as_it_fits(shipment, sender, after, some, run)
-        else:
+            shipment, as_they_are = _prepared_again(shipment, sender), False
+        if as_they_are:
             goes_on = _deliver_each(shipment, sender, some, run)
+        else:
+            goes_on = _each_as_far_as_it_fits(shipment, sender, after, some, run)
         if not goes_on:
             return False
         ahead, after = ahead[len(some) :], some[-1].order_no

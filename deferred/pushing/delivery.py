@@ -179,7 +179,7 @@ def _park_or_refuse(
     if aside is not steps:
         sources = provenance.set_aside(parked.sources or {}, sender.master)
         parked = replace(parked, sources=sources)
-    error_id = park(connection, parked, aside, failed.conflicts)
+    error_id = park(connection, parked, aside, failed.conflicts, shipment.narrower)
     if steps.unfit is not None:
         complete(connection, error_id)
     if action is ErrorAction.QUIET_GROUP and failed.reason != DEPENDANT:

@@ -65,7 +65,8 @@ def apply_all(
     Returns:
         Whether all of them are certainly delivered; if not, the marker says how many.
     """
-    if len(pairs) < 2 or len(groups) < 2 or shipment.terms.may_hold_duplicates:
+    alone = shipment.terms.may_hold_duplicates or shipment.may_change_values
+    if len(pairs) < 2 or len(groups) < 2 or alone:
         return all(
             apply_groups.apply_group(shipment, sender, group, run) for group in groups
         )

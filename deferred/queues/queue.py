@@ -63,6 +63,8 @@ class Queue:
     #: the target and its columns by their numbers, as the last refresh saw them
     target_oid: int | None = None
     target_numbers: tuple[int, ...] | None = None
+    #: the types that its columns have in the base table; None if not PostgreSQL's own
+    types: tuple[str | None, ...] = ()
     #: the masters whose changes go to this destination; '' is this one
     sources: tuple[str, ...] = ("",)
     #: for each of them, the position after which its changes go there
@@ -268,9 +270,24 @@ def _in_order(value: ColumnElement[Any]) -> ColumnElement[Any]:
     return func.array_agg(aggregate_order_by(value, route.c.source))
 
 
+#: The base table's columns are looked up by their numbers. How a type of users is
+#: printed depends on the session.
+_TYPES = sa.literal_column(
+    """ARRAY(SELECT CASE WHEN t.typnamespace = 'pg_catalog'::regnamespace
+                        THEN format_type(a.atttypid, a.atttypmod) END
+      FROM unnest(queue.column_numbers) WITH ORDINALITY AS n(number, place)
+      LEFT JOIN pg_attribute a ON a.attnum = n.number AND NOT a.attisdropped
+        AND a.attrelid = to_regclass(format('%I.%I', queue.base_schema,
+                                            queue.base_table))
+      LEFT JOIN pg_type t ON t.oid = a.atttypid
+      ORDER BY n.place)""".replace("queue.", f"{SCHEMA}.queue."),
+    sa.ARRAY(sa.Text),
+).label("types")
+
 _ALL = planned_once(
     select(
         *(queue_catalog.c[n] for n in Queue.__slots__ if n in queue_catalog.c),
+        _TYPES,
         route.c.destination,
         _in_order(route.c.source).label("sources"),
         _in_order(cast(route.c.since, sa.Text)).label("since"),

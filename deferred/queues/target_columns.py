@@ -14,10 +14,10 @@ import sqlalchemy as sa
 from sqlalchemy import Connection
 
 from deferred.catalog import queue as queue_catalog
-from deferred.errors import TargetColumnsMoved
+from deferred.errors import TargetColumnsMoved, ValueWouldChange
 from deferred.queues import refresh_coverage
 from deferred.queues.queue import Queue, find_queue
-from sites import locks
+from sites import locks, lossy
 from sites.table import Table, describe
 
 
@@ -84,6 +84,40 @@ def refuse_others(numbers: Mapping[str, int], target: Table) -> None:
     """
     if moved := _others(numbers, target):
         raise _refusal(moved, str(target.qualified), target, "was meant")
+
+
+def narrower(
+    columns: Sequence[str], types: Sequence[str | None], target: Table
+) -> dict[str, str]:
+    """The columns whose values a table may round or cut, with the types they have.
+
+    Parameters:
+        types: of the columns where the values were made.
+    """
+    return {
+        name: type_
+        for name, type_ in zip(columns, types, strict=True)
+        if type_ is not None
+        and name in target.names
+        and type_ != (there := target.column(name)).type
+        and not lossy.holds(there.recorded, type_)
+    }
+
+
+def refuse_narrower(queue: Queue, target: Table) -> None:
+    """Refuse changes of a table that may round or cut values.
+
+    Raises:
+        ValueWouldChange: the message names the column, and its types at both ends.
+    """
+    for name, type_ in narrower(queue.columns, queue.types, target).items():
+        there = target.column(name).type
+        raise ValueWouldChange(
+            f"{queue.target}.{name} is {there} at {queue.destination}, but {type_} in "
+            f"{queue.snapshot}: values may be rounded or cut.",
+            table=str(queue.target),
+            column=name,
+        )
 
 
 def _refusal(

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from sqlalchemy import Connection
 
-from sites import Site
+from sites import Site, lossy
 from sites.definitions import differing, other_versions, type_definitions
 from sites.errors import SnaptideError
 from sites.ranges import leaves
@@ -42,7 +42,8 @@ def _of_snapshot(
     connection: Connection, home: Connection, site: str, one: Snapshot
 ) -> Iterator[Finding]:
     table = describe(home, one.master)
-    here = type_definitions(connection, describe(connection, one.base), one.columns)
+    base = describe(connection, one.base)
+    here = type_definitions(connection, base, one.columns)
     there = type_definitions(home, table, one.columns)
     if gone := [name for name in one.columns if name not in table.names]:
         yield Finding(
@@ -55,6 +56,7 @@ def _of_snapshot(
         )
     else:
         yield from _rewritten(connection, home, site, one, table)
+        yield from _narrower(site, one, table, base)
     for what in differing(there, here):
         yield Finding(
             site=site,
@@ -72,6 +74,29 @@ def _of_snapshot(
             "true there and false here.",
             todo="Install the same version of the collation library on both servers.",
         )
+
+
+def _narrower(site: str, one: Snapshot, table: Table, base: Table) -> Iterator[Finding]:
+    """Findings about columns that may round or cut values of the other side."""
+    for name in one.columns:
+        there, here = table.column(name), base.column(name)
+        if there.type == here.type:
+            continue
+        ends = []
+        if not lossy.holds(here.recorded, there.recorded):
+            ends.append("refreshes stop")
+        if one.updatable and not lossy.holds(there.recorded, here.recorded):
+            ends.append("changes whose values it would round or cut are parked")
+        if ends:
+            yield Finding(
+                site=site,
+                severity=Severity.ERROR,
+                subject=one.key,
+                what=f"{one.master}.{name} is {there.type} at the master, but "
+                f"{here.type} here: {', and '.join(ends)}.",
+                todo=f"Give it the type {here.type} at the master; or push, drop the "
+                "snapshot and create it again.",
+            )
 
 
 def _rewritten(

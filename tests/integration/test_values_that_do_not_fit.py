@@ -17,14 +17,24 @@ NARROWER = {
     "bits": ("bit(3)", "bit varying", "B'11111'"),
     "domain": ("few", "text", "'much'"),
     "label": ("mood", "text", "'furious'"),
+    "digits": ("numeric(10,1)", "numeric(10,3)", "7.777"),
+    "digits of all": ("real", "double precision", "7.77777777777"),
+    "digits in binary": ("double precision", "numeric", "0.12345678901234567890123"),
+    "seconds": ("timestamp(0)", "timestamp(3)", "'2026-01-01 10:00:00.5'"),
+    "time": ("date", "timestamp", "'2026-01-01 10:00'"),
     "array": ("varchar(3)[]", "text[]", "'{a,\"much too long\"}'"),
 }
 KINDS = (
     "CREATE DOMAIN few AS varchar(9) CHECK (VALUE IN ('1', '2'))",
     "CREATE TYPE mood AS ENUM ('1', '2')",
 )
-ONES = {"array": "'{1}'", "bits": "B'111'"}
-TWOS = {"array": "'{2}'", "bits": "B'101'"}
+DAYS = {"seconds": "'2026-01-0{}'", "time": "'2026-01-0{} 00:00'"}
+ONES = {"array": "'{1}'", "bits": "B'111'"} | {
+    kind: day.format(1) for kind, day in DAYS.items()
+}
+TWOS = {"array": "'{2}'", "bits": "B'101'"} | {
+    kind: day.format(2) for kind, day in DAYS.items()
+}
 
 
 @pytest.mark.parametrize("kind", NARROWER)
