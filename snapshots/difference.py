@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +28,20 @@ def session() -> Any:
     except NotConfigured:
         return start()
     return start(settings.spark_master, **settings.spark_conf)
+
+
+@contextmanager
+def _comparing() -> Iterator[Any]:
+    """The Spark session, for a comparison.
+
+    Raises:
+        SparkError: Spark did not start, or failed in the block.
+    """
+    from snapshots.spark.session import told
+
+    spark = session()
+    with told("compare rows"):
+        yield spark
 
 
 def is_warm() -> bool:
@@ -59,7 +74,8 @@ def small(pairs: Sequence[Pair]) -> list[pa.Table]:
 def _compare(pair: Pair) -> pa.Table:
     from snapshots.spark import diff
 
-    return diff.small(session(), pair.master, pair.present, pair.key, pair.columns)
+    with _comparing() as spark:
+        return diff.small(spark, pair.master, pair.present, pair.key, pair.columns)
 
 
 def rows(pairs: Sequence[Pair]) -> list[pa.Table]:
@@ -75,10 +91,8 @@ def rows(pairs: Sequence[Pair]) -> list[pa.Table]:
 
 def _compare_rows(pair: Pair) -> pa.Table:
     from snapshots.spark import diff
-    from snapshots.spark.session import told
 
-    spark = session()
-    with told("compare rows"):
+    with _comparing() as spark:
         return diff.small_rows(spark, pair.master, pair.present, pair.key, pair.columns)
 
 
@@ -90,15 +104,10 @@ def many_rows(
     Parameters:
         most: about how many rows a slice has.
     """
-    from snapshots.spark import diff, source
-    from snapshots.spark.session import told
+    from snapshots.spark import diff
 
-    spark = session()
-    with told("compare rows"):
-        theirs, ours = (
-            source.read_ranges(spark, side.uri, side.queries, shape, side.moment)
-            for side in (master, present)
-        )
+    with _comparing() as spark:
+        theirs, ours = _frames(spark, (master, present), shape)
         found = diff.rows(theirs, ours, key, shape.names)
         yield from diff.in_slices(found, key, most)
 
@@ -112,7 +121,8 @@ def apart(
     """
     from snapshots.spark import diff
 
-    return diff.small_apart(session(), tables, key, columns)
+    with _comparing() as spark:
+        return diff.small_apart(spark, tables, key, columns)
 
 
 def many_apart(
@@ -123,15 +133,12 @@ def many_apart(
     Parameters:
         most: about how many rows a slice has.
     """
-    from snapshots.spark import diff, source
+    from snapshots.spark import diff
 
-    spark = session()
-    frames = [
-        source.read_ranges(spark, side.uri, side.queries, shape, side.moment)
-        for side in sides
-    ]
-    found = diff.apart(diff.numbered(frames), len(frames), key, shape.names)
-    yield from diff.in_slices(found, key, most)
+    with _comparing() as spark:
+        frames = _frames(spark, sides, shape)
+        found = diff.apart(diff.numbered(frames), len(frames), key, shape.names)
+        yield from diff.in_slices(found, key, most)
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,15 +179,21 @@ def staged(
     """
     from snapshots.spark import diff, source
 
-    spark = session()
-    theirs, ours = (
-        source.read_ranges(spark, side.uri, side.queries, shape, side.moment)
-        for side in (master, present)
-    )
-    if twice:
-        theirs = theirs.dropDuplicates(key)
-    found = diff.diff(theirs, ours, key, shape.names)
-    written = source.write_stage(
-        found, present.uri, target.schema, target.table, target.load_id
-    )
+    with _comparing() as spark:
+        theirs, ours = _frames(spark, (master, present), shape)
+        if twice:
+            theirs = theirs.dropDuplicates(key)
+        found = diff.diff(theirs, ours, key, shape.names)
+        written = source.write_stage(
+            found, present.uri, target.schema, target.table, target.load_id
+        )
     return {attempt.id: attempt.rows for attempt in written}
+
+
+def _frames(spark: Any, sides: Sequence[Side], shape: pa.Schema) -> list[Any]:
+    from snapshots.spark import source
+
+    return [
+        source.read_ranges(spark, side.uri, side.queries, shape, side.moment)
+        for side in sides
+    ]

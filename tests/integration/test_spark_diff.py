@@ -5,11 +5,16 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import uuid
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
+
+from snapshots import SparkError, difference
+from snapshots.packed import Pair
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -217,3 +222,29 @@ stop()
     )
     assert done.returncode == 0, done.stderr
     assert list(tmp_path.glob("snaptide-spark-*")) == []
+
+
+def _failing_ways() -> dict[str, Callable[[], object]]:
+    """Each comparison, of values that Spark does not know or a table that is away."""
+    shape = pa.schema([("c1", pa.int32()), ("c2", pa.uint64())])
+    table = pa.table([[1], [1]], schema=shape)
+    pair = Pair(master=table, present=table, key=["c1"], columns=shape.names)
+    some = SCHEMA.field(0), SCHEMA.field(1)
+    away = difference.Side("postgresql://127.0.0.1:1/none", ["SELECT 1, 'a'"], "none")
+    many = (pa.schema(some), ["c1"], 10)
+    target = difference.Target("public", "stage", uuid.uuid4())
+    return {
+        "small": lambda: difference.small([pair]),
+        "rows": lambda: difference.rows([pair]),
+        "many_rows": lambda: list(difference.many_rows(away, away, *many)),
+        "apart": lambda: difference.apart([table, table], ["c1"], shape.names),
+        "many_apart": lambda: list(difference.many_apart([away, away], *many)),
+        "staged": lambda: difference.staged(away, away, *many[:2], target, twice=False),
+    }
+
+
+@pytest.mark.usefixtures("spark")
+@pytest.mark.parametrize("way", _failing_ways())
+def test_says_that_spark_has_failed(way: str) -> None:
+    with pytest.raises(SparkError):
+        _failing_ways()[way]()
