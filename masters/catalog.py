@@ -141,6 +141,8 @@ rules_version = Table(
     Column("what", Text, nullable=False),
     # All rules of this master from then on, as `snaptide rules export` prints them.
     Column("rules", JSONB, nullable=False),
+    # The columns that they name: by oid of the table, their numbers by name.
+    Column("columns", JSONB),
 )
 
 #: Which old values are compared to find conflicts, for tables where not all are.

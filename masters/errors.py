@@ -237,3 +237,14 @@ class TableAltered(SnaptideError):
         "Run the command again, or repeat the transaction: it then sees the table as "
         "it is now. A push does this by itself. Nothing was applied."
     )
+
+
+class RulesMoved(SnaptideError):
+    """A column of a master table is another one than its rules were made for."""
+
+    code = "SNP-255"
+    hint = (
+        "Give the columns their old names at the master; or set the column groups, "
+        "rules and comparisons that name them again, for the columns that have these "
+        "names now. Nothing is lost: changes stay queued, or parked."
+    )

@@ -1,4 +1,4 @@
-"""Checking, within a statement, that columns are those that were described before.
+"""Checking that columns are those that were meant: by their numbers, not their names.
 
 Statements name columns, and a table can be altered after it was described. PostgreSQL
 looks up the present names in its caches, so that the answer is right also in a
@@ -16,6 +16,7 @@ from sqlalchemy import ColumnElement, Text, cast, func, literal_column
 from sqlalchemy.dialects.postgresql import OID
 
 from sites.staged import Staged
+from sites.table import Table
 from sites.values import array_text
 
 _TYPES: Mapping[str, sa.types.TypeEngine[Any]] = {
@@ -52,6 +53,23 @@ def described(staged: Sequence[Staged], *, with_types: bool = True) -> dict[str,
     return {
         f"its_{part}": array_text(values)
         for part, values in zip(_TYPES, parts, strict=True)
+    }
+
+
+def others(numbers: Mapping[str, int], table: Table) -> dict[str, str | None]:
+    """Columns whose names others have by now.
+
+    Parameters:
+        numbers: of columns of this table, by the names that they had.
+
+    Returns:
+        By name, the name that the column has now; None if it is gone.
+    """
+    called = {column.number: column.name for column in table.columns}
+    return {
+        name: called.get(number)
+        for name, number in numbers.items()
+        if name in table.names and called.get(number) != name
     }
 
 

@@ -39,7 +39,7 @@ from deferred.batches.relay import NO_GROUP, Relay, Terms
 from deferred.catalog import delivery
 from deferred.queues import target_columns, unsent
 from deferred.queues.queue import Queue
-from masters.rules import Comparison, table_rules
+from masters.rules import Comparison, ruled_columns, table_rules
 from sites import transport
 from sites.errors import ValueDoesNotFit
 from sites.prepared import planned_once
@@ -136,6 +136,7 @@ def prepare_shipment(
     Raises:
         UnknownTable, UnknownColumn: a master table, or a column of it, is gone.
         TargetColumnsMoved: columns of a master table have exchanged names.
+        RulesMoved: rules name other columns than they were made for.
     """
     staged = [
         work.stage(target, q.id, q.target, q.columns, q.identity_columns, emptied=False)
@@ -151,7 +152,7 @@ def prepare_shipment(
         queues=queues,
         staged=staged,
         comparisons=[
-            table_rules.known(target, one, version).comparison for one in staged
+            ruled_columns.known(target, one, version).comparison for one in staged
         ],
         narrower={
             one.source: narrower

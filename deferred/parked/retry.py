@@ -32,7 +32,7 @@ from deferred.parked.calls import Call
 from deferred.parked.edit import Edit, edited
 from deferred.procedures.steps import FAILURES, Steps, apply, refusal
 from masters.apply import ApplyUnit, Outcome, SourceTransaction
-from masters.errors import UnknownColumn
+from masters.errors import RulesMoved, TableAltered, UnknownColumn
 from sites import Site, faults, identity, outdated, triggered
 from sites.errors import UnknownTable, ValueDoesNotFit
 from sites.staged import Staged, selected
@@ -243,7 +243,7 @@ def _apply(connection: Connection, steps: Steps, error_id: int) -> Outcome:
             raise
         reason = refusal(connection, steps, error)
         raise _failure(error, error_id, reason) from error
-    except FAILURES as error:
+    except (*FAILURES, TableAltered, RulesMoved) as error:
         raise RetryFailed(f"Error transaction {error_id}: {error.message}") from error
     if outcome.unresolved:
         reasons = "; ".join(dict.fromkeys(outcome.unresolved.values()))

@@ -18,6 +18,7 @@ from deferred.errors import TargetColumnsMoved, ValueWouldChange
 from deferred.queues import refresh_coverage
 from deferred.queues.queue import Queue, find_queue
 from sites import locks, lossy
+from sites.same_columns import others
 from sites.table import Table, describe
 
 
@@ -82,7 +83,7 @@ def refuse_others(numbers: Mapping[str, int], target: Table) -> None:
     Raises:
         TargetColumnsMoved: as by `refuse_moved`.
     """
-    if moved := _others(numbers, target):
+    if moved := others(numbers, target):
         raise _refusal(moved, str(target.qualified), target, "was meant")
 
 
@@ -138,17 +139,7 @@ def _moved(queue: Queue, target: Table) -> dict[str, str | None]:
     if queue.target_numbers is None or queue.target_oid != target.oid:
         return {}
     numbers = zip(queue.columns, queue.target_numbers, strict=True)
-    return _others(dict(numbers), target)
-
-
-def _others(numbers: Mapping[str, int], target: Table) -> dict[str, str | None]:
-    """Columns whose names others have, with their own names; None if one is gone."""
-    called = {column.number: column.name for column in target.columns}
-    return {
-        name: called.get(number)
-        for name, number in numbers.items()
-        if name in target.names and called.get(number) != name
-    }
+    return others(dict(numbers), target)
 
 
 def _waits(connection: Connection, queue: Queue) -> bool:

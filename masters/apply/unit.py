@@ -26,7 +26,7 @@ from masters.apply.followers import Followers
 from masters.apply.newest import newest
 from masters.apply.settlement import Settlement
 from masters.errors import InvalidNetChange, TableAltered
-from masters.rules import table_rules
+from masters.rules import ruled_columns, table_rules
 from masters.rules.table_rules import TableRules
 from sites import QualifiedName, faults, memory, same_columns, triggered, write
 from sites.prepared import planned_once
@@ -131,6 +131,7 @@ def apply(
         sqlalchemy.exc.DBAPIError: the database refused a change.
         RowCountMismatch, InvalidNetChange, NoFreeValue.
         TableAltered: a table was altered after it was described.
+        RulesMoved: rules name other columns than they were made for.
     """
     known_as = _begun(connection, unit)
     _refuse_invalid(unit)
@@ -214,7 +215,7 @@ def _begun(connection: Connection, unit: ApplyUnit) -> Row[Any]:
 def _rules(
     connection: Connection, staged: Staged, version: int, *, resolving: bool
 ) -> TableRules:
-    known = table_rules.known(connection, staged, version)
+    known = ruled_columns.known(connection, staged, version)
     return known if resolving else replace(known, rules=())
 
 

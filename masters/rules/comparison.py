@@ -124,5 +124,6 @@ def _compare(
         now = changed(load(connection, where).comparison)
         checked_comparison(described, now)
         write_comparison(connection, where, now)
-        rulebook.note(connection, f"change what is compared in {where}")
+        what = f"change what is compared in {where}"
+        rulebook.note(connection, what, {where: columns})
         return load(connection, where)

@@ -13,7 +13,7 @@ from sqlalchemy import Connection
 from masters.catalog import column_group, resolution_rule
 from masters.errors import RuleExists, UnknownRule
 from masters.resolution.conflict import Kind
-from masters.rules import rulebook
+from masters.rules import rulebook, ruled_columns
 from masters.rules.catalog import insert
 from masters.rules.checks import checked, require_columns
 from masters.rules.rule import Rule
@@ -66,7 +66,8 @@ def set_column_group(
                     )
                 )
         _drop_orphans(connection, where, [group for group, m in left.items() if m])
-        rulebook.note(connection, f"set column group {name} of {where}")
+        what = f"set column group {name} of {where}"
+        rulebook.note(connection, what, {where: columns})
         return load(connection, where)
 
 
@@ -207,7 +208,9 @@ def _add(
         rule = rule_of(kind, reference, number, method, parameters or {})
         rule = checked(rule, describe(connection, where), known.groups)
         insert(connection, where, rule)
-        rulebook.note(connection, f"add {method} for {kind} conflicts of {where}")
+        what = f"add {method} for {kind} conflicts of {where}"
+        of_rule = TableRules(table=where, groups={}, rules=(rule,))
+        rulebook.note(connection, what, {where: ruled_columns.named(of_rule)})
         return rule
 
 
@@ -226,7 +229,7 @@ def _drop(site: Site, table: str, kind: Kind, reference: str, sequence_no: int) 
             raise UnknownRule(
                 f"{table} has no rule {sequence_no} for {_subject(kind, reference)}."
             )
-        rulebook.note(connection, f"drop rule for {kind} conflicts of {where}")
+        rulebook.note(connection, f"drop rule for {kind} conflicts of {where}", {})
 
 
 def _subject(kind: Kind, reference: str) -> str:

@@ -28,7 +28,9 @@ from sqlalchemy import Connection
 from masters.catalog import column_group, comparison, resolution_rule, rules_version
 from masters.errors import BadRulebook
 from masters.rules import catalog as rule_catalog
+from masters.rules import ruled_columns
 from masters.rules.document import Rulebook, differences, documents, parsed
+from masters.rules.ruled_columns import Said
 from masters.rules.table_rules import TableRules, load, ruled
 from sites import QualifiedName, Site, identity, names
 from sites.table import describe
@@ -71,11 +73,16 @@ def apply(
         wanted = _wanted(connection, book, keep_others)
         changes = differences(read(connection), documents(wanted))
         if changes:
+            said = {
+                one.table: ruled_columns.named(one)
+                for one in wanted
+                if documents([one]) != documents([load(connection, one.table)])
+            }
             for catalog in (column_group, resolution_rule, comparison):
                 connection.execute(sa.delete(catalog))
             for one in wanted:
                 rule_catalog.write(connection, one)
-            note(connection, what)
+            note(connection, what, said)
         return changes
 
 
@@ -131,14 +138,22 @@ def _parsed(
     return parsed(where, body, describe(connection, where))
 
 
-def note(connection: Connection, what: str) -> None:
+def note(connection: Connection, what: str, said: Said) -> None:
     """Store the current rules as a new version. Writes rules_version.
 
     Waits for other sessions that change rules, so that a higher number is committed
     later: a transaction that sees one version sees all earlier ones.
+
+    Parameters:
+        said: the columns that the operator names, by table.
     """
     alone = "LOCK TABLE snaptide.rules_version IN SHARE ROW EXCLUSIVE MODE"
     connection.execute(sa.text(alone))
+    every = [load(connection, table) for table in ruled(connection)]
     connection.execute(
-        sa.insert(rules_version).values(what=what, rules=read(connection))
+        sa.insert(rules_version).values(
+            what=what,
+            rules=documents(every),
+            columns=ruled_columns.numbers(connection, every, said),
+        )
     )

@@ -19,7 +19,6 @@ from masters.resolution.conflict import Kind
 from masters.rules.rule import Rule
 from sites import QualifiedName
 from sites.prepared import planned_once
-from sites.staged import Staged
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,15 +117,6 @@ def version(connection: Connection) -> int:
 
 
 _VERSION = planned_once(select(LAST_VERSION))
-
-
-def known(connection: Connection, staged: Staged, now: int) -> TableRules:
-    """The rules of a staged table, read again only if any rule has changed.
-
-    Parameters:
-        now: the current version of the rules.
-    """
-    return staged.keep(("rules", now), lambda: load(connection, staged.table.qualified))
 
 
 def ruled(connection: Connection) -> list[QualifiedName]:

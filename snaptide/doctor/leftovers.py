@@ -1,4 +1,4 @@
-"""Checks for stage tables of refreshes that died, and rules of dropped tables."""
+"""Checks for stage tables of refreshes that died, and rules of what is not there."""
 
 from __future__ import annotations
 
@@ -6,8 +6,11 @@ from collections.abc import Iterator
 
 from sqlalchemy import Connection, text
 
-from masters.rules.table_rules import ruled
-from snaptide.doctor.finding import Finding, warning
+from masters.errors import RulesMoved
+from masters.rules import ruled_columns
+from masters.rules.table_rules import load, ruled
+from sites.table import describe
+from snaptide.doctor.finding import Finding, Severity, warning
 
 #: Unlogged tables of ours that no session has locked, while no work is recorded.
 _STAGES = text(
@@ -28,7 +31,7 @@ _IS_THERE = text(
 
 
 def check(connection: Connection, site: str) -> Iterator[Finding]:
-    """Findings about stage tables, and rules of tables that are gone."""
+    """Findings about stage tables, and rules of tables and columns that are gone."""
     for name in connection.scalars(_STAGES):
         yield warning(
             site,
@@ -45,4 +48,16 @@ def check(connection: Connection, site: str) -> Iterator[Finding]:
                 "The table does not exist: its rules settle nothing.",
                 f"snaptide rules export {site} > rules.toml; remove the table from "
                 f"the file; snaptide rules apply {site} rules.toml",
+            )
+            continue
+        of_now = describe(connection, table)
+        moved = ruled_columns.moved(connection, load(connection, table), of_now)
+        for name, called in moved.items():
+            yield Finding(
+                site=site,
+                severity=Severity.ERROR,
+                subject=f"rules of {table}",
+                what=f"{ruled_columns.message(of_now, name, called)} Pushes of its "
+                "changes stop.",
+                todo=RulesMoved.hint,
             )

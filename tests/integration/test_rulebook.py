@@ -72,7 +72,7 @@ def test_each_change_is_a_version(hq: Site) -> None:
 def test_a_later_version_is_committed_later(hq: Site) -> None:
     """Who has seen a version may take it that nothing before it is still to come."""
     with ThreadPoolExecutor(1) as pool, hq.transaction() as first:
-        rulebook.note(first, "first")
+        rulebook.note(first, "first", {})
         second = pool.submit(rules.set_column_group, hq, "orders", "g", ["qty"])
         until = time.monotonic() + 90
         while not run(hq, "SELECT 1 FROM pg_locks WHERE NOT granted"):
