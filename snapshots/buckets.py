@@ -7,8 +7,10 @@ them. If two machines compute a hash differently, equal rows are compared, no mo
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
@@ -39,16 +41,35 @@ SAMPLE = 1000
 SUMS = ("integer", "bigint", "bigint", "bigint")
 
 
+#: The sums of a bucket, as `SUMS` lists them.
+Sums = tuple[int, int, int, int]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Differing:
-    """The buckets whose rows are not the same at both sides."""
+    """The buckets whose rows are not the same at all sides."""
 
     numbers: tuple[int, ...]
-    #: how many rows of both sides fall into these buckets
+    #: how many rows of all sides fall into these buckets
     rows: int
-    #: how many rows the master and the site have in all
-    there: int
-    here: int
+    #: how many rows each side has in all, the master before the site
+    counts: tuple[int, ...]
+
+
+def compared(sides: Sequence[Collection[Sums]]) -> Differing:
+    """Find the buckets whose sums are not the same at all sides."""
+    seen = Counter(chain.from_iterable(sides))
+    odd = {one: times for one, times in seen.items() if times < len(sides)}
+    return Differing(
+        numbers=tuple(sorted({number for number, *_ in odd})),
+        rows=sum(rows * times for (_, rows, *_), times in odd.items()),
+        counts=tuple(sum(rows for _, rows, *_ in side) for side in sides),
+    )
+
+
+def listed(found: pa.Table) -> list[Sums]:
+    """What a query for sums has found."""
+    return list(zip(*found.to_pydict().values(), strict=True))
 
 
 def differing(sides: Sides, member: Member, *, many: bool = True) -> Differing:
@@ -69,16 +90,7 @@ def differing(sides: Sides, member: Member, *, many: bool = True) -> Differing:
     found = sides.read(
         sums(layout, there), sums(layout, here), arrow.schema(SUMS), many=many
     )
-    theirs, ours = (
-        set(zip(*table.to_pydict().values(), strict=True)) for table in found
-    )
-    odd = theirs ^ ours
-    return Differing(
-        numbers=tuple(sorted({number for number, *_ in odd})),
-        rows=sum(rows for _, rows, *_ in odd),
-        there=sum(rows for _, rows, *_ in theirs),
-        here=sum(rows for _, rows, *_ in ours),
-    )
+    return compared([*map(listed, found)])
 
 
 def within(query: Select[Any], layout: Layout, numbers: Sequence[int]) -> Select[Any]:

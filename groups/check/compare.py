@@ -6,10 +6,8 @@ their database, and only keys come back.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import sqlalchemy as sa
@@ -18,6 +16,7 @@ from sqlalchemy import Select
 from groups.check.rows import Rows
 from sites import arrow, ranges
 from snapshots import buckets, comparison, difference, keys, large
+from snapshots.buckets import Differing, Sums
 from snapshots.check.compare import SLICE
 from snapshots.keys import Keys
 from snapshots.side import FEW
@@ -31,31 +30,12 @@ else:
 _Result = TypeVar("_Result")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sums:
-    """The sums of all masters, compared."""
-
-    #: the buckets whose rows are not the same everywhere
-    numbers: tuple[int, ...]
-    #: how many rows of all masters fall into these
-    rows: int
-    #: how many rows each master has in all
-    counts: tuple[int, ...]
+def sums(every: Sequence[Rows]) -> Differing:
+    """Have all masters add up their rows, at the same time, and compare the sums."""
+    return buckets.compared(_at_all(every, _sums))
 
 
-def sums(every: Sequence[Rows]) -> Sums:
-    """Have all masters add up their rows, at the same time."""
-    found = _at_all(every, _sums)
-    seen = Counter(one for part in found for one in part)
-    odd = {one: times for one, times in seen.items() if times < len(every)}
-    return Sums(
-        numbers=tuple(sorted({number for number, *_ in odd})),
-        rows=sum(rows * times for (_, rows, *_), times in odd.items()),
-        counts=tuple(sum(rows for _, rows, *_ in part) for part in found),
-    )
-
-
-def differing(every: Sequence[Rows], found: Sums) -> Iterator[pa.Table]:
+def differing(every: Sequence[Rows], found: Differing) -> Iterator[pa.Table]:
     """The rows that differ, as `snapshots.spark.diff.apart` tells them, in slices."""
     if not found.numbers:
         return
@@ -82,10 +62,10 @@ def of_keys(every: Sequence[Rows], wanted: Keys) -> Iterator[pa.Table]:
             yield _apart(every, queries, many=some.num_rows > FEW)
 
 
-def _sums(one: Rows) -> list[tuple[int, int, int, int]]:
+def _sums(one: Rows) -> list[Sums]:
     query = buckets.sums(one.layout, list(_parts(one, parts=1)))
     read = one.side.read(query, arrow.schema(buckets.SUMS), many=False)
-    return list(zip(*read.to_pydict().values(), strict=True))
+    return buckets.listed(read)
 
 
 def _parts(one: Rows, *, parts: int | None = None) -> Iterator[Select[Any]]:
@@ -98,7 +78,7 @@ def _parts(one: Rows, *, parts: int | None = None) -> Iterator[Select[Any]]:
     return map(one.images, found)
 
 
-def _small(every: Sequence[Rows], found: Sums) -> Iterator[pa.Table]:
+def _small(every: Sequence[Rows], found: Differing) -> Iterator[pa.Table]:
     queries = []
     for one in every:
         within = [
@@ -120,7 +100,7 @@ def _apart(
     return difference.apart(tables, layout.key, layout.columns)
 
 
-def _large(every: Sequence[Rows], found: Sums) -> Iterator[pa.Table]:
+def _large(every: Sequence[Rows], found: Differing) -> Iterator[pa.Table]:
     some = len(found.numbers) * 2 < buckets.BUCKETS
     sides = []
     for one in every:

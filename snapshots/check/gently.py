@@ -24,7 +24,7 @@ from sites import arrow, ranges
 from sites.names import QualifiedName
 from sites.ranges import Range
 from snapshots import buckets, images
-from snapshots.buckets import Differing
+from snapshots.buckets import Differing, Sums
 from snapshots.images import Layout
 from snapshots.side import Side, Sides
 from snapshots.window import Member
@@ -82,17 +82,7 @@ def differing(sides: Sides, member: Member) -> Differing:
         lambda: _sums(sides.master, member.snapshot.master, layout, _master(member)),
         lambda: _sums(sides.site, member.snapshot.base, layout, _present(member)),
     )
-    odd = {
-        number
-        for number in there.keys() | here.keys()
-        if there.get(number) != here.get(number)
-    }
-    return Differing(
-        numbers=tuple(sorted(odd)),
-        rows=sum(side[n][0] for side in (there, here) for n in odd if n in side),
-        there=sum(rows for rows, *_ in there.values()),
-        here=sum(rows for rows, *_ in here.values()),
-    )
+    return buckets.compared([there, here])
 
 
 def rows(
@@ -132,10 +122,8 @@ def _both(there: Callable[[], T], here: Callable[[], T]) -> tuple[T, T]:
         return theirs.result(), ours
 
 
-def _sums(
-    side: Side, table: QualifiedName, layout: Layout, query: Query
-) -> dict[int, tuple[int, int, int]]:
-    """By bucket, how many rows it has, and its two sums."""
+def _sums(side: Side, table: QualifiedName, layout: Layout, query: Query) -> list[Sums]:
+    """The sums of each bucket, added up step by step."""
     found: dict[int, tuple[int, int, int]] = {}
     steps = _steps(
         side,
@@ -144,10 +132,10 @@ def _sums(
         arrow.schema(buckets.SUMS),
     )
     for step in steps:
-        for number, count, one, two in zip(*step.to_pydict().values(), strict=True):
+        for number, count, one, two in buckets.listed(step):
             counted, first, second = found.get(number, (0, 0, 0))
             found[number] = (counted + count, first ^ one, second ^ two)
-    return found
+    return [(number, *rest) for number, rest in found.items()]
 
 
 def _steps(

@@ -84,6 +84,7 @@ def take(
 
 def _result(held: Moments, found: Found, tally: _Tally) -> SnapshotCheck:
     member, snapshot = found.member, found.member.snapshot
+    rows_master, rows_here = found.sums.counts
     return SnapshotCheck(
         name=snapshot.key,
         group=snapshot.refresh_group,
@@ -92,8 +93,8 @@ def _result(held: Moments, found: Found, tally: _Tally) -> SnapshotCheck:
         position=held.seen.since,
         moment_here=held.here,
         moment_master=held.seen.position,
-        rows_master=found.sums.there,
-        rows_here=found.sums.here,
+        rows_master=rows_master,
+        rows_here=rows_here,
         counts=_counts(tally),
         differences=tuple(with_values(held, member, tally.listed())),
         unproven=None if member.method == FAST else _UNPROVEN,
