@@ -16,7 +16,7 @@ from datetime import timedelta
 from deferred.batches import marker
 from deferred.batches.marker import Marker
 from deferred.batches.pusher import only_pusher, waiting_for_pushes
-from deferred.errors import BothDestinations, PushRunning
+from deferred.errors import BothDestinations, PushRunning, TargetColumnsMoved
 from deferred.parked import error_queue
 from deferred.pushing.push import destinations
 from deferred.queues import refresh_coverage
@@ -73,6 +73,7 @@ def switch_master(site: Site, what: str, *, to: str) -> SwitchReport:
         CannotSwitch: the new master is not suitable, or changes are synchronous.
         NoSnapshotLog, SnapshotRefused: its table is not suitable.
         CallsQueued, BothDestinations: calls that wait cannot be sent there.
+        TargetColumnsMoved: they were made for columns that are others by now.
         PushRunning, RefreshRunning: a push or a refresh is running.
     """
     given = look(site, what, to)
@@ -148,6 +149,10 @@ def _level(given: Switch) -> str | None:
 
     Returns:
         Why they are not level; None if they are.
+
+    Raises:
+        TargetColumnsMoved: changes were made for columns that are others by now; the
+            new master would not know.
     """
     before = given.group.master
     if given.group.position is None:
@@ -162,6 +167,8 @@ def _level(given: Switch) -> str | None:
         _bring_rest(given)
         push_everywhere(given.site, given.replicated.names)
         return _parked(given)
+    except TargetColumnsMoved:
+        raise
     except SnaptideError as error:
         return error.message
 

@@ -1,0 +1,82 @@
+"""Waiting changes go to the same columns at another master."""
+
+import pytest
+
+import deferred
+import groups
+import masters
+import snapshots
+from deferred.errors import TargetColumnsMoved
+from groups.errors import CannotSwitch
+from sites import Directory
+from tests.fix_worlds import prepared_once
+from tests.grouped import GROUP, push_all
+from tests.linked_table import run
+from tests.stories import assert_equal_to_master, refresh
+
+pytestmark = pytest.mark.usefixtures("spark")
+
+SWAP = (
+    "ALTER TABLE public.t RENAME a TO c; ALTER TABLE public.t RENAME b TO a;"
+    "ALTER TABLE public.t RENAME c TO b"
+)
+
+
+@prepared_once("hq", "lax", "jfk")
+def world(sites: Directory) -> None:
+    """Two masters of a table, and a snapshot of hq with a change that waits."""
+    for name in ("hq", "lax"):
+        run(sites[name], "CREATE TABLE public.t (id int PRIMARY KEY, a text, b text)")
+        masters.create_snapshot_log(sites[name], "t")
+    groups.create_group(sites["hq"], GROUP)
+    groups.add_table(sites["hq"], GROUP, "t")
+    groups.add_master(sites["hq"], GROUP, "lax")
+    run(sites["hq"], "INSERT INTO public.t VALUES (1, 'A', 'B')")
+    push_all({name: sites[name] for name in ("hq", "lax")})
+    snapshots.create(sites["jfk"], "t", master="hq", updatable=True)
+    refresh(sites["jfk"], "t")
+    run(sites["jfk"], "UPDATE public.t SET a = 'mine'")
+
+
+def alter(world: Directory, statements: str) -> None:
+    groups.suspend(world["hq"], GROUP)
+    groups.execute_ddl(world["hq"], GROUP, statements)
+    groups.resume(world["hq"], GROUP)
+
+
+def test_names_that_were_exchanged_since_then(world: Directory) -> None:
+    jfk = world["jfk"]
+    alter(world, SWAP)
+    with pytest.raises(CannotSwitch, match="does not have the columns of t"):
+        groups.switch_master(jfk, "t", to="lax")
+    alter(world, SWAP)
+    groups.switch_master(jfk, "t", to="lax")
+    deferred.push(jfk, "lax")
+    refresh(jfk, "t")
+    assert run(world["lax"], "SELECT a, b FROM public.t") == [("mine", "B")]
+    assert_equal_to_master(jfk)
+
+
+def test_other_ddl_is_no_reason(world: Directory) -> None:
+    jfk = world["jfk"]
+    alter(world, "ALTER TABLE public.t ADD more int")
+    groups.switch_master(jfk, "t", to="lax")
+    deferred.push(jfk, "lax")
+    refresh(jfk, "t")
+    assert run(world["lax"], "SELECT a, b FROM public.t") == [("mine", "B")]
+    assert_equal_to_master(jfk)
+
+
+def test_a_column_that_is_gone(world: Directory) -> None:
+    """The change was made for the column of before."""
+    jfk = world["jfk"]
+    run(jfk, "UPDATE public.t SET b = 'mine'")
+    alter(world, "ALTER TABLE public.t DROP b; ALTER TABLE public.t ADD b text")
+    with pytest.raises(TargetColumnsMoved, match="that one is gone"):
+        groups.switch_master(jfk, "t", to="lax")
+    snapshots.refresh(jfk, "t", push_deferred_rpc=False)
+    groups.switch_master(jfk, "t", to="lax")
+    deferred.push(jfk, "lax")
+    # Their old values are compared with the new column: both are in conflict.
+    assert run(world["lax"], "SELECT a, b FROM public.t") == [("A", None)]
+    assert sum(len(deferred.list_errors(world[n])) for n in ("hq", "lax")) == 2
