@@ -79,4 +79,4 @@ def test_a_column_that_is_gone(world: Directory) -> None:
     deferred.push(jfk, "lax")
     # Their old values are compared with the new column: both are in conflict.
     assert run(world["lax"], "SELECT a, b FROM public.t") == [("A", None)]
-    assert sum(len(deferred.list_errors(world[n])) for n in ("hq", "lax")) == 2
+    assert len(deferred.list_errors(world["lax"])) == 2
