@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import sqlalchemy as sa
@@ -34,6 +34,13 @@ Keys: TypeAlias = "pa.Table"
 def none(names: Sequence[str]) -> Keys:
     """No keys."""
     return _shape(names).empty_table()
+
+
+def of_rows(rows: Iterable[Sequence[str | None]], names: Sequence[str]) -> Keys:
+    """The keys whose values are given as texts."""
+    shape = _shape(names)
+    columns = [pa.array(part, pa.string()) for part in zip(*rows, strict=True)]
+    return pa.table(columns, schema=shape) if columns else shape.empty_table()
 
 
 def read(

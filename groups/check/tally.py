@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from string import ascii_uppercase
-from typing import TYPE_CHECKING, Any
-
-from sqlalchemy import Text, cast, select
+from typing import TYPE_CHECKING
 
 from groups.check import compare
 from groups.check.moments import Held
-from groups.check.reasons import Explained, Key, Reasons
+from groups.check.reasons import Explained, Reasons
 from groups.check.report import (
     CheckCount,
     CheckDifference,
@@ -21,19 +18,16 @@ from groups.check.report import (
     TableCheck,
 )
 from groups.check.rows import Rows
-from snapshots.check.tally import short
+from snapshots import keys
+from snapshots.check import listed
+from snapshots.check.listed import Key, Row, Tally
 from snapshots.keys import Keys
-from snaptide_imports import lazily
 
 if TYPE_CHECKING:
     import pyarrow as pa
-else:
-    pa = lazily("pyarrow")
 
 #: Masters with the same image of a row, by their numbers; the largest group first.
 Alike = tuple[tuple[int, ...], ...]
-
-_Row = Mapping[str, str | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,23 +42,7 @@ class _Listed:
     columns: tuple[str, ...]
 
 
-@dataclass(slots=True)
-class _Tally:
-    most: int
-    counts: Counter[tuple[CheckKind, CheckReason]] = field(default_factory=Counter)
-    unexplained: list[_Listed] = field(default_factory=list)
-    others: list[_Listed] = field(default_factory=list)
-
-    def add(self, one: _Listed) -> None:
-        reason = one.explained.reason
-        self.counts[one.kind, reason] += 1
-        unexplained = reason is CheckReason.UNEXPLAINED
-        place = self.unexplained if unexplained else self.others
-        if len(place) < self.most:
-            place.append(one)
-
-    def listed(self) -> list[_Listed]:
-        return (self.unexplained + self.others)[: self.most]
+_Tally = Tally[CheckKind, CheckReason, _Listed]
 
 
 def take(held: Held, every: Sequence[Rows], most: int) -> TableCheck:
@@ -76,14 +54,18 @@ def take(held: Held, every: Sequence[Rows], most: int) -> TableCheck:
     """
     first, names = every[0], [one.name for one in held.masters]
     sums = compare.sums(every)
-    tally, reasons = _Tally(most), Reasons(held, first)
+    tally = _Tally(CheckKind, CheckReason, most)
+    reasons = Reasons(held, first)
     for found in compare.differing(every, sums):
         for one in _rows(found, reasons, first, len(every)):
-            tally.add(one)
+            tally.add(one.kind, one.explained.reason, one)
     return TableCheck(
         table=str(first.table.qualified),
         rows=dict(zip(names, sums.counts, strict=True)),
-        counts=_counts(tally),
+        counts=tuple(
+            CheckCount(kind=kind, reason=reason, rows=rows)
+            for kind, reason, rows in tally.counts()
+        ),
         differences=tuple(_with_values(names, every, tally.listed())),
     )
 
@@ -108,38 +90,24 @@ def alike(images: str) -> Alike:
     return tuple(sorted(some, key=lambda one: (-len(one), one)))
 
 
-def _counts(tally: _Tally) -> tuple[CheckCount, ...]:
-    reasons, kinds = list(CheckReason), list(CheckKind)
-    order = sorted(
-        tally.counts, key=lambda one: (-reasons.index(one[1]), kinds.index(one[0]))
-    )
-    return tuple(
-        CheckCount(kind=kind, reason=reason, rows=tally.counts[kind, reason])
-        for kind, reason in order
-    )
-
-
 def _with_values(
-    names: Sequence[str], every: Sequence[Rows], listed: Sequence[_Listed]
+    names: Sequence[str], every: Sequence[Rows], some: Sequence[_Listed]
 ) -> Iterator[CheckDifference]:
     """Read the listed rows once more, at the same moments, for their values."""
-    if not listed:
+    if not some:
         return
-    keys = zip(*(one.key for one in listed), strict=True)
-    wanted = pa.Table.from_arrays(
-        [pa.array(values, pa.string()) for values in keys], names=every[0].key_names
-    )
+    wanted = keys.of_rows((one.key for one in some), every[0].key_names)
     read = [values(one, wanted) for one in every]
     columns = dict(zip(every[0].layout.columns, every[0].columns, strict=True))
-    for one in listed:
+    for one in some:
         letters: dict[str, str | None] = dict.fromkeys(names)
-        shown: dict[str, _Row] = {}
+        shown: dict[str, Row] = {}
         for place, same in enumerate(one.alike):
             letter = _letter(place)
             letters.update((names[number], letter) for number in same)
             row = read[same[0]].get(one.key, {})
-            some = one.columns or tuple(columns)
-            shown[letter] = {columns[c]: row.get(c) for c in some}
+            which = one.columns or columns
+            shown[letter] = {columns[c]: row.get(c) for c in which}
         yield CheckDifference(
             kind=one.kind,
             reason=one.explained.reason,
@@ -159,19 +127,6 @@ def _letter(place: int) -> str:
     return (_letter(more - 1) if more else "") + ascii_uppercase[rest]
 
 
-def values(rows: Rows, wanted: Keys) -> dict[Key, _Row]:
+def values(rows: Rows, wanted: Keys) -> dict[Key, Row]:
     """The rows with these keys, with values as texts that are not too long."""
-    layout = rows.layout
-    images = rows.images_of(wanted).subquery("images")
-    columns: list[Any] = [
-        cast(images.c[place], Text).label(name)
-        for place, name in zip(layout.key, rows.key_names, strict=True)
-    ]
-    columns += [short(cast(images.c[c], Text)).label(c) for c in layout.columns]
-    texts = pa.schema([(column.name, pa.string()) for column in columns])
-    found = rows.side.read(select(*columns), texts, many=False)
-    parts = len(layout.key)
-    return {
-        tuple(row[:parts]): dict(zip(layout.columns, row[parts:], strict=True))
-        for row in zip(*(c.to_pylist() for c in found.columns), strict=True)
-    }
+    return listed.values(rows.side, rows.images_of(wanted), rows.layout)

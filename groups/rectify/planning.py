@@ -26,6 +26,7 @@ from groups.rectify.report import (
 )
 from sites import QualifiedName, Site, retry
 from sites.progress import Progress
+from snapshots import keys
 from snapshots.check.report import Kind
 from snapshots.keys import Keys
 from snapshots.rectify.report import Missing
@@ -307,10 +308,7 @@ def _listed(
     if not found.listed:
         return
     first = pair[0]
-    keys = zip(*(key for _, key, _ in found.listed), strict=True)
-    asked = pa.Table.from_arrays(
-        [pa.array(values, pa.string()) for values in keys], names=first.key_names
-    )
+    asked = keys.of_rows((key for _, key, _ in found.listed), first.key_names)
     theirs, ours = (tally.values(one, asked) for one in pair)
     columns = dict(zip(first.layout.columns, first.columns, strict=True))
     for kind, key, which in found.listed:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from enum import Enum
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from psycopg import errors as pg
 from sqlalchemy.exc import DBAPIError
@@ -23,14 +23,9 @@ from sites import QualifiedName, Site, extras, identity
 from sites.names import numbered
 from sites.progress import Progress
 from sites.table import describe
+from snapshots import keys
 from snapshots.keys import Keys
 from snapshots.rectify.report import Missing
-from snaptide_imports import lazily
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-else:
-    pa = lazily("pyarrow")
 
 #: A key: values in the order of its columns, or by column, as texts.
 RectifyKey = Sequence[str | None] | Mapping[str, str | None]
@@ -171,6 +166,4 @@ def _only(
                 columns=list(key),
             )
         rows.append([named[column] for column in key])
-    columns = [pa.array(values, pa.string()) for values in zip(*rows, strict=True)]
-    names = list(numbered("k", key))
-    return {tables[0]: pa.Table.from_arrays(columns, names=names)}
+    return {tables[0]: keys.of_rows(rows, list(numbered("k", key)))}

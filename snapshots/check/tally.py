@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from sqlalchemy import ColumnElement, Select, Text, case, cast, func, literal, select
-
-from snapshots import images
+from snapshots import images, keys
 from snapshots.check import compare, reasons
 from snapshots.check.compare import Found
+from snapshots.check.listed import Key, Row, Tally, values
 from snapshots.check.moments import Moments
 from snapshots.check.reasons import Explained
 from snapshots.check.report import (
@@ -21,19 +19,10 @@ from snapshots.check.report import (
     Reason,
     SnapshotCheck,
 )
-from snapshots.side import Side
 from snapshots.window import FAST, Member
-from snaptide_imports import lazily
 
 if TYPE_CHECKING:
     import pyarrow as pa
-else:
-    pa = lazily("pyarrow")
-
-#: Longer values are cut in reports, with a mark that says how long they are.
-LONGEST = 200
-
-_Row = Mapping[str, str | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,27 +31,12 @@ class Listed:
 
     kind: Kind
     explained: Explained
-    key: tuple[str | None, ...]
+    key: Key
     #: the columns that differ, by position
     columns: tuple[str, ...]
 
 
-@dataclass(slots=True)
-class _Tally:
-    most: int
-    counts: Counter[tuple[Kind, Reason]] = field(default_factory=Counter)
-    unexplained: list[Listed] = field(default_factory=list)
-    others: list[Listed] = field(default_factory=list)
-
-    def add(self, one: Listed) -> None:
-        reason = one.explained.reason
-        self.counts[one.kind, reason] += 1
-        place = self.unexplained if reason is Reason.UNEXPLAINED else self.others
-        if len(place) < self.most:
-            place.append(one)
-
-    def listed(self) -> list[Listed]:
-        return (self.unexplained + self.others)[: self.most]
+_Tally = Tally[Kind, Reason, Listed]
 
 
 def take(
@@ -75,10 +49,10 @@ def take(
         gentle: read in short steps.
     """
     for found in compare.differing(held.sides, members, gentle=gentle):
-        tally = _Tally(most)
+        tally = _Tally(Kind, Reason, most)
         for table in found.rows:
             for one in _rows(held, found.member, table):
-                tally.add(one)
+                tally.add(one.kind, one.explained.reason, one)
         yield _result(held, found, tally)
 
 
@@ -95,7 +69,10 @@ def _result(held: Moments, found: Found, tally: _Tally) -> SnapshotCheck:
         moment_master=held.seen.position,
         rows_master=rows_master,
         rows_here=rows_here,
-        counts=_counts(tally),
+        counts=tuple(
+            Count(kind=kind, reason=reason, rows=rows)
+            for kind, reason, rows in tally.counts()
+        ),
         differences=tuple(with_values(held, member, tally.listed())),
         unproven=None if member.method == FAST else _UNPROVEN,
     )
@@ -105,17 +82,6 @@ _UNPROVEN = (
     "the master's snapshot logs do not name all changes since the last refresh, so the "
     "next one compares all rows"
 )
-
-
-def _counts(tally: _Tally) -> tuple[Count, ...]:
-    reasons_, kinds = list(Reason), list(Kind)
-    order = sorted(
-        tally.counts, key=lambda one: (-reasons_.index(one[1]), kinds.index(one[0]))
-    )
-    return tuple(
-        Count(kind=kind, reason=reason, rows=tally.counts[kind, reason])
-        for kind, reason in order
-    )
 
 
 def _rows(held: Moments, member: Member, table: pa.Table) -> Iterator[Listed]:
@@ -133,17 +99,14 @@ def with_values(
     """Read the listed rows once more, at the same moments, for their values."""
     if not listed:
         return
-    keys = zip(*(one.key for one in listed), strict=True)
-    wanted = pa.Table.from_arrays(
-        [pa.array(values, pa.string()) for values in keys],
-        names=member.snapshot.key_names,
-    )
-    there = _values(held.sides.master, member, images.of_keys(member, wanted))
-    here = _values(held.sides.site, member, images.present_of_keys(member, wanted))
-    names = dict(zip(images.positions(member), member.carried, strict=True))
+    wanted = keys.of_rows((one.key for one in listed), member.snapshot.key_names)
+    layout = images.layout(member)
+    there = values(held.sides.master, images.of_keys(member, wanted), layout)
+    here = values(held.sides.site, images.present_of_keys(member, wanted), layout)
+    names = dict(zip(layout.columns, member.carried, strict=True))
     identity = member.snapshot.identity_columns
     for one in listed:
-        shown = one.columns or tuple(images.positions(member))
+        shown = one.columns or layout.columns
         call = one.explained.call
         yield Difference(
             kind=one.kind,
@@ -159,47 +122,12 @@ def with_values(
 
 
 def _shown(
-    row: _Row | None,
+    row: Row | None,
     places: Sequence[str],
     names: Mapping[str, str],
     kind: Kind,
     absent: Kind,
-) -> _Row | None:
+) -> Row | None:
     if row is None or kind is absent:
         return None
     return {names[place]: row[place] for place in places}
-
-
-def _values(
-    side: Side, member: Member, query: Select[Any]
-) -> dict[tuple[str | None, ...], _Row]:
-    """The rows of a query by their keys, with values as texts that are not too long."""
-    rows = query.subquery("images")
-    places = images.positions(member)
-    identity = images.key_positions(member)
-    columns: list[Any] = [
-        cast(rows.c[place], Text).label(name)
-        for place, name in zip(identity, member.snapshot.key_names, strict=True)
-    ]
-    columns += [short(cast(rows.c[place], Text)).label(place) for place in places]
-    shape = pa.schema([(column.name, pa.string()) for column in columns])
-    found = side.read(select(*columns), shape, many=False)
-    key_count = len(identity)
-    return {
-        tuple(values[:key_count]): dict(zip(places, values[key_count:], strict=True))
-        for values in zip(*(c.to_pylist() for c in found.columns), strict=True)
-    }
-
-
-def short(text: ColumnElement[Any]) -> ColumnElement[Any]:
-    """A text for reports, cut if it is long."""
-    length = func.length(text)
-    mark = literal("… (") + cast(length, Text) + literal(" characters)")
-    return case((length > LONGEST, func.left(text, LONGEST) + mark), else_=text)
-
-
-def cut(value: str | None) -> str | None:
-    """A value for reports, cut if it is long."""
-    if value is None or len(value) <= LONGEST:
-        return value
-    return f"{value[:LONGEST]}… ({len(value)} characters)"

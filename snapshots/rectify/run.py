@@ -6,13 +6,14 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from enum import Enum
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from deferred.errors import BadOption
 from sites import extras
 from sites.names import parse
 from sites.progress import Progress
 from sites.site import Site
+from snapshots import keys
 from snapshots.check import run as check_run
 from snapshots.check import saved
 from snapshots.check.report import Reason
@@ -31,12 +32,6 @@ from snapshots.rectify.report import (
     Take,
 )
 from snapshots.snapshot import Snapshot
-from snaptide_imports import lazily
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-else:
-    pa = lazily("pyarrow")
 
 #: A key: values in the order of its columns, or by column, as texts.
 Key = Sequence[str | None] | Mapping[str, str | None]
@@ -214,6 +209,4 @@ def _keys(one: Snapshot, given: Sequence[Key]) -> Keys:
                 key=key,
             )
         rows.append(values)
-    columns = [list(column) for column in zip(*rows, strict=True)]
-    arrays = [pa.array(column, pa.string()) for column in columns]
-    return pa.Table.from_arrays(arrays, names=list(one.key_names))
+    return keys.of_rows(rows, one.key_names)

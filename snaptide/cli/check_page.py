@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element, SubElement
 
+from snapshots.check.listed import cut
 from snapshots.check.report import Reason
-from snapshots.check.tally import cut
 from snaptide.cli.check_shown import more_of, said_of
 from snaptide.errors import BadArgument
 from snaptide.units import duration

@@ -9,7 +9,7 @@ import typer
 from rich.console import Group
 from rich.table import Table
 
-from snapshots.check.tally import cut
+from snapshots.check.listed import cut
 from snaptide.cli.failures import ExitCode
 from snaptide.cli.output import cell, table
 from snaptide.units import duration

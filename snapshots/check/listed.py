@@ -1,0 +1,97 @@
+"""Counts rows that differ exactly, lists some of them, and reads their values."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from enum import Enum
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from sqlalchemy import ColumnElement, Select, Text, case, cast, func, literal, select
+
+from snapshots.images import Layout
+from snapshots.side import Side
+from snaptide_imports import lazily
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+else:
+    pa = lazily("pyarrow")
+
+#: Longer values are cut in reports, with a mark that says how long they are.
+LONGEST = 200
+
+#: A key as texts.
+Key = tuple[str | None, ...]
+#: The values of a row as texts, by their columns.
+Row = Mapping[str, str | None]
+
+_Kind = TypeVar("_Kind", bound=Enum)
+_Reason = TypeVar("_Reason", bound=Enum)
+_Listed = TypeVar("_Listed")
+
+
+class Tally(Generic[_Kind, _Reason, _Listed]):
+    """How many rows differ, and the first of them."""
+
+    def __init__(self, kinds: type[_Kind], reasons: type[_Reason], most: int) -> None:
+        """Begin to count.
+
+        Parameters:
+            reasons: the last of them is that there is none.
+            most: how many rows are listed.
+        """
+        self._kinds, self._reasons, self._most = kinds, [*reasons], most
+        self._counts: Counter[tuple[_Kind, _Reason]] = Counter()
+        self._unexplained: list[_Listed] = []
+        self._others: list[_Listed] = []
+
+    def add(self, kind: _Kind, reason: _Reason, row: _Listed) -> None:
+        """Count a row, and list it if there is room."""
+        self._counts[kind, reason] += 1
+        unexplained = reason is self._reasons[-1]
+        place = self._unexplained if unexplained else self._others
+        if len(place) < self._most:
+            place.append(row)
+
+    def counts(self) -> Iterator[tuple[_Kind, _Reason, int]]:
+        """How many rows differ in each way for each reason; unexplained ones first."""
+        for reason in reversed(self._reasons):
+            for kind in self._kinds:
+                if rows := self._counts[kind, reason]:
+                    yield kind, reason, rows
+
+    def listed(self) -> list[_Listed]:
+        """Rows up to the maximum; unexplained ones first."""
+        return (self._unexplained + self._others)[: self._most]
+
+
+def values(side: Side, query: Select[Any], layout: Layout) -> dict[Key, Row]:
+    """The rows of a query by their keys, with values as texts that are not too long."""
+    rows, parts = query.subquery("images"), len(layout.key)
+    columns: list[Any] = [
+        cast(rows.c[place], Text).label(f"k{n}") for n, place in enumerate(layout.key)
+    ]
+    columns += [
+        short(cast(rows.c[place], Text)).label(place) for place in layout.columns
+    ]
+    texts = pa.schema([(column.name, pa.string()) for column in columns])
+    found = side.read(select(*columns), texts, many=False)
+    return {
+        row[:parts]: dict(zip(layout.columns, row[parts:], strict=True))
+        for row in zip(*(c.to_pylist() for c in found.columns), strict=True)
+    }
+
+
+def short(text: ColumnElement[Any]) -> ColumnElement[Any]:
+    """A text for reports, cut if it is long."""
+    length = func.length(text)
+    mark = literal("… (") + cast(length, Text) + literal(" characters)")
+    return case((length > LONGEST, func.left(text, LONGEST) + mark), else_=text)
+
+
+def cut(value: str | None) -> str | None:
+    """A value for reports, cut if it is long."""
+    if value is None or len(value) <= LONGEST:
+        return value
+    return f"{value[:LONGEST]}… ({len(value)} characters)"
