@@ -30,6 +30,17 @@ if TYPE_CHECKING:
 #: Work tables of this size are worth an index and statistics.
 _LARGE = 1000
 
+#: The columns that say what becomes of a row.
+_MARKS = (
+    NewColumn(name="kind", type='"char"', nullable=False),
+    NewColumn(name="leaves", type="boolean", nullable=False, default="false"),
+    NewColumn(name="cause", type="text"),
+    NewColumn(name="held", type="boolean", nullable=False, default="false"),
+    NewColumn(name="by", type="text"),
+    NewColumn(name="why", type="text"),
+    NewColumn(name="no", type="bigint GENERATED ALWAYS AS IDENTITY"),
+)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
@@ -123,29 +134,31 @@ def create(
             leave then.
     """
     name = f"snaptide_merge_{number}"
-    columns = numbered("n", member.carried)
-    ddl.create_temporary(
-        connection,
-        name,
-        [
-            NewColumn(name="kind", type='"char"', nullable=False),
-            NewColumn(name="leaves", type="boolean", nullable=False, default="false"),
-            NewColumn(name="cause", type="text"),
-            NewColumn(name="held", type="boolean", nullable=False, default="false"),
-            NewColumn(name="by", type="text"),
-            NewColumn(name="why", type="text"),
-            NewColumn(name="no", type="bigint GENERATED ALWAYS AS IDENTITY"),
-            *(
-                NewColumn(
-                    name=n,
-                    type=member.base.column(c).staged_type.name,
-                    collation=member.base.column(c).collation,
-                )
-                for n, c in zip(columns, member.carried, strict=True)
-            ),
-        ],
+    ddl.create_temporary(connection, name, [*_MARKS, *_values(member)])
+    staged = Staged(
+        # If rows of other tables follow a row, it is held back before it is parked.
+        table=_not_followed(member.base),
+        source=_source(name, member),
+        columns=member.carried,
+        identity=member.snapshot.identity_columns,
+        has_old=False,
     )
-    source = sa.table(
+    return Work(member=member, staged=staged, position=position, because=because)
+
+
+def _values(member: Member) -> list[NewColumn]:
+    """The columns for the row's values."""
+    carried = [member.base.column(name) for name in member.carried]
+    return [
+        NewColumn(name=n, type=column.staged_type.name, collation=column.collation)
+        for n, column in zip(numbered("n", carried), carried, strict=True)
+    ]
+
+
+def _source(name: str, member: Member) -> TableClause:
+    """The work table for use in statements."""
+    carried = [member.base.column(name) for name in member.carried]
+    return sa.table(
         name,
         # As text it would have no statistics.
         sa.column("kind", NativeType('"char"')),
@@ -156,19 +169,10 @@ def create(
         sa.column("why", sa.Text),
         sa.column("no", sa.BigInteger),
         *(
-            sa.column(n, member.base.column(c).staged_type)
-            for n, c in zip(columns, member.carried, strict=True)
+            sa.column(n, column.staged_type)
+            for n, column in zip(numbered("n", carried), carried, strict=True)
         ),
     )
-    staged = Staged(
-        # If rows of other tables follow a row, it is held back before it is parked.
-        table=_not_followed(member.base),
-        source=source,
-        columns=member.carried,
-        identity=member.snapshot.identity_columns,
-        has_old=False,
-    )
-    return Work(member=member, staged=staged, position=position, because=because)
 
 
 def _not_followed(table: Table) -> Table:
