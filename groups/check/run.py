@@ -15,10 +15,10 @@ from groups.check.report import GroupCheckReport, TableCheck
 from groups.errors import CannotReplicate, CheckDisturbed
 from groups.group import Group
 from sites import QualifiedName, Site, extras, identity, names, retry
-from sites import where as conditions
 from sites.progress import Progress
 from sites.table import describe
 from snapshots.check.errors import CheckRefused
+from snapshots.check.run import condition
 
 #: How often a check begins anew if the group or its queues change again and again.
 ATTEMPTS = 10
@@ -116,12 +116,7 @@ def _conditions(
                     f"Table {name} has no column {', '.join(unknown)}.", table=str(name)
                 )
             if asked is not None:
-                printed = conditions.canonical(connection, name, asked)
-                if printed.parts.subqueries:
-                    raise CheckRefused(
-                        "The condition of a check cannot ask other tables."
-                    )
-                found[name] = printed.text
+                found[name] = condition(connection, name, asked).text
     return found
 
 

@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
+from sqlalchemy import Connection
 from tenacity import stop_after_attempt
 
-from sites import extras, identity, retry, where
+from sites import QualifiedName, extras, identity, retry, where
 from sites.progress import Progress
 from sites.site import Site
 from snapshots import refresh_group, snapshot
@@ -151,10 +152,8 @@ def _conditions(
     assert master is not None
     with site.peer(master.master).transaction() as connection:
         for one in members:
-            printed = where.canonical(connection, one.master, asked)
+            printed = condition(connection, one.master, asked)
             others = {*printed.columns.get(one.master, ())} - {*one.columns}
-            if printed.parts.subqueries:
-                raise CheckRefused("The condition of a check cannot ask other tables.")
             if others:
                 raise CheckRefused(
                     f"The condition asks for {', '.join(sorted(others))}, which "
@@ -163,6 +162,21 @@ def _conditions(
                 )
             found[one.key] = printed.text
     return found
+
+
+def condition(
+    connection: Connection, table: QualifiedName, asked: str
+) -> where.Condition:
+    """The condition of a check as the database understands it.
+
+    Raises:
+        CheckRefused: it asks other tables.
+        BadCondition: it is no condition on rows of the table.
+    """
+    printed = where.canonical(connection, table, asked)
+    if printed.parts.subqueries:
+        raise CheckRefused("The condition of a check cannot ask other tables.")
+    return printed
 
 
 def _check_group(

@@ -34,10 +34,37 @@ class _RunByDefault(TyperGroup):
         ]
 
 
+Names = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="[GROUP|SNAPSHOT]...",
+        help="Refresh groups and snapshots; default: all of the site.",
+    ),
+]
+Where = Annotated[
+    str | None,
+    typer.Option(metavar="SQL", help="Only rows for which this holds at either side."),
+]
 Columns = Annotated[
     str | None,
     typer.Option(
         metavar="COLUMNS", help="Compare only these columns, separated by commas."
+    ),
+]
+
+Listed = Annotated[
+    int,
+    typer.Option(
+        "--max", min=0, help="List so many rows of each snapshot; counts are exact."
+    ),
+]
+Save = Annotated[
+    bool, typer.Option("--save", help="Keep the report at the site: check show.")
+]
+Gently = Annotated[
+    bool,
+    typer.Option(
+        "--gently", help="Read in statements of less than a second, with rests."
     ),
 ]
 
@@ -48,36 +75,13 @@ app = typer.Typer(cls=_RunByDefault)
 def run(
     ctx: typer.Context,
     site: SiteName,
-    names: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="[GROUP|SNAPSHOT]...",
-            help="Refresh groups and snapshots; default: all of the site.",
-        ),
-    ] = None,
+    names: Names = None,
     *,
-    where: Annotated[
-        str | None,
-        typer.Option(
-            metavar="SQL", help="Only rows for which this holds at either side."
-        ),
-    ] = None,
+    where: Where = None,
     columns: Columns = None,
-    most: Annotated[
-        int,
-        typer.Option(
-            "--max", min=0, help="List so many rows of each snapshot; counts are exact."
-        ),
-    ] = 1000,
-    save: Annotated[
-        bool, typer.Option("--save", help="Keep the report at the site: check show.")
-    ] = False,
-    gently: Annotated[
-        bool,
-        typer.Option(
-            "--gently", help="Read in statements of less than a second, with rests."
-        ),
-    ] = False,
+    most: Listed = 1000,
+    save: Save = False,
+    gently: Gently = False,
     html: Html = None,
     json: Json = False,
 ) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Protocol
 
 import typer
 from rich.console import Group
@@ -17,6 +17,11 @@ from snaptide.units import duration
 if TYPE_CHECKING:
     from groups import CheckDifference
     from snapshots.check.report import CheckReport, Difference, SnapshotCheck
+
+
+class _Count(Protocol):
+    @property
+    def rows(self) -> int: ...
 
 
 def shown_check(report: CheckReport) -> Group:
@@ -46,23 +51,31 @@ def _counts(one: SnapshotCheck) -> Iterator[tuple[object, ...]]:
 
 
 def _rows(one: SnapshotCheck) -> Table:
-    listed, total = len(one.differences), sum(count.rows for count in one.counts)
-    some = "" if listed == total else f", {listed:,} of {total:,} rows"
-    return table(
-        ["key", "kind", "reason", "at master", "here", "more"],
-        [
-            (
-                values(row.key),
-                row.kind,
-                row.reason,
-                values(row.master),
-                values(row.here),
-                more_of(row),
-            )
-            for row in one.differences
-        ],
-        f"{one.name}{some}",
-    )
+    columns = ["key", "kind", "reason", "at master", "here", "more"]
+    rows = [
+        (
+            values(row.key),
+            row.kind,
+            row.reason,
+            values(row.master),
+            values(row.here),
+            more_of(row),
+        )
+        for row in one.differences
+    ]
+    return some_rows(one.name, columns, rows, one.counts)
+
+
+def some_rows(
+    name: str,
+    columns: Sequence[str],
+    rows: Sequence[Sequence[object]],
+    counts: Iterable[_Count],
+) -> Table:
+    """Rows that are listed, below a title that says so if they are not all."""
+    total = sum(count.rows for count in counts)
+    some = "" if len(rows) == total else f", {len(rows):,} of {total:,} rows"
+    return table(columns, rows, f"{name}{some}")
 
 
 def values(row: Mapping[str, str | None] | None) -> str:

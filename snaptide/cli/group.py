@@ -33,6 +33,10 @@ MasterName = Annotated[
 TableName = Annotated[
     str, typer.Argument(metavar="TABLE", help="table or schema.table")
 ]
+TableNames = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[TABLE]...", help="Default: all of the group."),
+]
 SameRows = Annotated[
     bool,
     typer.Option("--same-rows", help="Do not compare rows: all masters have the same."),

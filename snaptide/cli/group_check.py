@@ -12,9 +12,9 @@ from rich.table import Table
 import groups
 from snaptide.cli.arguments import Json, SiteName
 from snaptide.cli.check import Columns, divided
-from snaptide.cli.check_shown import more_of, values
+from snaptide.cli.check_shown import more_of, some_rows, values
 from snaptide.cli.failures import ExitCode
-from snaptide.cli.group import GroupName, app
+from snaptide.cli.group import GroupName, TableNames, app
 from snaptide.cli.output import show, table
 from snaptide.cli.program import Program
 from snaptide.cli.progress import working
@@ -29,10 +29,7 @@ def check(
     ctx: typer.Context,
     site: SiteName,
     group: GroupName,
-    tables: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="[TABLE]...", help="Default: all of the group."),
-    ] = None,
+    tables: TableNames = None,
     *,
     where: Annotated[
         str | None,
@@ -101,16 +98,12 @@ def _counts(one: TableCheck) -> Iterator[tuple[object, ...]]:
 
 
 def _rows(one: TableCheck) -> Table:
-    listed, total = len(one.differences), sum(count.rows for count in one.counts)
-    some = "" if listed == total else f", {listed:,} of {total:,} rows"
-    return table(
-        ["key", "kind", "reason", "masters", "more"],
-        [
-            (values(row.key), row.kind, row.reason, _images(row), more_of(row))
-            for row in one.differences
-        ],
-        f"{one.table}{some}",
-    )
+    columns = ["key", "kind", "reason", "masters", "more"]
+    rows = [
+        (values(row.key), row.kind, row.reason, _images(row), more_of(row))
+        for row in one.differences
+    ]
+    return some_rows(one.table, columns, rows, one.counts)
 
 
 def _images(row: CheckDifference) -> str:

@@ -13,17 +13,42 @@ import groups
 from groups.rectify.report import RectifyExtra
 from snapshots.rectify.report import Missing
 from snaptide.cli.arguments import Json, SiteName, complete_site
-from snaptide.cli.check_shown import values
+from snaptide.cli.check_shown import some_rows, values
 from snaptide.cli.failures import ExitCode
-from snaptide.cli.group import GroupName, app
+from snaptide.cli.group import GroupName, TableNames, app
 from snaptide.cli.output import show, table
 from snaptide.cli.program import Program
 from snaptide.cli.progress import working
-from snaptide.cli.rectify import OnlyKeys, key_values
+from snaptide.cli.rectify import DryRun, MissingRows, OnlyKeys, differ_still, key_values
 from snaptide.units import duration
 
 if TYPE_CHECKING:
     from groups import GroupRectifyReport, TableRectified
+
+
+ReferenceMaster = Annotated[
+    str,
+    typer.Option(
+        metavar="MASTER",
+        help="The master whose rows are right.",
+        autocompletion=complete_site,
+    ),
+]
+Targets = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--target",
+        metavar="MASTER",
+        help="A master to be mended; repeatable. Default: all others.",
+        autocompletion=complete_site,
+    ),
+]
+ExtraRows = Annotated[
+    RectifyExtra, typer.Option(help="Rows that the reference does not have.")
+]
+Listed = Annotated[
+    int, typer.Option("--max", min=0, help="List so many rows of each table.")
+]
 
 
 @app.command()
@@ -31,42 +56,15 @@ def rectify(
     ctx: typer.Context,
     site: SiteName,
     group: GroupName,
-    tables: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="[TABLE]...", help="Default: all of the group."),
-    ] = None,
+    tables: TableNames = None,
     *,
-    reference: Annotated[
-        str,
-        typer.Option(
-            metavar="MASTER",
-            help="The master whose rows are right.",
-            autocompletion=complete_site,
-        ),
-    ],
-    targets: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--target",
-            metavar="MASTER",
-            help="A master to be mended; repeatable. Default: all others.",
-            autocompletion=complete_site,
-        ),
-    ] = None,
-    extra: Annotated[
-        RectifyExtra, typer.Option(help="Rows that the reference does not have.")
-    ] = RectifyExtra.DELETE,
-    missing: Annotated[
-        Missing, typer.Option(help="Rows that only the reference has.")
-    ] = Missing.COPY,
+    reference: ReferenceMaster,
+    targets: Targets = None,
+    extra: ExtraRows = RectifyExtra.DELETE,
+    missing: MissingRows = Missing.COPY,
     only: OnlyKeys = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show the plan, and change nothing.")
-    ] = False,
-    most: Annotated[
-        int,
-        typer.Option("--max", min=0, help="List so many rows of each table."),
-    ] = 1000,
+    dry_run: DryRun = False,
+    most: Listed = 1000,
     json: Json = False,
 ) -> None:
     """Give masters the rows of a reference, where nothing explains the difference.
@@ -139,27 +137,22 @@ def _planned(one: TableRectified) -> Iterator[tuple[object, ...]]:
     if not one.planned:
         yield (one.target, one.table, "-", "-", 0)
     for count in one.planned:
-        mend = "yes" if count.mend else "no"
-        yield (one.target, one.table, count.kind, mend, count.rows)
+        yield (one.target, one.table, count.kind, count.mend, count.rows)
 
 
 def _rows(report: GroupRectifyReport, one: TableRectified) -> Table:
-    listed, total = len(one.rows), sum(count.rows for count in one.planned)
-    some = "" if listed == total else f", {listed:,} of {total:,} rows"
-    return table(
-        ["key", "kind", "mend", f"at {report.reference}", f"at {one.target}"],
-        [
-            (
-                values(row.key),
-                row.kind,
-                "yes" if row.mend else "no",
-                values(row.reference),
-                values(row.target),
-            )
-            for row in one.rows
-        ],
-        f"{one.table} at {one.target}{some}",
-    )
+    columns = ["key", "kind", "mend", f"at {report.reference}", f"at {one.target}"]
+    rows = [
+        (
+            values(row.key),
+            row.kind,
+            row.mend,
+            values(row.reference),
+            values(row.target),
+        )
+        for row in one.rows
+    ]
+    return some_rows(f"{one.table} at {one.target}", columns, rows, one.planned)
 
 
 def _done(report: GroupRectifyReport) -> Table:
@@ -170,7 +163,7 @@ def _done(report: GroupRectifyReport) -> Table:
             one.queued,
             one.sender,
             one.mended,
-            ", ".join(f"{c.rows:,} {c.reason.value}" for c in one.still) or "-",
+            differ_still(one),
         )
         for one in report.tables
     ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,6 +14,7 @@ from rich.table import Table
 import snapshots
 from snapshots.rectify.report import Extra, Missing, Reference
 from snaptide.cli.arguments import Json, SiteName
+from snaptide.cli.check_shown import some_rows, values
 from snaptide.cli.failures import ExitCode
 from snaptide.cli.output import show, table
 from snaptide.cli.program import Program
@@ -22,8 +23,24 @@ from snaptide.errors import BadArgument
 from snaptide.units import duration
 
 if TYPE_CHECKING:
+    from groups import TableRectified
     from snapshots import PlannedRow, RectifyReport, SnapshotRectified
 
+Names = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="[RUN] [GROUP|SNAPSHOT]...",
+        help="The number of a saved check, for the rows that it lists; refresh "
+        "groups and snapshots; default: all of the site.",
+    ),
+]
+ReferenceSide = Annotated[
+    Reference, typer.Option(help="The side that is right; newest: by row.")
+]
+ExtraRows = Annotated[
+    Extra, typer.Option(help="Rows that the reference does not have.")
+]
+MissingRows = Annotated[Missing, typer.Option(help="Rows that only the reference has.")]
 OnlyKeys = Annotated[
     list[str] | None,
     typer.Option(
@@ -31,54 +48,46 @@ OnlyKeys = Annotated[
         help="Only the row with this key, its values separated by commas; repeatable.",
     ),
 ]
+DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="Show the plan, and change nothing.")
+]
+PlanFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--plan", dir_okay=False, help="Write the plan to this file; do nothing."
+    ),
+]
+AppliedFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--apply", exists=True, dir_okay=False, help="Do what such a file says."
+    ),
+]
+Listed = Annotated[
+    int, typer.Option("--max", min=0, help="List so many rows of each snapshot.")
+]
+AllowMassDelete = Annotated[
+    bool,
+    typer.Option(
+        "--allow-mass-delete", help="Let the site lose any share of its rows."
+    ),
+]
 
 
 def rectify(
     ctx: typer.Context,
     site: SiteName,
-    names: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="[RUN] [GROUP|SNAPSHOT]...",
-            help="The number of a saved check, for the rows that it lists; refresh "
-            "groups and snapshots; default: all of the site.",
-        ),
-    ] = None,
+    names: Names = None,
     *,
-    reference: Annotated[
-        Reference, typer.Option(help="The side that is right; newest: by row.")
-    ] = Reference.MASTER,
-    extra: Annotated[
-        Extra, typer.Option(help="Rows that the reference does not have.")
-    ] = Extra.DELETE,
-    missing: Annotated[
-        Missing, typer.Option(help="Rows that only the reference has.")
-    ] = Missing.COPY,
+    reference: ReferenceSide = Reference.MASTER,
+    extra: ExtraRows = Extra.DELETE,
+    missing: MissingRows = Missing.COPY,
     only: OnlyKeys = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show the plan, and change nothing.")
-    ] = False,
-    plan: Annotated[
-        Path | None,
-        typer.Option(
-            "--plan", dir_okay=False, help="Write the plan to this file; do nothing."
-        ),
-    ] = None,
-    apply: Annotated[
-        Path | None,
-        typer.Option(
-            "--apply", exists=True, dir_okay=False, help="Do what such a file says."
-        ),
-    ] = None,
-    most: Annotated[
-        int, typer.Option("--max", min=0, help="List so many rows of each snapshot.")
-    ] = 1000,
-    allow_mass_delete: Annotated[
-        bool,
-        typer.Option(
-            "--allow-mass-delete", help="Let the site lose any share of its rows."
-        ),
-    ] = False,
+    dry_run: DryRun = False,
+    plan: PlanFile = None,
+    apply: AppliedFile = None,
+    most: Listed = 1000,
+    allow_mass_delete: AllowMassDelete = False,
     json: Json = False,
 ) -> None:
     """Mend rows of snapshots that differ from the master without a reason.
@@ -180,29 +189,12 @@ def _planned(one: SnapshotRectified) -> Iterator[tuple[object, ...]]:
 
 
 def _rows(one: SnapshotRectified) -> Table:
-    listed, total = len(one.rows), sum(count.rows for count in one.planned)
-    some = "" if listed == total else f", {listed:,} of {total:,} rows"
-    return table(
-        ["key", "kind", "take", "at master", "here"],
-        [
-            (
-                _values(row.key),
-                row.kind,
-                row.take,
-                _values(row.master),
-                _values(row.here),
-            )
-            for row in one.rows
-        ],
-        f"{one.name}{some}",
-    )
-
-
-def _values(row: Mapping[str, str | None] | None) -> str:
-    if row is None:
-        return "no row"
-    values = (f"{k}: {'NULL' if v is None else v}" for k, v in row.items())
-    return ", ".join(values)
+    columns = ["key", "kind", "take", "at master", "here"]
+    rows = [
+        (values(row.key), row.kind, row.take, values(row.master), values(row.here))
+        for row in one.rows
+    ]
+    return some_rows(one.name, columns, rows, one.planned)
 
 
 def _done(report: RectifyReport) -> Table:
@@ -212,11 +204,16 @@ def _done(report: RectifyReport) -> Table:
             one.asked,
             one.queued,
             one.mended,
-            ", ".join(f"{c.rows:,} {c.reason.value}" for c in one.still) or "-",
+            differ_still(one),
         )
         for one in report.snapshots
     ]
     return table(["snapshot", "by refresh", "queued", "mended", "differ still"], rows)
+
+
+def differ_still(one: SnapshotRectified | TableRectified) -> str:
+    """The rows that differ when it is done, by reason."""
+    return ", ".join(f"{c.rows:,} {c.reason.value}" for c in one.still) or "-"
 
 
 def _said(report: RectifyReport, plan: Path | None) -> str:
