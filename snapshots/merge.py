@@ -226,6 +226,7 @@ def settle(
     Raises:
         PositionMoved: the master was repaired meanwhile; pending rows were
             judged by a marker that is gone.
+        TargetColumnsMoved: calls wait that were made for other columns.
     """
     if not reconcile.holds(connection, group.master, window.master.incarnation):
         raise PositionMoved(f"Site {group.master} was repaired during the refresh.")

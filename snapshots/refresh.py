@@ -61,6 +61,7 @@ def refresh(
         RefreshRunning, ErrorsAtMaster, MassDelete: not now, or only with an option.
         UsersInTheWay: users of the site hold locks on tables, attempt after attempt.
         CannotMerge: the site refuses the rows.
+        TargetColumnsMoved: changes wait that were made for other columns.
         NoSnapshotLog, SnapshotLogTooYoung: a fast refresh (`f`) is not possible.
         SiteUnreachable, SiteChanged, SiteRestored, SiteReplaced, MasterChanged: one
             of the two databases is away, or was restored or replaced.

@@ -26,20 +26,26 @@ def note(connection: Connection, snapshot: str, target: Table) -> None:
     """Make the calls of an updatable snapshot apply to the current columns.
 
     Waiting calls were made for the columns of the last refresh: if columns have
-    exchanged names, or a column of the key is gone, all calls keep those until none
-    waits and no session writes any. In place of another column that is gone, calls go
-    to the one that has its name now: their old values are compared with it.
+    exchanged names, or a column of the key is gone, the site has to show those until no
+    call waits and no session writes any. In place of another column that is gone, calls
+    go to the one that has its name now: their old values are compared with it.
 
     Parameters:
         target: the master table as seen by the refresh that runs in this transaction.
+
+    Raises:
+        TargetColumnsMoved: calls wait that were made for other columns.
     """
     queue = find_queue(connection, snapshot)
     if queue is None:
         return
-    moved = _moved(queue, target)
-    kept = [n for n in moved if moved[n] is not None or n in queue.identity_columns]
+    kept = {
+        name: called
+        for name, called in _moved(queue, target).items()
+        if called is not None or name in queue.identity_columns
+    }
     if kept and _waits(connection, queue):
-        return
+        raise _moved_of(queue, kept, target)
     settle(connection, queue, target)
 
 
@@ -70,8 +76,7 @@ def refuse_moved(queue: Queue, target: Table) -> None:
         TargetColumnsMoved: the message gives the intended column's current name.
     """
     if moved := _moved(queue, target):
-        where = f"{queue.target} at {queue.destination}"
-        raise _refusal(moved, where, target, f"{queue.snapshot} shows")
+        raise _moved_of(queue, moved, target)
 
 
 def refuse_others(numbers: Mapping[str, int], target: Table) -> None:
@@ -119,6 +124,13 @@ def refuse_narrower(queue: Queue, target: Table) -> None:
             table=str(queue.target),
             column=name,
         )
+
+
+def _moved_of(
+    queue: Queue, moved: Mapping[str, str | None], target: Table
+) -> TargetColumnsMoved:
+    where = f"{queue.target} at {queue.destination}"
+    return _refusal(moved, where, target, f"{queue.snapshot} shows")
 
 
 def _refusal(

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import ClassVar
+
+from psycopg.errors import LockNotAvailable
 
 import masters
 import snapshots
@@ -16,6 +19,7 @@ from tests.oracle.histories.acts import Pen, Statement, delete, insert, update
 from tests.oracle.histories.ledger import Rows
 from tests.oracle.histories.users import Refusal
 from tests.oracle.histories.world import SITES, World
+from tests.oracle.moments import at_nth_point
 
 TABLES = ("wide", "parts")
 #: How many histories have their rows in one partition.
@@ -115,6 +119,28 @@ class ColumnsWorld(World):
         if drawn > 0.6:
             self._alter_site(SITES[number % 2])
 
+    def _meanwhile(self, site: str) -> None:
+        """A table may be altered while a site is pushed or refreshed."""
+        drawn, nth = self.chance.random(), self.chance.randint(1, 25)
+        names = sorted(name for name, statements in ALTERED.items() if statements)
+        what = self.chance.choice([*names, *["swapped names"] * len(names)])
+        if drawn > 0.4 or self._renamed:
+            super()._meanwhile(site)
+            return
+        with at_nth_point(nth, lambda: self._alter_meanwhile(what)) as moment:
+            super()._meanwhile(site)
+        if moment.point is not None:
+            self.story.tell(f"  {what} at {moment.point}")
+
+    def _alter_meanwhile(self, what: str) -> None:
+        """Alter a table, unless what is under way there has locked it."""
+        try:
+            self.alter(what, ("SET LOCAL lock_timeout = '100ms'", *ALTERED[what]))
+        except LockNotAvailable:
+            return
+        for history in self.pens:
+            self.met[history] |= {what, "DDL in the middle"}
+
     def _altered(self, what: str, place: float) -> None:
         if what == "partition detached":
             chosen = sorted(self._leaves)[int(place * 97) % len(self._leaves)]
@@ -190,21 +216,13 @@ class ColumnsWorld(World):
         if self._renamed:
             self.alter("renamed back", ("ALTER TABLE wide RENAME old_a TO a",))
             self._renamed = False
-        # Each site may wait for the columns to have other names, or for somebody to
-        # say that a new column takes the place of one that is gone.
+        # Each site may wait for the columns to have other names.
         for _ in range(len(SITES) + 1):
-            if self._settled():
-                return
-            for site in SITES:
-                snapshots.refresh(self.sites[site], "all", push_deferred_rpc=False)
-            if self._settled():
-                return
+            self._refused_as_moved = False
+            super().settle()
+            if not self._refused_as_moved:
+                break
             self.alter("swapped back", ALTERED["swapped names"])
-
-    def _settled(self) -> bool:
-        self._refused_as_moved = False
-        super().settle()
-        return not self._refused_as_moved
 
     def act(self, pen: Pen) -> None:
         """A row of one of the tables comes, goes, or changes."""
@@ -234,8 +252,10 @@ def _statements(pen: Pen, table: str, where: str, rows: Rows) -> list[Statement]
     columns = ("a", "b", "n", "price") if table == "wide" else ("a", "b")
     column = pen.chance.choice(columns)
     value: object = f"{column}:{pen.token()}"
-    if column in ("n", "price"):
+    if column == "n":
         value = pen.chance.randrange(1000)
+    elif column == "price":
+        value = _price(pen)
     match pen.chance.choice(("insert", "update", "update", "update", "delete", "key")):
         case "insert":
             more = {"n": 1, "price": 2} if table == "wide" else {}
@@ -247,6 +267,12 @@ def _statements(pen: Pen, table: str, where: str, rows: Rows) -> list[Statement]
         case "delete":
             return [delete(where, pen.there(table))]
     return [update(where, pen.there(table), id=pen.free(table))]
+
+
+def _price(pen: Pen) -> Decimal:
+    """A number, which may have more digits than the master's column has by now."""
+    digits = pen.chance.choice((0, 2, 4, 4))
+    return Decimal(pen.chance.randrange(10**6)).scaleb(-digits)
 
 
 def _rows(history: int) -> list[Statement]:
