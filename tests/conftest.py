@@ -24,6 +24,7 @@ pytest_plugins = (
     "tests.fix_spark",
     "tests.fix_tls",
     "tests.fix_worker",
+    "tests.fix_commands",
     "tests.fix_world",
     "tests.fix_worlds",
 )

@@ -1,22 +1,18 @@
 """`snaptide check`: what it prints, and what it ends with."""
 
 import json
-from collections.abc import Callable
 
 import pytest
-from typer.testing import CliRunner, Result
 
 import snapshots
 from sites import Directory, Site
-from snaptide.cli import app
+from tests.fix_commands import Snaptide
 from tests.fix_sites import log
 from tests.fix_worlds import prepared_once
 from tests.linked_table import as_refresh, run
 from tests.stories import refresh
 
 pytestmark = pytest.mark.usefixtures("spark")
-
-Call = Callable[..., Result]
 
 
 @prepared_once("hq", "jfk")
@@ -31,17 +27,7 @@ def sites(sites: Directory) -> None:
     refresh(sites["jfk"], "t")
 
 
-@pytest.fixture
-def snaptide(sites: Directory, write_settings: Callable[[Directory], object]) -> Call:
-    config = str(write_settings(sites))
-
-    def call(*arguments: str) -> Result:
-        return CliRunner().invoke(app, ["--config", config, *arguments])
-
-    return call
-
-
-def test_it_says_what_differs_and_ends_with_it(snaptide: Call, jfk: Site) -> None:
+def test_it_says_what_differs_and_ends_with_it(snaptide: Snaptide, jfk: Site) -> None:
     done = snaptide("check", "jfk")
     assert (done.exit_code, "Equal." in done.stdout) == (0, True)
     run(jfk, "UPDATE public.t SET note = 'mine' WHERE id = 1")
@@ -65,13 +51,13 @@ def test_it_says_what_differs_and_ends_with_it(snaptide: Call, jfk: Site) -> Non
     }
 
 
-def test_what_cannot_be_told_ends_with_3(snaptide: Call, hq: Site) -> None:
+def test_what_cannot_be_told_ends_with_3(snaptide: Snaptide, hq: Site) -> None:
     run(hq, "TRUNCATE public.t")
     done = snaptide("check", "jfk")
     assert (done.exit_code, "cannot be told" in done.stdout) == (3, True)
 
 
-def test_wrong_input(snaptide: Call) -> None:
+def test_wrong_input(snaptide: Snaptide) -> None:
     for wrong, code in (
         (("nope",), "SNP-"),
         (("t", "--columns", "nope"), "SNP-224"),

@@ -16,14 +16,12 @@ from sites.configured import Configuration
 from sites.names import quoted
 from snapshots import Kind, NoSuchCheck, Reason, RowsDiffer, tasks
 from snapshots.check import saved
+from tests.fix_commands import Snaptide
 from tests.fix_sites import log
 from tests.fix_worlds import prepared_once
 from tests.integration.test_check import unseen
-from tests.integration.test_check_cli import Call, snaptide
 from tests.linked_table import as_refresh, run
 from tests.stories import column_groups, refresh
-
-__all__ = ["snaptide"]
 
 pytestmark = pytest.mark.usefixtures("spark")
 
@@ -161,7 +159,7 @@ def test_two_views_say_which_site_has_which_row(jfk: Site) -> None:
 
 
 def test_hostile_names_and_values_are_kept_and_shown(
-    hq: Site, jfk: Site, snaptide: Call, tmp_path: Path
+    hq: Site, jfk: Site, snaptide: Snaptide, tmp_path: Path
 ) -> None:
     name, value, long = quoted(ODD), HOSTILE.replace("'", "''"), "k" * 1000
     run(
@@ -213,7 +211,7 @@ def test_checks_are_deleted_by_number(jfk: Site) -> None:
     assert run(jfk, "SELECT count(*) FROM snaptide.check_snapshot") == [(0,)]
 
 
-def test_commands(jfk: Site, snaptide: Call) -> None:
+def test_commands(jfk: Site, snaptide: Snaptide) -> None:
     spoiled(jfk)
     done = snaptide("check", "jfk", "--save")
     assert (done.exit_code, "Saved as 1." in done.stdout) == (1, True)
@@ -234,7 +232,7 @@ def test_commands(jfk: Site, snaptide: Call) -> None:
 
 
 def test_a_page_says_what_is_proven(
-    hq: Site, jfk: Site, snaptide: Call, tmp_path: Path
+    hq: Site, jfk: Site, snaptide: Snaptide, tmp_path: Path
 ) -> None:
     page = tmp_path / "check.html"
     page.write_text("old")
@@ -255,7 +253,7 @@ def test_a_page_says_what_is_proven(
 
 
 def test_a_page_that_cannot_be_written_is_refused_before(
-    snaptide: Call, tmp_path: Path
+    snaptide: Snaptide, tmp_path: Path
 ) -> None:
     for path in (tmp_path / "missing" / "x.html", tmp_path):
         done = snaptide("check", "jfk", "--save", "--html", str(path))
@@ -263,14 +261,14 @@ def test_a_page_that_cannot_be_written_is_refused_before(
     assert json.loads(snaptide("check", "list", "jfk", "--json").stdout) == []
 
 
-def test_an_option_may_stand_before_the_site(snaptide: Call) -> None:
+def test_an_option_may_stand_before_the_site(snaptide: Snaptide) -> None:
     assert snaptide("check", "--json", "jfk").exit_code == 0
     assert snaptide("check", "nowhere").exit_code == 1
     assert "run" in snaptide("check", "--help").stdout
 
 
 def test_a_schedule_saves_its_checks_and_fails_if_rows_differ(
-    sites: Directory, jfk: Site, snaptide: Call, monkeypatch: pytest.MonkeyPatch
+    sites: Directory, jfk: Site, snaptide: Snaptide, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def task(*subject: str) -> None:
         # Each command has its own settings; a worker keeps these.
@@ -313,7 +311,7 @@ def test_what_cannot_be_scheduled(jfk: Site) -> None:
 
 
 def test_doctor_names_the_last_check_of_each_snapshot(
-    jfk: Site, snaptide: Call
+    jfk: Site, snaptide: Snaptide
 ) -> None:
     def told(severity: str) -> dict[str, str]:
         found = json.loads(snaptide("doctor", "jfk", "--json").stdout)

@@ -6,17 +6,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
 import deferred
 import snapshots
 from deferred import schedules
 from sites import Directory
-from snaptide.cli import app, toml
+from snaptide.cli import toml
 from snaptide.plan import export, retire
 from snaptide.plan.errors import BadSiteFile, NoSuchParameter
+from tests.fix_commands import Snaptide
 from tests.fix_sites import log
-from tests.fix_worker import WriteSettings
 from tests.fix_worlds import prepared_once
 from tests.linked_table import run
 from tests.site_file import FILE, SHOP, applied, make_clerk, planned, write
@@ -152,46 +151,32 @@ def test_a_parameter_that_is_not_one_value_is_refused(
 
 
 def test_the_command_prints_a_file(
-    sites: Directory, tmp_path: Path, write_settings: WriteSettings
+    sites: Directory, tmp_path: Path, snaptide: Snaptide
 ) -> None:
     make_clerk(sites)
     applied(sites, write(tmp_path), store="1")
-    config = str(write_settings(sites))
-
-    def call(*arguments: str) -> str:
-        done = CliRunner().invoke(app, ["--config", config, *arguments])
-        assert done.exit_code == 0, done.output
-        return done.stdout
-
-    printed = call("export", "store1", "--as-template", "store")
+    printed = snaptide.said("export", "store1", "--as-template", "store")
     assert printed.startswith(
         "# store1, as snaptide export printed it: snaptide plan FILE --set store=1\n\n"
         '[site]\nname = "store${store}"\n'
     )
     file = write(tmp_path, printed)
-    assert "nothing to do" in call("plan", str(file), "--set", "store=1")
-    as_json = call("export", "store1", "--as-template", "store_id", "--json")
+    assert "nothing to do" in snaptide.said("plan", str(file), "--set", "store=1")
+    as_json = snaptide.said("export", "store1", "--as-template", "store_id", "--json")
     assert '"store_id = ${store_id}"' in as_json
 
 
 def test_a_site_is_made_like_another(
-    sites: Directory, tmp_path: Path, write_settings: WriteSettings
+    sites: Directory, tmp_path: Path, snaptide: Snaptide
 ) -> None:
     make_clerk(sites)
     text = FILE.replace("updatable = true", 'updatable = true\nleaving = "freeze"', 1)
     applied(sites, write(tmp_path, text), store="2")
-    config = str(write_settings(sites))
-
-    def call(*arguments: str, code: int = 0) -> str:
-        done = CliRunner().invoke(app, ["--config", config, *arguments])
-        assert done.exit_code == code, done.output
-        return done.output
-
     create = ("snapshot", "create", "store1", "--like", "store2")
-    assert "SNP-414" in call(*create, "--set", "shop=1", code=1)
-    assert "SNP-404" in call(*create, "--updatable", code=2)
-    assert "SNP-404" in call("snapshot", "create", "store1", "film", code=2)
-    said = call(*create, "--set", "store=1")
+    assert "SNP-414" in snaptide.said(*create, "--set", "shop=1", code=1)
+    assert "SNP-404" in snaptide.said(*create, "--updatable", code=2)
+    assert "SNP-404" in snaptide.said("snapshot", "create", "store1", "film", code=2)
+    said = snaptide.said(*create, "--set", "store=1")
     assert "--where \"store_id = '1'\" --updatable" in said
     assert said.endswith("store1 has them: 12 steps done.\n")
     assert_equal_to_master(sites["store1"])
@@ -202,7 +187,9 @@ def test_a_site_is_made_like_another(
         "schedules": 0,
         "destinations": 0,
     }
-    assert call(*create, "--set", "store_id=1").startswith("store1 has them: nothing")
+    assert snaptide.said(*create, "--set", "store_id=1").startswith(
+        "store1 has them: nothing"
+    )
     # A policy for rows that leave is altered in place.
     [step] = planned(sites, write(tmp_path), store="2").steps
     assert step.command == "snaptide snapshot alter store2 payment --leaving drain"

@@ -2,12 +2,13 @@
 
 import json
 from collections.abc import Callable
+from functools import partial
 
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
 from sites import Directory
-from snaptide.cli import app
+from tests.fix_commands import Snaptide
 from tests.fix_worker import WriteSettings
 from tests.fix_worlds import prepared_once
 from tests.grouped import GROUP, without
@@ -25,13 +26,7 @@ def sites(sites: Directory) -> None:
 
 
 def caller(sites: Directory, write_settings: WriteSettings) -> Call:
-    config = str(write_settings(sites))
-
-    def call(*arguments: str) -> Result:
-        asked = ["--config", config, "group", "check", "hq", GROUP, *arguments]
-        return CliRunner().invoke(app, asked)
-
-    return call
+    return partial(Snaptide(write_settings(sites)), "group", "check", "hq", GROUP)
 
 
 def test_it_says_what_differs_and_ends_with_it(

@@ -1,16 +1,15 @@
 """`snaptide group`, from the first command to the last."""
 
-import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
 from sites import Directory
 from snaptide import doctor
-from snaptide.cli import app
+from tests.fix_commands import Snaptide
 from tests.fix_worker import WriteSettings
 from tests.linked_table import ORDERS, rows, run
 
@@ -31,15 +30,8 @@ def three(make_sites: Callable[..., Directory]) -> Directory:
 @pytest.fixture
 def call(three: Directory, write_settings: WriteSettings) -> Call:
     """Run a command of the group; what it reports."""
-    config = str(write_settings(three))
-
-    def run_it(*words: str, code: int = 0) -> Any:
-        asked = ["--config", config, "group", *words, "--json"]
-        result = CliRunner().invoke(app, asked)
-        assert result.exit_code == code, result.output
-        return json.loads(result.stdout or "null")
-
-    return run_it
+    call: Call = partial(Snaptide(write_settings(three)).report, "group")
+    return call
 
 
 def test_life_of_a_group(three: Directory, call: Call, tmp_path: Path) -> None:
@@ -92,13 +84,8 @@ def test_show_ends_with_three_where_a_master_has_a_problem(
 def test_names_as_people_choose_them(
     make_sites: Callable[..., Directory], write_settings: WriteSettings, tmp_path: Path
 ) -> None:
-    config = str(write_settings(make_sites("hq", "new-york", "new")))
-
-    def told(*words: str, code: int = 0) -> str:
-        result = CliRunner().invoke(app, ["--config", config, "group", *words])
-        assert result.exit_code == code, result.output
-        return result.output
-
+    three = make_sites("hq", "new-york", "new")
+    told = partial(Snaptide(write_settings(three)).said, "group")
     told("create", "hq", "sales [east]")
     for name in ("new-york", "new"):
         told("add-master", "hq", "sales [east]", name)

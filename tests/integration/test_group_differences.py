@@ -1,19 +1,17 @@
 """Masters of a group that differ after a decision at one of them are said to differ."""
 
-import json
 from collections.abc import Callable
 
 import pytest
-from typer.testing import CliRunner
 
 import deferred
 import groups
 from deferred.parked.edit import Edit
 from sites import Directory, Site
-from snaptide.cli import app
 from snaptide.doctor import examine
 from snaptide.repair import repair
 from snaptide.status import status_of
+from tests.fix_commands import Snaptide
 from tests.fix_db import Clone
 from tests.fix_worker import WriteSettings
 from tests.grouped import GROUP, found_group, push_all
@@ -59,13 +57,12 @@ def test_rows_are_listed_until_they_are_equal(
     assert "the first is id=1" in what
     assert f"of hq was {how}" in what
     assert told(three["hq"]) == []
-    asked = ["--config", str(write_settings(three))]
-    result = CliRunner().invoke(app, [*asked, "group", "show", "hq", GROUP, "--json"])
-    assert result.exit_code == 3, result.output
-    by_name = {one["master"]: one for one in json.loads(result.stdout)["masters"]}
+    snaptide = Snaptide(write_settings(three))
+    shown = snaptide.report("group", "show", "hq", GROUP, code=3)
+    by_name = {one["master"]: one for one in shown["masters"]}
     assert [one["key"] for one in by_name["lax"]["different"]] == ["id=1"]
     assert by_name["hq"]["different"] == []
-    assert CliRunner().invoke(app, [*asked, "status", "lax"]).exit_code == 3
+    assert snaptide("status", "lax").exit_code == 3
     [(now,)] = run(lax, "SELECT qty FROM orders WHERE id = 1")
     for name in ("hq", "bos"):
         run(three[name], f"UPDATE orders SET qty = {now} WHERE id = 1")

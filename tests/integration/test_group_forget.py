@@ -1,10 +1,8 @@
 """A master is gone for good: the others go on, and it does not come back unasked."""
 
-import json
 from collections.abc import Callable
 
 import pytest
-from typer.testing import CliRunner
 
 import deferred
 import groups
@@ -17,7 +15,7 @@ from groups.relay.duplicate_watch import DuplicateWatch
 from sites import Directory, Site
 from sites.errors import SiteUnreachable
 from sites.position import STRETCH
-from snaptide.cli import app
+from tests.fix_commands import Snaptide
 from tests.fix_worker import WriteSettings
 from tests.grouped import (
     GROUP,
@@ -89,10 +87,9 @@ def test_it_leaves_and_what_it_pushes_of_other_groups_goes_on(
     with without(sites, "hq") as left, pytest.raises(SiteUnreachable):
         groups.leave_group(left["bos"], GROUP)
     _remember_others(sites["bos"])
-    asked = ["--config", str(write_settings(sites)), "group", "leave", "bos", GROUP]
-    result = CliRunner().invoke(app, [*asked, "--json"])
-    assert result.exit_code == 0, result.output
-    assert json.loads(result.stdout)["given_up"] == {"hq": 2, "lax": 2}
+    snaptide = Snaptide(write_settings(sites))
+    left = snaptide.report("group", "leave", "bos", GROUP)
+    assert left["given_up"] == {"hq": 2, "lax": 2}
     assert _remembered(sites["bos"]) == [0, 0, 0, 0]
     deferred.push(sites["bos"], "hq")
     assert run(sites["hq"], "SELECT id FROM notes") == [(7,)]

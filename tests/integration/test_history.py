@@ -1,10 +1,8 @@
 """The life of a row, told from what all sites keep of it."""
 
-import json
 from collections.abc import Callable
 
 import pytest
-from typer.testing import CliRunner
 
 import deferred
 import groups
@@ -13,9 +11,8 @@ from deferred.errors import BadKey, NothingKnown
 from masters import rules
 from sites import Directory
 from sites.errors import SiteNotInitialised
-from snaptide.cli import app
+from tests.fix_commands import Snaptide
 from tests.fix_db import MakeDatabase
-from tests.fix_worker import WriteSettings
 from tests.grouped import GROUP, found_group, push_all
 from tests.linked_table import ORDERS, as_refresh, link, run, run_each
 
@@ -185,22 +182,14 @@ def test_what_it_cannot_tell_is_said(sites: Directory) -> None:
             deferred.history(sites.values(), "orders", key)
 
 
-def test_the_command_shows_it(sites: Directory, write_settings: WriteSettings) -> None:
+def test_the_command_shows_it(sites: Directory, snaptide: Snaptide) -> None:
     link(sites)
     run(sites["jfk"], "INSERT INTO orders VALUES (1, '[n1]', 1)")
-    config = str(write_settings(sites))
-
-    def ask(*arguments: str) -> str:
-        result = CliRunner().invoke(app, ["--config", config, "history", *arguments])
-        assert result.exit_code == 0, result.output
-        return result.stdout
-
-    shown = ask("orders", "1")
+    shown = snaptide.said("history", "orders", "1")
     assert "insert, waits for a push to hq" in shown
     assert "name: [n1]" in shown
-    report = json.loads(ask("orders", "id=1", "--json"))
-    twice = ["--config", config, "history", "orders", "id=1", "id=2"]
-    assert CliRunner().invoke(app, twice).exit_code == 1
+    report = snaptide.report("history", "orders", "id=1")
+    assert snaptide("history", "orders", "id=1", "id=2").exit_code == 1
     assert [one["operation"] for one in report["events"]] == ["insert"]
 
 

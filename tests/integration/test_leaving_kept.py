@@ -1,17 +1,14 @@
 """The policy keep: rows that leave are kept aside until someone removes them."""
 
-import json
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
 import snapshots
 from sites import Directory
 from snapshots import comparison
 from snapshots.errors import RowsKept
 from snaptide import migrate
-from snaptide.cli import app
 from tests.fix_sites import log
 from tests.fix_worlds import prepared_once
 from tests.linked_table import run
@@ -122,30 +119,26 @@ def test_many_rows_on_executors(hq, jfk, monkeypatch):
     assert_equal_to_master(jfk)
 
 
-def test_kept_rows_are_listed_removed_and_never_dropped_unasked(
-    hq, jfk, sites, write_settings
-):
-    config = str(write_settings(sites))
-
-    def snaptide(*arguments: str) -> Any:
-        done = CliRunner().invoke(app, ["--config", config, *arguments, "--json"])
-        assert done.exit_code == 0, done.output
-        return json.loads(done.stdout)
-
+def test_kept_rows_are_listed_removed_and_never_dropped_unasked(hq, jfk, snaptide):
     run(hq, "UPDATE public.p SET here = false WHERE id < 4")
-    snaptide("refresh", "jfk", "g", "--allow-mass-delete")
-    listed = snaptide("snapshot", "kept", "jfk", "c", "--limit", "2")
+    snaptide.report("refresh", "jfk", "g", "--allow-mass-delete")
+    listed = snaptide.report("snapshot", "kept", "jfk", "c", "--limit", "2")
     assert len(listed) == 2
     number = str(listed[0]["id"])
     assert (
-        snaptide("snapshot", "remove-kept", "jfk", "c", number, "--yes")["removed"] == 1
+        snaptide.report("snapshot", "remove-kept", "jfk", "c", number, "--yes")[
+            "removed"
+        ]
+        == 1
     )
     with pytest.raises(RowsKept, match="2 rows that left snapshot c"):
         snapshots.drop(jfk, "c")
     with pytest.raises(migrate.SchemaInUse, match="rows that left snapshots"):
         migrate.downgrade(jfk, "base")
     assert (
-        snaptide("snapshot", "remove-kept", "jfk", "c", "--all", "--yes")["removed"]
+        snaptide.report("snapshot", "remove-kept", "jfk", "c", "--all", "--yes")[
+            "removed"
+        ]
         == 2
     )
     snapshots.drop(jfk, "c")

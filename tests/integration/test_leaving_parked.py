@@ -1,10 +1,8 @@
 """The policy park: rows leave at once; changes of them are withdrawn, never lost."""
 
-import json
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
 import deferred
 import snapshots
@@ -12,7 +10,6 @@ from deferred.batches.pusher import only_pusher
 from deferred.error_catalog import WITHDRAWN
 from sites import Directory
 from snaptide import doctor
-from snaptide.cli import app
 from tests.fix_sites import log
 from tests.fix_worlds import prepared_once
 from tests.integration.test_leaving_kept import TABLES
@@ -169,15 +166,11 @@ def test_what_was_sent_or_is_being_sent_is_drained(hq, jfk):
     assert withdrawn(jfk) == []
 
 
-def test_a_withdrawn_change_of_a_snapshot_that_is_gone(hq, jfk, sites, write_settings):
+def test_a_withdrawn_change_of_a_snapshot_that_is_gone(hq, jfk, snaptide):
     run(hq, "UPDATE public.p SET here = false WHERE id = 2")
     run(jfk, "UPDATE public.c SET v = 7 WHERE id = 2")
-    config = str(write_settings(sites))
-    done = CliRunner().invoke(
-        app, ["--config", config, "refresh", "jfk", "g", "--no-push", "--json"]
-    )
-    assert done.exit_code == 3
-    assert json.loads(done.stdout)["snapshots"][0]["withdrawn"] == 1
+    done = snaptide.report("refresh", "jfk", "g", "--no-push", code=3)
+    assert done["snapshots"][0]["withdrawn"] == 1
     snapshots.drop(jfk, "c")
     (one,) = withdrawn(jfk)
     (retried,) = deferred.retry_errors(jfk, [one.id])

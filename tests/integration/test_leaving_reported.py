@@ -1,9 +1,6 @@
 """Reports tell rows that leave a snapshot from rows that the master deleted."""
 
-import json
-
 import pytest
-from typer.testing import CliRunner
 
 import snapshots
 from sites import Directory
@@ -11,7 +8,6 @@ from snapshots import Cause, comparison
 from snapshots.errors import MassDelete, MassLeave
 from snapshots.reports import RefreshReport, SnapshotReport, reasons
 from snapshots.tasks import _counts
-from snaptide.cli import app
 from tests.fix_worlds import prepared_once
 from tests.integration.test_followed_parents import make_shop
 from tests.linked_table import run
@@ -107,24 +103,17 @@ def test_the_breaker_names_the_parent(hq, jfk):
         snapshots.refresh(jfk, "shop")
 
 
-def test_the_command_line_says_it(hq, sites, write_settings):
-    config = str(write_settings(sites))
-
-    def snaptide(*arguments: str) -> str:
-        done = CliRunner().invoke(app, ["--config", config, *arguments])
-        assert done.exit_code == 0, done.output
-        return done.stdout
-
+def test_the_command_line_says_it(hq, snaptide):
     run(hq, "UPDATE public.customer SET store_id = 2 WHERE id = 1")
-    said = snaptide("refresh", "jfk", "shop", "--no-push", "--json")
-    found = {one["name"]: one for one in json.loads(said)["snapshots"]}
+    report = snaptide.report("refresh", "jfk", "shop", "--no-push")
+    found = {one["name"]: one for one in report["snapshots"]}
     assert found["rental"]["left"] == 4
     assert found["rental"]["because"] == [{"table": "customer", "key": "1", "rows": 4}]
     run(hq, "UPDATE public.customer SET store_id = 2 WHERE id = 4")
-    said = snaptide("refresh", "jfk", "shop", "--no-push")
+    said = snaptide.said("refresh", "jfk", "shop", "--no-push")
     assert "rental: 4 rows left because customer 4 changed" in said
-    shown = snaptide("snapshot", "show", "jfk", "rental", "--json")
-    assert json.loads(shown)["leaving"] == "drain"
+    shown = snaptide.report("snapshot", "show", "jfk", "rental")
+    assert shown["leaving"] == "drain"
 
 
 def test_reasons_are_sentences():

@@ -1,13 +1,9 @@
 """Numbers of a site's own: leased from the master's sequence, drawn offline."""
 
-import json
-from typing import Any
-
 import psycopg
 import pytest
 from sqlalchemy import orm
 from sqlalchemy.exc import DBAPIError
-from typer.testing import CliRunner
 
 import deferred
 import masters
@@ -17,8 +13,8 @@ from sites import Directory, Site
 from snapshots.errors import UnknownColumn
 from snapshots.number_errors import NoSuchNumbers, NumbersRefused, TooManyNumbers
 from snaptide import doctor
-from snaptide.cli import app
 from snaptide.status import status_of
+from tests.fix_commands import Snaptide
 from tests.fix_sites import log
 from tests.linked_table import application, run
 
@@ -317,32 +313,24 @@ def _refused(site: Site, statement: str) -> psycopg.Error:
 
 
 def test_commands(plain, write_settings):
-    config = str(write_settings(plain))
-
-    def called(*arguments: str) -> Any:
-        result = CliRunner().invoke(app, ["--config", config, *arguments, "--json"])
-        assert result.exit_code == 0, result.output
-        return json.loads(result.stdout)
-
-    hq, jfk = called("numbers", "list")
+    snaptide = Snaptide(write_settings(plain))
+    hq, jfk = snaptide.report("numbers", "list")
     assert [one["column"] for one in jfk["draws"]] == ["id"]
     assert [(one["site"], one["numbers"]) for one in hq["leased"]] == [("jfk", 2000)]
-    leased = called("numbers", "lease", "jfk", "orders.id", "--numbers", "500")
+    leased = snaptide.report("numbers", "lease", "jfk", "orders.id", "--numbers", "500")
     assert leased["left"] == 2500
-    assert called("numbers", "return", "jfk", "orders.id")["left"] == 0
-    altered = called("snapshot", "alter", "jfk", "orders", "--numbers", "id=none")
+    assert snaptide.report("numbers", "return", "jfk", "orders.id")["left"] == 0
+    altered = snaptide.report(
+        "snapshot", "alter", "jfk", "orders", "--numbers", "id=none"
+    )
     assert altered == []
     for arguments in (
         ["numbers", "list", "jfk", "hq"],
         ["snapshot", "alter", "jfk", "orders", "--numbers", "id=lease"],
     ):
-        result = CliRunner().invoke(app, ["--config", config, *arguments])
-        assert result.exit_code == 0, result.output
-        assert "lease" in result.output
+        assert "lease" in snaptide.said(*arguments)
     wrong = ["snapshot", "alter", "jfk", "orders", "--numbers", "id"]
-    result = CliRunner().invoke(app, ["--config", config, *wrong])
-    assert result.exit_code == 2
-    assert "COLUMN=WAY" in result.output
+    assert "COLUMN=WAY" in snaptide.said(*wrong, code=2)
 
 
 def test_what_programs_ask_for_after_an_insert(plain):

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner, Result
 
 import masters
 import snapshots
 from sites import Directory, faults
 from sites.faults import InjectedFault
-from snaptide.cli import app
 from snaptide.plan.errors import BadSiteFile, CannotApply
+from tests.fix_commands import Snaptide
 from tests.fix_db import MakeDatabase
-from tests.fix_worker import WriteSettings
 from tests.fix_worlds import prepared_once
 from tests.linked_table import run
 from tests.site_file import FILE, SHOP, applied, make_clerk, planned, write
@@ -288,38 +285,33 @@ def test_what_a_master_refuses_has_its_place_in_the_file(
 
 
 def test_commands_print_the_plan_and_end_as_they_say(
-    sites: Directory, tmp_path: Path, write_settings: WriteSettings
+    sites: Directory, tmp_path: Path, snaptide: Snaptide
 ) -> None:
     make_clerk(sites)
     file = write(tmp_path)
-    config = str(write_settings(sites))
-
-    def call(*arguments: str) -> Result:
-        return CliRunner().invoke(app, ["--config", config, *arguments])
-
     given = (str(file), "--set", "store=1")
-    shown = call("plan", *given)
+    shown = snaptide("plan", *given)
     assert shown.exit_code == 3, shown.output
     assert "\nsnaptide snapshot create store1 rental --master hq" in shown.output
     assert "\"');  -- at store1\nCREATE TYPE public.address" in shown.output
-    report = json.loads(call("plan", *given, "--json").stdout)
+    report = snaptide.report("plan", *given, code=3)
     assert report["settled"] is False
     assert report["steps"][0]["kind"] == "CreateType"
-    done = call("apply", *given)
+    done = snaptide("apply", *given)
     assert done.exit_code == 0, done.output
     assert "store1 is what the file says: 21 steps done." in done.output
-    again = call("plan", *given)
+    again = snaptide("plan", *given)
     assert (again.exit_code, again.output) == (
         0,
         "store1 is what the file says: nothing to do.\n",
     )
-    assert json.loads(call("apply", *given, "--json").stdout)["steps"] == []
+    assert snaptide.report("apply", *given)["steps"] == []
     # A command of the plan does what the plan says.
-    assert call("rules", "diff", "hq", str(file), "--keep-others").exit_code == 0
-    assert "SNP-404" in call("plan", str(file), "--set", "store").output
-    assert "SNP-411" in call("plan", str(file)).output
-    assert "SNP-412" in call("plan", *given, "--set", "sore=2").output
-    assert call("plan", str(tmp_path / "no.toml")).exit_code == 2
+    assert snaptide("rules", "diff", "hq", str(file), "--keep-others").exit_code == 0
+    assert "SNP-404" in snaptide("plan", str(file), "--set", "store").output
+    assert "SNP-411" in snaptide("plan", str(file)).output
+    assert "SNP-412" in snaptide("plan", *given, "--set", "sore=2").output
+    assert snaptide("plan", str(tmp_path / "no.toml")).exit_code == 2
 
 
 def test_databases_that_never_took_part_get_their_schema(
@@ -340,7 +332,7 @@ def test_databases_that_never_took_part_get_their_schema(
 
 
 def test_what_a_step_leaves_to_look_at_is_said(
-    sites: Directory, tmp_path: Path, write_settings: WriteSettings
+    sites: Directory, tmp_path: Path, snaptide: Snaptide
 ) -> None:
     make_clerk(sites)
     hq, store1 = sites["hq"], sites["store1"]
@@ -353,9 +345,7 @@ def test_what_a_step_leaves_to_look_at_is_said(
     run(hq, "UPDATE public.rental SET kind = 'there' WHERE id = 2")
     run(store1, "UPDATE public.rental SET kind = 'here' WHERE id = 2")
     text = FILE.replace("'test'", "'other'")
-    config = str(write_settings(sites))
-    call = ("--config", config, "apply", str(write(tmp_path, text)))
-    ended = CliRunner().invoke(app, [*call, "--set", "store=1"])
+    ended = snaptide("apply", str(write(tmp_path, text)), "--set", "store=1")
     assert ended.exit_code == 3, ended.output
     assert "Note: 1 transactions were parked at hq (snaptide errors list hq)." in (
         ended.output

@@ -1,11 +1,10 @@
 """One group is quiet at a master, while others go on there."""
 
-import json
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
 import deferred
 import groups
@@ -13,7 +12,7 @@ from deferred.options import ErrorAction
 from deferred.pushing.push import PushReport
 from sites import Directory
 from snaptide import doctor
-from snaptide.cli import app
+from tests.fix_commands import Snaptide
 from tests.fix_moments import Moments
 from tests.fix_worker import WriteSettings
 from tests.fix_worlds import prepared_once
@@ -230,15 +229,7 @@ def test_dropped_group_is_quiet_no_more(two: Directory) -> None:
 def test_commands_and_what_people_are_told(
     two: Directory, write_settings: WriteSettings
 ) -> None:
-    config = str(write_settings(two))
-
-    def call(*words: str, code: int = 0) -> Any:
-        result = CliRunner().invoke(
-            app, ["--config", config, "group", *words, "--json"]
-        )
-        assert result.exit_code == code, result.output
-        return json.loads(result.stdout or "null")
-
+    call = partial(Snaptide(write_settings(two)).report, "group")
     call("quiet", "hq", GROUP, "lax", "--why", "inventory", code=2)
     made = call("quiet", "hq", GROUP, "lax", "--only-group", "--why", "inventory")
     assert made["why"] == "inventory"

@@ -1,23 +1,19 @@
 """`snaptide rectify`: what it prints, its plan files, and what it ends with."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner, Result
 
 import snapshots
 from sites import Directory, Site
-from snaptide.cli import app
+from tests.fix_commands import Snaptide
 from tests.fix_sites import log
 from tests.fix_worlds import prepared_once
 from tests.linked_table import as_refresh, run, scalar
 from tests.stories import refresh
 
 pytestmark = pytest.mark.usefixtures("spark")
-
-Call = Callable[..., Result]
 
 #: A key that a file and a command line have to quote.
 ODD = 'a "b",\n[bold]\\c\x7f'
@@ -35,16 +31,6 @@ def sites(sites: Directory) -> None:
     refresh(sites["jfk"], "t")
 
 
-@pytest.fixture
-def snaptide(sites: Directory, write_settings: Callable[[Directory], object]) -> Call:
-    config = str(write_settings(sites))
-
-    def call(*arguments: str) -> Result:
-        return CliRunner().invoke(app, ["--config", config, *arguments])
-
-    return call
-
-
 def corrupt(jfk: Site) -> None:
     odd = ODD.replace("'", "''")
     as_refresh(
@@ -55,7 +41,7 @@ def corrupt(jfk: Site) -> None:
     )
 
 
-def test_it_shows_what_it_would_do_and_does_it(snaptide: Call, jfk: Site) -> None:
+def test_it_shows_what_it_would_do_and_does_it(snaptide: Snaptide, jfk: Site) -> None:
     corrupt(jfk)
     done = snaptide("rectify", "jfk", "--dry-run")
     assert (done.exit_code, "3 rows would be mended." in done.stdout) == (3, True)
@@ -73,7 +59,7 @@ def test_it_shows_what_it_would_do_and_does_it(snaptide: Call, jfk: Site) -> Non
 
 
 def test_plan_is_written_edited_and_applied(
-    snaptide: Call, hq: Site, jfk: Site, tmp_path: Path
+    snaptide: Snaptide, hq: Site, jfk: Site, tmp_path: Path
 ) -> None:
     corrupt(jfk)
     file = tmp_path / "plan.toml"
@@ -96,7 +82,7 @@ def test_plan_is_written_edited_and_applied(
 
 
 def test_rows_that_differ_still_for_a_reason_end_with_3(
-    snaptide: Call, hq: Site, jfk: Site
+    snaptide: Snaptide, hq: Site, jfk: Site
 ) -> None:
     corrupt(jfk)
     run(jfk, "ALTER TABLE public.\"snap$_t\" ADD CHECK (code <> 'k2')")
@@ -128,14 +114,14 @@ def test_rows_that_differ_still_for_a_reason_end_with_3(
         ("=", "SNP-275"),
     ],
 )
-def test_wrong_plans(snaptide: Call, tmp_path: Path, text: str, code: str) -> None:
+def test_wrong_plans(snaptide: Snaptide, tmp_path: Path, text: str, code: str) -> None:
     file = tmp_path / "plan.toml"
     file.write_text(text, "utf-8")
     done = snaptide("rectify", "jfk", "--apply", str(file))
     assert (done.exit_code, code in done.stderr) == (1, True), done.output
 
 
-def test_wrong_input(snaptide: Call, tmp_path: Path) -> None:
+def test_wrong_input(snaptide: Snaptide, tmp_path: Path) -> None:
     (tmp_path / "plan.toml").write_text("site = 'jfk'", "utf-8")
     both = ("t", "--apply", str(tmp_path / "plan.toml"))
     for wrong in (("--reference", "x"), ("--apply", "nope.toml"), both):

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner, Result
 
 import deferred
 import masters
@@ -15,7 +15,7 @@ from deferred import runs, schedules
 from deferred.queues.backlog import set_disabled
 from sites import Directory, Site, activity
 from sites.errors import SnaptideError
-from snaptide.cli import app
+from tests.fix_commands import Snaptide
 from tests.fix_worker import WriteSettings
 from tests.linked_table import link, run
 
@@ -25,11 +25,8 @@ HOUR = "interval '1 hour'"
 class Told:
     """What status and doctor tell of a site."""
 
-    def __init__(self, config: str) -> None:
-        self._config = config
-
-    def call(self, *arguments: str) -> Result:
-        return CliRunner().invoke(app, ["--config", self._config, *arguments])
+    def __init__(self, config: Path) -> None:
+        self.call = Snaptide(config)
 
     def subjects(self, site: str = "jfk") -> list[str]:
         """What status finds, after it is seen that doctor and the codes agree."""
@@ -47,7 +44,7 @@ class Told:
 
 @pytest.fixture
 def told(sites: Directory, write_settings: WriteSettings) -> Told:
-    return Told(str(write_settings(sites)))
+    return Told(write_settings(sites))
 
 
 @pytest.fixture

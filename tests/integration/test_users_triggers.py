@@ -3,13 +3,12 @@
 from collections.abc import Callable
 
 import pytest
-from typer.testing import CliRunner
 
 import groups
 import masters
 import snapshots
 from sites import Directory
-from snaptide.cli import app
+from tests.fix_commands import Snaptide
 from tests.fix_worker import WriteSettings
 from tests.linked_table import ORDERS, run
 
@@ -57,14 +56,12 @@ def test_reports_name_them(orders: Directory) -> None:
 def test_commands_say_what_to_do(
     orders: Directory, write_settings: WriteSettings
 ) -> None:
-    config = str(write_settings(orders))
+    snaptide = Snaptide(write_settings(orders))
     for words in (
         "log create hq orders",
         "snapshot create jfk orders --master hq --updatable",
         "group create hq sales",
         "group add-table hq sales orders",
     ):
-        result = CliRunner().invoke(app, ["--config", config, *words.split()])
-        assert result.exit_code == 0, result.output
-        told = " ".join(result.output.split())
+        told = " ".join(snaptide.said(*words.split()).split())
         assert ("comes_from()" in told) is not words.startswith("group create")
