@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import ClassVar
@@ -16,10 +16,11 @@ from sites.errors import SnaptideError
 from tests.linked_table import run
 from tests.oracle.histories import tables
 from tests.oracle.histories.acts import Pen, Statement, delete, insert, update
-from tests.oracle.histories.ledger import Rows
+from tests.oracle.histories.ledger import Change, Deed, Rows
 from tests.oracle.histories.users import Refusal
 from tests.oracle.histories.world import SITES, World
 from tests.oracle.moments import at_nth_point
+from tests.oracle.runner.played import Violation
 
 TABLES = ("wide", "parts")
 #: How many histories have their rows in one partition.
@@ -81,6 +82,10 @@ class ColumnsWorld(World):
         self._renamed = False
         self._refused_as_moved = False
         self._at_site = dict.fromkeys(SITES, False)
+        #: numbers of changes of the master, and what columns of `wide` are called then
+        self._called: list[tuple[int, dict[int, str]]] = []
+        #: by receipt, the numbers of the columns that the site has shown
+        self._shown: dict[str, dict[str, int]] = {}
 
     def build(self) -> None:
         """Make tables, logs and snapshots, and fill them."""
@@ -105,6 +110,65 @@ class ColumnsWorld(World):
                     updatable=True,
                 )
             snapshots.refresh(self.sites[name], "all")
+
+    def alter(self, what: str, statements: Sequence[str]) -> None:
+        """DDL at the master; what columns are called since then."""
+        super().alter(what, statements)
+        found = run(
+            self.sites["hq"],
+            "SELECT attnum, attname FROM pg_attribute WHERE attnum > 0"
+            " AND attrelid = 'wide'::regclass AND NOT attisdropped",
+        )
+        self._called.append((self.told.position(), dict(found)))
+
+    def write(
+        self,
+        pen: Pen,
+        site: str,
+        statements: Callable[[Rows], Sequence[Statement]],
+    ) -> tuple[Deed | Refusal, Rows]:
+        """It is meant for the columns that the site shows."""
+        done, before = super().write(pen, site, statements)
+        if isinstance(done, Deed) and site != "hq":
+            [(names, numbers)] = run(
+                self.sites[site],
+                "SELECT columns, target_numbers FROM snaptide.queue"
+                " WHERE snapshot = 'wide'",
+            )
+            self._shown[done.receipt] = dict(zip(names, numbers, strict=True))
+        return done, before
+
+    def judged(self) -> list[Violation]:
+        """What nobody was told of, and what has come to another column."""
+        return [*super().judged(), *self._misplaced()]
+
+    def _misplaced(self) -> Iterator[Violation]:
+        came = dict(self.told.arrivals())
+        written = {
+            (entry.transaction, entry.new["uid"]): entry.number
+            for entry in self.told.entries()
+            if entry.table == "wide" and entry.new is not None
+        }
+        for deed in self.deeds:
+            for (table, uid), change in deed.effect.items():
+                number = written.get((came.get(deed.receipt, ""), uid))
+                if table != "wide" or change.after is None or number is None:
+                    continue
+                for name in self._elsewhere(deed, change, number):
+                    what = f"{deed.site}'s {name} of {uid} is in another column"
+                    yield Violation(deed.history, what)
+
+    def _elsewhere(self, deed: Deed, change: Change, number: int) -> list[str]:
+        """The changed columns that had other names when the change was written."""
+        last = [called for since, called in self._called if since < number][-1:]
+        columns = {"a", "b"} & (change.columns if change.before else {"a", "b"})
+        shown = self._shown[deed.receipt]
+        return sorted(
+            name
+            for name in columns
+            for called in last
+            if called.get(shown[name], name) != name
+        )
 
     def between(self, number: int) -> None:
         """Alter something, before most rounds."""

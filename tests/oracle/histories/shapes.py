@@ -13,6 +13,7 @@ ALL = frozenset(
         *(f"trigger {what}" for what in TRIGGERS),
         *ALTERED,
         *GROUP,
+        "DDL in the middle",
         "unique checked at commit",
         "too long",
         "not in the encoding",
