@@ -2,11 +2,29 @@
 
 from __future__ import annotations
 
+import json
 import multiprocessing
 import os
+import signal
+import subprocess
+import sys
 import traceback
 from collections.abc import Callable
 from multiprocessing.connection import Connection
+from pathlib import Path
+
+from sites import Directory
+from tests.let_go import wait_until_let_go
+
+ROOT = Path(__file__).resolve().parents[1]
+
+#: How a program that `ended` runs begins.
+SITES = """
+import json, os
+from sites import Directory
+
+sites = Directory(json.loads(os.environ["TEST_SITES"]))
+"""
 
 #: They are forked from one that has imported all this: it takes a second each time.
 CONTEXT = multiprocessing.get_context("forkserver")
@@ -59,3 +77,38 @@ def _run(
         answer.send(traceback.format_exc())
         raise
     answer.send(said)
+
+
+def ended(
+    program: str, sites: Directory, *arguments: str, fault: str = ""
+) -> subprocess.CompletedProcess[str]:
+    """Run a program, which finds its sites in `sites`, until it ends.
+
+    Parameters:
+        arguments: of it, in `sys.argv`.
+        fault: what goes wrong there, as SNAPTIDE_FAULT says it.
+    """
+    urls = {
+        name: site.url.set(drivername="postgresql").render_as_string(
+            hide_password=False
+        )
+        for name, site in sites.items()
+    }
+    faults = {"SNAPTIDE_FAULT": fault} if fault else {}
+    given = {"PYTHONPATH": str(ROOT), "TEST_SITES": json.dumps(urls), **faults}
+    return subprocess.run(
+        [sys.executable, "-c", SITES + program, *arguments],
+        env={**os.environ, **given},
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+
+
+def kill(program: str, sites: Directory, *arguments: str, fault: str = "") -> None:
+    """Run a program as `ended` does, which has to die of SIGKILL."""
+    done = ended(program, sites, *arguments, fault=fault)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    wait_until_let_go(sites.values())

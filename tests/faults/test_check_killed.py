@@ -1,9 +1,5 @@
 """A site, a master or Spark dies in the middle of a check."""
 
-import json
-import os
-import subprocess
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -20,6 +16,7 @@ from snaptide.embedded import PostgresServer
 from tests.fix_sites import log
 from tests.fix_worker import WriteSettings
 from tests.linked_table import as_refresh, run
+from tests.processes import ended
 from tests.stories import refresh
 
 pytestmark = pytest.mark.usefixtures("spark")
@@ -108,14 +105,12 @@ AND backend_type = 'client backend'
 """
 
 _PROGRAM = """
-import json, os, signal, sys
+import signal
 from pyspark import SparkContext
 import snapshots
-from sites import Directory
 from snapshots.spark import diff
 from snapshots.spark.errors import SparkError
 
-sites = Directory(json.loads(os.environ["TEST_SITES"]))
 honest = diff.small_rows
 def killed(*arguments):
     jvm = SparkContext._gateway.proc
@@ -136,14 +131,7 @@ sites.close()
 def test_spark_dies(sites: Directory) -> None:
     """In a process of its own: others of this run use this one's session."""
     fill(sites)
-    urls = json.dumps({name: url(site) for name, site in sites.items()})
-    done = subprocess.run(
-        [sys.executable, "-c", _PROGRAM],
-        capture_output=True,
-        text=True,
-        timeout=600,
-        env=os.environ | {"TEST_SITES": urls},
-    )
+    done = ended(_PROGRAM, sites)
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == ["SNP-280", "1"]
     for site in sites.values():

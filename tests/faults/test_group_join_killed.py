@@ -1,10 +1,6 @@
 """A master that joins dies of kill -9 in the middle of its rows: it starts over."""
 
-import json
-import os
 import signal
-import subprocess
-import sys
 from collections.abc import Callable
 
 import psycopg
@@ -15,22 +11,22 @@ from sites import Directory
 from tests.grouped import GROUP, assert_masters_equal, found_group, push_all
 from tests.let_go import wait_until_let_go
 from tests.linked_table import ORDERS, run
+from tests.processes import ended
 
 pytestmark = pytest.mark.usefixtures("spark")
 
 #: It ends as soon as some rows have come; others it cannot write before.
 VICTIM = """
-import json, os, signal, sys
+import signal, sys
 import groups
-from sites import Directory, ranges
+from sites import ranges
 
 def dies(done, total, unit):
     if done:
         os.kill(os.getpid(), signal.SIGKILL)
 
 ranges.PART_BYTES = 64 * 1024
-directory = Directory(json.loads(os.environ["TEST_SITES"]))
-groups.join_master(directory["hq"], sys.argv[1], "bos", source="lax", progress=dies)
+groups.join_master(sites["hq"], sys.argv[1], "bos", source="lax", progress=dies)
 """
 
 #: The last row waits for the session that has the lock. By a check: a copy for a new
@@ -53,8 +49,8 @@ def test_killed_between_its_rows(make_sites: Callable[..., Directory]) -> None:
     run(sites["bos"], f"CREATE TABLE orders ({ORDERS})", HELD)
     with sites["bos"].begin() as holder:
         holder.exec_driver_sql("SELECT pg_advisory_xact_lock(7)")
-        ended = _joins(sites)
-        assert ended.returncode == -signal.SIGKILL, ended.stderr
+        done = ended(VICTIM, sites, GROUP)
+        assert done.returncode == -signal.SIGKILL, done.stderr
         wait_until_let_go([sites["hq"], sites["lax"]])
         [[there]] = run(sites["bos"], "SELECT count(*) FROM orders")
         assert 0 < there < 5000
@@ -69,19 +65,3 @@ def test_killed_between_its_rows(make_sites: Callable[..., Directory]) -> None:
     rows = assert_masters_equal(sites, "hq", "lax", "bos")
     assert {row[0]: row[2] for row in rows if row[2]} == {1: 1, 2: 2, 4999: 2, 5000: 1}
     assert run(sites["bos"], "SELECT 1 FROM snaptide.load_range") == []
-
-
-def _joins(sites: Directory) -> subprocess.CompletedProcess[str]:
-    """Let it join in a process of its own; how that ended."""
-    urls = {
-        name: site.url.render_as_string(hide_password=False)
-        for name, site in sites.items()
-    }
-    return subprocess.run(
-        [sys.executable, "-c", VICTIM, GROUP],
-        env={**os.environ, "TEST_SITES": json.dumps(urls)},
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )

@@ -1,12 +1,5 @@
 """Rectify of a group dies of kill -9; run again, it ends as if it had not."""
 
-import json
-import os
-import signal
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 
 import deferred
@@ -14,44 +7,19 @@ import groups
 from sites import Directory
 from tests.fix_worlds import prepared_once
 from tests.grouped import GROUP, assert_masters_equal, found_group, push_all
-from tests.let_go import wait_until_let_go
 from tests.linked_table import rows, run
+from tests.processes import kill
 from tests.three_masters import unseen
 
 pytestmark = pytest.mark.usefixtures("spark")
 
-ROOT = Path(__file__).resolve().parents[2]
-
 VICTIM = """
-import json, sys
 import groups
 from groups.rectify import mend
-from sites import Directory
 
 mend.PART = 3
-directory = Directory(json.loads(sys.stdin.read()))
-groups.rectify(directory["hq"], "sales", reference="hq")
+groups.rectify(sites["hq"], "sales", reference="hq")
 """
-
-
-def kill_rectify(sites: Directory, fault: str) -> None:
-    """Run rectify in a process of its own, that has to die of SIGKILL."""
-    urls = {
-        s.name: s.url.set(drivername="postgresql").render_as_string(hide_password=False)
-        for s in sites.values()
-    }
-    ended = subprocess.run(
-        [sys.executable, "-c", VICTIM],
-        input=json.dumps(urls),
-        env={**os.environ, "PYTHONPATH": str(ROOT), "SNAPTIDE_FAULT": fault},
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert ended.returncode == -signal.SIGKILL, ended.stderr
-    wait_until_let_go(sites.values())
 
 
 @prepared_once("hq", "lax", "bos")
@@ -87,7 +55,7 @@ def sites(sites: Directory) -> None:
     ],
 )
 def test_killed_at(sites: Directory, fault: str) -> None:
-    kill_rectify(sites, fault)
+    kill(VICTIM, sites, fault=fault)
     report = groups.rectify(sites["lax"], GROUP, reference="hq")
     assert (report.unexplained, report.waiting) == (0, 0), report
     push_all(sites)

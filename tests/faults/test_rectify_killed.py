@@ -1,56 +1,25 @@
 """Rectify dies of kill -9; run again, it comes to the same end as without."""
 
-import json
-import os
-import signal
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 
 import snapshots
 from sites import Directory
 from tests.fix_sites import log
 from tests.fix_worlds import prepared_once
-from tests.let_go import wait_until_let_go
 from tests.linked_table import as_refresh, parked, queued, rows, run
+from tests.processes import kill
 from tests.stories import refresh
 
 pytestmark = pytest.mark.usefixtures("spark")
 
-ROOT = Path(__file__).resolve().parents[2]
-
 VICTIM = """
-import json, sys
+import sys
 import snapshots
 from snapshots.rectify import mend
-from sites import Directory
 
 mend.PART = 3
-directory = Directory(json.loads(sys.stdin.read()))
-snapshots.rectify(directory["jfk"], reference=sys.argv[1])
+snapshots.rectify(sites["jfk"], reference=sys.argv[1])
 """
-
-
-def kill_rectify(sites: Directory, reference: str, fault: str) -> None:
-    """Run rectify in a process of its own, that has to die of SIGKILL."""
-    urls = {
-        s.name: s.url.set(drivername="postgresql").render_as_string(hide_password=False)
-        for s in sites.values()
-    }
-    ended = subprocess.run(
-        [sys.executable, "-c", VICTIM, reference],
-        input=json.dumps(urls),
-        env={**os.environ, "PYTHONPATH": str(ROOT), "SNAPTIDE_FAULT": fault},
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert ended.returncode == -signal.SIGKILL, ended.stderr
-    wait_until_let_go(sites.values())
 
 
 @prepared_once("hq", "jfk")
@@ -98,7 +67,7 @@ WANTED = {
 )
 def test_killed_at(sites: Directory, reference: str, fault: str) -> None:
     hq, jfk = sites["hq"], sites["jfk"]
-    kill_rectify(sites, reference, fault)
+    kill(VICTIM, sites, reference, fault=fault)
     report = snapshots.rectify(jfk, reference=reference)
     assert (report.unexplained, report.waiting) == (0, 0), report
     # A user's change may be left that a refresh had no reason to push.

@@ -1,64 +1,30 @@
 """A refresh dies of kill -9; the next one comes to the same end as without."""
 
-import json
-import os
-import signal
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 
 import snapshots
 from sites import Directory, Site
 from tests.fix_sites import log
 from tests.fix_worlds import prepared_once
-from tests.let_go import wait_until_let_go
 from tests.linked_table import run
+from tests.processes import kill
 from tests.stories import assert_equal_to_master, refresh, settle, user
 
 pytestmark = pytest.mark.usefixtures("spark")
 
-ROOT = Path(__file__).resolve().parents[2]
-
 #: What a victim runs. It is killed by a fault point, or, in a first load, as soon
 #: as rows have arrived.
 VICTIM = """
-import json, os, signal, sys
+import signal
 import snapshots
-from sites import Directory
 
 def dies(done, total, unit):
     if done:
         os.kill(os.getpid(), signal.SIGKILL)
 
-directory = Directory(json.loads(sys.stdin.read()))
 first_load = "SNAPTIDE_FAULT" not in os.environ
-snapshots.refresh(directory["jfk"], "g", progress=dies if first_load else None)
+snapshots.refresh(sites["jfk"], "g", progress=dies if first_load else None)
 """
-
-
-def kill_refresh(sites: Directory, fault: str | None) -> None:
-    """Run a refresh in a process of its own, that has to die of SIGKILL."""
-    urls = {
-        s.name: s.url.set(drivername="postgresql").render_as_string(hide_password=False)
-        for s in sites.values()
-    }
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    if fault:
-        environment["SNAPTIDE_FAULT"] = f"{fault}:kill"
-    ended = subprocess.run(
-        [sys.executable, "-c", VICTIM],
-        input=json.dumps(urls),
-        env=environment,
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert ended.returncode == -signal.SIGKILL, ended.stderr
-    wait_until_let_go(sites.values())
 
 
 def _tables(hq: Site) -> None:
@@ -128,7 +94,7 @@ def test_without_a_kill(group: Directory) -> None:
 )
 def test_killed_at(group: Directory, point: str) -> None:
     hq, jfk = group["hq"], group["jfk"]
-    kill_refresh(group, point)
+    kill(VICTIM, group, fault=f"{point}:kill")
     # A killed refresh shows all of its moment or nothing.
     shown = len(run(jfk, "SELECT 1 FROM public.p WHERE v = 'theirs'"))
     assert shown == (2 if point == "refresh.after_merge" else 0)
@@ -150,7 +116,7 @@ def test_killed_in_the_first_load(sites: Directory) -> None:
     )
     for name in ("p", "c"):
         snapshots.create(jfk, name, master="hq", group="g", updatable=True)
-    kill_refresh(sites, None)
+    kill(VICTIM, sites)
     # Nothing that users could see, before or after a change at the master.
     assert run(jfk, "SELECT to_regclass('public.p'), to_regclass('public.c')") == [
         (None, None)
