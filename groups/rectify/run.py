@@ -5,8 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from enum import Enum
-from typing import TypeVar
 
 from psycopg import errors as pg
 from sqlalchemy.exc import DBAPIError
@@ -25,12 +23,11 @@ from sites.progress import Progress
 from sites.table import describe
 from snapshots import keys
 from snapshots.keys import Keys
+from snapshots.rectify.choose import choice
 from snapshots.rectify.report import Missing
 
 #: A key: values in the order of its columns, or by column, as texts.
 RectifyKey = Sequence[str | None] | Mapping[str, str | None]
-
-_Choice = TypeVar("_Choice", bound=Enum)
 
 
 def rectify(
@@ -95,8 +92,8 @@ def rectify(
         tables=tuple(listed),
         reference=reference,
         targets=tuple(dict.fromkeys(named)),
-        extra=_choice(RectifyExtra, extra, "extra"),
-        missing=_choice(Missing, missing, "missing"),
+        extra=choice(RectifyExtra, extra, "extra"),
+        missing=choice(Missing, missing, "missing"),
         only=_only(site, listed, only),
         most=most,
     )
@@ -135,14 +132,6 @@ def _refuse(
             "until it is resumed.",
             group=group.name,
         )
-
-
-def _choice(kind: type[_Choice], given: _Choice | str, name: str) -> _Choice:
-    try:
-        return kind(given)
-    except ValueError:
-        known = ", ".join(one.value for one in kind)
-        raise BadOption(f"{name} is one of {known}, not {given!r}.") from None
 
 
 def _only(

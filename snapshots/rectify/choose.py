@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from enum import Enum
+from typing import TYPE_CHECKING, TypeVar
 
 import sqlalchemy as sa
 from sqlalchemy import BigInteger, cast, func, select
 
+from deferred.errors import BadOption
 from sites.table import Table
 from snapshots import keys
 from snapshots.check.moments import Moments
@@ -21,6 +23,22 @@ from snapshots.window import Member
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+
+_Choice = TypeVar("_Choice", bound=Enum)
+
+
+def choice(kind: type[_Choice], given: _Choice | str, name: str) -> _Choice:
+    """An option that is one of a few values.
+
+    Raises:
+        BadOption: it is none of them.
+    """
+    try:
+        return kind(given)
+    except ValueError:
+        known = ", ".join(one.value for one in kind)
+        raise BadOption(f"{name} is one of {known}, not {given!r}.") from None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,8 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from enum import Enum
-from typing import TypeVar
 
 from deferred.errors import BadOption
 from sites import extras
@@ -19,7 +17,7 @@ from snapshots.check import saved
 from snapshots.check.report import Reason
 from snapshots.keys import Keys
 from snapshots.rectify import mend, planning
-from snapshots.rectify.choose import Policy
+from snapshots.rectify.choose import Policy, choice
 from snapshots.rectify.errors import BadPlan
 from snapshots.rectify.planning import Wanted
 from snapshots.rectify.report import (
@@ -38,8 +36,6 @@ Key = Sequence[str | None] | Mapping[str, str | None]
 
 #: By group and snapshot, the rows that are looked at.
 _Groups = dict[str, dict[str, list[Wanted]]]
-
-_Choice = TypeVar("_Choice", bound=Enum)
 
 
 def rectify(
@@ -105,9 +101,9 @@ def rectify(
         raise BadOption("run and only both choose rows: give one of them.")
     began, at = time.monotonic(), datetime.now(UTC)
     policy = Policy(
-        reference=_choice(Reference, reference, "reference"),
-        extra=_choice(Extra, extra, "extra"),
-        missing=_choice(Missing, missing, "missing"),
+        reference=choice(Reference, reference, "reference"),
+        extra=choice(Extra, extra, "extra"),
+        missing=choice(Missing, missing, "missing"),
     )
     names = [what] if isinstance(what, str) else list(what)
     if plan is not None:
@@ -133,14 +129,6 @@ def rectify(
         at=at,
         seconds=time.monotonic() - began,
     )
-
-
-def _choice(kind: type[_Choice], given: _Choice | str, name: str) -> _Choice:
-    try:
-        return kind(given)
-    except ValueError:
-        known = ", ".join(one.value for one in kind)
-        raise BadOption(f"{name} is one of {known}, not {given!r}.") from None
 
 
 def _whole(
