@@ -17,6 +17,7 @@ from tests.fix_worlds import prepared_once
 from tests.integration.test_followed_parents import make_shop
 from tests.linked_table import as_refresh, run
 from tests.stories import column_groups, refresh, settle, user
+from tests.three_masters import ODD
 
 pytestmark = pytest.mark.usefixtures("spark")
 
@@ -30,7 +31,6 @@ ROWS = """
 INSERT INTO public.t SELECT g, g + 0.50, g, 'note ' || g, '\\x00ff', now(), '{"a": 1}'
 FROM generate_series(1, 200) g
 """
-ODD = 'wei"rd.T%s:x'
 
 
 @prepared_once("hq", "jfk")
@@ -330,30 +330,34 @@ def test_executors_compare_what_is_large(hq, jfk, monkeypatch):
     assert found(jfk, "t", where="id < 10") == {("differs", "in flight"): 9}
 
 
-def test_hostile_names_and_keys_of_all_kinds(hq, jfk):
-    name = ODD.replace('"', '""')
+def make_odd(hq: Site, jfk: Site) -> tuple[str, str]:
+    """A table with such names and keys; its quoted name, and its base table at jfk."""
+    name = quoted(ODD)
     run(
         hq,
-        f'CREATE TABLE public."{name}" ("{name}" numeric, b bytea, c bpchar, d bool,'
-        f' "1" text, PRIMARY KEY ("{name}", b, c, d))',
-        f"INSERT INTO public.\"{name}\" SELECT g, '\\x01', 'x  ', true, 'v'"
+        f"CREATE TABLE public.{name} ({name} numeric, b bytea, c bpchar, d bool,"
+        f' "1" text, PRIMARY KEY ({name}, b, c, d))',
+        f"INSERT INTO public.{name} SELECT g, '\\x01', 'x  ', true, 'v'"
         " FROM generate_series(1, 9) g",
     )
-    snapshots_log = f'"{name}"'
-    log(hq, snapshots_log)
-    snapshots.create(jfk, snapshots_log, master="hq", updatable=True)
-    refresh(jfk, snapshots_log)
-    assert snapshots.check(jfk, snapshots_log).equal
+    log(hq, name)
+    snapshots.create(jfk, name, master="hq", updatable=True)
+    refresh(jfk, name)
     base = run(jfk, "SELECT base_table FROM snaptide.snapshot ORDER BY name DESC")[0][0]
-    base = "public." + quoted(base)
+    return name, "public." + quoted(base)
+
+
+def test_hostile_names_and_keys_of_all_kinds(hq, jfk):
+    name, base = make_odd(hq, jfk)
+    assert snapshots.check(jfk, name).equal
     unseen(
         jfk,
         base,
-        f'UPDATE {base} SET "1" = \'w\' WHERE "{name}" = 1',
-        f'UPDATE {base} SET "{name}" = 2.00 WHERE "{name}" = 2',
+        f"UPDATE {base} SET \"1\" = 'w' WHERE {name} = 1",
+        f"UPDATE {base} SET {name} = 2.00 WHERE {name} = 2",
     )
-    run(hq, f'UPDATE public."{name}" SET "1" = \'z\' WHERE "{name}" = 3')
-    (one,) = snapshots.check(jfk, snapshots_log).snapshots
+    run(hq, f"UPDATE public.{name} SET \"1\" = 'z' WHERE {name} = 3")
+    (one,) = snapshots.check(jfk, name).snapshots
     assert {
         (row.kind.value, row.reason.value, row.key[ODD]) for row in one.differences
     } == {

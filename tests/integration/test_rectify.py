@@ -14,7 +14,7 @@ from snaptide import migrate
 from tests.fix_sites import log
 from tests.fix_worlds import prepared_once
 from tests.grouped import found_group, push_all
-from tests.integration.test_check import ODD, ROWS, T, unseen
+from tests.integration.test_check import ROWS, T, make_odd, unseen
 from tests.integration.test_followed_parents import make_shop
 from tests.linked_table import as_refresh, parked, queued, run, scalar
 from tests.stories import column_groups, refresh, user
@@ -276,32 +276,19 @@ def test_ten_thousand_rows_in_few_statements(hq, jfk, monkeypatch):
 
 
 def test_hostile_names_and_keys_of_two_spellings(hq, jfk):
-    name = ODD.replace('"', '""')
-    run(
-        hq,
-        f'CREATE TABLE public."{name}" ("{name}" numeric, b bytea, c bpchar, d bool,'
-        f' "1" text, PRIMARY KEY ("{name}", b, c, d))',
-        f"INSERT INTO public.\"{name}\" SELECT g, '\\x01', 'x  ', true, 'v'"
-        " FROM generate_series(1, 9) g",
-    )
-    quoted = f'"{name}"'
-    log(hq, quoted)
-    snapshots.create(jfk, quoted, master="hq", updatable=True)
-    refresh(jfk, quoted)
-    base = scalar(jfk, "SELECT base_table FROM snaptide.snapshot ORDER BY name DESC")
-    base = 'public."{}"'.format(base.replace('"', '""'))
+    name, base = make_odd(hq, jfk)
     for reference in ("master", "site"):
         unseen(
             jfk,
             base,
-            f'UPDATE {base} SET "1" = \'w\' WHERE "{name}" = 1',
-            f'UPDATE {base} SET "{name}" = 2.00 WHERE "{name}" = 2',
-            f'DELETE FROM {base} WHERE "{name}" = 3',
+            f"UPDATE {base} SET \"1\" = 'w' WHERE {name} = 1",
+            f"UPDATE {base} SET {name} = 2.00 WHERE {name} = 2",
+            f"DELETE FROM {base} WHERE {name} = 3",
         )
-        report = snapshots.rectify(jfk, quoted, reference=reference)
+        report = snapshots.rectify(jfk, name, reference=reference)
         assert report.mended == report.to_mend == 4
-        assert snapshots.check(jfk, quoted).equal
-    spelled = f'SELECT "{name}"::text FROM public."{name}" WHERE "{name}" = 2'
+        assert snapshots.check(jfk, name).equal
+    spelled = f"SELECT {name}::text FROM public.{name} WHERE {name} = 2"
     assert scalar(hq, spelled) == "2.00"
 
 
