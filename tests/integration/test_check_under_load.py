@@ -5,7 +5,6 @@
 
 import os
 import random
-import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -21,6 +20,7 @@ from sites.errors import SnaptideError
 from snapshots import CheckReport
 from tests.fix_worlds import prepared_once
 from tests.integration.test_followed_parents import make_shop
+from tests.oracle.checks import crowd
 from tests.seeds import seed
 from tests.stories import settle, user
 
@@ -57,25 +57,10 @@ def sites(sites: Directory) -> None:
 @contextmanager
 def busy(*works: Callable[[], None]) -> Iterator[None]:
     """Repeat each of these in a thread of its own while the block runs."""
-    ended, failed = threading.Event(), []
-
-    def repeat(work: Callable[[], None]) -> None:
-        try:
-            while not ended.wait(PAUSE):
-                work()
-        except Exception as error:
-            failed.append(error)
-
-    threads = [threading.Thread(target=repeat, args=[work]) for work in works]
-    for one in threads:
-        one.start()
-    try:
+    failed: list[str] = []
+    with crowd.busy([(work, PAUSE) for work in works], failed):
         yield
-    finally:
-        ended.set()
-        for one in threads:
-            one.join()
-    assert not failed
+    assert not failed, failed
 
 
 def writer(
