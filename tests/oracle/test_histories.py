@@ -13,8 +13,8 @@ from tests.oracle.histories.play import GAME
 from tests.oracle.runner import small
 
 SEED = 1
-#: By number: of rows, columns, and masters.
-WORLDS = (1, 3, 5)
+#: By number: of rows, columns, masters with rules, and masters without.
+WORLDS = (1, 3, 5, 7)
 HISTORIES = 16
 #: What is surely among what is drawn with this seed.
 DRAWN = {

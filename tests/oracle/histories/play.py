@@ -5,22 +5,25 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from sites import Directory
-from tests.oracle.histories import group, shapes, tables
+from tests.oracle.histories import group, peers, shapes, tables
 from tests.oracle.histories.acts import Pen
 from tests.oracle.histories.columns import ColumnsWorld
 from tests.oracle.histories.group import GroupWorld
+from tests.oracle.histories.peers import PeersWorld
 from tests.oracle.histories.rows import RowsWorld
 from tests.oracle.histories.world import SITES, World
 from tests.oracle.runner.played import Game, Setting
 
 
-def _make(setting: Setting) -> tuple[str, World | GroupWorld]:
+def _make(setting: Setting) -> tuple[str, World | GroupWorld | PeersWorld]:
     kind = _kind(setting.number)
     return kind, _MAKERS[kind](setting)
 
 
 def _kind(number: int) -> str:
-    """Of six worlds one is of columns, and one of masters."""
+    """Of six worlds one is of columns, and one of masters, with rules or without."""
+    if number % 12 == 7:
+        return "peers"
     if number % 6 == 3:
         return "columns"
     return "group" if number % 6 == 5 else "rows"
@@ -64,9 +67,16 @@ def _group(setting: Setting) -> GroupWorld:
     )
 
 
-_MAKERS: dict[str, Callable[[Setting], World | GroupWorld]] = {
+def _peers(setting: Setting) -> PeersWorld:
+    databases = setting.ground.sites(dict.fromkeys(peers.MASTERS, "UTF8"))
+    sites = setting.stack.enter_context(databases)
+    return PeersWorld(sites, setting.chance, _pens(setting), setting.story)
+
+
+_MAKERS: dict[str, Callable[[Setting], World | GroupWorld | PeersWorld]] = {
     "rows": _rows,
     "columns": _columns,
     "group": _group,
+    "peers": _peers,
 }
 GAME = Game(name="histories", make=_make, shapes=shapes.ALL, each=60)

@@ -3,6 +3,7 @@
 from tests.oracle.histories.acts import ACTS
 from tests.oracle.histories.columns import ALTERED
 from tests.oracle.histories.group import SHAPES as GROUP
+from tests.oracle.histories.peers import SHAPES as PEERS
 from tests.oracle.histories.tables import ACTIONS, METHODS, TRIGGERS
 
 ALL = frozenset(
@@ -14,6 +15,7 @@ ALL = frozenset(
         *ALTERED,
         *GROUP,
         "DDL in the middle",
+        *PEERS,
         "unique checked at commit",
         "too long",
         "not in the encoding",
