@@ -13,6 +13,8 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
 
+from sqlalchemy import select
+
 from deferred.batches import marker
 from deferred.batches.marker import Marker
 from deferred.batches.pusher import only_pusher, waiting_for_pushes
@@ -219,5 +221,6 @@ def _answered(given: Switch) -> Marker | None:
         with given.site.peer(given.group.master).session() as master:
             at = marker.read(master, given.me.site_id)
         keys = [one.snapshot for one in given.queues]
-        seen = not keys or refresh_coverage.covers(site, keys, at.batch_no, at.order_no)
+        covered = refresh_coverage.covers(keys, at.batch_no, at.order_no)
+        seen = site.scalar(select(covered))
     return at if seen else None

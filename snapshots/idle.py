@@ -14,6 +14,7 @@ import sqlalchemy as sa
 from sqlalchemy import Connection, cast, func, literal, select
 
 from deferred.batches import marker
+from deferred.batches.marker import Marker
 from deferred.queues import refresh_coverage
 from masters import group_schema
 from masters.log import catalog as log_catalog
@@ -58,13 +59,11 @@ def unchanged_position(
     logs = log_catalog.reaching_back_to(master, tables, str(task.group.position))
     if not all(table in logs for table in tables):
         return None
-    here = _if_nothing_came(master, task, [*logs.values()])
-    unchanged = (
-        here is not None
-        and _looks_as_before(master, site, task)
-        and not site.scalar(select(sa.or_(*map(_wants_a_look, task.members))))
-        and _is_answered(master, site, task)
-    )
+    quiet = _if_nothing_came(master, task, [*logs.values()])
+    if quiet is None:
+        return None
+    here, at = quiet
+    unchanged = _looks_as_before(master, site, task) and _is_answered(site, task, at)
     return here if unchanged else None
 
 
@@ -93,8 +92,10 @@ def _is_settled(task: Task, known: Collection[str]) -> bool:
     )
 
 
-def _if_nothing_came(master: Connection, task: Task, logs: list[str]) -> str | None:
-    """The master's position, if its logs hold nothing new.
+def _if_nothing_came(
+    master: Connection, task: Task, logs: list[str]
+) -> tuple[str, Marker] | None:
+    """The master's position and the site's marker, if the logs hold nothing new.
 
     None also if rows could be purged from them once this site's position is known,
     if the master has not heard of the site for long, or if DDL changed the tables.
@@ -116,9 +117,10 @@ def _if_nothing_came(master: Connection, task: Task, logs: list[str]) -> str | N
             select(log.c.xid).where(found).exists()
             for found in (position.since(log.c.xid, since), kept)
         ]
-    found = select(cast(now, sa.Text), sa.or_(*reasons))
-    here, something = master.execute(found).one()
-    return None if something else str(here)
+    found = select(cast(now, sa.Text), marker.SEEN, sa.or_(*reasons))
+    its_id = {"its_id": task.who.site_id}
+    here, at, something = master.execute(found, its_id).one()
+    return None if something else (str(here), marker.seen(at))
 
 
 def _looks_as_before(master: Connection, site: Connection, task: Task) -> bool:
@@ -181,10 +183,12 @@ def _wants_a_look(member: Snapshot) -> sa.ColumnElement[bool]:
     return select(literal(1)).select_from(view).exists()
 
 
-def _is_answered(master: Connection, site: Connection, task: Task) -> bool:
-    """Whether the queues are noted as covered up to the marker, as purge needs."""
+def _is_answered(site: Connection, task: Task, at: Marker) -> bool:
+    """Whether no key is to be read again because of changes at the site.
+
+    The queues are then noted as covered up to the marker, too, as purge needs.
+    """
     keys = [m.key for m in task.members if m.updatable]
-    if not keys:
-        return True
-    at = marker.read(master, task.who.site_id)
-    return refresh_coverage.covers(site, keys, at.batch_no, at.order_no)
+    covered = refresh_coverage.covers(keys, at.batch_no, at.order_no)
+    wanted = map(_wants_a_look, task.members)
+    return not site.scalar(select(sa.or_(sa.not_(covered), *wanted)))

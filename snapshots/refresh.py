@@ -13,7 +13,6 @@ from tenacity import stop_after_attempt, wait_random
 
 import deferred
 from deferred.options import RefreshArguments, RefreshOptions
-from deferred.queues import queue
 from sites import extras, identity, names, retry
 from sites.errors import SnaptideError
 from sites.progress import Progress
@@ -75,8 +74,7 @@ def refresh(
     with site.session() as connection, autocommit(connection):
         identity.confirm(connection, site.name)
         group, named = _group_of(connection, what)
-        has_queues = bool(queue.list_queues(connection, group.master))
-    pushes = chosen.push_deferred_rpc and has_queues
+    pushes = chosen.push_deferred_rpc and group.has_queues
     with _noted(site, group.name):
         pushed = deferred.push(site, group.master) if pushes else None
     with (

@@ -22,6 +22,7 @@ from sqlalchemy import (
     update,
 )
 
+from deferred.catalog import route
 from masters.numbers import columns
 from sites.identity import Identity
 from sites.names import parse
@@ -50,6 +51,10 @@ class RefreshGroup:
     last_error: str | None
     #: whether columns of the site draw numbers that the master leases
     numbered: bool
+    #: whether changes of the site's users are queued for the master
+    has_queues: bool
+    #: whether snapshots of the site are to be unregistered at masters they have left
+    has_left: bool
 
 
 def find(connection: Connection, name: str) -> RefreshGroup | None:
@@ -228,4 +233,6 @@ def _select(name: str):  # type: ignore[no-untyped-def]
         _group.c.incarnation,
         _group.c.last_error,
         columns.draws_from(_group.c.master).label("numbered"),
+        exists().where(route.c.destination == _group.c.master).label("has_queues"),
+        exists(select(catalog.former_master)).label("has_left"),
     ).where(_group.c.name == name)

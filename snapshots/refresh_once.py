@@ -103,8 +103,9 @@ def refresh_once(
     faults.point("refresh.after_sweep")
     _link(task, seen)
     faults.point("refresh.before_advance")
-    _tell_master(task, seen.position)
-    former.unregister_at_former(task.site)
+    _tell_master(task, seen)
+    if task.group.has_left:
+        former.unregister_at_former(task.site)
     return seen.position, _reports(seen, compared, merged, loaded)
 
 
@@ -134,12 +135,15 @@ def _read_and_compare(
     return here, compared, loaded
 
 
-def _tell_master(task: Task, position: str) -> None:
-    """Tell the master what its logs and its notes for this site need not keep."""
-    shown = _shows_all_answers(task)
+def _tell_master(task: Task, seen: Window) -> None:
+    """Tell the master what its logs and its notes for this site need not keep.
+
+    Notes that it made after the moment that is shown stay in any case.
+    """
+    shown = seen.lost and _shows_all_answers(task)
     with task.master.transaction() as connection:
         keys = [m.key for m in task.members]
-        registration.advance(connection, task.who.site_id, keys, position)
+        registration.advance(connection, task.who.site_id, keys, seen.position)
         if shown:
             lost_rows.forget(connection, task.who.site_id)
 

@@ -17,7 +17,7 @@ import sqlalchemy as sa
 from sqlalchemy import Connection, Row, Select, TableClause, select
 from sqlalchemy.sql.selectable import FromClause
 
-from deferred.batches import marker
+from deferred.batches import lost_rows, marker
 from deferred.batches.marker import Marker
 from masters import group_schema
 from masters.group_schema import SchemaVersion
@@ -44,6 +44,9 @@ from snapshots.refresh_group import RefreshGroup
 from snapshots.snapshot import Snapshot, carried, key_types
 
 LOAD, FAST, COMPLETE = "load", "fast", "complete"
+
+#: What a master says of itself and the site when it says who it is; takes `its_id`.
+_FACTS = (position.CURRENT, marker.SEEN, lost_rows.LOST)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,6 +115,8 @@ class Window:
     since: str | None
     master: Identity
     marker: Marker
+    #: the master keeps notes of rows of the site that it does not have
+    lost: bool
     members: tuple[Member, ...]
 
 
@@ -139,7 +144,9 @@ def read(
         MasterBehind, ColumnChanged: after DDL, the master table does not fit.
     """
     # In this moment: a repair may have come since the master was last asked.
-    them, row = identity.confirm_and_read(master, group.master, (position.CURRENT,))
+    them, row = identity.confirm_and_read(
+        master, group.master, _FACTS, {"its_id": who.site_id}
+    )
     here = row.position
     complete = all(methods.get(s.key) == "c" for s in snapshots)
     _confirm(them, group, here, complete=complete)
@@ -165,7 +172,8 @@ def read(
         position=here,
         since=group.position,
         master=them,
-        marker=marker.read(master, who.site_id),
+        marker=marker.seen(row.marker),
+        lost=row.lost,
         members=tuple(members),
     )
 

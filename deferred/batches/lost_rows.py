@@ -87,8 +87,8 @@ def keep(connection: Connection, error_ids: Sequence[int]) -> None:
 def forget(connection: Connection, sender_id: uuid.UUID) -> None:
     """Delete the footprints of a site's lost rows that its refreshes have seen.
 
-    Call it when no transaction made before them waits at the site. Writes
-    error_footprint.
+    Call it when no transaction made before them waits at the site. `LOST` says whether
+    there are any. Writes error_footprint.
     """
     mine = error_footprint.c
     xid = cast(cast(-mine.error_id, Text), Xid8())
@@ -110,6 +110,16 @@ def held(sender_id: ColumnElement[Any]) -> ColumnElement[bool]:
     return or_(*(sa.exists().where(one.c.origin_id == sender_id) for one in tables))
 
 
+#: Whether a sender has lost rows, for statements that read more; takes `its_id`.
+LOST = (
+    sa.exists()
+    .where(
+        error_footprint.c.origin_id
+        == sa.bindparam("its_id", type_=error_footprint.c.origin_id.type),
+        error_footprint.c.error_id < 0,
+    )
+    .label("lost")
+)
 _ANY_PARKED = planned_once(
     select(held(sa.bindparam("its_id", type_=error_transaction.c.origin_id.type)))
 )

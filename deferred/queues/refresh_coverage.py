@@ -74,14 +74,14 @@ def cover(
 
 
 def covers(
-    connection: Connection, snapshots: Sequence[str], batch_no: int, order_no: int
-) -> bool:
+    snapshots: Sequence[str], batch_no: int, order_no: int
+) -> ColumnElement[bool]:
     """Whether the last refresh of each of these snapshots saw this very marker."""
     at = tuple_(queue_catalog.c.covered_batch, queue_catalog.c.covered_order)
     other = select(queue_catalog.c.id).where(
         queue_catalog.c.snapshot.in_(snapshots), at != tuple_(batch_no, order_no)
     )
-    return not connection.scalar(select(other.exists()))
+    return ~other.exists()
 
 
 def nothing_waits(connection: Connection, queues: Sequence[Queue]) -> bool:

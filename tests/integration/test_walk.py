@@ -14,8 +14,8 @@ ALONE = "push of one call, no group anywhere"
 #: By flow, the statements that it sends; a synchronous write sends its in pipelines.
 STATEMENTS = {
     ALONE: 38,
-    "refresh of one key, with its empty push": 93,
-    "refresh of nothing": 34,
+    "refresh of one key, with its empty push": 85,
+    "refresh of nothing": 31,
     "one change over three masters, two pushes": 98,
 }
 
