@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from sqlalchemy import Connection, and_, func, literal, select
 from sqlalchemy.dialects.postgresql import JSONB, insert
 
-from deferred.error_catalog import differing_row, error_call
+from deferred.error_catalog import differing_row, error_call, error_procedure
 from masters.catalog import group_schema
 from sites import QualifiedName
 
@@ -44,12 +44,24 @@ class Differing:
 
 
 def of_a_group(error_id: sa.ColumnElement[int]) -> sa.ColumnElement[bool]:
-    """Whether a parked transaction has calls of a table that is in a group."""
-    return sa.exists().where(error_call.c.error_id == error_id, _IN_A_GROUP)
+    """Whether a parked transaction changes a table that is in a group, or may do so."""
+    called = sa.exists().where(error_procedure.c.error_id == error_id)
+    return sa.or_(
+        sa.exists().where(error_call.c.error_id == error_id, _IN_A_GROUP),
+        and_(called, sa.exists(select(group_schema))),
+    )
 
 
 def note_parked(connection: Connection, error_id: int, why: str) -> None:
-    """List the rows that a parked transaction changes, before it is removed."""
+    """List the rows that a parked transaction changes, before it is removed.
+
+    If it calls a procedure, other masters may have run it, and nobody knows which rows
+    it changes: all tables are listed.
+    """
+    called = sa.exists().where(error_procedure.c.error_id == error_id)
+    if connection.scalar(select(called)):
+        note_all(connection, why)
+        return
     call = error_call.c
     mine = and_(call.error_id == error_id, _IN_A_GROUP)
     keys = sa.union(

@@ -6,6 +6,7 @@ import pytest
 
 import deferred
 import groups
+from groups.differences import differences
 from groups.group import TargetType
 from sites import Directory
 from tests.fix_worlds import prepared_once
@@ -111,3 +112,34 @@ def test_read_only_master_makes_no_changes_by_a_call(chain: Directory) -> None:
     [error] = deferred.list_errors(chain["bos"])
     assert "is read-only at this master" in error.error_message
     assert rows(chain["bos"]) == rows(chain["hq"])
+
+
+@pytest.mark.parametrize("decision", ["delete", "edit"])
+def test_decision_about_a_call_alone_lists_all_tables(
+    three: Directory, decision: str
+) -> None:
+    lax = three["lax"]
+    for name in ("hq", "lax", "bos"):
+        run(
+            three[name],
+            "CREATE PROCEDURE public.most(n int) LANGUAGE sql"
+            " AS 'UPDATE public.orders SET qty = qty + n'",
+        )
+        if name != "lax":
+            deferred.allow_procedure(three[name], "most")
+    with three["hq"].begin() as connection:
+        deferred.call(connection, "most", [1], here=True)
+    push_all(three)
+    [error] = deferred.list_errors(lax)
+    if decision == "delete":
+        deferred.delete_errors(lax, [error.id])
+    else:
+        deferred.allow_procedure(lax, "most")
+        edit = deferred.Edit(call="most", column="1", value="5")
+        [retried] = deferred.retry_errors(lax, [error.id], edits=[edit])
+        assert retried.applied, retried
+    push_all(three)
+    for tables in (False, True):
+        assert ("orders", None) in {
+            (one.table, one.rows) for one in differences(lax, tables=tables)
+        }
