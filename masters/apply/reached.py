@@ -45,9 +45,16 @@ NAMED = 100
 #: How many foreign keys of a cascade are followed to find rows.
 _DEEPEST = 16
 
-#: Expression for the oids of tables whose deletes act on rows of other tables.
+#: Expression for the oids of tables whose deletes act on rows of others; those may
+#: refer to a partition.
 TABLES = func.array(
-    select(literal_column("confrelid", OID).cast(BigInteger))
+    select(
+        literal_column(
+            "unnest(array_remove(ARRAY[confrelid::oid,"
+            " pg_partition_root(confrelid)::oid], NULL))",
+            OID,
+        ).cast(BigInteger)
+    )
     .select_from(sa.text("pg_constraint"))
     .where(
         literal_column("contype") == "f",

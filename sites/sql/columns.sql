@@ -2,7 +2,7 @@
 -- For a domain, all of this is about its base type. "comparable": IS DISTINCT FROM works
 -- on it; "equality": its operator, if an extension or a user made it; "pairable": a FULL
 -- JOIN can pair rows by it; "followed": a foreign key's ON UPDATE changes rows of other
--- tables when it changes.
+-- tables when it changes; it may refer to a partition.
 WITH RECURSIVE base AS (
     SELECT a.attnum, t.oid, t.typtype, t.typbasetype, t.typtypmod,
            a.atttypmod AS modifier
@@ -37,10 +37,11 @@ SELECT a.attname AS name,
        CASE WHEN e.nspname <> 'pg_catalog'
             THEN quote_ident(e.nspname) || '.' || e.oprname END AS equality,
        COALESCE(e.pairable, true) AS pairable,
-       a.attnum = ANY (ARRAY(
-           SELECT k.attnum FROM pg_constraint f CROSS JOIN unnest(f.confkey) k(attnum)
-           WHERE f.confrelid = described.oid AND f.contype = 'f'
-             AND f.confupdtype IN ('c', 'n', 'd'))) AS followed
+       a.attname = ANY (ARRAY(
+           SELECT p.attname FROM pg_constraint f CROSS JOIN unnest(f.confkey) k(attnum)
+           JOIN pg_attribute p ON (p.attrelid, p.attnum) = (f.confrelid, k.attnum)
+           WHERE described.oid IN (f.confrelid, pg_partition_root(f.confrelid))
+             AND f.contype = 'f' AND f.confupdtype IN ('c', 'n', 'd'))) AS followed
 FROM pg_attribute a
 JOIN pg_type ty ON ty.oid = a.atttypid
 JOIN base b ON b.attnum = a.attnum AND b.typtype <> 'd'

@@ -1,6 +1,7 @@
 -- Foreign keys that refer to some tables, with their actions when a row there is deleted
--- or changed. Keys of partitions are covered by the key of the partitioned table.
-SELECT c.confrelid::bigint AS parent,
+-- or changed. Keys of partitions are covered by the key of the partitioned table. A key
+-- may refer to a partition of such a table, or to a table of which it is a partition.
+SELECT t.oid::bigint AS parent,
        c.conname AS name,
        c.conrelid::bigint AS child,
        n.nspname AS schema,
@@ -14,8 +15,12 @@ SELECT c.confrelid::bigint AS parent,
        ARRAY(SELECT a.attname::text FROM unnest(c.confkey) WITH ORDINALITY k(attnum, place)
              JOIN pg_attribute a ON a.attrelid = c.confrelid AND a.attnum = k.attnum
              ORDER BY k.place) AS parent_columns
-FROM pg_constraint c
+FROM unnest(CAST(:oids AS oid[])) t(oid)
+JOIN pg_constraint c
+  ON c.confrelid = t.oid
+  OR EXISTS (SELECT FROM pg_partition_ancestors(c.confrelid) a(oid) WHERE a.oid = t.oid)
+  OR EXISTS (SELECT FROM pg_partition_ancestors(t.oid) a(oid) WHERE a.oid = c.confrelid)
 JOIN pg_class r ON r.oid = c.conrelid
 JOIN pg_namespace n ON n.oid = r.relnamespace
-WHERE c.confrelid = ANY (CAST(:oids AS oid[])) AND c.contype = 'f' AND c.conparentid = 0
-ORDER BY c.confrelid, n.nspname, r.relname, c.conname
+WHERE c.contype = 'f' AND c.conparentid = 0
+ORDER BY t.oid, n.nspname, r.relname, c.conname
