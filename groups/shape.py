@@ -16,6 +16,13 @@ from sites.table import Column, Table, describe
 from sites.unique_values import parking_column
 from sites.values import printed
 
+#: A table that inherits from another one; a partition does not count.
+_CHILD = sa.text(
+    "SELECT CAST(i.inhrelid AS regclass)::text FROM pg_inherits i"
+    " JOIN pg_class p ON p.oid = i.inhparent AND p.relkind = 'r'"
+    " WHERE i.inhparent = :oid ORDER BY 1 LIMIT 1"
+)
+
 
 def carried(table: Table) -> tuple[str, ...]:
     """The columns that travel: each master computes generated ones itself."""
@@ -28,7 +35,7 @@ def refuse_unfit(connection: Connection, table: Table) -> None:
     Raises:
         CannotReplicate: the message names the obstacle.
     """
-    reason = _unfit(connection, table)
+    reason = _unfit(connection, table) or _inherited(connection, table)
     if reason is not None:
         name = str(table.qualified)
         raise CannotReplicate(f"{name} {reason}.", table=name)
@@ -146,6 +153,16 @@ def _unfit(connection: Connection, table: Table) -> str | None:
             except NoFreeValue as error:
                 return f"has a unique value that could not be swapped ({error.message})"
     return None
+
+
+def _inherited(connection: Connection, table: Table) -> str | None:
+    child = connection.scalar(_CHILD, {"oid": table.oid})
+    if child is None:
+        return None
+    return (
+        f"has a child {child} by inheritance: nothing keeps the keys of the two apart, "
+        "and the other masters would have its rows in the table itself"
+    )
 
 
 def _differences(model: Table, table: Table) -> list[str]:

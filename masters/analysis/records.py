@@ -111,7 +111,9 @@ def show_resolution(site: Site, number: int) -> tuple[Resolved, RulesVersion | N
         if row is None:
             raise NoSuchRecord(f"There is no resolution {number}.", number=number)
         rules = connection.execute(
-            select(rules_version).where(rules_version.c.id == row.rules_version)
+            select(*(rules_version.c[one.name] for one in fields(RulesVersion))).where(
+                rules_version.c.id == row.rules_version
+            )
         ).one_or_none()
         return resolved(row), RulesVersion(**rules._mapping) if rules else None
 

@@ -179,6 +179,13 @@ def test_what_is_refused(two: Directory) -> None:
         groups.add_table(two["hq"], "other", "orders")
     with pytest.raises(CannotReplicate, match="no primary key"):
         groups.add_table(two["hq"], "other", "keyless")
+    run(
+        two["hq"],
+        "CREATE TABLE above (id int PRIMARY KEY, v int)",
+        "CREATE TABLE below (more int) INHERITS (above)",
+    )
+    with pytest.raises(CannotReplicate, match="has a child below by inheritance"):
+        groups.add_table(two["hq"], "other", "above")
     for table in ("snaptide.queue", "pg_catalog.pg_class"):
         with pytest.raises(CannotReplicate, match="is a table of Snaptide"):
             groups.add_table(two["hq"], "other", table)
