@@ -18,9 +18,11 @@ from sites.values import printed
 
 #: A table that inherits from another one; a partition does not count.
 _CHILD = sa.text(
-    "SELECT CAST(i.inhrelid AS regclass)::text FROM pg_inherits i"
+    "SELECT n.nspname, c.relname FROM pg_inherits i"
     " JOIN pg_class p ON p.oid = i.inhparent AND p.relkind = 'r'"
-    " WHERE i.inhparent = :oid ORDER BY 1 LIMIT 1"
+    " JOIN pg_class c ON c.oid = i.inhrelid"
+    " JOIN pg_namespace n ON n.oid = c.relnamespace"
+    " WHERE i.inhparent = :oid ORDER BY 1, 2 LIMIT 1"
 )
 
 
@@ -156,12 +158,13 @@ def _unfit(connection: Connection, table: Table) -> str | None:
 
 
 def _inherited(connection: Connection, table: Table) -> str | None:
-    child = connection.scalar(_CHILD, {"oid": table.oid})
+    child = connection.execute(_CHILD, {"oid": table.oid}).one_or_none()
     if child is None:
         return None
     return (
-        f"has a child {child} by inheritance: nothing keeps the keys of the two apart, "
-        "and the other masters would have its rows in the table itself"
+        f"has a child {QualifiedName(*child)} by inheritance: nothing keeps the keys "
+        "of the two apart, and the other masters would have its rows in the table "
+        "itself"
     )
 
 
