@@ -13,6 +13,7 @@ from sqlalchemy import Connection, text
 from sites import names
 from sites.catalog import SCHEMA
 from sites.names import QualifiedName
+from snaptide.doctor import guarded
 from snaptide.doctor.finding import Finding, Severity
 
 _ALWAYS = "A"
@@ -85,10 +86,16 @@ class _Recorded:
             return "users can change rows that are frozen until they leave"
         return "changes of it are not recorded"
 
-    @property
-    def afterwards(self) -> str:
-        """What is left to do when the trigger is there again."""
-        return "" if self.refuses else "; then refresh its snapshots completely"
+    def afterwards(self, site: str) -> str:
+        """What is left to do when the trigger is there again.
+
+        A complete refresh would revert what a site has changed and not queued.
+        """
+        if self.refuses:
+            return ""
+        if self.function.startswith("def$"):
+            return f"; then {guarded.compare(site)}"
+        return "; then refresh its snapshots completely"
 
 
 def check(connection: Connection, site: str) -> Iterator[Finding]:
@@ -134,7 +141,8 @@ def _missing(site: str, recorded: _Recorded) -> Iterator[Finding]:
         severity=Severity.ERROR,
         subject=str(recorded.table),
         what=f"The {what} lacks {', '.join(gone)}: {recorded.without}.",
-        todo="; ".join(_create(recorded, name) for name in gone) + recorded.afterwards,
+        todo="; ".join(_create(recorded, name) for name in gone)
+        + recorded.afterwards(site),
     )
 
 
@@ -149,7 +157,7 @@ def _not_always(site: str, recorded: _Recorded) -> Iterator[Finding]:
                 subject=str(recorded.table),
                 what=f"Trigger {name} is {state}: {recorded.without}.",
                 todo=f"ALTER TABLE {table} ENABLE ALWAYS TRIGGER {name}"
-                + recorded.afterwards,
+                + recorded.afterwards(site),
             )
 
 

@@ -14,6 +14,7 @@ from snaptide.doctor import (
     compared,
     definitions,
     different,
+    guarded,
     leftovers,
     numbers,
     pages,
@@ -63,6 +64,7 @@ def examine(site: Site, *, informed: bool = False) -> list[Finding]:
 def _examine(connection: Connection, site: Site) -> list[Finding]:
     return [
         *captures.check(connection, site.name),
+        *guarded.check(connection, site.name),
         *columns.check(connection, site.name),
         *registrations.check(connection, site),
         *definitions.check(connection, site),

@@ -114,6 +114,42 @@ def test_a_queue_that_is_off(pair: Directory) -> None:
     ]
 
 
+def test_a_guard_that_is_off(pair: Directory) -> None:
+    hq, jfk = pair["hq"], pair["jfk"]
+    run(
+        hq,
+        "CREATE TABLE public.fares (id int PRIMARY KEY) PARTITION BY RANGE (id)",
+        "CREATE TABLE public.fares_low PARTITION OF public.fares"
+        " FOR VALUES FROM (0) TO (100)",
+    )
+    masters.create_snapshot_log(hq, "fares")
+    snapshots.create(jfk, "fares", master="hq")
+    snapshots.refresh(jfk, "fares")
+    assert examine(jfk) == []
+    run(
+        jfk,
+        'ALTER TABLE public."snap$_fares" DISABLE TRIGGER ALL',
+        'ALTER TABLE public."snap$_fares" ENABLE TRIGGER ALL',
+    )
+    found = examine(jfk)
+    assert {one.subject for one in found} == {"snap$_fares"}
+    assert "snaptide_guard is not always on" in found[0].what
+    for one in found:
+        command, _, _ = one.todo.partition("; then ")
+        run(jfk, *command.split("; "))
+    assert examine(jfk) == []
+    run(
+        jfk,
+        'CREATE TABLE public.late () INHERITS (public."snap$_fares")',
+    )
+    found = [one for one in examine(jfk) if one.subject == "late"]
+    assert "snaptide_guard is missing" in found[0].what
+    for one in found:
+        command, _, _ = one.todo.partition("; then ")
+        run(jfk, *command.split("; "))
+    assert [one for one in examine(jfk) if one.subject == "late"] == []
+
+
 @pytest.mark.usefixtures("spark")
 def test_columns_with_a_length(sites: Directory) -> None:
     """Images are recorded without one: that is no change of the column's type."""

@@ -1,0 +1,74 @@
+"""Checks that the triggers which refuse statements of users exist, and are always on.
+
+While one was off, rows may have changed that only Snaptide writes: no log or queue has
+these changes, and a fast refresh never looks at the rows again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sqlalchemy import Connection, text
+
+from sites import names
+from snaptide.doctor.finding import Finding, Severity
+
+#: Each guarded table with all its partitions and inheritance children, where a trigger
+#: of its guard is missing or not always on.
+_OPEN = text(
+    """
+    WITH RECURSIVE tree AS (
+        SELECT g.tgrelid AS oid, g.oid AS guard
+        FROM pg_trigger g JOIN pg_proc p ON p.oid = g.tgfoid
+        WHERE p.pronamespace = 'snaptide'::regnamespace
+          AND g.tgname IN ('snaptide_guard', 'snaptide_guard_effects')
+      UNION
+        SELECT i.inhrelid, t.guard FROM tree t JOIN pg_inherits i ON i.inhparent = t.oid
+    )
+    SELECT DISTINCT n.nspname AS schema, c.relname AS name, g.tgname AS trigger,
+           p.proname AS function, h.tgenabled::text AS enabled,
+           CASE WHEN g.tgtype & 2 > 0 THEN 'BEFORE' ELSE 'AFTER' END AS time,
+           array_to_string(ARRAY(
+               SELECT kind FROM unnest(ARRAY['INSERT', 'UPDATE', 'DELETE', 'TRUNCATE'],
+                                       ARRAY[4, 16, 8, 32]) k(kind, bit)
+               WHERE g.tgtype & bit > 0
+           ), ' OR ') AS kinds
+    FROM tree t
+    JOIN pg_trigger g ON g.oid = t.guard
+    JOIN pg_proc p ON p.oid = g.tgfoid
+    JOIN pg_class c ON c.oid = t.oid
+    JOIN pg_namespace n ON n.oid = c.relnamespace
+    LEFT JOIN pg_trigger h
+      ON h.tgrelid = t.oid AND h.tgname = g.tgname AND h.tgfoid = g.tgfoid
+    WHERE h.tgenabled IS DISTINCT FROM 'A'
+    ORDER BY 1, 2, 3
+    """
+)
+
+
+def check(connection: Connection, site: str) -> Iterator[Finding]:
+    """Findings about tables that users can change though they should not."""
+    for row in connection.execute(_OPEN):
+        table = f"{names.quoted(row.schema)}.{names.quoted(row.name)}"
+        turn_on = f"ALTER TABLE {table} ENABLE ALWAYS TRIGGER {row.trigger}"
+        create = (
+            f"CREATE TRIGGER {row.trigger} {row.time} {row.kinds} ON {table} FOR EACH"
+            f" STATEMENT EXECUTE FUNCTION snaptide.{names.quoted(row.function)}(); "
+        )
+        state = {None: "missing", "D": "disabled"}.get(row.enabled, "not always on")
+        yield Finding(
+            site=site,
+            severity=Severity.ERROR,
+            subject=str(names.QualifiedName(row.schema, row.name)),
+            what=f"Trigger {row.trigger} is {state}: users can change rows that only "
+            "Snaptide may write, and no refresh or push sees it.",
+            todo=("" if row.enabled else create) + turn_on + f"; then {compare(site)}",
+        )
+
+
+def compare(site: str) -> str:
+    """How to find what changed while a trigger was off, and no log or queue has."""
+    return (
+        f"compare its rows: snaptide check {site}, or snaptide group check for a table "
+        "of a group"
+    )
