@@ -21,14 +21,20 @@ from sites.sql import load
 from sites.table import Column, Table
 from sites.transport import raw
 
-_COUNT_ENABLED = planned_once(
-    text(
-        "SELECT count(*) FROM pg_trigger t"
-        " JOIN pg_class c ON c.oid = t.tgrelid"
-        " JOIN pg_namespace n ON n.oid = c.relnamespace"
-        " WHERE n.nspname = :schema AND c.relname = :name"
-        " AND t.tgname = ANY (:wanted) AND t.tgenabled = 'A'"
+_ARE_THERE = planned_once(
+    text("""
+    WITH RECURSIVE tree AS (
+        SELECT c.oid, true AS is_root
+        FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+        WHERE n.nspname = :schema AND c.relname = :name
+      UNION ALL
+        SELECT i.inhrelid, false FROM tree t JOIN pg_inherits i ON i.inhparent = t.oid
     )
+    SELECT count(*) FILTER (WHERE t.is_root) = cardinality(CAST(:wanted AS text[]))
+       AND COALESCE(bool_and(g.tgenabled = 'A'), false)
+    FROM tree t JOIN pg_trigger g ON g.tgrelid = t.oid
+    WHERE g.tgname = ANY (CAST(:wanted AS text[]))
+    """)
 )
 
 
@@ -37,12 +43,12 @@ def are_there(
 ) -> bool:
     """Whether a table has the triggers of a function, ENABLE ALWAYS.
 
-    It has not if it was dropped and created again.
+    It has not if it was dropped and created again. Those of its partitions have to be
+    ENABLE ALWAYS, too: after ENABLE TRIGGER ALL they are not, and may have been off.
     """
     wanted = [_trigger_name(function, event) for event in events]
     names = {"schema": table.schema, "name": table.name, "wanted": wanted}
-    found = connection.scalar(_COUNT_ENABLED, names)
-    return bool(found == len(wanted))
+    return bool(connection.scalar(_ARE_THERE, names))
 
 
 def remove(connection: Connection, function: str) -> None:

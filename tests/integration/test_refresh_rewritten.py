@@ -171,3 +171,16 @@ def test_what_the_site_computes_itself_it_cannot_follow(sites: Directory) -> Non
     assert run(jfk, "SELECT g FROM public.t ORDER BY id") == run(
         sites["hq"], "SELECT g FROM public.t ORDER BY id"
     )
+
+
+def test_triggers_of_a_partition_were_off(sites: Directory) -> None:
+    hq, jfk = sites["hq"], sites["jfk"]
+    _make(sites, " PARTITION BY RANGE (id)")
+    run(
+        hq,
+        "ALTER TABLE public.part DISABLE TRIGGER ALL",
+        "INSERT INTO public.part (id, a, b) VALUES (70, 'unseen', '')",
+        "ALTER TABLE public.part ENABLE TRIGGER ALL",
+    )
+    assert refresh(jfk, "t")["t"].method == "complete"
+    assert_equal_to_master(jfk)
