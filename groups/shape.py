@@ -26,6 +26,12 @@ _CHILD = sa.text(
 )
 
 
+#: A rule that rewrites statements on a table.
+_RULE = sa.text(
+    "SELECT rulename::text FROM pg_rewrite WHERE ev_class = :oid ORDER BY 1 LIMIT 1"
+)
+
+
 def carried(table: Table) -> tuple[str, ...]:
     """The columns that travel: each master computes generated ones itself."""
     return tuple(column.name for column in table.columns if not column.generated)
@@ -37,7 +43,7 @@ def refuse_unfit(connection: Connection, table: Table) -> None:
     Raises:
         CannotReplicate: the message names the obstacle.
     """
-    reason = _unfit(connection, table) or _inherited(connection, table)
+    reason = _unfit(connection, table) or _not_alone(connection, table)
     if reason is not None:
         name = str(table.qualified)
         raise CannotReplicate(f"{name} {reason}.", table=name)
@@ -157,7 +163,14 @@ def _unfit(connection: Connection, table: Table) -> str | None:
     return None
 
 
-def _inherited(connection: Connection, table: Table) -> str | None:
+def _not_alone(connection: Connection, table: Table) -> str | None:
+    """Why a statement on a table does not change its own rows, and these alone."""
+    rule = connection.scalar(_RULE, {"oid": table.oid})
+    if rule is not None:
+        return (
+            f"has a rule {rule} (CREATE RULE), which would also change what a push "
+            "writes, at this master alone; make it a trigger"
+        )
     child = connection.execute(_CHILD, {"oid": table.oid}).one_or_none()
     if child is None:
         return None

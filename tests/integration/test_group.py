@@ -186,6 +186,13 @@ def test_what_is_refused(two: Directory) -> None:
     )
     with pytest.raises(CannotReplicate, match="has a child below by inheritance"):
         groups.add_table(two["hq"], "other", "above")
+    run(
+        two["hq"],
+        "CREATE TABLE ruled (id int PRIMARY KEY)",
+        "CREATE RULE also AS ON DELETE TO ruled DO ALSO DELETE FROM above",
+    )
+    with pytest.raises(CannotReplicate, match="has a rule also"):
+        groups.add_table(two["hq"], "other", "ruled")
     for table in ("snaptide.queue", "pg_catalog.pg_class"):
         with pytest.raises(CannotReplicate, match="is a table of Snaptide"):
             groups.add_table(two["hq"], "other", table)
