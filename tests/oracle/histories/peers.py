@@ -278,17 +278,19 @@ class PeersWorld:
                 yield Violation(history, f"{receipt} is not at {name}: nobody was told")
 
     def _rows(self, history: int, told: set[_Key]) -> Iterator[Violation]:
-        rows = {name: self.users.rows(name, history) for name in MASTERS}
-        for place in sorted({place for some in rows.values() for place in some}):
-            images = [some.get(place) for some in rows.values()]
-            keys = {(place[0], str(one["id"])) for one in images if one is not None}
-            if any(one != images[0] for one in images) and not (
-                {*keys, (place[0], "*")} & told
-            ):
-                said = dict(zip(MASTERS, images, strict=True))
-                yield Violation(
-                    history, f"{place} differs, and nobody was told: {said}"
-                )
+        """By key: one that is edited may bring a row again under its token."""
+        rows = {
+            name: {
+                (table, str(row["id"])): row
+                for (table, _), row in self.users.rows(name, history).items()
+            }
+            for name in MASTERS
+        }
+        for key in sorted({key for some in rows.values() for key in some}):
+            images = {name: some.get(key) for name, some in rows.items()}
+            known = {key, (key[0], "*")} & told
+            if any(one != images["a"] for one in images.values()) and not known:
+                yield Violation(history, f"{key}: nobody was told of {images}")
 
 
 _ACTS = ("insert", "update", "update", "delete", "key change", "point", "code")
