@@ -43,11 +43,15 @@ def refuse_unfit(connection: Connection, table: Table) -> None:
     Raises:
         CannotReplicate: the message names the obstacle.
     """
-    reason = _unfit(connection, table) or _not_alone(connection, table)
+    _refuse(table, _unfit(connection, table))
+    _refuse_unloggable(connection, table)
+    _refuse(table, _not_alone(connection, table))
+
+
+def _refuse(table: Table, reason: str | None) -> None:
     if reason is not None:
         name = str(table.qualified)
         raise CannotReplicate(f"{name} {reason}.", table=name)
-    _refuse_unloggable(connection, table)
 
 
 def _refuse_unloggable(connection: Connection, table: Table) -> None:

@@ -29,7 +29,8 @@ def met(
     with ground(version) as here:
         for number in worlds:
             played = play(game, here, seed, number, histories)
-            assert played.violations == [], played.story
+            wrong = [f"{one.history}: {one.what}" for one in played.violations]
+            assert not wrong, "\n".join([*wrong, *played.story.splitlines()[-200:]])
             found.update(played.met)
     Console().print(report.table(found, histories * len(worlds), game.shapes))
     return found
