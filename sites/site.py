@@ -16,7 +16,7 @@ import psycopg
 from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
 from sqlalchemy.exc import DisconnectionError, OperationalError
 
-from sites import adapters, prepared
+from sites import adapters, liveness, prepared
 from sites.errors import SiteUnreachable, UnknownSite, UnsupportedDatabase
 
 #: With these settings all our connections read and write text the same way, so that a
@@ -69,7 +69,6 @@ OLDEST_VERSION = 160000
 
 #: Options of both pools: of our sessions, and of programs' connections.
 _POOL: dict[str, Any] = {
-    "pool_pre_ping": True,
     # The session used last comes first: it has its plans already.
     "pool_use_lifo": True,
     "pool_size": 4,
@@ -229,6 +228,7 @@ class Site:
         )
         event.listen(engine, "connect", _prepare)
         event.listen(engine, "checkout", self._refuse_old)
+        liveness.refuse_broken(engine)
         if plans_once:
             event.listen(engine, "do_execute", prepared.execute)
         return engine

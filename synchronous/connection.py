@@ -11,7 +11,7 @@ from sqlalchemy import Connection, Engine, event
 from sqlalchemy.engine.interfaces import ExecutionContext
 
 from sites import Site, configured, identity
-from synchronous import counting_connection, idle, kept_connections, session
+from synchronous import counting_connection, kept_connections, session
 from synchronous.commit import commit
 from synchronous.errors import NotCoordinated, NoTransaction
 from synchronous.site_cache import SiteCache
@@ -143,7 +143,6 @@ def _engine(site: Site) -> Engine:
             pool_size=8,
             max_overflow=56,
         )
-        idle.try_after_idling(engine)
         event.listen(engine, "do_connect", counting_connection.connect)
         session.set_once(engine, LIMITS)
         # SQLAlchemy's questions on its first connection are not to be coordinated.

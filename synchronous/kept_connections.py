@@ -13,8 +13,8 @@ import psycopg
 from psycopg.pq import TransactionStatus
 from sqlalchemy import Connection, Engine, event
 
-from sites import Site
-from synchronous import idle, master_connection
+from sites import Site, liveness
+from synchronous import master_connection
 
 _KEY = "snaptide.master_connections"
 
@@ -36,7 +36,7 @@ class KeptConnections:
         if connection is not None:
             driver = master_connection.driver(connection)
             driver.answer_timeout = timeout
-            if idle.is_alive(driver, since):
+            if liveness.is_alive(driver, since):
                 return connection
             drop(connection)
         return master_connection.connect(master, timeout)

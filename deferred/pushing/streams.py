@@ -94,7 +94,7 @@ def _pool(site: Site) -> Engine:
     """A pool without a limit: no stream waits for another push's connections."""
 
     def make() -> Engine:
-        return site.new_engine(pool_pre_ping=True, pool_size=4, max_overflow=-1)
+        return site.new_engine(pool_size=4, max_overflow=-1)
 
     return site.pool("streams", make)
 

@@ -870,10 +870,11 @@ def sessions(site: Site) -> set[int]:
     return {pid for (pid,) in run(site, found)}
 
 
+@pytest.mark.parametrize("long", [0, 3600])
 def test_a_line_that_broke_while_nobody_used_it_is_opened_anew(
-    linked: Directory, monkeypatch: pytest.MonkeyPatch
+    linked: Directory, monkeypatch: pytest.MonkeyPatch, long: int
 ) -> None:
-    monkeypatch.setattr("synchronous.idle.LONG", 0)
+    monkeypatch.setattr("sites.liveness.LONG", long)
     update = "UPDATE orders SET qty = qty + 1 WHERE id = 1"
     change(linked, update)
     run(
