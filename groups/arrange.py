@@ -16,7 +16,7 @@ from groups.group import Group, TargetType
 from groups.relay import duplicate_watch, former_senders, holds
 from groups.relay.arrivals import forget
 from groups.shape import carried
-from masters import group_schema
+from masters import group_parts, group_schema
 from masters.apply.unchecked import set_unchecked
 from sites import QualifiedName, roles
 from sites.table import describe
@@ -51,6 +51,7 @@ def arrange(connection: Connection, here: str, group: Group) -> None:
         group_schema.set_version(
             connection, table.qualified, group.id, group.schema_version
         )
+    group_parts.note_first(connection)
     destination_state.set_joining(connection, group.id, group.name, group.joining)
 
 

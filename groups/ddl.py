@@ -12,6 +12,7 @@ from groups.change import Connections, change, compared
 from groups.errors import CannotPrepare, DdlRefused, MasterJoins, NotQuiesced
 from groups.everywhere import can_prepare
 from groups.group import Group, Status, changed
+from masters import group_parts
 from sites import Site
 from sites.table import describe
 from sites.transport import raw
@@ -55,7 +56,9 @@ def execute_ddl(home: Site, name: str, statements: str) -> Group:
                 _extend(connection, group)
             else:
                 table_queue.remove(connection, *group.tables)
+                before = group_parts.others(connection, group.id)
                 _run(connection, master, statements)
+                group_parts.follow_ddl(connection, group.id, before)
         for table in group.tables:
             shape.refuse_different(compared(group, connections), table, home.name)
         return changed(group, schema_version=group.schema_version + 1)

@@ -1,8 +1,12 @@
-"""Checks whether rows that may differ between masters are equal by now."""
+"""Checks whether rows that may differ between masters are equal by now.
+
+They may differ because of a decision at a master, which has listed them, or because
+partitions of a table have come to a master or left it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from itertools import groupby
@@ -16,6 +20,8 @@ from deferred.parked import differing
 from deferred.parked.differing import Differing
 from groups import group as groups
 from groups.group import Group, TargetType
+from masters import group_parts
+from masters.group_parts import OtherParts
 from sites import QualifiedName, Site, identity
 from sites.errors import SnaptideError
 from sites.table import Table, describe
@@ -32,6 +38,9 @@ else:
 #: How many rows are looked at: the others stay listed for the next look.
 MOST = 1000
 
+#: A row or table that is listed, or a table with other partitions than before.
+_Suspect = Differing | OtherParts
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
@@ -43,14 +52,14 @@ class Difference:
     rows: int | None
     #: the key of the first of them
     key: str | None
-    #: the decision at this master that may have made them different
+    #: the decision at this master, or the DDL, that may have made them different
     why: str
 
 
 def differences(
     site: Site, name: str | None = None, *, tables: bool = False
 ) -> list[Difference]:
-    """List the rows of groups that may differ because of a decision at a master.
+    """List the rows of groups that may differ because of what was done at a master.
 
     Rows that all masters have alike are taken off its list.
 
@@ -62,35 +71,49 @@ def differences(
     with identity.initialised(site) as connection:
         known = [groups.find(connection, one) for one in groups.names(connection)]
         found = {
-            group.name: (group, differing.listed(connection, group.id))
+            group.name: (group, _suspects(connection, group, site.name))
             for group in known
             if group is not None and name in (None, group.name)
         }
     return [
         told
-        for group, rows in found.values()
-        if rows
-        for told in _of_group(site, group, rows, tables=tables)
+        for group, suspects in found.values()
+        if suspects
+        for told in _of_group(site, group, suspects, tables=tables)
     ]
 
 
+def _suspects(connection: Connection, group: Group, here: str) -> list[_Suspect]:
+    listed = differing.listed(connection, group.id)
+    if group.master(here).target_type is TargetType.UNPROTECTED_READ_ONLY:
+        return [*listed]
+    return [*listed, *group_parts.others(connection, group.id)]
+
+
 def _of_group(
-    site: Site, group: Group, rows: Sequence[Differing], *, tables: bool
+    site: Site, group: Group, suspects: Sequence[_Suspect], *, tables: bool
 ) -> list[Difference]:
-    equal = _equal(site, group, rows, tables=tables)
+    equal = _equal(site, group, suspects, tables=tables)
     if equal:
         # A user who may only read gets the same answer; the list stays as it is.
         with suppress(DBAPIError), site.transaction() as connection:
-            differing.drop(connection, equal)
-    left = [row for row in rows if row.id not in equal]
+            _forget(connection, [suspects[place] for place in equal])
+    left = [one for place, one in enumerate(suspects) if place not in equal]
     return list(_told(group, left))
 
 
-def _told(group: Group, rows: Iterable[Differing]) -> Iterable[Difference]:
-    def kind(row: Differing) -> tuple[str, bool, str]:
-        return str(row.table), row.key is not None, row.why
+def _forget(connection: Connection, equal: Sequence[_Suspect]) -> None:
+    differing.drop(connection, [one.id for one in equal if isinstance(one, Differing)])
+    for one in equal:
+        if isinstance(one, OtherParts):
+            group_parts.keep(connection, one.table, one.parts)
 
-    for (table, single, why), some in groupby(sorted(rows, key=kind), key=kind):
+
+def _told(group: Group, suspects: Iterable[_Suspect]) -> Iterable[Difference]:
+    def kind(one: _Suspect) -> tuple[str, bool, str]:
+        return str(one.table), one.key is not None, one.why or ""
+
+    for (table, single, why), some in groupby(sorted(suspects, key=kind), key=kind):
         each = list(some)
         key = each[0].key or {}
         yield Difference(
@@ -103,16 +126,27 @@ def _told(group: Group, rows: Iterable[Differing]) -> Iterable[Difference]:
 
 
 def _equal(
-    site: Site, group: Group, rows: Sequence[Differing], *, tables: bool
+    site: Site, group: Group, suspects: Sequence[_Suspect], *, tables: bool
 ) -> set[int]:
-    """Which of the rows all masters have alike; none if one does not answer."""
-    wanted = [row for row in rows if tables or row.key is not None][:MOST]
+    """The places of those that all masters have alike.
+
+    If a master does not answer, only those of which that is known without it.
+    """
     compared = [
         one.name
         for one in group.masters
         if one.joined and one.target_type is not TargetType.UNPROTECTED_READ_ONLY
     ]
-    equal = {row.id for row in rows if row.table not in group.tables}
+    equal = {
+        place
+        for place, one in enumerate(suspects)
+        if one.table not in group.tables or one.why is None
+    }
+    wanted = [
+        (place, one)
+        for place, one in enumerate(suspects)
+        if place not in equal and (tables or one.key is not None)
+    ]
     try:
         with ExitStack() as stack:
             connections = [
@@ -120,27 +154,22 @@ def _equal(
             ]
             for name, connection in zip(compared, connections, strict=True):
                 identity.confirm(connection, name)
-            equal |= {
-                row.id
-                for row in wanted
-                if row.id not in equal and _same(connections, row)
-            }
+            equal |= {place for place, one in wanted[:MOST] if _same(connections, one)}
     except (SnaptideError, DBAPIError):
         pass  # a master that is away, or lacks the table, proves nothing
     return equal
 
 
-def _same(connections: Sequence[Connection], row: Differing) -> bool:
+def _same(connections: Sequence[Connection], row: _Suspect) -> bool:
     answers = []
     for connection in connections:
         table = describe(connection, row.table)
-        query = shape.checksum(table) if row.key is None else _row(table, row)
+        query = shape.checksum(table) if row.key is None else _row(table, row.key)
         answers.append(sorted(map(repr, connection.execute(query).all())))
     return all(one == answers[0] for one in answers)
 
 
-def _row(table: Table, row: Differing) -> sa.Select[*tuple[Any, ...]]:
-    key = row.key or {}
+def _row(table: Table, key: Mapping[str, str]) -> sa.Select[*tuple[Any, ...]]:
     wanted = events.Wanted(
         table=QualifiedName(table.schema, table.name),
         columns=tuple(table.column(name) for name in key),

@@ -34,7 +34,7 @@ class MasterReport:
     arrived: tuple[Arrival, ...]
     #: since when all transactions for the group are held back there, and why
     quiet: QuietGroup | None
-    #: rows that may be different there, because of a decision there
+    #: rows that may be different there, because of a decision or DDL there
     different: tuple[Difference, ...] = ()
     #: why it does not answer, or is behind the master definition site
     problem: str | None = None

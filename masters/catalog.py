@@ -197,6 +197,8 @@ group_schema = Table(
     # Versions of different groups have no order, even if one group replaced the other.
     Column("group_id", Uuid, nullable=False),
     Column("version", BigInteger, nullable=False),
+    # Its partitions when all masters were last known to have the same rows.
+    Column("parts", JSONB),
 )
 
 #: Numbers that append sequence draws; none is drawn twice.

@@ -46,10 +46,14 @@ DECLARE
     mixed boolean;
 BEGIN
     IF TG_RELID <> {table}::regclass THEN
+        -- An old moment sees old entries of pg_inherits, the function sees the present.
         WITH RECURSIVE part AS (
             SELECT TG_RELID AS oid
           UNION
+            SELECT relid FROM pg_partition_ancestors(TG_RELID)
+          UNION
             SELECT i.inhparent FROM pg_inherits i JOIN part p ON p.oid = i.inhrelid
+            WHERE pg_partition_root(i.inhparent) IS NULL
         )
         SELECT NOT bool_or(oid = {table}::regclass) INTO copied FROM part
         HAVING bool_or(oid = {table}::regclass OR oid = to_regclass({table_name}));
