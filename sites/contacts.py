@@ -55,12 +55,13 @@ def meet(site: Connection, master: Connection, pair: Pair) -> None:
     Raises:
         SiteRestored, SiteReplaced: one of the two does not remember.
     """
+    pair.confirm()
     with autocommit(site, master):
-        site.execute(_LOCK, {"contact": str(pair.master.site_id)})
+        locked = False
         try:
-            pair.confirm()
-            while not _meet(site, master, pair):
+            while not _meet(site, master, pair, locked=locked):
                 # Another contact came first, perhaps that of a copy of this site.
+                locked = True
                 pair = read(site, master, pair.site, pair.master)
                 pair.confirm()
         except BaseException:
@@ -68,8 +69,11 @@ def meet(site: Connection, master: Connection, pair: Pair) -> None:
             raise
 
 
-def _meet(site: Connection, master: Connection, pair: Pair) -> bool:
-    """Store a new token at both sides, and unlock the contact.
+def _meet(site: Connection, master: Connection, pair: Pair, *, locked: bool) -> bool:
+    """Lock the contact, store a new token at both sides, and unlock it.
+
+    Parameters:
+        locked: whether it is locked already.
 
     Returns:
         False, and then it is still locked, if one side remembers something else.
@@ -78,7 +82,7 @@ def _meet(site: Connection, master: Connection, pair: Pair) -> bool:
     token = uuid.uuid4()
     # After a crash in between, the master has the old or the new token, and the
     # site has both: no data has moved yet.
-    if not _promise(site, token, pair):
+    if not _promise(site, token, pair, locked=locked):
         return False
     faults.point("peers.after_promise")
     noted = _facts(pair.site, pair.at_master, contact_no=number, token=token)
@@ -92,8 +96,14 @@ def _meet(site: Connection, master: Connection, pair: Pair) -> bool:
     return True
 
 
-def _promise(connection: Connection, token: uuid.UUID, pair: Pair) -> bool:
-    """Note the token that a master is about to get; if it is known, nothing else."""
+def _promise(
+    connection: Connection, token: uuid.UUID, pair: Pair, *, locked: bool
+) -> bool:
+    """Note the token that a master is about to get; if it is known, nothing else.
+
+    The contact is locked in the same statement, before the row of the master is looked
+    at: what another contact has noted meanwhile is seen there.
+    """
     noted: dict[str, object] = {"next_token": token}
     if pair.at_master.token == pair.at_site.next_token is not None:
         # The master stored the token promised last, but the site stopped before it
@@ -102,7 +112,9 @@ def _promise(connection: Connection, token: uuid.UUID, pair: Pair) -> bool:
         noted |= {"token": last.token, "contact_no": last.contact_no}
     master = pair.master
     new = {"name": master.name, "incarnation": master.incarnation}
-    return _note(connection, master, "master", noted, pair.at_site, new)
+    return _note(
+        connection, master, "master", noted, pair.at_site, new, lock=not locked
+    )
 
 
 def _facts(other: Identity, before: Memory, **values: object) -> dict[str, object]:
@@ -125,16 +137,23 @@ def _note(
     noted: Mapping[str, object],
     before: Memory,
     new: Mapping[str, object] | None = None,
+    *,
+    lock: bool = False,
 ) -> bool:
     """Note facts about another site, if what is remembered of it is as before.
 
     Parameters:
         new: facts that are noted only if nothing is remembered yet.
+        lock: whether to lock the contact before, until it is unlocked.
     """
     values = {"site_id": other.site_id, "role": role, **(new or {}), **noted}
-    statement = _noting_if(tuple(values), tuple(noted))
-    tokens = {"before_token": before.token, "before_next": before.next_token}
-    return connection.execute(statement, {**values, **tokens}).rowcount == 1
+    statement = _noting_if(tuple(values), tuple(noted), lock=lock)
+    places = {
+        "before_token": before.token,
+        "before_next": before.next_token,
+        "contact": str(other.site_id),
+    }
+    return connection.execute(statement, {**values, **places}).rowcount == 1
 
 
 def _note_and_unlock(
@@ -152,15 +171,22 @@ def _note_and_unlock(
     )
 
 
-def _noting(given: tuple[str, ...], noted: tuple[str, ...], *if_: Any) -> Insert:
+def _noting(
+    given: tuple[str, ...], noted: tuple[str, ...], *if_: Any, lock: bool = False
+) -> Insert:
     """The statement that notes facts about another site.
 
     Parameters:
         given: the columns for a site that is not known yet.
         noted: the columns to update for a known one.
         if_: conditions on a known one.
+        lock: whether to lock the contact before.
     """
-    new = insert(peer).values({name: bindparam(name) for name in given})
+    row = select(*(bindparam(name, type_=peer.c[name].type) for name in given))
+    if lock:
+        locked = select(func.pg_advisory_lock(*_CONTACT)).cte("locked")
+        row = row.select_from(locked)
+    new = insert(peer).from_select([*given], row)
     return new.on_conflict_do_update(
         index_elements=[peer.c.site_id, peer.c.role],
         set_={name: new.excluded[name] for name in noted},
@@ -169,7 +195,7 @@ def _noting(given: tuple[str, ...], noted: tuple[str, ...], *if_: Any) -> Insert
 
 
 @cache
-def _noting_if(given: tuple[str, ...], noted: tuple[str, ...]) -> Insert:
+def _noting_if(given: tuple[str, ...], noted: tuple[str, ...], *, lock: bool) -> Insert:
     """The same, if what is remembered has certain tokens."""
     same = (
         column.is_not_distinct_from(bindparam(name, type_=column.type))
@@ -178,7 +204,7 @@ def _noting_if(given: tuple[str, ...], noted: tuple[str, ...]) -> Insert:
             (peer.c.next_token, "before_next"),
         )
     )
-    return planned_once(_noting(given, noted, *same))
+    return planned_once(_noting(given, noted, *same, lock=lock))
 
 
 @cache

@@ -24,6 +24,7 @@ from sqlalchemy import (
     literal,
     select,
 )
+from sqlalchemy.sql.dml import UpdateBase
 
 from deferred.batches.batch import Batch, answered, delivered
 from deferred.batches.marker import Marker
@@ -135,15 +136,18 @@ def _cut(connection: Connection, row: Row[Any], most: int) -> Batch | None:
     )
     before = _calls_before(next_ones.c.calls, next_ones.c.order_no)
     ahead = select(next_ones.c.xid, before.label("before")).subquery()
-    taken = connection.execute(
+    taken = (
         sa.update(delivery)
         .where(
             delivery.c.destination == row.name,
             delivery.c.xid.in_(select(ahead.c.xid).where(ahead.c.before < most)),
         )
         .values(batch=row.batch_no + 1)
-    ).rowcount
-    return _begun(connection, row) if taken else None
+        .returning(delivery.c.order_no, delivery.c.batch)
+    )
+    number, id_ = row.batch_no + 1, uuid.uuid4()
+    end = connection.scalar(_beginning(row.name, taken), {"number": number, "id": id_})
+    return _batch(row.name, number, id_, end)
 
 
 def _calls_before(
@@ -153,50 +157,58 @@ def _calls_before(
     return func.sum(calls).over(order_by=order_no) - calls
 
 
-def _begun(connection: Connection, row: Row[Any], **values: Any) -> Batch:
-    """Make the next batch current; its transactions already have its number.
+def _beginning(name: str, numbering: UpdateBase, **values: Any) -> sa.Update:
+    """Number transactions, and make the batch that has the number `number` current.
+
+    Takes `number` and `id`, the batch's. Writes and returns nothing if no transaction
+    gets that number.
 
     Parameters:
+        numbering: writes deliveries, and returns their order numbers and batches.
         values: new values of other columns of the destination.
     """
-    number, id_ = row.batch_no + 1, uuid.uuid4()
-    last = (
-        select(func.max(delivery.c.order_no))
-        .where(delivery.c.destination == row.name, delivery.c.batch == number)
-        .scalar_subquery()
-    )
-    end = connection.execute(
-        planned_once(
-            sa.update(destination)
-            .where(destination.c.name == row.name)
-            .values(
-                batch_no=number,
-                batch_id=id_,
-                batch_end=last,
-                previous_id=row.batch_id,
-                previous_end=row.batch_end,
-                **values,
-            )
-            .returning(destination.c.batch_end)
+    numbered = numbering.cte("numbered")
+    last = select(func.max(numbered.c.order_no)).where(numbered.c.batch == _NUMBER)
+    end = last.scalar_subquery()
+    return (
+        sa.update(destination)
+        .where(destination.c.name == name, end.is_not(None))
+        .values(
+            batch_no=_NUMBER,
+            batch_id=sa.bindparam("id", None, destination.c.batch_id.type),
+            batch_end=end,
+            previous_id=destination.c.batch_id,
+            previous_end=destination.c.batch_end,
+            **values,
         )
-    ).scalar_one()
-    return Batch(destination=row.name, number=number, id=id_, end=end)
+        .returning(destination.c.batch_end)
+    )
+
+
+_NUMBER = sa.bindparam("number", 0, sa.BigInteger)
+
+
+def _batch(name: str, number: int, id_: uuid.UUID, end: int | None) -> Batch | None:
+    if end is None:
+        return None
+    return Batch(destination=name, number=number, id=id_, end=end)
 
 
 def _open_window(
     connection: Connection, row: Row[Any], most: int, queues: tuple[Queue, ...]
 ) -> Batch | None:
     """Take the transactions since the last window, and cut the first batch of them."""
-    seen = {"window_end": cast(literal(row.now), PgSnapshot())}
-    statement = _first_cut(queues, row.name)
-    places = {"seen": row.window_end, "number": row.batch_no + 1, "most": most}
-    if statement.run(connection, **places).rowcount:
-        return _begun(connection, row, **seen)
-    # What was queued goes to other destinations, or its queue was dropped.
-    connection.execute(
-        sa.update(destination).where(destination.c.name == row.name).values(seen)
-    )
-    return None
+    number, id_ = row.batch_no + 1, uuid.uuid4()
+    places = {"seen": row.window_end, "now": row.now, "most": most}
+    ids = {"number": number, "id": id_}
+    end = _first_cut(queues, row.name).run(connection, **places, **ids).scalar()
+    if end is None:
+        # What was queued goes to other destinations, or its queue was dropped.
+        seen = {"window_end": cast(literal(row.now), PgSnapshot())}
+        connection.execute(
+            sa.update(destination).where(destination.c.name == row.name).values(seen)
+        )
+    return _batch(row.name, number, id_, end)
 
 
 def deliveries(connection: Connection, name: str) -> sa.Insert:
@@ -209,16 +221,19 @@ def deliveries(connection: Connection, name: str) -> sa.Insert:
 
 @lru_cache(maxsize=64)
 def _first_cut(queues: tuple[Queue, ...], name: str) -> Prepared:
-    """Insert the transactions of a new window, and number those of its first batch.
+    """Insert the transactions of a new window, and begin its first batch.
 
-    Takes `seen`, the position of the window before; `number`, the batch's; and `most`,
-    its calls.
+    Takes `seen` and `now`, the positions of the window before and of this one; `number`
+    and `id`, the batch's; and `most`, its calls.
     """
     since = sa.bindparam("seen", position.START, sa.Text)
+    now = cast(sa.bindparam("now", position.START, sa.Text), PgSnapshot())
     new = _rows(call_numbers_of(queues, name), name, since).subquery()
     before = _calls_before(new.c.calls, new.c.order_no)
-    most, number = (sa.bindparam(n, 0, sa.BigInteger) for n in ("most", "number"))
-    return Prepared(_insert(select(*new.c, sa.case((before < most, number))), "batch"))
+    most = sa.bindparam("most", 0, sa.BigInteger)
+    numbered = _insert(select(*new.c, sa.case((before < most, _NUMBER))), "batch")
+    returned = numbered.returning(delivery.c.order_no, delivery.c.batch)
+    return Prepared(_beginning(name, returned, window_end=now))
 
 
 def _insert(rows: sa.Select[Any], *more: str) -> sa.Insert:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 
-from sqlalchemy import Connection, Function, func, select
+from sqlalchemy import ColumnElement, Connection, Function, func, select
 from tenacity import Retrying, stop_after_delay, wait_random
 
 from deferred.errors import PushRunning
@@ -16,23 +17,39 @@ from sites.site import autocommit
 PATIENCE_SECONDS = 60
 
 
-@contextmanager
-def only_pusher(connection: Connection, name: str) -> Iterator[bool]:
-    """Try to take the pusher's lock of a destination, in the origin's own database.
+@dataclass(slots=True, kw_only=True)
+class Turn:
+    """The pusher's lock of a destination, in the origin's own database."""
 
-    Yields whether the lock was free. Commits the connection's open transaction first.
+    name: str
+    held: bool
+
+    def __bool__(self) -> bool:
+        return self.held
+
+    def end(self) -> ColumnElement[bool]:
+        """Releases the lock in the statement that returns this, the turn's last one."""
+        return func.pg_advisory_unlock(*_key(self.name))
+
+
+@contextmanager
+def only_pusher(connection: Connection, name: str) -> Iterator[Turn]:
+    """Try to take the pusher's lock of a destination, and release it after the block.
+
+    Yields the turn, which is false if another session holds the lock. Commits the
+    connection's open transaction first.
     """
-    key = _key(name)
     connection.commit()
     with autocommit(connection):
-        held = bool(connection.scalar(select(func.pg_try_advisory_lock(*key))))
+        lock = func.pg_try_advisory_lock(*_key(name))
+        turn = Turn(name=name, held=bool(connection.scalar(select(lock))))
     try:
-        yield held
+        yield turn
     finally:
-        if held and not connection.invalidated:
+        if turn.held and not connection.invalidated:
             connection.rollback()
             with autocommit(connection):
-                connection.execute(select(func.pg_advisory_unlock(*key)))
+                connection.execute(select(turn.end()))
 
 
 def keep_out(connection: Connection, name: str) -> bool:

@@ -7,6 +7,7 @@ from sqlalchemy import Connection, func
 from sqlalchemy.exc import DBAPIError
 
 from deferred import sqlstate
+from deferred.batches.pusher import Turn
 from deferred.catalog import destination
 from deferred.errors import DestinationQuiet, PushInterrupted, TooManyErrors
 from deferred.options import ErrorAction
@@ -24,29 +25,33 @@ def interrupted(origin: Connection, name: str, error: DBAPIError) -> PushInterru
     )
 
 
-def note_success(origin: Connection, name: str, transactions: int) -> None:
-    """Note that a push ended well, and how many transactions it brought."""
-    _note(
-        origin,
-        name,
+def note_success(origin: Connection, turn: Turn, transactions: int) -> None:
+    """Note that a push ended well, and how many transactions it brought; end its turn.
+
+    The next push may begin a moment before the commit. If it comes to the destination's
+    row before, PostgreSQL has it begin that step again (40001).
+    """
+    noted = _noting(
+        turn.name,
         last_push_at=func.now(),
         last_txn_count=transactions,
         last_error=None,
         **budget.GOES_ON,
     )
+    with origin.begin():
+        if origin.scalar(noted.returning(turn.end())):
+            turn.held = False
 
 
 def note_failure(origin: Connection, name: str, reason: str) -> None:
     """Note why a push failed, and pause the next ones as the budget has it."""
     if not origin.invalidated:
         origin.rollback()
-        _note(
-            origin,
-            name,
-            last_error=reason,
-            last_error_at=func.now(),
-            **budget.pause(),
+        noted = _noting(
+            name, last_error=reason, last_error_at=func.now(), **budget.pause()
         )
+        with origin.begin():
+            origin.execute(noted)
 
 
 def keep_quiet(
@@ -58,8 +63,5 @@ def keep_quiet(
         destination_state.disable(origin, error.message, None if all_of_them else name)
 
 
-def _note(origin: Connection, name: str, **values: object) -> None:
-    with origin.begin():
-        origin.execute(
-            sa.update(destination).where(destination.c.name == name).values(values)
-        )
+def _noting(name: str, **values: object) -> sa.Update:
+    return sa.update(destination).where(destination.c.name == name).values(values)

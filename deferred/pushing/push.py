@@ -104,7 +104,8 @@ def push(
         if row.concerned:
             run.relay = relay.of_groups()
         run.numbered = row.numbered
-        with only_pusher(origin, name) as alone:
+        with only_pusher(origin, name) as turn:
+            alone = turn.held
             if alone:
                 try:
                     _push_with_plans_of_now(origin, site, here, name, run)
@@ -115,7 +116,7 @@ def push(
                     raise
                 except DBAPIError as error:
                     raise noted.interrupted(origin, name, error) from error
-                noted.note_success(origin, name, run.transactions)
+                noted.note_success(origin, turn, run.transactions)
     return PushReport(
         site=site.name,
         destination=name,

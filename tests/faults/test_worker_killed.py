@@ -10,6 +10,7 @@ from redis import Redis
 
 import deferred
 import snapshots
+from deferred.batches.pusher import Turn
 from sites import Directory, Site
 from snaptide.application import PUSH, celery_app, enqueue
 from snaptide.settings import Settings
@@ -135,7 +136,9 @@ def test_pushers_that_do_not_know_of_each_other(
     hq, jfk = counters["hq"], counters["jfk"]
     # By its module's name: the package shows the function of the same name.
     pushing = sys.modules["deferred.pushing.push"]
-    monkeypatch.setattr(pushing, "only_pusher", lambda *_: nullcontext(True))
+    monkeypatch.setattr(
+        pushing, "only_pusher", lambda _, name: nullcontext(Turn(name=name, held=True))
+    )
     for point in (
         "push.after_cut",
         "push.after_ship",

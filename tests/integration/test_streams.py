@@ -11,6 +11,7 @@ import pytest
 import deferred
 from deferred.batches import marker
 from deferred.batches.cut import next_batch
+from deferred.batches.pusher import Turn
 from deferred.batches.shipping import prepare_shipment
 from deferred.parked.retry import RetryReport
 from deferred.pushing import batch_by_batch
@@ -148,8 +149,8 @@ def test_what_another_pusher_has_delivered_is_passed_over(
     """The rows are as they were before it, so that nothing but the marker tells."""
 
     @contextmanager
-    def lost(*_: object) -> Iterator[bool]:
-        yield True
+    def lost(_: object, name: str) -> Iterator[Turn]:
+        yield Turn(name=name, held=True)
 
     monkeypatch.setattr(
         importlib.import_module("deferred.pushing.push"), "only_pusher", lost
