@@ -55,8 +55,8 @@ def execute_ddl(home: Site, name: str, statements: str) -> Group:
                 _run(connection, master, statements)
                 _extend(connection, group)
             else:
-                table_queue.remove(connection, *group.tables)
                 before = group_parts.others(connection, group.id)
+                table_queue.remove(connection, *group.tables)
                 _run(connection, master, statements)
                 group_parts.follow_ddl(connection, group.id, before)
         for table in group.tables:

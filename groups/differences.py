@@ -6,7 +6,7 @@ partitions of a table have come to a master or left it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from itertools import groupby
@@ -20,8 +20,6 @@ from deferred.parked import differing
 from deferred.parked.differing import Differing
 from groups import group as groups
 from groups.group import Group, TargetType
-from masters import group_parts
-from masters.group_parts import OtherParts
 from sites import QualifiedName, Site, identity
 from sites.errors import SnaptideError
 from sites.table import Table, describe
@@ -31,15 +29,17 @@ from snaptide_imports import lazily
 if TYPE_CHECKING:
     from deferred.row_history import events
     from groups import shape
+    from masters import group_parts
+
+    #: A row or table that is listed, or a table with other partitions than before.
+    _Suspect = Differing | group_parts.OtherParts
 else:
     events = lazily("deferred.row_history.events")
     shape = lazily("groups.shape")
+    group_parts = lazily("masters.group_parts")
 
 #: How many rows are looked at: the others stay listed for the next look.
 MOST = 1000
-
-#: A row or table that is listed, or a table with other partitions than before.
-_Suspect = Differing | OtherParts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,19 +94,29 @@ def _of_group(
     site: Site, group: Group, suspects: Sequence[_Suspect], *, tables: bool
 ) -> list[Difference]:
     equal = _equal(site, group, suspects, tables=tables)
-    if equal:
+    left = [one for place, one in enumerate(suspects) if place not in equal]
+    parts = _parts_to_keep(suspects, equal)
+    if equal or parts:
         # A user who may only read gets the same answer; the list stays as it is.
         with suppress(DBAPIError), site.transaction() as connection:
-            _forget(connection, [suspects[place] for place in equal])
-    left = [one for place, one in enumerate(suspects) if place not in equal]
+            found = [suspects[place] for place in equal]
+            ids = [one.id for one in found if isinstance(one, Differing)]
+            differing.drop(connection, ids)
+            for table, kept in parts.items():
+                group_parts.keep(connection, table, kept)
     return list(_told(group, left))
 
 
-def _forget(connection: Connection, equal: Sequence[_Suspect]) -> None:
-    differing.drop(connection, [one.id for one in equal if isinstance(one, Differing)])
-    for one in equal:
-        if isinstance(one, OtherParts):
-            group_parts.keep(connection, one.table, one.parts)
+def _parts_to_keep(
+    suspects: Sequence[_Suspect], equal: Collection[int]
+) -> dict[QualifiedName, Mapping[str, str]]:
+    """The parts of tables that were found equal, and what others may have missed."""
+    return {
+        one.table: kept
+        for place, one in enumerate(suspects)
+        if not isinstance(one, Differing)
+        and (kept := one.parts if place in equal else one.missed) is not None
+    }
 
 
 def _told(group: Group, suspects: Iterable[_Suspect]) -> Iterable[Difference]:

@@ -54,6 +54,11 @@ def _refuse(table: Table, reason: str | None) -> None:
         raise CannotReplicate(f"{name} {reason}.", table=name)
 
 
+def why_unfit(connection: Connection, table: Table) -> str | None:
+    """Why a table cannot be in a group, whose name goes before; None if it can."""
+    return _unfit(connection, table) or _not_alone(connection, table)
+
+
 def _refuse_unloggable(connection: Connection, table: Table) -> None:
     why = why_unloggable(connection, table)
     if why is not None:
