@@ -26,6 +26,19 @@ def planned_once(statement: Statement) -> Statement:
     return statement.execution_options(**{_PLANNED: True})
 
 
+def as_json(query: sa.Select[*tuple[Any, ...]], name: str) -> sa.ColumnElement[Any]:
+    """The rows of a query as one JSON value, for a statement that reads more.
+
+    It is NULL if there are none, and has ids as text.
+
+    Parameters:
+        name: of the value, as a column of that statement.
+    """
+    rows = query.subquery(name)
+    found = sa.select(sa.func.json_agg(sa.literal_column(f'"{name}"')))
+    return found.select_from(rows).scalar_subquery().label(name)
+
+
 def execute(cursor: Any, statement: str, values: Any, context: Any) -> bool | None:
     """Run a statement if it is `planned_once`; True if it was.
 

@@ -13,7 +13,7 @@ from tenacity import stop_after_attempt, wait_random
 
 import deferred
 from deferred.options import RefreshArguments, RefreshOptions
-from sites import extras, identity, names, retry
+from sites import extras, names, retry
 from sites.errors import SnaptideError
 from sites.progress import Progress
 from sites.site import Site, autocommit
@@ -72,8 +72,7 @@ def refresh(
     chosen = RefreshOptions.of(options)
     extras.require("spark")
     with site.session() as connection, autocommit(connection):
-        identity.confirm(connection, site.name)
-        group, named = _group_of(connection, what)
+        group, named = _group_of(connection, site.name, what)
     pushes = chosen.push_deferred_rpc and group.has_queues
     with _noted(site, group.name):
         pushed = deferred.push(site, group.master) if pushes else None
@@ -123,12 +122,15 @@ def _split(what: str | Sequence[str]) -> list[str]:
 
 
 def _group_of(
-    connection: Connection, what: str | Sequence[str]
+    connection: Connection, name: str, what: str | Sequence[str]
 ) -> tuple[RefreshGroup, list[str]]:
-    """The group that `what` means, and the names that were given."""
-    if isinstance(what, str) and (
-        found := refresh_group.find(connection, what.strip())
-    ):
+    """The group that `what` means, and the names that were given.
+
+    Parameters:
+        name: of the site, which is confirmed.
+    """
+    whole = what.strip() if isinstance(what, str) else ""
+    if found := refresh_group.confirm_and_find(connection, name, whole):
         return found, [found.name]
     named = _split(what)
     if len(named) == 1 and (found := refresh_group.find(connection, named[0])):

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 from sqlalchemy import (
     Connection,
     Text,
     Update,
+    bindparam,
     cast,
     delete,
     exists,
@@ -24,9 +26,10 @@ from sqlalchemy import (
 
 from deferred.catalog import route
 from masters.numbers import columns
+from sites import identity
 from sites.identity import Identity
 from sites.names import parse
-from sites.prepared import planned_once
+from sites.prepared import as_json, planned_once
 from sites.site import Site, autocommit
 from sites.types import PgSnapshot
 from snapshots import catalog
@@ -61,8 +64,33 @@ def find(connection: Connection, name: str) -> RefreshGroup | None:
     """The group of that name, or None."""
     if "\0" in name:
         return None
-    row = connection.execute(planned_once(_select(name))).one_or_none()
+    row = connection.execute(_FIND, {"its_group": name}).one_or_none()
     return None if row is None else RefreshGroup(**row._mapping)
+
+
+def confirm_and_find(
+    connection: Connection, site_name: str, name: str
+) -> RefreshGroup | None:
+    """The same, and make sure that the site is the one of that name, in one round trip.
+
+    Raises:
+        SiteNotInitialised, NotAMember, SiteChanged: as `identity.confirm` raises them.
+    """
+    given = {"its_group": "" if "\0" in name else name}
+    _, row = identity.confirm_and_read(connection, site_name, (SEEN,), given)
+    return of(row.its_group)
+
+
+def of(found: Sequence[Mapping[str, Any]] | None) -> RefreshGroup | None:
+    """The group in the column `SEEN` of a row, or None."""
+    if not found:
+        return None
+    (row,) = found
+    ids = {
+        name: None if row[name] is None else uuid.UUID(row[name])
+        for name in ("master_id", "incarnation")
+    }
+    return RefreshGroup(**{**row, **ids})
 
 
 def names(connection: Connection) -> list[str]:
@@ -101,9 +129,7 @@ def lock_at(connection: Connection, group: RefreshGroup) -> None:
     Raises:
         PositionMoved: another refresh of the group came in between.
     """
-    now = connection.execute(
-        _select(group.name).with_for_update(key_share=True)
-    ).one_or_none()
+    now = connection.execute(_LOCK, {"its_group": group.name}).one_or_none()
     if now is None or now.position != group.position:
         raise PositionMoved(
             f"Another refresh of group {group.name} finished in the meantime."
@@ -224,15 +250,19 @@ def exclusively(site: Site, name: str) -> Iterator[Connection]:
             )
 
 
-def _select(name: str):  # type: ignore[no-untyped-def]
-    return select(
-        _group.c.name,
-        _group.c.master,
-        _group.c.master_id,
-        cast(_group.c.position, Text).label("position"),
-        _group.c.incarnation,
-        _group.c.last_error,
-        columns.draws_from(_group.c.master).label("numbered"),
-        exists().where(route.c.destination == _group.c.master).label("has_queues"),
-        exists(select(catalog.former_master)).label("has_left"),
-    ).where(_group.c.name == name)
+_FOUND = select(
+    _group.c.name,
+    _group.c.master,
+    _group.c.master_id,
+    cast(_group.c.position, Text).label("position"),
+    _group.c.incarnation,
+    _group.c.last_error,
+    columns.draws_from(_group.c.master).label("numbered"),
+    exists().where(route.c.destination == _group.c.master).label("has_queues"),
+    exists(select(catalog.former_master)).label("has_left"),
+).where(_group.c.name == bindparam("its_group", type_=Text))
+_FIND = planned_once(_FOUND)
+_LOCK = planned_once(_FOUND.with_for_update(key_share=True))
+
+#: The group that is called `its_group`, for statements that read more.
+SEEN = as_json(_FOUND, "its_group")

@@ -14,7 +14,7 @@ from deferred.queues.queue import extra_keys
 from masters.group_schema import SchemaVersion
 from sites import names, subqueries
 from sites.names import QualifiedName, numbered
-from sites.prepared import planned_once
+from sites.prepared import as_json, planned_once
 from sites.subqueries import Parts
 from sites.table import Table, with_tuples
 from sites.types import NativeType
@@ -120,7 +120,7 @@ def find(connection: Connection, name: QualifiedName) -> Snapshot | None:
             catalog.snapshot.c.name == name.name,
         )
     ).one_or_none()
-    return None if row is None else _from_row(row)
+    return None if row is None else _of(row._mapping)
 
 
 def read(connection: Connection, name: str) -> Snapshot:
@@ -137,14 +137,22 @@ def read(connection: Connection, name: str) -> Snapshot:
 
 def members(connection: Connection, group: str) -> list[Snapshot]:
     """The snapshots of a refresh group, by name."""
-    found = _SELECT.where(catalog.snapshot.c.refresh_group == group)
-    rows = connection.execute(planned_once(found)).all()
-    return [_from_row(row) for row in rows]
+    rows = connection.execute(planned_once(_MEMBERS), {"its_group": group}).all()
+    return [_of(row._mapping) for row in rows]
+
+
+def of(found: Sequence[Mapping[str, Any]] | None) -> tuple[Snapshot, ...]:
+    """The snapshots in the column `MEMBERS` of a row."""
+    return tuple(_of({**row, "schema_group": _id(row)}) for row in found or ())
+
+
+def _id(row: Mapping[str, Any]) -> uuid.UUID | None:
+    return None if row["schema_group"] is None else uuid.UUID(row["schema_group"])
 
 
 def all_of(connection: Connection) -> list[Snapshot]:
     """All snapshots of a site, by name."""
-    return [_from_row(row) for row in connection.execute(_SELECT)]
+    return [_of(row._mapping) for row in connection.execute(_SELECT)]
 
 
 def refreshed(group: str, method: str) -> sa.Update:
@@ -161,6 +169,13 @@ _SELECT = select(*(catalog.snapshot.c[name] for name in Snapshot.__slots__)).ord
 )
 
 
-def _from_row(row: sa.Row[Any]) -> Snapshot:
-    values = with_tuples(row._mapping)
-    return Snapshot(**values | {"leaving": Leaving(row.leaving)})
+_MEMBERS = _SELECT.where(
+    catalog.snapshot.c.refresh_group == sa.bindparam("its_group", type_=sa.Text)
+)
+
+#: The snapshots of the group that is called `its_group`, for statements that read more.
+MEMBERS = as_json(_MEMBERS, "members")
+
+
+def _of(row: Mapping[Any, Any]) -> Snapshot:
+    return Snapshot(**with_tuples(row) | {"leaving": Leaving(row["leaving"])})

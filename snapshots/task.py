@@ -51,9 +51,14 @@ def read(
     named: list[str],
     options: RefreshOptions,
 ) -> Task:
-    here = reconcile.look(connection, site.name)
-    group = refresh_group.find(connection, group_name)
-    members = snapshot.members(connection, group_name)
+    here = reconcile.look(
+        connection,
+        site.name,
+        also=(refresh_group.SEEN, snapshot.MEMBERS),
+        its_group=group_name,
+    )
+    group = refresh_group.of(here.row.its_group)
+    members = snapshot.of(here.row.members)
     if group is None or not members:
         raise UnknownSnapshot(f"Refresh group {group_name} has no snapshots.")
     keys = [m.key for m in members]
@@ -64,7 +69,7 @@ def read(
         master=site.peer(group.master),
         here=here,
         group=group,
-        members=tuple(members),
+        members=members,
         methods=_methods(keys, options.method),
         options=options,
     )

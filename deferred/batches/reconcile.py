@@ -39,9 +39,18 @@ from sites.prepared import planned_once
 from sites.site import autocommit
 
 
-def look(origin: Connection, name: str) -> Look:
-    """Read who a site is, and what it remembers of its masters, in one round trip."""
-    return peers.look(origin, name, also=(_AGREED,))
+def look(
+    origin: Connection,
+    name: str,
+    also: tuple[ColumnElement[Any], ...] = (),
+    **values: Any,
+) -> Look:
+    """Read who a site is, and what it remembers of its masters, in one round trip.
+
+    Parameters:
+        also, values: what else to read, as by `peers.look`.
+    """
+    return peers.look(origin, name, also=(_AGREED, *also), **values)
 
 
 def look_there(
