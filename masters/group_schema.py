@@ -8,8 +8,9 @@ waits, and no change is lost.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import ColumnElement, Connection, select
@@ -17,6 +18,7 @@ from sqlalchemy.dialects.postgresql import insert
 
 from masters.catalog import group_schema
 from sites import QualifiedName
+from sites.prepared import as_json
 
 _at = group_schema.c
 
@@ -53,7 +55,17 @@ def versions(connection: Connection) -> dict[QualifiedName, SchemaVersion]:
         QualifiedName(row.table_schema, row.table_name): SchemaVersion(
             group_id=row.group_id, version=row.version
         )
-        for row in connection.execute(select(group_schema))
+        for row in connection.execute(_ALL)
+    }
+
+
+def of(found: Sequence[Mapping[str, Any]] | None) -> dict[QualifiedName, SchemaVersion]:
+    """The same from the column `VERSIONS` of a row."""
+    return {
+        QualifiedName(row["table_schema"], row["table_name"]): SchemaVersion(
+            group_id=uuid.UUID(row["group_id"]), version=row["version"]
+        )
+        for row in found or ()
     }
 
 
@@ -74,3 +86,9 @@ def _same(version: SchemaVersion) -> ColumnElement[bool]:
 
 def _is(table: QualifiedName) -> ColumnElement[bool]:
     return sa.and_(_at.table_schema == table.schema, _at.table_name == table.name)
+
+
+_ALL = select(group_schema)
+
+#: All versions, for statements that read more.
+VERSIONS = as_json(_ALL, "versions")

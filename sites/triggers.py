@@ -11,7 +11,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from psycopg import sql
-from sqlalchemy import Connection, text
+from sqlalchemy import (
+    Boolean,
+    ColumnElement,
+    Connection,
+    FromClause,
+    literal_column,
+    text,
+)
 
 from sites.catalog import SCHEMA
 from sites.errors import RecordedAlready
@@ -21,20 +28,23 @@ from sites.sql import load
 from sites.table import Column, Table
 from sites.transport import raw
 
-_ARE_THERE = planned_once(
-    text("""
+_WHOLE = """
     WITH RECURSIVE tree AS (
         SELECT c.oid, true AS is_root
         FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-        WHERE n.nspname = :schema AND c.relname = :name
+        WHERE n.nspname = {schema} AND c.relname = {name}
       UNION ALL
         SELECT i.inhrelid, false FROM tree t JOIN pg_inherits i ON i.inhparent = t.oid
     )
-    SELECT count(*) FILTER (WHERE t.is_root) = cardinality(CAST(:wanted AS text[]))
+    SELECT count(*) FILTER (WHERE t.is_root) = cardinality({wanted})
        AND COALESCE(bool_and(g.tgenabled = 'A'), false)
     FROM tree t JOIN pg_trigger g ON g.tgrelid = t.oid
-    WHERE g.tgname = ANY (CAST(:wanted AS text[]))
-    """)
+    WHERE g.tgname = ANY ({wanted})
+"""
+_ARE_THERE = planned_once(
+    text(
+        _WHOLE.format(schema=":schema", name=":name", wanted="CAST(:wanted AS text[])")
+    )
 )
 
 
@@ -49,6 +59,24 @@ def are_there(
     wanted = [_trigger_name(function, event) for event in events]
     names = {"schema": table.schema, "name": table.name, "wanted": wanted}
     return bool(connection.scalar(_ARE_THERE, names))
+
+
+def of_row(
+    row: FromClause, function: str, events: Sequence[str]
+) -> ColumnElement[bool]:
+    """The same for the table that a row names, in a statement that reads such rows.
+
+    Parameters:
+        row: has the columns table_schema and table_name.
+        function: begins as the functions of all these tables do, up to the first $.
+    """
+    wanted = ",".join(_trigger_name(function, event) for event in events)
+    whole = _WHOLE.format(
+        schema=row.c.table_schema,
+        name=row.c.table_name,
+        wanted=f"CAST('{{{wanted}}}' AS text[])",
+    )
+    return literal_column(f"({whole})", Boolean)
 
 
 def remove(connection: Connection, function: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from sqlalchemy import Connection
 
@@ -15,7 +15,7 @@ from snapshots.snapshot import Snapshot
 from snapshots.task import Task
 
 
-def register_new(connection: Connection, task: Task) -> set[str]:
+def register_new(connection: Connection, task: Task, known: Collection[str]) -> None:
     """Register the snapshots for which the master does not keep its log yet; commits.
 
     These are about to be loaded; or the master forgot them, and they will be
@@ -23,20 +23,17 @@ def register_new(connection: Connection, task: Task) -> set[str]:
 
     Parameters:
         connection: to the master, outside a transaction.
-
-    Returns:
-        The snapshots that were registered already.
+        known: those that were registered a moment ago.
     """
+    new = [m.key for m in task.members if not (m.loaded and m.key in known)]
+    if not new:
+        return
     with connection.begin():
-        known = registered(connection, task.who.site_id, task.members)
         for member in task.members:
             if member.key not in known:
                 _register(connection, task, member)
-        new = [m.key for m in task.members if not (m.loaded and m.key in known)]
-        if new:
-            here = position.current(connection)
-            registration.advance(connection, task.who.site_id, new, here)
-    return known
+        here = position.current(connection)
+        registration.advance(connection, task.who.site_id, new, here)
 
 
 def registered(
@@ -44,6 +41,11 @@ def registered(
 ) -> set[str]:
     """The snapshots of a site for which the master keeps all logs that they need."""
     found = registration.registered(connection, site_id, [m.key for m in members])
+    return kept(found, members)
+
+
+def kept(found: Mapping[str, set[str]], members: Sequence[Snapshot]) -> set[str]:
+    """The same, by the snapshots that are registered and the tables that these ask."""
     return {m.key for m in members if found.get(m.key) == {*map(str, parents.asked(m))}}
 
 

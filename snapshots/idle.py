@@ -41,45 +41,55 @@ def unchanged_position(
     task: Task,
     them: Identity,
     known: Collection[str],
+    logs: Mapping[QualifiedName, str],
 ) -> str | None:
     """The master's position, if a turn may end here because nothing differs.
 
-    If it is None, the turn looks closer, and says what is wrong if anything is.
+    That is noted at the site, then. If it is None, the turn looks closer, and says what
+    is wrong if anything is.
 
     Parameters:
         master: in the transaction whose moment the group will show.
         site: its moment begins after the master's.
         them: the identity of the master, as it was just read.
         known: snapshots that were registered at the master all the time.
+        logs: by table, as they were just read.
     """
     whose = task.group.master_id, task.group.incarnation
     if not _is_settled(task, known) or (them.site_id, them.incarnation) != whose:
         return None
-    tables = task.tables()
-    logs = log_catalog.reaching_back_to(master, tables, str(task.group.position))
-    if not all(table in logs for table in tables):
+    if not all(table in logs for table in task.tables()):
         return None
-    quiet = _if_nothing_came(master, task, [*logs.values()])
+    quiet = _if_nothing_came(master, task, logs)
     if quiet is None:
         return None
     here, at = quiet
-    unchanged = _looks_as_before(master, site, task) and _is_answered(site, task, at)
-    return here if unchanged else None
+    if not _looks_as_before(master, site, task):
+        return None
+    # Not rolled back: a rollback would make the server forget prepared plans.
+    site.commit()
+    return here if _noted(site, task, at) else None
 
 
-def note(site: Connection, task: Task) -> None:
-    """Note that the group was refreshed; commits.
+def _noted(site: Connection, task: Task, at: Marker) -> bool:
+    """Note that the group is up to date, if nothing at the site speaks against it.
+
+    No key is to be read again because of changes at the site, and the queues are noted
+    as covered up to the marker, too, as purge needs.
 
     Nothing depends on the note, so the commit does not wait for the disk.
-
-    Parameters:
-        site: outside a transaction.
     """
+    name = task.group.name
+    keys = [m.key for m in task.members if m.updatable]
+    answered = sa.and_(
+        refresh_coverage.covers(keys, at.batch_no, at.order_no),
+        *(sa.not_(_wants_a_look(member)) for member in task.members),
+    )
+    group = refresh_group.refreshed(name).where(answered).cte("noted")
+    quick = func.set_config("synchronous_commit", "off", True)
+    statement = snapshot.refreshed(name, FAST).where(answered).add_cte(group)
     with site.begin():
-        group = refresh_group.refreshed(task.group.name).cte("noted")
-        quick = func.set_config("synchronous_commit", "off", True)
-        statement = snapshot.refreshed(task.group.name, FAST).add_cte(group)
-        site.execute(planned_once(statement.returning(quick)))
+        return bool(site.execute(planned_once(statement.returning(quick))).all())
 
 
 def _is_settled(task: Task, known: Collection[str]) -> bool:
@@ -93,21 +103,23 @@ def _is_settled(task: Task, known: Collection[str]) -> bool:
 
 
 def _if_nothing_came(
-    master: Connection, task: Task, logs: list[str]
+    master: Connection, task: Task, logs: Mapping[QualifiedName, str]
 ) -> tuple[str, Marker] | None:
     """The master's position and the site's marker, if the logs hold nothing new.
 
-    None also if rows could be purged from them once this site's position is known,
-    if the master has not heard of the site for long, or if DDL changed the tables.
+    None also if they do not reach back, if rows could be purged from them once this
+    site's position is known, if the master has not heard of the site for long, or if
+    DDL changed the tables.
     """
     since = str(task.group.position)
     old, now = cast(literal(since), PgSnapshot()), func.pg_current_snapshot()
     reasons: list[sa.ColumnElement[bool]] = [
+        log_catalog.any_too_young(logs, since),
         func.pg_snapshot_xmax(now) < func.pg_snapshot_xmax(old),
         registration.silent(task.who.site_id, [m.key for m in task.members], SILENCE),
         group_schema.other_than({m.master: m.seen for m in task.members}),
     ]
-    for name in logs:
+    for name in logs.values():
         log = log_catalog.rows_of(name)
         kept = sa.and_(
             log.c.xid >= func.pg_snapshot_xmin(old),
@@ -181,14 +193,3 @@ def _fits(member: Snapshot, seen: Glance) -> bool:
 def _wants_a_look(member: Snapshot) -> sa.ColumnElement[bool]:
     view = sa.table(member.log_view, schema=SCHEMA)
     return select(literal(1)).select_from(view).exists()
-
-
-def _is_answered(site: Connection, task: Task, at: Marker) -> bool:
-    """Whether no key is to be read again because of changes at the site.
-
-    The queues are then noted as covered up to the marker, too, as purge needs.
-    """
-    keys = [m.key for m in task.members if m.updatable]
-    covered = refresh_coverage.covers(keys, at.batch_no, at.order_no)
-    wanted = map(_wants_a_look, task.members)
-    return not site.scalar(select(sa.or_(sa.not_(covered), *wanted)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from psycopg import errors as pg
 from sqlalchemy import Connection
@@ -17,7 +17,12 @@ from snapshots.errors import PositionMoved
 from snapshots.snapshot import Snapshot
 
 
-def hold_master(master: Connection, members: Sequence[Snapshot], what: str) -> None:
+def hold_master(
+    master: Connection,
+    members: Sequence[Snapshot],
+    what: str,
+    logs: Collection[str] | None = None,
+) -> None:
     """Begin one moment of the master, after locking all that is read in it.
 
     A purge that empties a partition of a log, a TRUNCATE and DDL that rewrites a table
@@ -27,17 +32,19 @@ def hold_master(master: Connection, members: Sequence[Snapshot], what: str) -> N
     Parameters:
         members: the snapshots that are compared.
         what: refresh or check, for the message.
+        logs: the logs that their tables had a moment ago, if the caller has asked.
 
     Raises:
         UnknownTable: a master table is gone.
         PositionMoved: a snapshot log is gone.
     """
     tables = parents.tables(members)
-    logs = [QualifiedName(SCHEMA, log) for log in find_logs(master, tables)]
-    # Not rolled back: a rollback would make the server forget prepared plans.
-    master.commit()
+    if logs is None:
+        logs = find_logs(master, tables)
+        # Not rolled back: a rollback would make the server forget prepared plans.
+        master.commit()
     gone = f"A snapshot log of the group was dropped during the {what}."
-    hold(master, tables, logs, gone=gone)
+    hold(master, tables, [QualifiedName(SCHEMA, log) for log in logs], gone=gone)
 
 
 def hold(

@@ -178,7 +178,7 @@ def _line(site: Site, master: str) -> Iterator[Line]:
     with site.session() as origin, site.peer(master).session() as target:
         here = reconcile.look(origin, site.name)
         origin.rollback()
-        pair = reconcile.confirm_for_refresh(origin, target, here, master)
+        pair, _ = reconcile.confirm_for_refresh(origin, target, here, master)
         yield Line(origin=origin, target=target, pair=pair)
 
 

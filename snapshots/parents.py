@@ -28,7 +28,6 @@ from sqlalchemy import (
 )
 
 from masters.log import catalog
-from masters.log.catalog import find_log
 from sites import position, ranges, subqueries
 from sites.names import QualifiedName, numbered
 from sites.subqueries import Subquery
@@ -74,9 +73,14 @@ class Parent:
 
 
 def read(
-    master: Connection, snapshots: Sequence[Snapshot]
+    master: Connection,
+    snapshots: Sequence[Snapshot],
+    logs: Mapping[QualifiedName, Row[Any]],
 ) -> dict[QualifiedName, Parent]:
     """Read the tables that the conditions of snapshots ask.
+
+    Parameters:
+        logs: the catalog rows of their snapshot logs.
 
     Raises:
         UnknownTable: one of them is gone.
@@ -86,16 +90,16 @@ def read(
     for snapshot in snapshots:
         for name, uses in asked(snapshot).items():
             if name not in found:
-                found[name] = _read(master, name)
+                found[name] = _read(master, name, logs.get(name))
             _refuse_altered(found[name].table, uses, snapshot)
     return found
 
 
-def _read(master: Connection, name: QualifiedName) -> Parent:
+def _read(master: Connection, name: QualifiedName, log: Row[Any] | None) -> Parent:
     parts = ranges.leaves(master, name)
     return Parent(
         table=describe(master, name),
-        log=find_log(master, name),
+        log=log,
         files={oid: leaf.file for oid, leaf in parts.items()},
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from typing import Any
 
 from psycopg import errors as pg
 from sqlalchemy import Connection, func, select
@@ -12,6 +13,7 @@ from sqlalchemy import Connection, func, select
 from deferred.batches import lost_rows, reconcile
 from deferred.queues import refresh_coverage
 from deferred.queues.queue import list_queues
+from masters.log import catalog as log_catalog
 from masters.log import registration
 from masters.numbers import contact
 from sites import contacts, faults, position
@@ -64,20 +66,23 @@ def refresh_once(
     with task.site.session() as site, task.master.session() as master:
         # Check that neither side was restored to before their last contact.
         name = task.group.master
-        pair = reconcile.confirm_for_refresh(site, master, task.here, name)
+        pair, row = reconcile.confirm_for_refresh(
+            site, master, task.here, name, _AT_MASTER, **_asked(task)
+        )
         if task.group.numbered:
             contact.keep_supplied(site, master, pair)
-        registered = enrolment.register_new(master, task)
+        registered = enrolment.kept(registration.known(row.registered), task.members)
+        enrolment.register_new(master, task, registered)
         faults.point("refresh.after_register")
-        moments.hold_master(master, task.members, "refresh")
+        logs = log_catalog.names(row.logs)
+        moments.hold_master(master, task.members, "refresh", logs.values())
         nothing_since = idle.unchanged_position(
-            master, site, task, pair.master, registered
+            master, site, task, pair.master, registered, logs
         )
         # Not rolled back: a rollback would make the server forget prepared plans.
         site.commit()
         if nothing_since is not None:
             master.commit()
-            idle.note(site, task)
             return nothing_since, _unchanged(task)
         _start_spark(master, task)
         seen = window.read(
@@ -107,6 +112,16 @@ def refresh_once(
     if task.group.has_left:
         former.unregister_at_former(task.site)
     return seen.position, _reports(seen, compared, merged, loaded)
+
+
+#: What the master is asked, besides who it is.
+_AT_MASTER = (registration.REGISTERED, log_catalog.NAMES)
+
+
+def _asked(task: Task) -> dict[str, Any]:
+    """The parameters of these."""
+    keys = [member.key for member in task.members]
+    return {"its_snapshots": keys, **log_catalog.asked(task.tables())}
 
 
 def _read_and_compare(

@@ -22,7 +22,6 @@ from deferred.batches.marker import Marker
 from masters import group_schema
 from masters.group_schema import SchemaVersion
 from masters.log import catalog
-from masters.log.catalog import find_log, reaches_back_to
 from sites import identity, position, ranges
 from sites.catalog import SCHEMA
 from sites.identity import Identity
@@ -46,7 +45,7 @@ from snapshots.snapshot import Snapshot, carried, key_types
 LOAD, FAST, COMPLETE = "load", "fast", "complete"
 
 #: What a master says of itself and the site when it says who it is; takes `its_id`.
-_FACTS = (position.CURRENT, marker.SEEN, lost_rows.LOST)
+_FACTS = (position.CURRENT, marker.SEEN, lost_rows.LOST, group_schema.VERSIONS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,8 +152,9 @@ def read(
     if group.incarnation not in (None, them.incarnation):
         # The master was restored and repaired: positions from before mean nothing.
         known = ()
-    versions = group_schema.versions(master)
-    seen = parents.read(master, snapshots)
+    versions = group_schema.of(row.versions)
+    logs = catalog.logs_since(master, parents.tables(snapshots), group.position)
+    seen = parents.read(master, snapshots, logs)
     members = [
         _member(
             master,
@@ -164,6 +164,7 @@ def read(
             methods.get(s.key, "?"),
             s.key in known,
             versions.get(s.master),
+            logs.get(s.master),
             {name: seen[name] for name in parents.asked(s)},
         )
         for s in snapshots
@@ -263,9 +264,9 @@ def _member(
     method: str,
     registered: bool,
     schema_version: SchemaVersion | None,
+    log: Row[Any] | None,
     seen: Mapping[QualifiedName, Parent],
 ) -> Member:
-    log = find_log(master, snapshot.master)
     logs = {snapshot.master: log} | {
         name: parents.log_for(snapshot, one) for name, one in seen.items()
     }
@@ -348,7 +349,7 @@ def _method(
                     "refreshed fast."
                 )
             return COMPLETE
-        if not (kept and reaches_back_to(master, log, group.position)):
+        if not (kept and log.reaches):
             if asked == "f":
                 raise SnapshotLogTooYoung(
                     f"The snapshot log of {table} does not hold all changes since the "

@@ -60,7 +60,7 @@ def confirm_contact(site_cache: SiteCache, taken: Connection, master: Site) -> N
     with site.session() as origin, master_connection.in_transactions(taken) as target:
         here = reconcile.look(origin, site.name)
         origin.rollback()
-        pair = reconcile.confirm_for_refresh(origin, target, here, master.name)
+        pair, _ = reconcile.confirm_for_refresh(origin, target, here, master.name)
         contact = Contact(
             until=time.monotonic() + RENEWAL, servers=(_start(origin), _start(target))
         )

@@ -58,6 +58,7 @@ def look_there(
     name: str,
     me: Identity,
     also: tuple[ColumnElement[Any], ...] = (),
+    **values: Any,
 ) -> Look:
     """Read who a destination is, and what it remembers of a site, in one round trip.
 
@@ -65,7 +66,8 @@ def look_there(
     concerned with replication groups.
 
     Parameters:
-        also: what else to read, as by `peers.look`; takes the site's id as `its_id`.
+        also, values: what else to read, as by `peers.look`; takes the site's id as
+            `its_id`.
     """
     return peers.look(
         target,
@@ -73,6 +75,7 @@ def look_there(
         site=me.site_id,
         also=(marker.SEEN, relay.CONCERNED.label("concerned"), *also),
         its_id=me.site_id,
+        **values,
     )
 
 
@@ -93,12 +96,21 @@ def confirm(origin: Connection, target: Connection, here: Look, there: Look) -> 
 
 
 def confirm_for_refresh(
-    origin: Connection, target: Connection, here: Look, name: str
-) -> Pair:
+    origin: Connection,
+    target: Connection,
+    here: Look,
+    name: str,
+    also: tuple[ColumnElement[Any], ...] = (),
+    **values: Any,
+) -> tuple[Pair, Row[Any]]:
     """As `confirm`, for callers that do not push; take the pusher's lock if needed.
 
     Parameters:
         here: what the site has said a moment ago.
+        also, values: what else to ask the destination, as by `look_there`.
+
+    Returns:
+        The two, and the destination's answer to what else it was asked.
 
     Raises:
         SiteChanged: the destination's database is not the one it was.
@@ -106,10 +118,12 @@ def confirm_for_refresh(
         As `confirm` does.
     """
     with autocommit(target):
-        there = look_there(target, name, here.identity)
+        there = look_there(target, name, here.identity, also, **values)
     if not has_agreed(here, there.identity):
-        return _agree_beside_pushes(origin, target, here.identity, name)
-    return _acquainted(origin, target, compared(origin, target, here, there))
+        pair = _agree_beside_pushes(origin, target, here.identity, name)
+    else:
+        pair = _acquainted(origin, target, compared(origin, target, here, there))
+    return pair, there.row
 
 
 def _agree_beside_pushes(

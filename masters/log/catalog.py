@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import (
+    ARRAY,
     ColumnElement,
     Connection,
     Row,
     TableClause,
+    Text,
     and_,
+    bindparam,
     cast,
     func,
     literal,
@@ -25,7 +28,7 @@ from masters.log import log_function
 from sites import QualifiedName, position, triggers
 from sites.catalog import SCHEMA
 from sites.names import numbered
-from sites.prepared import planned_once
+from sites.prepared import as_json, planned_once
 from sites.types import NativeType, PgSnapshot, Xid8
 
 
@@ -41,10 +44,24 @@ def find_log(connection: Connection, table: QualifiedName) -> Row[Any] | None:
 
 def find_logs(connection: Connection, tables: Sequence[QualifiedName]) -> list[str]:
     """The names of the snapshot logs that these tables have."""
-    at = tuple_(snapshot_log.c.table_schema, snapshot_log.c.table_name)
-    wanted = [(table.schema, table.name) for table in tables]
-    found = select(snapshot_log.c.log_table).where(at.in_(wanted))
-    return list(connection.scalars(planned_once(found)))
+    found = connection.execute(_NAMES, asked(tables))
+    return [row.log_table for row in found]
+
+
+def asked(tables: Sequence[QualifiedName]) -> dict[str, list[str]]:
+    """The parameters of a statement with `NAMES`."""
+    return {
+        "its_schemas": [table.schema for table in tables],
+        "its_tables": [table.name for table in tables],
+    }
+
+
+def names(found: Sequence[Mapping[str, str]] | None) -> dict[QualifiedName, str]:
+    """The logs in the column `NAMES` of a row, by table."""
+    return {
+        QualifiedName(row["table_schema"], row["table_name"]): row["log_table"]
+        for row in found or ()
+    }
 
 
 def rows_of(log_table: str, keys: Sequence[NativeType] = ()) -> TableClause:
@@ -75,45 +92,57 @@ def get_log(connection: Connection, table: QualifiedName) -> Row[Any]:
     return row
 
 
-def reaches_back_to(connection: Connection, log: Row[Any], since: str) -> bool:
-    """Whether the log holds every change that a position has not seen.
+def logs_since(
+    connection: Connection, tables: Sequence[QualifiedName], since: str | None
+) -> dict[QualifiedName, Row[Any]]:
+    """The catalog rows of the snapshot logs that these tables have.
 
-    It does not if the table was dropped and created again, or its triggers are off.
+    Each has a column `reaches`, too: whether the log holds every change that a position
+    has not seen. It does not if the table was dropped and created again, or if the
+    triggers are off.
     """
-    table = QualifiedName(log.table_schema, log.table_name)
-    if not _has_triggers(connection, table, log.log_table):
-        return False
-    reaching = select(_reaches(since)).where(snapshot_log.c.id == log.id)
-    return bool(connection.scalar(reaching))
+    rows = connection.execute(_SINCE, {**asked(tables), "its_position": since})
+    return {QualifiedName(row.table_schema, row.table_name): row for row in rows}
 
 
-def reaching_back_to(
-    connection: Connection, tables: Sequence[QualifiedName], since: str
-) -> dict[QualifiedName, str]:
-    """The logs of these tables that hold every change since a position, by table."""
-    at = tuple_(snapshot_log.c.table_schema, snapshot_log.c.table_name)
-    wanted = [(table.schema, table.name) for table in tables]
-    reaching = select(
-        snapshot_log.c.table_schema,
-        snapshot_log.c.table_name,
-        snapshot_log.c.log_table,
-    ).where(at.in_(wanted), _reaches(since))
-    found = connection.execute(planned_once(reaching))
-    logs = {QualifiedName(row[0], row[1]): str(row[2]) for row in found}
-    return {
-        table: log
-        for table, log in logs.items()
-        if _has_triggers(connection, table, log)
-    }
+def any_too_young(logs: Mapping[QualifiedName, str], since: str) -> ColumnElement[bool]:
+    """Whether one of these logs is gone, or lacks changes that a position has not seen.
+
+    Parameters:
+        logs: by table.
+    """
+    at = tuple_(_log.table_schema, _log.table_name, _log.log_table)
+    wanted = [(table.schema, table.name, log) for table, log in logs.items()]
+    whole = select(func.count()).where(at.in_(wanted), _reaches(literal(since)))
+    return whole.scalar_subquery() != len(logs)
 
 
-def _has_triggers(connection: Connection, table: QualifiedName, log: str) -> bool:
-    return triggers.are_there(connection, table, log, log_function.EVENTS)
-
-
-def _reaches(since: str) -> ColumnElement[bool]:
-    old = cast(literal(since), PgSnapshot())
+def _reaches(since: ColumnElement[str]) -> ColumnElement[bool]:
+    old = cast(since, PgSnapshot())
     return and_(
-        position.visible(snapshot_log.c.created_xid, old),
-        func.pg_snapshot_xmin(old) >= snapshot_log.c.horizon,
+        position.visible(_log.created_xid, old),
+        func.pg_snapshot_xmin(old) >= _log.horizon,
+        triggers.of_row(snapshot_log, log_function.PREFIX, log_function.EVENTS),
     )
+
+
+_log = snapshot_log.c
+_ASKED = tuple_(_log.table_schema, _log.table_name).in_(
+    select(
+        *(
+            func.unnest(bindparam(name, type_=ARRAY(Text)))
+            for name in ("its_schemas", "its_tables")
+        )
+    )
+)
+_NAMED = select(_log.table_schema, _log.table_name, _log.log_table).where(_ASKED)
+_NAMES = planned_once(_NAMED)
+
+#: The logs of the tables that are `asked` for, for statements that read more.
+NAMES = as_json(_NAMED, "logs")
+_SINCE = planned_once(
+    select(
+        snapshot_log,
+        _reaches(bindparam("its_position", type_=Text)).label("reaches"),
+    ).where(_ASKED)
+)

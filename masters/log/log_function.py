@@ -19,6 +19,9 @@ from sites.triggers import same_key
 #: The statements that a log records.
 EVENTS = ("INSERT", "UPDATE", "DELETE", "TRUNCATE")
 
+#: What the names of logs, and of their functions, begin with.
+PREFIX = "mlog$_"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogCapture:

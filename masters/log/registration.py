@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
 from sqlalchemy import (
+    ARRAY,
     ColumnElement,
     Connection,
+    Text,
     and_,
     any_,
+    bindparam,
     cast,
     delete,
     exists,
@@ -26,7 +29,7 @@ from sqlalchemy.dialects.postgresql import insert
 
 from masters.catalog import registered_snapshot
 from sites.names import QualifiedName
-from sites.prepared import planned_once
+from sites.prepared import as_json, planned_once
 from sites.types import PgSnapshot
 
 _at = registered_snapshot.c
@@ -118,12 +121,13 @@ def registered(
     Returns:
         Their names, each with the other tables that its condition asks.
     """
-    known = select(_at.snapshot, _at.parents).where(
-        _at.site_id == site_id,
-        _at.snapshot.in_(snapshots),
-        _at.position.is_not(None),
-    )
-    return {name: {*asked} for name, asked in connection.execute(planned_once(known))}
+    given = {"its_id": site_id, "its_snapshots": [*snapshots]}
+    return {name: {*asked} for name, asked in connection.execute(_KNOWN, given)}
+
+
+def known(found: Sequence[Mapping[str, Any]] | None) -> dict[str, set[str]]:
+    """The same from the column `REGISTERED` of a row."""
+    return {row["snapshot"]: {*row["parents"]} for row in found or ()}
 
 
 def silent(
@@ -135,3 +139,14 @@ def silent(
         _at.snapshot.in_(snapshots),
         or_(_at.refreshed_at.is_(None), _at.refreshed_at < func.now() - since),
     )
+
+
+_REGISTERED = select(_at.snapshot, _at.parents).where(
+    _at.site_id == bindparam("its_id", type_=_at.site_id.type),
+    _at.snapshot == any_(bindparam("its_snapshots", type_=ARRAY(Text))),
+    _at.position.is_not(None),
+)
+_KNOWN = planned_once(_REGISTERED)
+
+#: The same of the site `its_id` and `its_snapshots`, for statements that read more.
+REGISTERED = as_json(_REGISTERED, "registered")

@@ -153,7 +153,7 @@ def _create(connection: Connection, name: QualifiedName, *, with_rowid: bool) ->
     if not keys:
         raise NoPrimaryKey(f"Table {name} has no primary key.", table=str(name))
     _refuse_unpairable(table, keys)
-    log = names.derived("mlog$_", name)
+    log = names.derived(log_function.PREFIX, name)
     ring.create(connection, log, table, keys)
     log_function.install(connection, _capture(table, log, keys))
     roles.open_to(connection, name, roles.MASTER)

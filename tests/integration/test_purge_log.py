@@ -220,8 +220,8 @@ def _position(site: Site) -> str:
 
 def _reaches(site: Site, since: str) -> bool:
     with site.transaction() as connection:
-        log = log_catalog.get_log(connection, QualifiedName("public", "orders"))
-        return log_catalog.reaches_back_to(connection, log, since)
+        table = QualifiedName("public", "orders")
+        return bool(log_catalog.logs_since(connection, [table], since)[table].reaches)
 
 
 def _logged(site: Site) -> int:
