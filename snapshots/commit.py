@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -11,6 +11,7 @@ from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
 
 from deferred import sqlstate
+from deferred.queues.queue import Queue, list_queues
 from sites import faults, outdated
 from snapshots import first_load, merge, withdraw, work
 from snapshots.comparison import Compared
@@ -42,19 +43,25 @@ def _commit(
         for member in new:
             first_load.claim(connection, member)
         merge.prepare(connection, task.group)
-        merged = _write(connection, task, seen, compared)
+        # Read once: while the group is refreshed, nobody alters its snapshots.
+        queues = {one.snapshot: one for one in list_queues(connection)}
+        merged = _write(connection, task, seen, compared, queues)
         for found in compared:
             merge.clear(connection, found.member, seen, here)
         for member in new:
             definition = definitions[member.snapshot.key]
             first_load.finish(connection, member, definition, task.master.name)
-        merge.settle(connection, task.group, seen, methods, merged)
+        merge.settle(connection, task.group, seen, methods, merged, queues)
         faults.point("refresh.before_merge_commit")
     return merged
 
 
 def _write(
-    connection: Connection, task: Task, seen: Window, compared: Sequence[Compared]
+    connection: Connection,
+    task: Task,
+    seen: Window,
+    compared: Sequence[Compared],
+    queues: Mapping[str, Queue],
 ) -> dict[str, Merged]:
     """Write the differences, if there are any."""
     if not any(found.differs for found in compared):
@@ -63,7 +70,12 @@ def _write(
     with _named():
         for number, found in enumerate(compared):
             changes = work.create(
-                connection, found.member, number, seen.position, found.because
+                connection,
+                found.member,
+                number,
+                seen.position,
+                found.because,
+                queues.get(found.member.snapshot.key),
             )
             work.take(connection, changes, found.difference)
             if found.leaving is not None:

@@ -23,7 +23,7 @@ from sqlalchemy import (
     select,
 )
 
-from deferred.queues import queue, refresh_coverage
+from deferred.queues import refresh_coverage
 from sites import position, unique_values
 from sites.names import QualifiedName
 from sites.types import PgSnapshot
@@ -101,29 +101,15 @@ def hold_pending(connection: Connection, changes: Work, window: Window) -> int:
     It runs as a statement of its own, once the rows are locked or written: so it sees
     all that was committed before that, and no session can add more afterwards.
     """
-    return sum(
-        work.hold(connection, changes, one, PENDING)
-        for one in _are_pending(connection, changes, window)
-    )
+    return work.hold(connection, changes, is_pending(changes, window), PENDING)
 
 
-def is_pending(
-    connection: Connection, changes: Work, window: Window
-) -> ColumnElement[bool]:
+def is_pending(changes: Work, window: Window) -> ColumnElement[bool]:
     """Whether the site changed a row and the window does not show it yet."""
-    return or_(*_are_pending(connection, changes, window))
-
-
-def _are_pending(
-    connection: Connection, changes: Work, window: Window
-) -> list[ColumnElement[bool]]:
-    found: list[ColumnElement[bool]] = []
-    for pending in _pending(connection, changes, window):
-        rows = pending.subquery("pending")
-        names = changes.member.snapshot.key_names
-        pairs = zip(changes.keys, names, strict=True)
-        found.append(exists().where(*(key == rows.c[name] for key, name in pairs)))
-    return found
+    rows = _pending(changes, window).subquery("pending")
+    names = changes.member.snapshot.key_names
+    pairs = zip(changes.keys, names, strict=True)
+    return exists().where(*(key == rows.c[name] for key, name in pairs))
 
 
 def covered_extras(extra: TableClause, window: Window) -> ColumnElement[bool]:
@@ -192,23 +178,19 @@ def acts_on_children(connection: Connection, group: Sequence[Work]) -> bool:
     )
 
 
-def _pending(
-    connection: Connection, changes: Work, window: Window
-) -> list[sa.Select[Any] | sa.CompoundSelect[Any]]:
-    snapshot = changes.member.snapshot
+def _pending(changes: Work, window: Window) -> sa.Select[Any] | sa.CompoundSelect[Any]:
+    """The keys of such rows."""
+    snapshot, marker = changes.member.snapshot, window.marker
     extra = snapshot.extra()
-    queries: list[sa.Select[Any] | sa.CompoundSelect[Any]] = [
-        select(*(extra.c[name] for name in snapshot.key_names)).where(
-            sa.not_(covered_extras(extra, window))
-        )
-    ]
-    calls = queue.find_queue(connection, snapshot.key)
-    if calls is not None:
-        marker = window.marker
-        queries.append(
-            refresh_coverage.pending_keys(calls, marker.batch_no, marker.order_no)
-        )
-    return queries
+    wanted = select(*(extra.c[name] for name in snapshot.key_names)).where(
+        sa.not_(covered_extras(extra, window))
+    )
+    if changes.queue is None:
+        return wanted
+    return sa.union_all(
+        wanted,
+        refresh_coverage.pending_keys(changes.queue, marker.batch_no, marker.order_no),
+    )
 
 
 def _hold_once(

@@ -26,9 +26,9 @@ from sqlalchemy import (
     update,
 )
 
-from deferred.batches import reconcile
 from deferred.options import RefreshOptions
 from deferred.queues import refresh_coverage, target_columns
+from deferred.queues.queue import Queue
 from sites import locks, position, references, unique_values
 from sites.triggered import users_search_path
 from sites.types import PgSnapshot
@@ -45,7 +45,6 @@ from snapshots import (
     work,
     writing,
 )
-from snapshots.errors import PositionMoved
 from snapshots.policy import Leaving
 from snapshots.refresh_group import RefreshGroup
 from snapshots.reports import Cause
@@ -161,8 +160,7 @@ def _write_at_once(
         return False
     attempt = connection.begin_nested()
     _hold_pending(connection, group, window, options)
-    with users_search_path(connection):
-        written = writing.write_all(connection, group)
+    written = writing.write_all(connection, group)
     if not written or _hold_pending(connection, group, window, options):
         attempt.rollback()
         return False
@@ -217,29 +215,34 @@ def settle(
     window: Window,
     methods: Mapping[str, str],
     merged: Mapping[str, Merged],
+    queues: Mapping[str, Queue],
 ) -> None:
     """Note the moment that the group shows now, and how far it covers the queues.
 
     Rows that the site refused become the group's last error: only people can
-    settle that.
+    settle that. Whether the site has agreed with a restored master meanwhile is asked
+    last, with the group's row.
+
+    Parameters:
+        queues: by snapshot.
 
     Raises:
         PositionMoved: the master was repaired meanwhile; pending rows were
             judged by a marker that is gone.
         TargetColumnsMoved: calls wait that were made for other columns.
     """
-    if not reconcile.holds(connection, group.master, window.master.incarnation):
-        raise PositionMoved(f"Site {group.master} was repaired during the refresh.")
     keys = [m.snapshot.key for m in window.members]
     refresh_coverage.cover(
         connection, keys, window.marker.batch_no, window.marker.order_no
     )
     for member in window.members:
         _note(connection, member, methods[member.snapshot.key])
-        target_columns.note(connection, member.snapshot.key, member.master)
+        queue = queues.get(member.snapshot.key)
+        if queue is not None:
+            target_columns.note(connection, queue, member.master)
     refresh_group.advance(
         connection,
-        group.name,
+        group,
         window.position,
         window.master.incarnation,
         error=_refusals(merged),

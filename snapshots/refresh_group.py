@@ -24,6 +24,7 @@ from sqlalchemy import (
     update,
 )
 
+from deferred.batches import reconcile
 from deferred.catalog import route
 from masters.numbers import columns
 from sites import identity
@@ -138,16 +139,23 @@ def lock_at(connection: Connection, group: RefreshGroup) -> None:
 
 def advance(
     connection: Connection,
-    name: str,
+    group: RefreshGroup,
     position: str,
     incarnation: uuid.UUID,
     *,
     error: str | None,
 ) -> None:
-    """Note the moment that the group shows now, its incarnation, and any error."""
-    connection.execute(
+    """Note the moment that the group shows now, its incarnation, and any error.
+
+    Raises:
+        PositionMoved: the site has agreed with another incarnation of the master.
+    """
+    done = connection.execute(
         update(_group)
-        .where(_group.c.name == name)
+        .where(
+            _group.c.name == group.name,
+            reconcile.agrees_with(group.master, incarnation),
+        )
         .values(
             position=cast(literal(position), PgSnapshot()),
             incarnation=incarnation,
@@ -155,6 +163,8 @@ def advance(
             last_error=error,
         )
     )
+    if not done.rowcount:
+        raise PositionMoved(f"Site {group.master} was repaired during the refresh.")
 
 
 def refreshed(name: str) -> Update:

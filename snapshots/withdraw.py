@@ -82,7 +82,7 @@ def _mark_added(
             .where(
                 table.c.kind == "D",
                 not_(table.c.leaves),
-                held_back.is_pending(connection, changes, window),
+                held_back.is_pending(changes, window),
                 or_(*below),
             )
             .values(leaves=True)

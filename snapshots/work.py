@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import sqlalchemy as sa
 from sqlalchemy import Connection, TableClause, func, select, update
 
+from deferred.queues.queue import Queue
 from sites import arrow, ddl, transport
 from sites.ddl import NewColumn
 from sites.names import numbered
@@ -54,6 +55,8 @@ class Work:
     because: tuple[Cause, ...] = ()
     #: the moment of the master that the refresh shows
     position: str
+    #: of the changes of the site's users; None for a read-only snapshot
+    queue: Queue | None = None
 
     @property
     def table(self) -> TableClause:
@@ -126,12 +129,14 @@ def create(
     number: int,
     position: str,
     because: tuple[Cause, ...] = (),
+    queue: Queue | None = None,
 ) -> Work:
     """Create an empty work table for one transaction.
 
     Parameters:
         position: the moment of the master that is to be shown, and `because` why rows
             leave then.
+        queue: of the snapshot.
     """
     name = f"snaptide_merge_{number}"
     ddl.create_temporary(connection, name, [*_MARKS, *_values(member)])
@@ -143,7 +148,9 @@ def create(
         identity=member.snapshot.identity_columns,
         has_old=False,
     )
-    return Work(member=member, staged=staged, position=position, because=because)
+    return Work(
+        member=member, staged=staged, position=position, because=because, queue=queue
+    )
 
 
 def _values(member: Member) -> list[NewColumn]:

@@ -29,6 +29,7 @@ from sites.errors import NoFreeValue
 from sites.names import QualifiedName
 from sites.staged import selected
 from sites.table import Unique
+from sites.triggered import users_search_path
 from snapshots import detached, held_back, kept, obstacles, work
 from snapshots.errors import CannotMerge
 from snapshots.work import Rows, Work
@@ -112,7 +113,7 @@ def write_free(connection: Connection, group: Sequence[Work]) -> None:
         try:
             for step in _steps(connection, group):
                 _take(connection, step)
-            _check_references(connection, group)
+            _check_or_explain(connection, group)
         except _InTheWay as found:
             savepoint.rollback()
             found.hold(connection)
@@ -127,21 +128,19 @@ def write_free(connection: Connection, group: Sequence[Work]) -> None:
 def write_all(connection: Connection, group: Sequence[Work]) -> bool:
     """Write all rows that are not held back, unless anything is in the way of one.
 
-    If it returns False, the caller rolls back.
+    If it returns False, the caller rolls back to a savepoint.
 
     Parameters:
         group: parents first.
     """
-    _hold_back(connection, group)
     try:
-        with connection.begin_nested():
+        with users_search_path(connection):
+            _hold_back(connection, group)
             for step in _steps(connection, group):
                 _announce(connection, step.changes)
                 if step.run(connection, step.rows):
                     return False
-            _check_references(connection, group)
-    except (_InTheWay, CannotMerge):
-        return False
+            _check_references(connection)
     except (DBAPIError, RowsSwallowed) as error:
         _reason(error)
         return False
@@ -343,11 +342,16 @@ def _numbers(connection: Connection, step: _Step) -> list[int]:
     return list(connection.scalars(select(table.c.no).where(*ours).order_by("no")))
 
 
-def _check_references(connection: Connection, group: Sequence[Work]) -> None:
+def _check_references(connection: Connection) -> None:
     """Check the foreign keys that were deferred until all rows are written."""
+    connection.execute(text("SET CONSTRAINTS ALL IMMEDIATE"))
+
+
+def _check_or_explain(connection: Connection, group: Sequence[Work]) -> None:
+    """The same; if one refuses rows, find those."""
     try:
         with connection.begin_nested():
-            connection.execute(text("SET CONSTRAINTS ALL IMMEDIATE"))
+            _check_references(connection)
     except DBAPIError as error:
         if not isinstance(error.orig, pg.ForeignKeyViolation):
             raise

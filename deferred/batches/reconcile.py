@@ -185,10 +185,10 @@ def _belong(agreed: _Agreed | None, them: Identity) -> bool:
     return (agreed or {}).get(them.name, now) == now
 
 
-def holds(connection: Connection, name: str, incarnation: uuid.UUID) -> bool:
-    """Whether no other incarnation of a destination has been agreed with meanwhile."""
-    agreed: _Agreed = connection.scalar(_AGREED_NOW) or {}
-    return agreed.get(name) in (None, str(incarnation))
+def agrees_with(name: str, incarnation: uuid.UUID) -> ColumnElement[bool]:
+    """Whether a site has agreed with no other incarnation of a destination."""
+    other = destination.c.incarnation != incarnation
+    return ~sa.exists().where(destination.c.name == name, other)
 
 
 #: By destination, the incarnation that its batches belong to; None before they agree.

@@ -16,13 +16,13 @@ from sqlalchemy import Connection
 from deferred.catalog import queue as queue_catalog
 from deferred.errors import TargetColumnsMoved, ValueWouldChange
 from deferred.queues import refresh_coverage
-from deferred.queues.queue import Queue, find_queue
+from deferred.queues.queue import Queue
 from sites import locks, lossy
 from sites.same_columns import others
 from sites.table import Table, describe
 
 
-def note(connection: Connection, snapshot: str, target: Table) -> None:
+def note(connection: Connection, queue: Queue, target: Table) -> None:
     """Make the calls of an updatable snapshot apply to the current columns.
 
     Waiting calls were made for the columns of the last refresh: if columns have
@@ -31,14 +31,12 @@ def note(connection: Connection, snapshot: str, target: Table) -> None:
     go to the one that has its name now: their old values are compared with it.
 
     Parameters:
+        queue: of the snapshot.
         target: the master table as seen by the refresh that runs in this transaction.
 
     Raises:
         TargetColumnsMoved: calls wait that were made for other columns.
     """
-    queue = find_queue(connection, snapshot)
-    if queue is None:
-        return
     kept = {
         name: called
         for name, called in _moved(queue, target).items()
