@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Unpack
+from typing import Unpack
 
-from sqlalchemy import Connection, Row, select
+from sqlalchemy import Connection, select
 from sqlalchemy.exc import DBAPIError
 
 from deferred.batches import (
@@ -34,7 +34,7 @@ from masters.numbers import columns, contact
 from sites import Site, configured, contacts, identity, outdated
 from sites.errors import SnaptideError
 from sites.peers import Look
-from sites.prepared import planned_once
+from sites.prepared import as_json
 from sites.progress import Progress
 from sites.site import autocommit
 
@@ -98,12 +98,12 @@ def push(
     run = Run(options=chosen, progress=progress, stop=stop)
     with site.session() as origin:
         with autocommit(origin):
-            here = reconcile.look(origin, site.name)
-            row = _destination(origin, destination)
-        name = row.name
-        if row.concerned:
+            here = reconcile.look(origin, site.name, (_DESTINATIONS,))
+            to = _destination(origin, here, destination)
+        name = to.name
+        if to.concerned:
             run.relay = relay.of_groups()
-        run.numbered = row.numbered
+        run.numbered = to.numbered
         with only_pusher(origin, name) as turn:
             alone = turn.held
             if alone:
@@ -184,25 +184,43 @@ def _push(origin: Connection, site: Site, here: Look, name: str, run: Run) -> No
         )
 
 
-def _destination(connection: Connection, name: str | None) -> Row[Any]:
-    known = {row.name: row for row in connection.execute(_DESTINATIONS)}
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Destination:
+    """A destination, as the push asks for all of them."""
+
+    name: str
+    states: Sequence[str]
+    #: its budget has a limit
+    limited: bool
+    #: the site is in a replication group
+    concerned: bool
+    #: columns of the site draw numbers that it leases
+    numbered: bool
+
+
+def _destination(connection: Connection, here: Look, name: str | None) -> _Destination:
+    known = {row["name"]: _Destination(**row) for row in here.row.destinations or ()}
     if name is None and len(known) == 1:
         name = next(iter(known))
     if name is None or name not in known:
         others = ", ".join(sorted(known)) or "none"
         asked = f"Nothing is queued here for {name!r}" if name else "Name a destination"
         raise NoSuchDestination(f"{asked} (known: {others}).", destination=name)
-    if known[name].states:
+    found = known[name]
+    if found.states:
         destination_state.refuse_closed(connection, name)
-    budget.judge(connection, known[name])
-    return known[name]
+    if found.limited:
+        budget.judge(connection, name, excused="excused" in found.states)
+    return found
 
 
-_DESTINATIONS = planned_once(
+_DESTINATIONS = as_json(
     select(
-        destination,
+        destination.c.name,
         destination_state.names_of_states().label("states"),
+        budget.is_limited().label("limited"),
         relay.CONCERNED.label("concerned"),
         columns.draws_from(destination.c.name).label("numbered"),
-    )
+    ),
+    "destinations",
 )

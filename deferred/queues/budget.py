@@ -11,10 +11,9 @@ from __future__ import annotations
 
 import logging
 from datetime import timedelta
-from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy import Connection, Row, func, select
+from sqlalchemy import ColumnElement, Connection, func, select
 
 from deferred.catalog import destination
 from deferred.queues import destination_state
@@ -64,27 +63,31 @@ def validate_destination(site: Site, name: str) -> Backlog:
         return backlog_of(connection, name)
 
 
-def judge(connection: Connection, row: Row[Any]) -> None:
+def is_limited() -> ColumnElement[bool]:
+    """Whether a row of the table `destination` has a budget."""
+    limits = destination.c.max_lag_age, destination.c.max_lag_bytes
+    return sa.or_(*(limit.is_not(None) for limit in limits))
+
+
+def judge(connection: Connection, name: str, *, excused: bool) -> None:
     """Make a destination invalid that is over its budget; commits that.
 
     Parameters:
-        row: of the table `destination`, with the names of its states.
+        name: of a destination with a budget.
+        excused: its budget does not count until the queue is within it again.
 
     Raises:
         DestinationInvalid.
     """
-    if row.max_lag_age is None and row.max_lag_bytes is None:
-        return
-    excused = "excused" in row.states
-    reason = _over(connection, backlog_of(connection, row.name))
+    reason = _over(connection, backlog_of(connection, name))
     if reason is None and excused:
-        destination_state.end_excuse(connection, row.name)
+        destination_state.end_excuse(connection, name)
         connection.commit()
     if reason is not None and not excused:
-        destination_state.invalidate(connection, row.name, reason)
+        destination_state.invalidate(connection, name, reason)
         connection.commit()
-        log.warning("Destination %s is now invalid: %s", row.name, reason)
-        destination_state.refuse_closed(connection, row.name)
+        log.warning("Destination %s is now invalid: %s", name, reason)
+        destination_state.refuse_closed(connection, name)
 
 
 def pause() -> dict[str, object]:
