@@ -27,6 +27,8 @@ PIECE = 64 * 1024
 #: The protocol counts the values of a statement in two bytes.
 MOST_VALUES = 65_535
 
+_NOTHING = sql.SQL("")
+
 #: Progress of a COPY is reported each time after this many rows.
 COUNTED = 10_000
 
@@ -88,7 +90,9 @@ def send(
     table: TableClause,
     columns: Sequence[str],
 ) -> int:
-    """Copy a few rows as `copy` does, for a query that a session repeats often.
+    """Copy a few rows as `copy` does, in place of those that the table has.
+
+    For a query that a session repeats often.
 
     Parameters:
         query: the text of the query; a session plans it once. Its columns must keep
@@ -109,7 +113,13 @@ def send(
             [_text(found.get_value(n, m)) for m in range(found.nfields)]
             for n in range(found.ntuples)
         ]
-        return _insert(writer, table, columns, rows)
+        gone = sql.SQL("DELETE FROM {}").format(_name(table))
+        if not rows:
+            writer.execute(gone)
+            return 0
+        # It deletes the rows of before: the two parts see the table as it was.
+        instead = sql.SQL("WITH gone AS ({}) ").format(gone)
+        return _insert(writer, table, columns, rows, instead)
 
 
 def _text(value: bytes | None) -> str | None:
@@ -248,21 +258,26 @@ def _insert(
     table: TableClause,
     columns: Sequence[str],
     rows: Sequence[Sequence[object]],
+    before: sql.Composable = _NOTHING,
 ) -> int:
     """Write rows of text by one INSERT, which casts them to the columns' types.
 
     Uses several statements if the values are too many for one.
+
+    Parameters:
+        before: begins the first statement.
     """
     if not rows:
         return 0
     most = MOST_VALUES // len(columns)
     if len(rows) > most:
-        parts = (rows[n : n + most] for n in range(0, len(rows), most))
-        return sum(_insert(writer, table, columns, part) for part in parts)
+        first = _insert(writer, table, columns, rows[:most], before)
+        return first + _insert(writer, table, columns, rows[most:])
     line = sql.SQL("({})").format(
         sql.SQL(", ").join([sql.Placeholder()] * len(columns))
     )
-    statement = sql.SQL("INSERT INTO {} ({}) VALUES {}").format(
+    statement = sql.SQL("{}INSERT INTO {} ({}) VALUES {}").format(
+        before,
         _name(table),
         sql.SQL(", ").join(map(sql.Identifier, columns)),
         sql.SQL(", ").join([line] * len(rows)),

@@ -101,7 +101,7 @@ def forget(connection: Connection, sender_id: uuid.UUID) -> None:
 
 def any_parked(connection: Connection, sender_id: uuid.UUID) -> bool:
     """Whether a sender has parked transactions or lost rows here."""
-    return bool(connection.scalar(_ANY_PARKED, {"its_id": sender_id}))
+    return bool(connection.scalar(_ASKED, {"its_id": sender_id}))
 
 
 def held(sender_id: ColumnElement[Any]) -> ColumnElement[bool]:
@@ -120,6 +120,6 @@ LOST = (
     )
     .label("lost")
 )
-_ANY_PARKED = planned_once(
-    select(held(sa.bindparam("its_id", type_=error_transaction.c.origin_id.type)))
-)
+#: The same as `any_parked`, for statements that read more; takes `its_id`.
+ANY_PARKED = held(sa.bindparam("its_id", type_=error_transaction.c.origin_id.type))
+_ASKED = planned_once(select(ANY_PARKED))

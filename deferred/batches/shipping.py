@@ -204,13 +204,15 @@ def ship(
         in_steps: some call procedures, so that each step is a unit.
         on_progress: called from time to time with how many changes have been sent.
     """
-    work.clear(shipment.target, shipment.staged)
+    few = calls < bulk and only is None and not in_steps
+    if not few:
+        work.clear(shipment.target, shipment.staged)
     _set_part(shipment, after, end, only or ())
     gone = 0
     part = _Part(after=after, end=end, only=only, in_steps=in_steps, together=together)
     for staged, query in _queries(shipment, part, single=calls == transactions):
         tell = partial(_report_rows, on_progress, gone) if on_progress else None
-        if calls < bulk and only is None and not in_steps:
+        if few:
             gone += transport.send(
                 shipment.origin,
                 query,

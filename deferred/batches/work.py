@@ -181,19 +181,40 @@ def counts(
     connection: Connection, staged: Sequence[Staged], unit: int
 ) -> list[Mapping[str, int]]:
     """How many changes of each kind a unit has, for each work table."""
-    if not staged:
-        return []
+    return counts_and(connection, staged, unit)[0] if staged else []
+
+
+def counts_and(
+    connection: Connection,
+    staged: Sequence[Staged],
+    unit: int,
+    also: sa.ColumnElement[bool] | None = None,
+    **values: object,
+) -> tuple[list[Mapping[str, int]], bool]:
+    """The same, and whether something else holds, in one round trip.
+
+    Parameters:
+        also: what else: a constant, as the statement is kept for each.
+        values: the parameters of it.
+    """
     tables = tuple((one.source.name, one.source.schema) for one in staged)
     found: list[dict[str, int]] = [{} for _ in staged]
-    for row in connection.execute(_counting(tables), {"its_unit": unit}):
-        found[row.place][row.kind] = row.changes
-    return list[Mapping[str, int]](found)
+    holds = False
+    rows = connection.execute(_counting(tables, also), {"its_unit": unit, **values})
+    for row in rows:
+        if row.place is None:
+            holds = bool(row.changes)
+        else:
+            found[row.place][row.kind] = row.changes
+    return list[Mapping[str, int]](found), holds
 
 
 @lru_cache(maxsize=256)
-def _counting(tables: tuple[tuple[str, str | None], ...]) -> sa.CompoundSelect[Any]:
+def _counting(
+    tables: tuple[tuple[str, str | None], ...], also: sa.ColumnElement[bool] | None
+) -> sa.CompoundSelect[Any]:
     number = sa.bindparam("its_unit", type_=sa.BigInteger)
-    each = []
+    each: list[sa.Select[*tuple[Any, ...]]] = []
     for place, (name, schema) in enumerate(tables):
         changes = sa.table(name, sa.column("unit"), sa.column("kind"), schema=schema)
         counted = sa.func.count().label("changes")
@@ -202,6 +223,9 @@ def _counting(tables: tuple[tuple[str, str | None], ...]) -> sa.CompoundSelect[A
             .where(changes.c.unit == number)
             .group_by(changes.c.kind)
         )
+    if also is not None:
+        holds = sa.cast(sa.cast(also, sa.Integer), sa.BigInteger)
+        each.append(sa.select(sa.null(), sa.null(), holds))
     return planned_once(sa.union_all(*each))
 
 

@@ -50,6 +50,8 @@ class Steps:
     calls: Sequence[ProcedureCall] = ()
     #: why not all of it could be shipped, if so
     unfit: ValueDoesNotFit | None = None
+    #: whether its sender has parked transactions or lost rows here; None if not known
+    parked: bool | None = None
 
     @property
     def number(self) -> int:

@@ -65,7 +65,10 @@ def try_apply(
     """
     connection = shipment.target
     relation = footprint.NOTHING
-    if lost_rows.any_parked(connection, sender.id):
+    parked = steps.parked
+    if parked is None:
+        parked = lost_rows.any_parked(connection, sender.id)
+    if parked:
         relation = _dependence(connection, sender, steps)
     waits_for = relation.error_ids
     if held := shipment.relay.hold(connection, tables_of(steps)):

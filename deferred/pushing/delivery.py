@@ -112,13 +112,13 @@ def _steps(
         made_at=transaction.start_time,
         began_at=sources,
     )
-    calls = transaction.procedures
+    counts, parked = _counts(connection, sender, transaction, staged)
     return Steps(
         units=[
             ApplyUnit(
                 number=number,
                 staged=staged,
-                counts=work.counts(connection, staged, number),
+                counts=count,
                 origin=transaction.origin or sender.name,
                 master=sender.master,
                 transaction_of=lambda _: made,
@@ -129,10 +129,29 @@ def _steps(
                 if sources
                 else partial(lost_rows.write, connection, sender.id),
             )
-            for number in transaction.units
+            for number, count in zip(transaction.units, counts, strict=True)
         ],
-        calls=calls,
+        calls=transaction.procedures,
+        parked=parked,
     )
+
+
+def _counts(
+    connection: Connection,
+    sender: Sender,
+    transaction: QueuedTransaction,
+    staged: Sequence[Staged],
+) -> tuple[list[list[Mapping[str, int]]], bool | None]:
+    """How many changes each unit has, and whether anything of the sender is parked."""
+    if not staged:
+        return [[] for _ in transaction.units], None
+    asked = [
+        work.counts_and(
+            connection, staged, number, lost_rows.ANY_PARKED, its_id=sender.id
+        )
+        for number in transaction.units
+    ]
+    return [counts for counts, _ in asked], asked[0][1]
 
 
 def made_by(transaction: QueuedTransaction) -> SourceTransaction:
