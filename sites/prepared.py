@@ -26,7 +26,9 @@ def planned_once(statement: Statement) -> Statement:
     return statement.execution_options(**{_PLANNED: True})
 
 
-def as_json(query: sa.Select[*tuple[Any, ...]], name: str) -> sa.ColumnElement[Any]:
+def as_json(
+    query: sa.Select[*tuple[Any, ...]] | sa.TextualSelect, name: str
+) -> sa.ColumnElement[Any]:
     """The rows of a query as one JSON value, for a statement that reads more.
 
     It is NULL if there are none, and has ids as text.

@@ -6,7 +6,7 @@ A master that was given up as dead does not know this when it comes back.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 
 import sqlalchemy as sa
 from sqlalchemy import Connection, select
@@ -15,6 +15,7 @@ from sqlalchemy.dialects.postgresql import insert
 from deferred.errors import NoMasterAnyMore
 from groups.catalog import former_sender
 from groups.group import name_of
+from sites.prepared import as_json
 
 
 def forbid(connection: Connection, group: uuid.UUID, sender: str) -> None:
@@ -51,19 +52,33 @@ def forgotten_by(
     )
 
 
-def refuse(connection: Connection, groups: Iterable[uuid.UUID], sender: str) -> None:
+#: The groups that have forgotten `its_sender`, for statements that read more.
+FORGOTTEN = as_json(
+    select(former_sender.c.group_id).where(
+        former_sender.c.sender == sa.bindparam("its_sender", type_=sa.Text)
+    ),
+    "forgotten",
+)
+
+
+def refuse(
+    connection: Connection,
+    found: Sequence[Mapping[str, str]] | None,
+    groups: Iterable[uuid.UUID],
+    sender: str,
+) -> None:
     """Make sure that a site is not a former master of the groups that it will push.
 
     Parameters:
+        found: what the destination has in `FORGOTTEN`.
         groups: those that it pushes as one of their masters.
 
     Raises:
         NoMasterAnyMore: it is one.
     """
-    known = set(groups)
-    found = forgotten_by(connection, known, sender) if known else None
-    if found is not None:
-        name = name_of(connection, found)
+    gone = {uuid.UUID(one["group_id"]) for one in found or ()}
+    for group in sorted(gone.intersection(groups)):
+        name = name_of(connection, group)
         raise NoMasterAnyMore(
             f"{sender} is no longer a master of group {name}.",
             group=name,

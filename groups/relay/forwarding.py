@@ -7,26 +7,20 @@ say where it goes next.
 
 from __future__ import annotations
 
-import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Row, func, select
+from sqlalchemy import func, select
 
 from deferred.catalog import queue as queue_catalog
 from deferred.catalog import route
 from deferred.queues.queue import Queue
 from sites import QualifiedName
-from sites.prepared import planned_once
-
-
-def tables_sent_on(target: Connection) -> Sequence[Row[Any]]:
-    """The tables whose changes a destination sends on, and the source masters."""
-    return target.execute(_GOES_ON).all()
+from sites.prepared import as_json
 
 
 def going_on(
-    there: Sequence[Row[Any]], queues: Sequence[Queue], sender: str
+    there: Sequence[Mapping[str, Any]], queues: Sequence[Queue], sender: str
 ) -> frozenset[QualifiedName]:
     """The tables for which a destination sends on the changes that this site brings.
 
@@ -34,19 +28,22 @@ def going_on(
     that the next destination gets it as it was made.
 
     Parameters:
-        there: the `tables_sent_on` of the destination.
+        there: what the destination has in `SENT_ON`.
     """
     return frozenset(
         queue.target
         for queue in queues
         for row in there
-        if queue.target == QualifiedName(row.base_schema, row.base_table)
-        and not _brought(queue, row.group_id, sender).isdisjoint(row.sources)
+        if queue.target == QualifiedName(row["base_schema"], row["base_table"])
+        and not _brought(queue, row["group_id"], sender).isdisjoint(row["sources"])
     )
 
 
 _there = queue_catalog.c
-_GOES_ON = planned_once(
+
+#: The tables whose changes a master sends on, and the source masters, for statements
+#: that read more.
+SENT_ON = as_json(
     select(
         _there.base_schema,
         _there.base_table,
@@ -55,12 +52,13 @@ _GOES_ON = planned_once(
     )
     .join(route, route.c.queue_id == _there.id)
     .where(_there.group_id.is_not(None))
-    .group_by(_there.id)
+    .group_by(_there.id),
+    "sent_on",
 )
 
 
-def _brought(queue: Queue, group: uuid.UUID, sender: str) -> set[str]:
+def _brought(queue: Queue, group: str, sender: str) -> set[str]:
     """The masters whose changes come through a queue, as the destination names them."""
-    if queue.group_id != group:
+    if str(queue.group_id) != group:
         return {""}  # they begin there
     return {source or sender for source in queue.sources}

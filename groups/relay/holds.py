@@ -8,7 +8,7 @@ depend on them; all others go on.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -22,6 +22,7 @@ from deferred.parked.error_dependencies import HELD
 from groups.catalog import quiet_group
 from masters.catalog import group_schema
 from sites import QualifiedName
+from sites.prepared import as_json
 
 _ALL = select(quiet_group).order_by(quiet_group.c.group_id)
 
@@ -84,33 +85,38 @@ def of_tables(
 
     `end` waits for that commit, and so finds all transactions that were parked for it.
     """
-    mine = quiet_group.c.group_id.in_(groups(connection, tables))
+    mine = quiet_group.c.group_id.in_(_of(tables))
     kept = _ALL.where(mine).with_for_update(read=True, key_share=True)
     return _read(connection, kept)
 
 
 def groups(connection: Connection, tables: Collection[QualifiedName]) -> set[uuid.UUID]:
     """The replication groups here that some tables are in."""
+    return set(connection.scalars(_of(tables)))
+
+
+def _of(tables: Collection[QualifiedName]) -> sa.Select[uuid.UUID]:
     at = group_schema.c
     named = [(table.schema, table.name) for table in tables]
-    return set(
-        connection.scalars(
-            select(at.group_id).where(
-                sa.tuple_(at.table_schema, at.table_name).in_(named)
-            )
-        )
+    return select(at.group_id).where(
+        sa.tuple_(at.table_schema, at.table_name).in_(named)
     )
 
 
-def tables(connection: Connection) -> frozenset[QualifiedName]:
-    """The tables of groups that are quiet here."""
-    at = group_schema.c
-    rows = connection.execute(
-        select(at.table_schema, at.table_name).join(
-            quiet_group, quiet_group.c.group_id == at.group_id
-        )
+#: The tables of groups that are quiet here, for statements that read more.
+QUIET = as_json(
+    select(group_schema.c.table_schema, group_schema.c.table_name).join(
+        quiet_group, quiet_group.c.group_id == group_schema.c.group_id
+    ),
+    "quiet",
+)
+
+
+def tables(found: Sequence[Mapping[str, str]] | None) -> frozenset[QualifiedName]:
+    """The tables in the column `QUIET` of a row."""
+    return frozenset(
+        QualifiedName(one["table_schema"], one["table_name"]) for one in found or ()
     )
-    return frozenset(QualifiedName(*row) for row in rows)
 
 
 def no_longer_held(connection: Connection) -> list[int]:

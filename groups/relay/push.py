@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, select
 
 from deferred.batches import provenance
 from deferred.batches.batch import Batch, QueuedTransaction
@@ -20,7 +20,20 @@ from groups.relay import (
     holds,
     schema_version,
 )
+from masters import group_schema
 from sites import QualifiedName
+from sites.prepared import planned_once
+
+#: What a destination is asked before it gets a batch; takes `its_sender`.
+_ADMITTING = planned_once(
+    select(
+        group_schema.VERSIONS,
+        schema_version.RENAMED,
+        former_senders.FORGOTTEN,
+        forwarding.SENT_ON,
+        holds.QUIET,
+    )
+)
 
 
 class PushRelay(Relay):
@@ -39,12 +52,14 @@ class PushRelay(Relay):
         sender: Sender,
         watch_version: int,
     ) -> Terms:
-        schema_version.refuse_other(origin, target, queues, sender.name)
-        former_senders.refuse(target, sender.groups.values(), sender.name)
-        sent_on = forwarding.tables_sent_on(target)
+        seen = target.execute(_ADMITTING, {"its_sender": sender.name}).one()
+        schema_version.refuse_other(origin, target, seen, queues, sender.name)
+        groups = sender.groups.values()
+        former_senders.refuse(target, seen.forgotten, groups, sender.name)
+        sent_on = seen.sent_on or ()
         return Terms(
             alone=forwarding.going_on(sent_on, queues, sender.name)
-            | holds.tables(target),
+            | holds.tables(seen.quiet),
             sends_on=bool(sent_on),
             may_hold_duplicates=bool(watch_version)
             and duplicate_watch.is_in(origin, target, batch, sender.name),

@@ -2,24 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import uuid
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection, Row, column, text
 
 from deferred.errors import ColumnRenamed, OtherSchemaVersion
 from deferred.queues.queue import Queue
 from groups.group import name_of
-from masters.group_schema import versions
+from masters import group_schema
 from sites import QualifiedName
-from sites.prepared import planned_once
+from sites.prepared import as_json
 
 
 def refuse_other(
-    origin: Connection, target: Connection, queues: Sequence[Queue], sender: str
+    origin: Connection,
+    target: Connection,
+    seen: Row[*tuple[Any, ...]],
+    queues: Sequence[Queue],
+    sender: str,
 ) -> None:
     """Refuse a push if a group's tables have different shapes at its two ends.
 
     A table that is in a group at one end only is not compared.
+
+    Parameters:
+        seen: what the destination has in `group_schema.VERSIONS` and `RENAMED`.
 
     Raises:
         OtherSchemaVersion: the message says which of the two is behind.
@@ -28,7 +37,7 @@ def refuse_other(
     shared = [queue for queue in queues if queue.group_id is not None]
     if not shared:
         return
-    here, there = versions(origin), versions(target)
+    here, there = group_schema.versions(origin), group_schema.of(seen.versions)
     for queue in shared:
         if queue.base not in here or queue.target not in there:
             continue
@@ -43,12 +52,15 @@ def refuse_other(
                 table=str(queue.target),
                 behind=behind,
             )
-    _refuse_renamed(target, shared)
+    _refuse_renamed(target, seen.renamed or (), shared)
 
+
+_OF_RENAMED = ("base_schema", "base_table", "group_id", "name", "called")
 
 #: Columns of tables in groups that no longer have the names by which the queue knows
-#: them. Another column may have taken such a name, and would get the wrong values.
-_RENAMED = planned_once(
+#: them. Another column may have taken such a name, and would get the wrong values. For
+#: statements that read more.
+RENAMED = as_json(
     text(
         """
         SELECT q.base_schema, q.base_table, q.group_id, c.name,
@@ -62,24 +74,28 @@ _RENAMED = planned_once(
         WHERE q.group_id IS NOT NULL AND a.attname IS DISTINCT FROM c.name
         ORDER BY 1, 2, c.number
         """
-    )
+    ).columns(*map(column, _OF_RENAMED)),
+    "renamed",
 )
 
 
-def _refuse_renamed(target: Connection, queues: Sequence[Queue]) -> None:
+def _refuse_renamed(
+    target: Connection, found: Sequence[Mapping[str, str]], queues: Sequence[Queue]
+) -> None:
     wanted = {queue.target: queue for queue in queues}
-    for row in target.execute(_RENAMED).all():
-        table = QualifiedName(row.base_schema, row.base_table)
+    for row in found:
+        table = QualifiedName(row["base_schema"], row["base_table"])
         if table in wanted:
-            queue = wanted[table]
+            queue, name, called = wanted[table], row["name"], row["called"]
             now = (
-                f"that column is now called {row.called}"
-                if row.called
+                f"that column is now called {called}"
+                if called
                 else "that column was dropped"
             )
+            group = name_of(target, uuid.UUID(row["group_id"]))
             raise ColumnRenamed(
-                f"Column {row.name} of {table} at {queue.destination} is not the "
-                f"column of group {name_of(target, row.group_id)}: {now}.",
+                f"Column {name} of {table} at {queue.destination} is not the "
+                f"column of group {group}: {now}.",
                 table=str(table),
-                column=row.name,
+                column=name,
             )
