@@ -124,9 +124,19 @@ def request_exclusive(connection: Connection, sender_id: uuid.UUID) -> None:
     connection.execute(select(func.pg_advisory_xact_lock(*_turn(str(sender_id)))))
 
 
-def move(connection: Connection, sender_id: uuid.UUID, to: Marker) -> None:
-    """Move the marker; the caller has locked it."""
-    connection.execute(_MOVE, {"its_id": sender_id, **_named("to", to)})
+def move(
+    connection: Connection,
+    sender_id: uuid.UUID,
+    to: Marker,
+    also: sa.Insert | None = None,
+) -> None:
+    """Move the marker; the caller has locked it.
+
+    Parameters:
+        also: what to note in the same statement.
+    """
+    statement = _MOVE if also is None else _MOVE.add_cte(also.cte("noted"))
+    connection.execute(statement, {"its_id": sender_id, **_named("to", to)})
 
 
 def advance(

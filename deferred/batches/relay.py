@@ -91,12 +91,15 @@ class Relay:
 
     def applied(
         self,
-        target: Connection,
         sender: Sender,
         transaction: QueuedTransaction,
         tables: Collection[QualifiedName],
-    ) -> None:
-        """Note that a transaction has changed these tables, or was parked."""
+    ) -> sa.Insert | None:
+        """What notes that a transaction has changed these tables, or was parked.
+
+        It is written with the marker.
+        """
+        return None
 
     def applied_together(
         self,

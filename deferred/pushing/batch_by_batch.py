@@ -110,13 +110,14 @@ def _push_batch(
         The marker after the batch; None if there was none.
     """
     origin, target = ends.origin, ends.target
-    if run.relay.before_batch(origin, target) or at is None:
-        with autocommit(target):
-            at = marker.read(target, sender.id)
+    if at is None:
+        at = _marker(target, sender)
     queues = cache(partial(queue.list_queues, origin, sender.master))
     batch = _next_batch(ends, sender, at, queues)
     if batch is None:
         return None
+    if run.relay.before_batch(origin, target):
+        at = _marker(target, sender)
     run.begin()
     faults.point("push.after_cut")
     if run.relay is relay.NO_GROUP and at is not ends.seen:
@@ -139,6 +140,10 @@ def _push_batch(
         return replace(
             at, batch_no=batch.number, batch_id=batch.id, order_no=groups[-1].end
         )
+    return _marker(target, sender)
+
+
+def _marker(target: Connection, sender: Sender) -> marker.Marker:
     with autocommit(target):
         return marker.read(target, sender.id)
 

@@ -90,8 +90,8 @@ def deliver(
                 shipment, sender, steps, answer, facts, on_error, sure=sure
             )
     faults.point("push.after_apply")
-    shipment.relay.applied(connection, sender, transaction, tables_of(steps))
-    marker.move(connection, sender.id, to)
+    arrived = shipment.relay.applied(sender, transaction, tables_of(steps))
+    marker.move(connection, sender.id, to, arrived)
     return delivered
 
 

@@ -15,7 +15,7 @@ from datetime import datetime
 
 import sqlalchemy as sa
 from sqlalchemy import Connection, func, select
-from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.dialects.postgresql import Insert, insert
 
 from deferred.batches.batch import Batch, within
 from deferred.catalog import deferred_transaction, delivery
@@ -36,10 +36,10 @@ class Arrival:
     last_at: datetime
 
 
-def count(connection: Connection, sender: str, arrived: Arrived) -> None:
-    """Note that transactions of groups have arrived. Writes arrival."""
+def counting(sender: str, arrived: Arrived) -> Insert | None:
+    """What notes in `arrival` that transactions of groups have arrived, if any have."""
     if not arrived:
-        return
+        return None
     new = insert(arrival).values(
         [
             {
@@ -51,14 +51,12 @@ def count(connection: Connection, sender: str, arrived: Arrived) -> None:
             for (group, source), transactions in sorted(arrived.items())
         ]
     )
-    connection.execute(
-        new.on_conflict_do_update(
-            index_elements=["group_id", "source", "sender"],
-            set_={
-                "transactions": arrival.c.transactions + new.excluded.transactions,
-                "last_at": func.clock_timestamp(),
-            },
-        )
+    return new.on_conflict_do_update(
+        index_elements=["group_id", "source", "sender"],
+        set_={
+            "transactions": arrival.c.transactions + new.excluded.transactions,
+            "last_at": func.clock_timestamp(),
+        },
     )
 
 

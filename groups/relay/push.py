@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, Insert, select
 
 from deferred.batches import provenance
 from deferred.batches.batch import Batch, QueuedTransaction
@@ -71,15 +71,14 @@ class PushRelay(Relay):
 
     def applied(
         self,
-        target: Connection,
         sender: Sender,
         transaction: QueuedTransaction,
         tables: Collection[QualifiedName],
-    ) -> None:
+    ) -> Insert | None:
         known = {sender.groups[table] for table in tables if table in sender.groups}
         began = provenance.sources(transaction, sender.name, known)
         arrived = {(group, began[str(group)]): 1 for group in known}
-        arrivals.count(target, sender.name, arrived)
+        return arrivals.counting(sender.name, arrived)
 
     def applied_together(
         self,
@@ -91,7 +90,9 @@ class PushRelay(Relay):
         part: tuple[int, int],
     ) -> None:
         arrived = arrivals.of_part(origin, batch, queues, sender.name, part)
-        arrivals.count(target, sender.name, arrived)
+        counting = arrivals.counting(sender.name, arrived)
+        if counting is not None:
+            target.execute(counting)
 
     def parked(
         self,
