@@ -138,13 +138,22 @@ def prepare_shipment(
         TargetColumnsMoved: columns of a master table have exchanged names.
         RulesMoved: rules name other columns than they were made for.
     """
+    seen = target.execute(_PREPARING, work.asked([q.id for q in queues])).one()
+    states = work.states_in(seen.states)
     staged = [
-        work.stage(target, q.id, q.target, q.columns, q.identity_columns, emptied=False)
+        work.stage(
+            target,
+            q.id,
+            q.target,
+            q.columns,
+            q.identity_columns,
+            emptied=False,
+            state=states[q.id],
+        )
         for q in queues
     ]
     for queue, one in zip(queues, staged, strict=True):
         target_columns.refuse_moved(queue, one.table)
-    version = table_rules.version(target)
     return Shipment(
         origin=origin,
         target=target,
@@ -152,7 +161,7 @@ def prepare_shipment(
         queues=queues,
         staged=staged,
         comparisons=[
-            ruled_columns.known(target, one, version).comparison for one in staged
+            ruled_columns.known(target, one, seen.version).comparison for one in staged
         ],
         narrower={
             one.source: narrower
@@ -164,6 +173,10 @@ def prepare_shipment(
             )
         },
     )
+
+
+#: The states of a session's work tables, and the version of the rules.
+_PREPARING = planned_once(select(work.STATES, table_rules.LAST_VERSION))
 
 
 def prepare_again(

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations
-from typing import Any
+from typing import Any, NamedTuple
 
 import psycopg
 import sqlalchemy as sa
@@ -22,7 +22,7 @@ from deferred.queues.described import described
 from sites import QualifiedName, Site, locks, wide
 from sites.catalog import SCHEMA
 from sites.names import numbered
-from sites.prepared import planned_once
+from sites.prepared import as_json, planned_once
 from sites.staged import Staged
 from sites.table import Table
 
@@ -56,6 +56,7 @@ def stage(
     identity: Sequence[str],
     *,
     emptied: bool = True,
+    state: State | None = None,
 ) -> Staged:
     """A work table for changes of one master table.
 
@@ -67,12 +68,13 @@ def stage(
         columns: the carried columns, by the master's names.
         emptied: False if the caller empties it, as `ship` does before it fills it. A
             large one is emptied all the same.
+        state: of the table of that number in this transaction, if the caller knows it.
 
     Raises:
         UnknownTable, UnknownColumn: the master table, or one of its columns, is gone.
     """
     table = described(connection, target, columns)
-    name = f"snaptide_work_{number}"
+    name = f"{_NAME}{number}"
     wanted = Staged(
         table=table,
         source=source(name, table, columns),
@@ -81,7 +83,9 @@ def stage(
     )
     kept: dict[str, _Kept] = connection.info.setdefault(_KEPT, {})
     before = kept.get(name)
-    if before is not None and before.is_there(connection, wanted):
+    if before is not None and before.is_there(
+        state or states(connection, [number])[number], wanted
+    ):
         if emptied or before.is_large:
             before.empty(connection)
         return before.staged
@@ -89,7 +93,7 @@ def stage(
     wide.drop(connection, QualifiedName(wide.TEMPORARY, name))
     create(connection, name, table, columns, schema=wide.TEMPORARY)
     if not wide.overflows(table, columns):
-        kept[name] = _Kept(_state(connection, name).oid, wanted)
+        kept[name] = _Kept(states(connection, [number])[number].oid, wanted)
     return wanted
 
 
@@ -102,12 +106,11 @@ class _Kept:
     #: bytes on disk, at the last look
     size: int | None = 0
 
-    def is_there(self, connection: Connection, wanted: Staged) -> bool:
+    def is_there(self, now: State, wanted: Staged) -> bool:
         """Whether it still exists, and was made for the same table and columns."""
         mine, its = self.staged, (wanted.table, wanted.columns, wanted.identity)
         if (mine.table, mine.columns, mine.identity) != its:
             return False
-        now = _state(connection, mine.source.name)
         self.size = now.size
         return bool(now.oid == self.oid)
 
@@ -126,19 +129,47 @@ class _Kept:
             clear(connection, [self.staged])
 
 
-def _state(connection: Connection, name: str) -> sa.Row[Any]:
-    """The oid of a work table and its size in bytes; NULLs if there is none."""
-    full = f"{wide.TEMPORARY}.{name}"
-    return connection.execute(_STATE, {"work_table": full}).one()
+class State(NamedTuple):
+    """Whether a session has a work table."""
+
+    oid: int | None
+    #: in bytes
+    size: int | None
 
 
-_THERE = sa.func.to_regclass(sa.bindparam("work_table", type_=sa.Text))
-_STATE = planned_once(
+def states(connection: Connection, numbers: Sequence[int]) -> dict[int, State]:
+    """The states of the work tables of a session, by number."""
+    return states_in(connection.scalar(_STATES, asked(numbers)))
+
+
+def asked(numbers: Sequence[int]) -> dict[str, list[int]]:
+    """The parameters of a statement with `STATES`."""
+    return {"its_numbers": [*numbers]}
+
+
+def states_in(found: Sequence[Mapping[str, int]] | None) -> dict[int, State]:
+    """The states in the column `STATES` of a row."""
+    return {row["number"]: State(row["oid"], row["size"]) for row in found or ()}
+
+
+#: What the names of work tables begin with; a number follows.
+_NAME = "snaptide_work_"
+
+_number = sa.func.unnest(
+    sa.bindparam("its_numbers", type_=sa.ARRAY(sa.BigInteger))
+).column_valued("number")
+_THERE = sa.func.to_regclass(f"{wide.TEMPORARY}.{_NAME}" + sa.cast(_number, sa.Text))
+
+#: The states of the tables that are `asked` for, for statements that read more.
+STATES = as_json(
     sa.select(
+        _number.label("number"),
         sa.cast(sa.cast(_THERE, OID), sa.BigInteger).label("oid"),
         sa.func.pg_relation_size(_THERE).label("size"),
-    )
+    ),
+    "states",
 )
+_STATES = planned_once(sa.select(STATES))
 
 
 def create(

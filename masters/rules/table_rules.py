@@ -110,15 +110,6 @@ _SAME_TABLE = and_(
 )
 
 
-def version(connection: Connection) -> int:
-    """The number of the last change of any rule of this master, 0 before the first."""
-    number: int = connection.execute(_VERSION).scalar_one()
-    return number
-
-
-_VERSION = planned_once(select(LAST_VERSION))
-
-
 def ruled(connection: Connection) -> list[QualifiedName]:
     """All tables that have rules, groups or comparisons in the catalog, by name."""
     catalogs = (column_group, resolution_rule, comparison)
