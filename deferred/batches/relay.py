@@ -7,8 +7,8 @@ beyond a push; a push between two databases that are in no group does none of it
 from __future__ import annotations
 
 import uuid
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cache
 from importlib.metadata import entry_points
 from typing import cast
@@ -21,6 +21,7 @@ from deferred.batches.sender import Sender
 from deferred.catalog import duplicate_watch
 from deferred.queues.queue import Queue
 from masters.catalog import group_schema
+from masters.group_schema import SchemaVersion
 from sites import QualifiedName
 from sites.prepared import planned_once
 from sites.staged import Staged
@@ -39,16 +40,25 @@ class Terms:
     may_hold_duplicates: bool = False
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Before:
+    """What was found before a batch."""
+
+    #: the destination's marker may have changed
+    marker_moved: bool = False
+    #: the shapes of the origin's tables that are in groups
+    versions: Mapping[QualifiedName, SchemaVersion] = field(default_factory=dict)
+
+
 class Relay:
     """What replication groups add to a push: nothing, if its databases are in none."""
 
-    def before_batch(self, origin: Connection, target: Connection) -> bool:
+    def before_batch(self, origin: Connection, target: Connection) -> Before:
         """Tell the destination which transactions may come twice; commits there.
 
-        Returns:
-            Whether its marker may have changed.
+        Both connections are outside a transaction.
         """
-        return False
+        return Before()
 
     def admit_batch(
         self,
@@ -58,11 +68,13 @@ class Relay:
         queues: Sequence[Queue],
         sender: Sender,
         watch_version: int,
+        before: Before,
     ) -> Terms:
         """Refuse a batch, or say how its transactions are applied.
 
         Parameters:
             watch_version: how often the destination's watch list has grown.
+            before: what `before_batch` has found.
 
         Raises:
             OtherSchemaVersion: DDL of a group has arrived at one end only.

@@ -116,13 +116,15 @@ def _push_batch(
     batch = _next_batch(ends, sender, at, queues)
     if batch is None:
         return None
-    if run.relay.before_batch(origin, target):
+    if run.relay is relay.NO_GROUP and at is not ends.seen:
+        with autocommit(target):
+            run.relay = relay.at(target)
+    before = run.relay.before_batch(origin, target)
+    if before.marker_moved:
         at = _marker(target, sender)
     run.begin()
     faults.point("push.after_cut")
-    if run.relay is relay.NO_GROUP and at is not ends.seen:
-        run.relay = relay.at(target)
-    shipment = _admitted(ends, batch, queues(), sender, at, run)
+    shipment = _admitted(ends, batch, queues(), sender, at, run, before)
     run.expect(lambda: _calls_left(origin, batch.destination))
     sender = sender.pushing(shipment.queues)
     after = at.order_no if at.batch_id == batch.id else -1
@@ -155,6 +157,7 @@ def _admitted(
     sender: Sender,
     at: marker.Marker,
     run: Run,
+    before: relay.Before,
 ) -> Shipment:
     """Prepare a batch to be shipped as replication groups want it."""
     terms = run.relay.admit_batch(
@@ -164,6 +167,7 @@ def _admitted(
         queues,
         sender.pushing(queues),
         at.watch_version,
+        before,
     )
     used = with_calls(ends.origin, batch, queues)
     prepared = prepare_shipment(ends.origin, ends.target, batch, used)

@@ -16,6 +16,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import ColumnElement, Connection, and_, cast, func, literal, select
@@ -37,7 +38,7 @@ from groups.catalog import applied_transaction, arrival
 from groups.relay.ledger import EACH, HAS_COME, MADE_AT, NOTED
 from sites import identity
 from sites.position import STRETCH
-from sites.prepared import planned_once
+from sites.prepared import as_json, planned_once
 from sites.site import autocommit
 
 
@@ -72,11 +73,21 @@ def list_watches(connection: Connection) -> list[DuplicateWatch]:
     return [DuplicateWatch(**row._mapping) for row in connection.execute(_WATCHES)]
 
 
-_WATCHES = planned_once(
-    select(*(duplicate_watch.c[name] for name in DuplicateWatch.__slots__)).order_by(
-        "group_id", "origin"
-    )
-)
+def of(found: Sequence[Mapping[str, Any]] | None) -> list[DuplicateWatch]:
+    """The same from the column `WATCHES` of a row."""
+    return [
+        DuplicateWatch(**{**row, "group_id": uuid.UUID(row["group_id"])})
+        for row in found or ()
+    ]
+
+
+_LISTED = select(
+    *(duplicate_watch.c[name] for name in DuplicateWatch.__slots__)
+).order_by("group_id", "origin")
+_WATCHES = planned_once(_LISTED)
+
+#: The transactions that a site watches for, for statements that read more.
+WATCHES = as_json(_LISTED, "watches")
 
 
 def note(connection: Connection, watch: DuplicateWatch) -> None:
@@ -95,21 +106,6 @@ def note(connection: Connection, watch: DuplicateWatch) -> None:
             },
         )
     )
-
-
-def pass_on(origin: Connection, target: Connection) -> bool:
-    """Make a destination watch for all that this site watches for; commits there.
-
-    Call it before each batch.
-
-    Returns:
-        Whether this site watches for any.
-    """
-    with autocommit(origin):
-        watches = list_watches(origin)
-    if watches:
-        watch_for(target, watches)
-    return bool(watches)
 
 
 def watch_for(connection: Connection, watches: Sequence[DuplicateWatch]) -> None:

@@ -8,7 +8,7 @@ from sqlalchemy import Connection, Insert, select
 
 from deferred.batches import provenance
 from deferred.batches.batch import Batch, QueuedTransaction
-from deferred.batches.relay import Relay, Terms
+from deferred.batches.relay import Before, Relay, Terms
 from deferred.batches.sender import Sender
 from deferred.queues.queue import Queue
 from groups.relay import (
@@ -23,6 +23,10 @@ from groups.relay import (
 from masters import group_schema
 from sites import QualifiedName
 from sites.prepared import planned_once
+from sites.site import autocommit
+
+#: What an origin is asked before it ships a batch.
+_BEFORE = planned_once(select(duplicate_watch.WATCHES, group_schema.VERSIONS))
 
 #: What a destination is asked before it gets a batch; takes `its_sender`.
 _ADMITTING = planned_once(
@@ -39,9 +43,18 @@ _ADMITTING = planned_once(
 class PushRelay(Relay):
     """What several masters add to a push; see the base class for each method."""
 
-    before_batch = staticmethod(duplicate_watch.pass_on)
     admit = staticmethod(duplicates.drop_already_applied)
     restored = staticmethod(duplicate_watch.watch_restored)
+
+    def before_batch(self, origin: Connection, target: Connection) -> Before:
+        with autocommit(origin):
+            seen = origin.execute(_BEFORE).one()
+        watches = duplicate_watch.of(seen.watches)
+        if watches:
+            duplicate_watch.watch_for(target, watches)
+        return Before(
+            marker_moved=bool(watches), versions=group_schema.of(seen.versions)
+        )
 
     def admit_batch(
         self,
@@ -51,9 +64,12 @@ class PushRelay(Relay):
         queues: Sequence[Queue],
         sender: Sender,
         watch_version: int,
+        before: Before,
     ) -> Terms:
         seen = target.execute(_ADMITTING, {"its_sender": sender.name}).one()
-        schema_version.refuse_other(origin, target, seen, queues, sender.name)
+        schema_version.refuse_other(
+            origin, target, before.versions, seen, queues, sender.name
+        )
         groups = sender.groups.values()
         former_senders.refuse(target, seen.forgotten, groups, sender.name)
         sent_on = seen.sent_on or ()

@@ -12,6 +12,7 @@ from deferred.errors import ColumnRenamed, OtherSchemaVersion
 from deferred.queues.queue import Queue
 from groups.group import name_of
 from masters import group_schema
+from masters.group_schema import SchemaVersion
 from sites import QualifiedName
 from sites.prepared import as_json
 
@@ -19,6 +20,7 @@ from sites.prepared import as_json
 def refuse_other(
     origin: Connection,
     target: Connection,
+    here: Mapping[QualifiedName, SchemaVersion],
     seen: Row[*tuple[Any, ...]],
     queues: Sequence[Queue],
     sender: str,
@@ -28,6 +30,7 @@ def refuse_other(
     A table that is in a group at one end only is not compared.
 
     Parameters:
+        here: the versions at the origin, as they were just read.
         seen: what the destination has in `group_schema.VERSIONS` and `RENAMED`.
 
     Raises:
@@ -37,7 +40,7 @@ def refuse_other(
     shared = [queue for queue in queues if queue.group_id is not None]
     if not shared:
         return
-    here, there = group_schema.versions(origin), group_schema.of(seen.versions)
+    there = group_schema.of(seen.versions)
     for queue in shared:
         if queue.base not in here or queue.target not in there:
             continue
