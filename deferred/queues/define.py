@@ -73,17 +73,11 @@ def create_queue(
         sa.insert(queue_catalog)
         .values(
             snapshot=snapshot,
-            base_schema=base.schema,
-            base_table=base.name,
             queue_table=table,
             extra_table=extra_table,
-            target_schema=target.schema,
-            target_table=target.name,
-            columns=list(columns),
-            column_numbers=[base.column(name).number for name in columns],
-            identity_columns=list(identity),
             partial=partial,
             synchronous=synchronous,
+            **_of_tables(base, target, columns, identity),
         )
         .returning(queue_catalog.c.id)
     )
@@ -95,6 +89,24 @@ def create_queue(
     created = find_queue(connection, snapshot)
     assert created is not None
     return created
+
+
+def _of_tables(
+    base: Table,
+    target: QualifiedName,
+    columns: Sequence[str],
+    identity: Sequence[str],
+) -> dict[str, object]:
+    """What the catalog says about the tables of a queue, and their columns."""
+    return {
+        "base_schema": base.schema,
+        "base_table": base.name,
+        "target_schema": target.schema,
+        "target_table": target.name,
+        "columns": list(columns),
+        "column_numbers": [base.column(name).number for name in columns],
+        "identity_columns": list(identity),
+    }
 
 
 def drop_queue(connection: Connection, snapshot: str, *, force: bool = False) -> None:

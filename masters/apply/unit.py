@@ -136,13 +136,7 @@ def apply(
     known_as = _begun(connection, unit)
     _refuse_invalid(unit)
     counts = [dict(count) for count in unit.counts]
-    touched = _parents_first(
-        [
-            (staged, count)
-            for staged, count in zip(unit.staged, counts, strict=True)
-            if count
-        ]
-    )
+    touched = _touched(unit, counts)
     known = [
         _rules(connection, one, known_as.version, resolving=resolving)
         for one, _ in touched
@@ -238,10 +232,12 @@ def _context(
     )
 
 
-def _parents_first(
-    touched: list[tuple[Staged, dict[str, int]]],
+def _touched(
+    unit: ApplyUnit, counts: list[dict[str, int]]
 ) -> list[tuple[Staged, dict[str, int]]]:
-    """Work tables in an order in which rows come after those that they refer to."""
+    """The work tables that have rows of a unit, parents first."""
+    tables = zip(unit.staged, counts, strict=True)
+    touched = [(staged, count) for staged, count in tables if count]
     if len(touched) < 2:
         return touched
     order = write.parents_first([staged.table for staged, _ in touched])

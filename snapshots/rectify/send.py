@@ -117,44 +117,16 @@ def send(
 def _stage(
     connection: Connection, held: Moments, member: Member, wanted: Keys, number: int
 ) -> _Rows:
-    calls = queue_of(connection, member.snapshot)
-    base, called = captured_columns(connection, calls)
-    columns = tuple(base.column(called[name]) for name in calls.columns)
+    rows = _tables(connection, member, number)
     keys = member.snapshot.key_names
-    kinds = key_types(base, member.snapshot.identity_columns)
-    collations = [base.column(c).collation for c in member.snapshot.identity_columns]
-    typed = zip(keys, kinds, collations, strict=True)
-    rows = _Rows(
-        member=member,
-        calls=calls,
-        base=base,
-        columns=columns,
-        wanted=_table(
-            connection,
-            f"snaptide_rectify_{number}",
-            [
-                NewColumn(name="no", type="bigint GENERATED ALWAYS AS IDENTITY"),
-                NewColumn(name="here", type="boolean", default="false"),
-                NewColumn(name="held", type="boolean", default="false"),
-                *(NewColumn(name=k, type=t.name, collation=c) for k, t, c in typed),
-            ],
-        ),
-        theirs=_table(
-            connection,
-            f"snaptide_rectify_master_{number}",
-            [
-                NewColumn(name=o, type=c.staged_type.name, collation=c.collation)
-                for o, c in zip(numbered("o", columns), columns, strict=True)
-            ],
-        ),
-    )
+    kinds = key_types(rows.base, member.snapshot.identity_columns)
     for some in chunks(wanted):
         # One row may be there in two spellings of its key.
         given = select(*as_rows(some, kinds).c).distinct()
         connection.execute(sa.insert(rows.wanted).from_select(keys, given))
         transport.copy(
             held.sides.master.at,
-            _at_master(member, calls, some),
+            _at_master(member, rows.calls, some),
             connection,
             rows.theirs,
             [column.name for column in rows.theirs.c],
@@ -165,6 +137,35 @@ def _stage(
         transport.analyze(connection, rows.wanted)
         transport.analyze(connection, rows.theirs)
     return rows
+
+
+def _tables(connection: Connection, member: Member, number: int) -> _Rows:
+    """The empty tables for the rows of a snapshot."""
+    calls = queue_of(connection, member.snapshot)
+    base, called = captured_columns(connection, calls)
+    columns = tuple(base.column(called[name]) for name in calls.columns)
+    identity = member.snapshot.identity_columns
+    collations = [base.column(name).collation for name in identity]
+    keys = member.snapshot.key_names
+    typed = zip(keys, key_types(base, identity), collations, strict=True)
+    wanted = [
+        NewColumn(name="no", type="bigint GENERATED ALWAYS AS IDENTITY"),
+        NewColumn(name="here", type="boolean", default="false"),
+        NewColumn(name="held", type="boolean", default="false"),
+        *(NewColumn(name=k, type=t.name, collation=c) for k, t, c in typed),
+    ]
+    theirs = [
+        NewColumn(name=o, type=c.staged_type.name, collation=c.collation)
+        for o, c in zip(numbered("o", columns), columns, strict=True)
+    ]
+    return _Rows(
+        member=member,
+        calls=calls,
+        base=base,
+        columns=columns,
+        wanted=_table(connection, f"snaptide_rectify_{number}", wanted),
+        theirs=_table(connection, f"snaptide_rectify_master_{number}", theirs),
+    )
 
 
 def _table(connection: Connection, name: str, columns: list[NewColumn]) -> TableClause:
