@@ -44,16 +44,23 @@ def _commit(
             first_load.claim(connection, member)
         merge.prepare(connection, task.group)
         # Read once: while the group is refreshed, nobody alters its snapshots.
-        queues = {one.snapshot: one for one in list_queues(connection)}
+        queues = _queues(connection)
         merged = _write(connection, task, seen, compared, queues)
         for found in compared:
             merge.clear(connection, found.member, seen, here)
         for member in new:
             definition = definitions[member.snapshot.key]
             first_load.finish(connection, member, definition, task.master.name)
+        if new:
+            queues = _queues(connection)  # those of the new snapshots are made now
         merge.settle(connection, task.group, seen, methods, merged, queues)
         faults.point("refresh.before_merge_commit")
     return merged
+
+
+def _queues(connection: Connection) -> dict[str, Queue]:
+    """The queues of the site, by snapshot."""
+    return {one.snapshot: one for one in list_queues(connection)}
 
 
 def _write(
