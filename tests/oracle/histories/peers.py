@@ -17,11 +17,15 @@ import groups
 from deferred.errors import NoSuchError, PushInterrupted
 from deferred.parked import differing
 from deferred.pushing.push import destinations
+from groups.differences import differences
 from groups.errors import CannotDrain
 from sites import Directory
 from sites.faults import InjectedFault
+from snaptide.doctor import captures, guarded
+from snaptide.doctor.finding import Finding
 from tests.linked_table import run
-from tests.oracle.histories.acts import Pen, Statement, delete, insert, update
+from tests.oracle.histories import peers_tables as tables
+from tests.oracle.histories.acts import Pen, Statement
 from tests.oracle.histories.ledger import Rows
 from tests.oracle.histories.users import Refusal, Users
 from tests.oracle.histories.world import url
@@ -31,13 +35,12 @@ from tests.oracle.story import Story
 
 GROUP = "peers"
 MASTERS = ("a", "b", "c")
-TABLES = ("parent", "child", "part")
 ROUNDS = 8
-ACTIONS = ("CASCADE", "SET NULL", "NO ACTION", "RESTRICT")
 #: Shapes of this kind of world.
 SHAPES = frozenset(
     {
-        *(f"masters: on delete {one.lower()}" for one in ACTIONS),
+        *(f"masters: on delete {one.lower()}" for one in tables.ACTIONS),
+        *(f"masters: trigger {what}" for what in tables.TRIGGERS if what),
         *(
             f"masters: {what}"
             for what in (
@@ -50,45 +53,15 @@ SHAPES = frozenset(
                 "deleted",
                 "swapped names",
                 "statement on a partition",
+                "partition that is away",
+                "partition that changed while away",
+                "reference to its own table",
+                "procedure",
                 "push broken off",
             )
         ),
     }
 )
-_SWAP = " ".join(
-    f"ALTER TABLE parent RENAME {old} TO {new};"
-    for old, new in (("note", "c"), ("more", "note"), ("c", "more"))
-)
-#: The partition of some masters has its columns in another order.
-_PARTS = (
-    "CREATE TABLE part_low PARTITION OF part FOR VALUES FROM (0) TO (1000000)",
-    (
-        "CREATE TABLE part_low (note text, uid text NOT NULL, gone int,"
-        " h int NOT NULL, id int NOT NULL);"
-        " ALTER TABLE part_low DROP gone;"
-        " ALTER TABLE part ATTACH PARTITION part_low FOR VALUES FROM (0) TO (1000000)"
-    ),
-)
-
-
-def _ddl(action: str, part: str) -> Iterator[str]:
-    yield (
-        "CREATE TABLE parent (id int PRIMARY KEY, h int NOT NULL, uid text NOT NULL,"
-        " code text UNIQUE, note text, more text)"
-    )
-    yield (
-        "CREATE TABLE child (id int PRIMARY KEY, h int NOT NULL, uid text NOT NULL,"
-        f" parent_id int REFERENCES parent ON DELETE {action} ON UPDATE CASCADE,"
-        " note text)"
-    )
-    yield (
-        "CREATE TABLE part (id int PRIMARY KEY, h int NOT NULL, uid text NOT NULL,"
-        " note text) PARTITION BY RANGE (id)"
-    )
-    yield part
-    yield "CREATE TABLE receipt (id text PRIMARY KEY, site text NOT NULL)"
-
-
 #: A row by its table and key.
 _Key = tuple[str, str]
 
@@ -112,16 +85,25 @@ class PeersWorld:
     receipts: list[tuple[int, str]] = field(default_factory=list)
     #: the second master sends on what it gets, unless it has parked it
     _forwards: bool = False
+    #: masters that have no partition
+    _away: set[str] = field(default_factory=set)
+    #: the one whose operators do not let the procedure run, where some do not
+    _closed: str = ""
+    _closes: bool = False
+    #: calls are given up: then all rows are listed, and nothing more is to be seen
+    _gives_up: bool = False
 
     def play(self) -> list[Violation]:
         """Build it, play all histories, and judge them."""
         self._build()
         urls = {one.name: url(self.sites, one.name) for one in self.sites.values()}
-        self.users = Users(urls, TABLES, {}, self.story)
+        self.users = Users(urls, (*tables.TABLES, "counter"), {}, self.story)
         try:
             for number in range(ROUNDS):
                 if number and self.chance.random() < 0.25:
-                    self._swap()
+                    self._alter()
+                self._move_part(self.chance.choice(MASTERS))
+                self._allow(self.chance.choice(("", "", *MASTERS)))
                 for pen in self.pens.values():
                     for _ in range(pen.chance.randint(0, 3)):
                         self._act(pen)
@@ -135,35 +117,43 @@ class PeersWorld:
             self.users.close()
 
     def _build(self) -> None:
-        action = self.chance.choice(ACTIONS)
-        parts = [self.chance.choice(_PARTS) for _ in MASTERS]
-        self.story.tell(f"on delete {action.lower()}; {parts}")
+        action, own, trigger = tables.draw(self.chance)
+        parts = [self.chance.choice(tables.PARTS) for _ in MASTERS]
+        self.story.tell(f"on delete {action}, {own}; trigger {trigger}; {parts}")
         self._all_met(f"masters: on delete {action.lower()}")
+        if trigger:
+            self._all_met(f"masters: trigger {trigger}")
         for name, part in zip(MASTERS, parts, strict=True):
-            run(self.sites[name], *_ddl(action, part))
+            run(self.sites[name], *tables.ddl(action, own, trigger, part))
+            deferred.allow_procedure(self.sites[name], "add_one")
         home = self.sites["a"]
         groups.create_group(home, GROUP)
-        for table in (*TABLES, "receipt"):
+        for table in (*tables.TABLES, "counter", "receipt"):
             groups.add_table(home, GROUP, table)
         for name in MASTERS[1:]:
             groups.add_master(home, GROUP, name)
         self._forwards = self.chance.random() < 0.5
+        self._closes = self.chance.random() < 0.3
+        self._gives_up = self.chance.random() < 0.1
         groups.set_paths(
             home, GROUP, groups.chain if self._forwards else groups.full_mesh
         )
-        run(home, *(s.as_string() for h in self.pens for s in _first(h)))
+        run(home, *(s.as_string() for h in self.pens for s in tables.first(h)))
         self._push_all()
 
     # --- what happens -------------------------------------------------------------
 
     def _act(self, pen: Pen) -> None:
         who, met = pen.chance.choice(MASTERS), self.met[pen.history]
-        what = pen.chance.choice(_ACTS)
+        what = pen.chance.choice(tables.ACTS)
         leaf = pen.chance.random() < 0.5
+        if what == "call":
+            self._call(pen, who)
+            return
 
         def write(rows: Rows) -> Sequence[Statement]:
             pen.rows = rows
-            return _statements(pen, what, leaf=leaf)
+            return tables.statements(pen, what, leaf=leaf)
 
         done, _ = self.users.write(who, pen.history, write)
         if isinstance(done, Refusal) or not done.effect:
@@ -173,19 +163,73 @@ class PeersWorld:
             met.add(f"masters: {what}")
         if leaf and any(table == "part" for table, _ in done.effect):
             met.add("masters: statement on a partition")
+        if any(table == "person" for table, _ in done.effect):
+            met.add("masters: reference to its own table")
 
-    def _swap(self) -> None:
-        """Two columns exchange their names, while the group is closed to users."""
+    def _call(self, pen: Pen, who: str) -> None:
+        """A transaction that calls a procedure, which adds one at every master."""
+        here = pen.chance.random() < 0.5
+        receipt = f"{pen.history}-{pen.token()}"
+        self.story.tell(f"{who}: calls add_one({pen.history}), here: {here}; {receipt}")
+        with self.sites[who].begin() as connection:
+            connection.exec_driver_sql(
+                "INSERT INTO receipt VALUES (%s, %s)", (receipt, who)
+            )
+            deferred.call(connection, "add_one", [pen.history], here=here)
+        self.receipts.append((pen.history, receipt))
+        self.met[pen.history].add("masters: procedure")
+
+    def _allow(self, closed: str) -> None:
+        """Another master, or none, does not let the procedure run."""
+        if self._closed:
+            deferred.allow_procedure(self.sites[self._closed], "add_one")
+            self._closed = ""
+        if closed and self._closes:
+            self.story.tell(f"{closed}: allows add_one no more")
+            deferred.revoke_procedure(self.sites[closed], "add_one")
+            self._closed = closed
+
+    def _alter(self) -> None:
+        """Two columns exchange their names, or a partition goes and comes back.
+
+        The group is closed to users.
+        """
         home = self.sites["a"]
-        self.story.tell("note and more swap their names")
+        moves = not self._away and self.chance.random() < 0.3
+        ddl = f"{tables.AWAY}; {tables.BACK}" if moves else tables.SWAP
+        self.story.tell(ddl)
         self.users.close()
         try:
             groups.suspend(home, GROUP)
-            groups.execute_ddl(home, GROUP, _SWAP)
-            self._all_met("masters: swapped names")
+            groups.execute_ddl(home, GROUP, ddl)
+            self._all_met(
+                "masters: " + ("partition that is away" if moves else "swapped names")
+            )
         except CannotDrain as error:
             self.story.tell(f"  {error}")
         groups.resume(home, GROUP)
+
+    def _move_part(self, name: str) -> None:
+        """The partition of one master leaves, changes or comes back."""
+        what = self.chance.choice((*[""] * 12, "change", "other", "nothing"))
+        history = self.chance.choice([*self.pens])
+        if not what and name not in self._away:
+            return
+        before = [] if name in self._away else [tables.AWAY]
+        meanwhile = {
+            "change": [f"UPDATE part_low SET note = 'away' WHERE h = {history}"],
+            "other": [tables.OTHER],
+        }.get(what, [])
+        back = [tables.BACK] if self.chance.random() < 0.6 else []
+        for statement in (*before, *meanwhile, *back):
+            self.story.tell(f"{name}: {statement}")
+            run(self.sites[name], statement)
+        self._away.discard(name)
+        if not back:
+            self._away.add(name)
+        self._all_met("masters: partition that is away")
+        if what == "change":
+            self.met[history].add("masters: partition that changed while away")
 
     def _push(self, name: str, at: int = 0) -> int:
         moved = 0
@@ -213,18 +257,35 @@ class PeersWorld:
     def _operate(self, name: str) -> None:
         """Somebody decides about parked transactions of a master, or not yet."""
         master = self.sites[name]
+        if self.chance.random() < 0.3:
+            self._see_a_doctor(name)
         for error in deferred.list_errors(master):
             with suppress(NoSuchError):  # gone with one that it waited for
-                calls = deferred.show_error(master, error.id).calls
-                self._decide(name, error.id, calls)
+                self._decide(name, deferred.show_error(master, error.id))
 
-    def _decide(
-        self, name: str, number: int, calls: Sequence[deferred.ErrorCall]
-    ) -> None:
-        history = _history(calls)
+    def _see_a_doctor(self, name: str) -> None:
+        """Compare tables in which any row may differ, and create triggers that lack."""
+        self.story.tell(f"{name}: {differences(self.sites[name], tables=True)}")
+        for finding in self._untriggered(name):
+            command, _, _ = finding.todo.partition("; then ")
+            self.story.tell(f"{name}: {command}")
+            run(self.sites[name], *command.split("; "))
+
+    def _untriggered(self, name: str) -> list[Finding]:
+        with self.sites[name].transaction() as connection:
+            return [
+                *captures.check(connection, name),
+                *guarded.check(connection, name),
+            ]
+
+    def _decide(self, name: str, error: deferred.ErrorTransaction) -> None:
+        number, calls, history = error.id, error.calls, _history(error.calls)
         pen, met = self.pens[history], self.met[history]
         met.add("masters: parked")
         what = pen.chance.choice(("", "", "retry", "retry", "edit", "delete"))
+        # Who gives up a call has all rows listed, and nothing more is to be seen.
+        if error.procedures and what in ("edit", "delete") and not self._gives_up:
+            what = "retry"
         if not what:
             return
         self.story.tell(f"{name}: {what} {number}")
@@ -247,6 +308,7 @@ class PeersWorld:
     def _judged(self) -> Iterator[Violation]:
         told = {name: self._told(name) for name in MASTERS}
         every = set().union(*told.values())
+        self.story.tell(f"told of all rows: {sorted(t for t, k in every if k == '*')}")
         for name in MASTERS:
             yield from self._arrivals(name, every if self._forwards else told[name])
         for history in self.pens:
@@ -257,7 +319,10 @@ class PeersWorld:
         master = self.sites[name]
         found: set[_Key] = set()
         for error in deferred.list_errors(master):
-            for call in deferred.show_error(master, error.id).calls:
+            parked = deferred.show_error(master, error.id)
+            if parked.procedures:
+                found.add(("counter", f"{_history(parked.calls)}0"))
+            for call in parked.calls:
                 images = [image for image in (call.old, call.new) if image]
                 table = call.table.rpartition(".")[2]
                 found |= {(table, str(image["id"])) for image in images}
@@ -266,7 +331,8 @@ class PeersWorld:
         found |= {
             (one.table.name, str(one.key["id"]) if one.key else "*") for one in listed
         }
-        return found
+        found |= {(one.table, "*") for one in differences(master) if one.rows is None}
+        return found | {("part", "*") for _ in self._untriggered(name)}
 
     def _arrivals(self, name: str, told: set[_Key]) -> Iterator[Violation]:
         there = Counter(
@@ -291,48 +357,6 @@ class PeersWorld:
             known = {key, (key[0], "*")} & told
             if any(one != images["a"] for one in images.values()) and not known:
                 yield Violation(history, f"{key}: nobody was told of {images}")
-
-
-_ACTS = ("insert", "update", "update", "delete", "key change", "point", "code")
-
-
-def _statements(pen: Pen, what: str, *, leaf: bool) -> list[Statement]:
-    table = pen.chance.choice(TABLES)
-    name = "part_low" if table == "part" and leaf else table
-    there, free, token = pen.there(table), pen.free(table), pen.token()
-    parent, code = pen.there("parent"), pen.code()
-    column = pen.chance.choice(("note", "more")) if table == "parent" else "note"
-    common = {"id": free, "h": pen.history, "uid": token}
-    match what:
-        case "insert" if table == "parent":
-            return [insert(name, code=code, note=f"n{token}", **common)]
-        case "insert" if table == "child":
-            return [insert(name, parent_id=parent, note=token, **common)]
-        case "insert":
-            return [insert(name, note=token, **common)]
-        case "delete":
-            return [delete(name, there)]
-        case "key change":
-            return [update(name, there, id=free)]
-        case "point":
-            return [update("child", pen.there("child"), parent_id=parent)]
-        case "code":
-            return [update("parent", parent, code=code)]
-    return [update(name, there, **{column: f"{column[0]}{token}"})]
-
-
-def _first(history: int) -> list[Statement]:
-    """The rows that a history begins with."""
-    key, made = history * 10, []
-    for n in range(2):
-        uid = f"{history}.{n}"
-        common = {"id": key + n, "h": history, "uid": uid}
-        made += [
-            insert("parent", code=f"{history}{'AB'[n]}", note="", more="", **common),
-            insert("child", parent_id=key + n, note="", **common),
-            insert("part", note="", **common),
-        ]
-    return made
 
 
 def _history(calls: Sequence[deferred.ErrorCall]) -> int:

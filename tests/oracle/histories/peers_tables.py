@@ -1,0 +1,145 @@
+"""The tables of masters without rules, what their users write, and their DDL."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from random import Random
+
+from tests.oracle.histories.acts import Pen, Statement, delete, insert, update
+
+TABLES = ("parent", "child", "part", "person")
+ACTIONS = ("CASCADE", "SET NULL", "NO ACTION", "RESTRICT")
+#: What a trigger of users does for changes of other masters.
+TRIGGERS = ("", "writes at one master", "writes at all masters")
+SWAP = " ".join(
+    f"ALTER TABLE parent RENAME {old} TO {new};"
+    for old, new in (("note", "c"), ("more", "note"), ("c", "more"))
+)
+AWAY = "ALTER TABLE part DETACH PARTITION part_low"
+BACK = "ALTER TABLE part ATTACH PARTITION part_low FOR VALUES FROM (0) TO (1000000)"
+#: Another table takes the place of the partition.
+OTHER = (
+    "CREATE TABLE other (LIKE part INCLUDING DEFAULTS INCLUDING CONSTRAINTS);"
+    " INSERT INTO other SELECT id, h, uid, note FROM part_low;"
+    " DROP TABLE part_low; ALTER TABLE other RENAME TO part_low"
+)
+#: The partition of some masters has its columns in another order.
+PARTS = (
+    "CREATE TABLE part_low PARTITION OF part FOR VALUES FROM (0) TO (1000000)",
+    (
+        "CREATE TABLE part_low (note text, uid text NOT NULL, gone int,"
+        " h int NOT NULL, id int NOT NULL);"
+        f" ALTER TABLE part_low DROP gone; {BACK}"
+    ),
+)
+
+
+def draw(chance: Random) -> tuple[str, str, str]:
+    """The actions of two foreign keys, and what a trigger does."""
+    return chance.choice(ACTIONS), chance.choice(ACTIONS), chance.choice(TRIGGERS)
+
+
+def ddl(action: str, own: str, trigger: str, part: str) -> Iterator[str]:
+    """The tables of a master.
+
+    Parameters:
+        action, own: on delete, of references to another table and to its own.
+        trigger: of `TRIGGERS`; it writes another table than it is on.
+        part: of `PARTS`.
+    """
+    common = "id int PRIMARY KEY, h int NOT NULL, uid text NOT NULL, note text"
+    yield f"CREATE TABLE parent ({common}, code text UNIQUE, more text)"
+    yield (
+        f"CREATE TABLE child ({common}, parent_id int REFERENCES parent"
+        f" ON DELETE {action} ON UPDATE CASCADE)"
+    )
+    yield (
+        f"CREATE TABLE person ({common}, above int REFERENCES person"
+        f" ON DELETE {own} ON UPDATE CASCADE)"
+    )
+    yield f"CREATE TABLE part ({common}) PARTITION BY RANGE (id)"
+    yield part
+    yield "CREATE TABLE counter (id int PRIMARY KEY, h int, uid text, n int)"
+    yield (
+        "CREATE PROCEDURE add_one(which int) LANGUAGE sql"
+        " AS 'UPDATE public.counter SET n = n + 1 WHERE h = which'"
+    )
+    yield "CREATE TABLE receipt (id text PRIMARY KEY, site text NOT NULL)"
+    if trigger:
+        yield _written(everywhere=trigger == TRIGGERS[2])
+        yield (
+            "CREATE TRIGGER writes AFTER INSERT OR UPDATE ON child"
+            " FOR EACH ROW EXECUTE FUNCTION person_too()"
+        )
+
+
+def _written(*, everywhere: bool) -> str:
+    here = "true" if everywhere else "snaptide.comes_from() IS NULL"
+    return f"""
+    CREATE FUNCTION person_too() RETURNS trigger LANGUAGE plpgsql AS $$
+    BEGIN
+        IF {here} THEN
+            UPDATE public.person SET note = 'of ' || NEW.note WHERE id = NEW.id;
+        END IF;
+        RETURN NULL;
+    END $$
+    """
+
+
+def first(history: int) -> list[Statement]:
+    """The rows that a history begins with."""
+    key, common = history * 10, {"h": history, "note": ""}
+    made = [insert("counter", id=key, h=history, uid=f"{history}.0", n=0)]
+    for n in range(2):
+        row = {"id": key + n, "uid": f"{history}.{n}", **common}
+        made += [
+            insert("parent", code=f"{history}{'AB'[n]}", more="", **row),
+            insert("child", parent_id=key + n, **row),
+            insert("part", **row),
+            insert("person", above=key, **row),
+        ]
+    return made
+
+
+#: What is done in one transaction. What stands here often happens often.
+ACTS = (
+    "insert",
+    "update",
+    "update",
+    "delete",
+    "key change",
+    "point",
+    "point",
+    "code",
+    "call",
+)
+
+
+def statements(pen: Pen, what: str, *, leaf: bool) -> list[Statement]:
+    """The statements of an act, for whoever has the rows of the pen before him."""
+    table = pen.chance.choice(TABLES)
+    name = "part_low" if table == "part" and leaf else table
+    there, free, token = pen.there(table), pen.free(table), pen.token()
+    parent, code, above = pen.there("parent"), pen.code(), pen.there("person")
+    column = pen.chance.choice(("note", "more")) if table == "parent" else "note"
+    below = {"above": above if pen.chance.random() < 0.8 else None}
+    own: dict[str, dict[str, object]] = {
+        "parent": {"code": code},
+        "child": {"parent_id": parent},
+        "person": {**below},
+    }
+    match what:
+        case "insert":
+            row = {"id": free, "h": pen.history, "uid": token, "note": f"n{token}"}
+            return [insert(name, **(row | own.get(table, {})))]
+        case "delete":
+            return [delete(name, there)]
+        case "key change":
+            return [update(name, there, id=free)]
+        case "point" if table == "person":
+            return [update("person", there, **own["person"])]
+        case "point":
+            return [update("child", pen.there("child"), parent_id=parent)]
+        case "code":
+            return [update("parent", parent, code=code)]
+    return [update(name, there, **{column: f"{column[0]}{token}"})]
