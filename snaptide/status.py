@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 import sqlalchemy as sa
@@ -14,6 +15,7 @@ from sqlalchemy import Connection, Row, func, select
 from deferred import runs, schedules
 from deferred.error_catalog import error_transaction
 from deferred.queues.backlog import Backlog, backlogs
+from masters.catalog import registered_snapshot
 from masters.numbers.left import Numbers, leased
 from sites import Site
 from sites.activity import running
@@ -26,6 +28,22 @@ from snaptide.doctor import different, stopped
 from snaptide.doctor.finding import Finding
 from snaptide.errors import DatabaseError, NotPermitted
 from snaptide.lag import Lag, lag_of
+
+_IN_DOUBT = sa.text(
+    "SELECT count(*) FROM pg_prepared_xacts"
+    " WHERE database = current_database() AND gid LIKE 'snaptide:%'"
+)
+#: As `snapshots.check.saved` finds them; that would import all that a check needs.
+_UNEXPLAINED = sa.text(
+    "SELECT sum((counted ->> 2)::bigint) FROM ("
+    "SELECT DISTINCT ON (snapshot) counts FROM snaptide.check_snapshot"
+    " ORDER BY snapshot, run_id DESC) AS last, jsonb_array_elements(counts) AS counted"
+    " WHERE counted ->> 1 = 'unexplained'"
+)
+_LOG_BYTES = sa.text(
+    "SELECT sum(pg_total_relation_size(part.relid)) FROM snaptide.snapshot_log AS log,"
+    " pg_partition_tree(to_regclass(format('snaptide.%I', log.log_table))) AS part"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +59,24 @@ class GroupStatus:
     last_error: str | None
     #: None when the master cannot say
     lag: Lag | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parked:
+    """The transactions in an error queue that were parked for one reason."""
+
+    reason: str
+    transactions: int
+    oldest: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reader:
+    """A site whose snapshots are refreshed from this one, and keep its logs long."""
+
+    site: str
+    #: the oldest of the last refreshes of its snapshots; None before the first
+    refreshed_at: datetime | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,6 +126,15 @@ class SiteStatus:
     groups: tuple[GroupStatus, ...] = ()
     #: transactions in this site's own error queue
     parked: int = 0
+    #: the same, by reason
+    parked_for: tuple[Parked, ...] = ()
+    #: coordinated transactions that are prepared here and not ended
+    in_doubt: int = 0
+    #: the size of all snapshot logs here, and the sites for which they are kept
+    log_bytes: int = 0
+    readers: tuple[Reader, ...] = ()
+    #: rows that the last saved check of each snapshot could not explain
+    unexplained: int = 0
     schedules: tuple[ScheduleStatus, ...] = ()
     activities: tuple[Activity, ...] = ()
     #: the columns whose numbers the site has leased
@@ -98,12 +143,16 @@ class SiteStatus:
     findings: tuple[Finding, ...] = ()
 
 
-def status(sites: Sequence[Site]) -> list[SiteStatus]:
-    """Ask all sites at once, so that a site that is away does not delay the others."""
+def status(sites: Sequence[Site], *, alone: bool = False) -> list[SiteStatus]:
+    """Ask all sites at once, so that a site that is away does not delay the others.
+
+    Parameters:
+        alone: each is asked only about itself, see `status_of`.
+    """
     if not sites:
         return []
     with ThreadPoolExecutor(max_workers=len(sites)) as pool:
-        return list(pool.map(status_of, sites))
+        return list(pool.map(partial(status_of, alone=alone), sites))
 
 
 def status_of(site: Site, *, alone: bool = False) -> SiteStatus:
@@ -130,7 +179,7 @@ def _status(connection: Connection, site: Site, alone: bool) -> SiteStatus:
             site=site.name, reachable=True, error=error, revision=revision, head=head
         )
     now = connection.execute(select(func.now())).scalar_one()
-    parked = select(func.count()).select_from(error_transaction)
+    parked = tuple(_parked(connection))
     return SiteStatus(
         site=site.name,
         reachable=True,
@@ -139,7 +188,12 @@ def _status(connection: Connection, site: Site, alone: bool) -> SiteStatus:
         now=now,
         backlog=tuple(backlogs(connection)),
         groups=tuple(_groups(connection, site, now, alone)),
-        parked=connection.scalar(parked) or 0,
+        parked=sum(one.transactions for one in parked),
+        parked_for=parked,
+        in_doubt=connection.scalar(_IN_DOUBT) or 0,
+        log_bytes=int(connection.scalar(_LOG_BYTES) or 0),
+        readers=tuple(_readers(connection)),
+        unexplained=int(connection.scalar(_UNEXPLAINED) or 0),
         schedules=tuple(_schedules(connection, now)),
         activities=tuple(_activities(connection)),
         numbers=tuple(leased(connection)),
@@ -189,6 +243,24 @@ def _group(
         last_error=row.last_error,
         lag=None if alone else lag_of(connection, site, row),
     )
+
+
+def _parked(connection: Connection) -> Iterator[Parked]:
+    at = error_transaction.c
+    counted = select(
+        at.reason,
+        func.count().label("transactions"),
+        func.min(at.parked_at).label("oldest"),
+    )
+    for row in connection.execute(counted.group_by(at.reason).order_by(at.reason)):
+        yield Parked(**row._mapping)
+
+
+def _readers(connection: Connection) -> Iterator[Reader]:
+    at = registered_snapshot.c
+    wanted = select(at.site_name, func.min(at.refreshed_at).label("refreshed_at"))
+    for row in connection.execute(wanted.group_by(at.site_name).order_by(at.site_name)):
+        yield Reader(site=row.site_name, refreshed_at=row.refreshed_at)
 
 
 def _schedules(connection: Connection, now: datetime) -> Iterator[ScheduleStatus]:

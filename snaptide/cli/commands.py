@@ -110,6 +110,7 @@ class Commands(LoadedLater):
             ["services"],
         ),
         "web": Part("Run the console, which shows all sites in a browser.", ["web"]),
+        "metrics": Part("Serve figures of all sites to Prometheus.", ["metrics"]),
         "user": Part("Users of the console.", ["user"]),
         "demo": Part(
             "Run the whole story on embedded servers, with real flights.",

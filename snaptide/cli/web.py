@@ -59,7 +59,7 @@ def web(
     from snaptide.web.application import application
 
     program = Program.of(ctx)
-    address, port = _address(listen)
+    address, port = address_of(listen)
     made = _console(program, users, proxy_header, (*_LOOPBACK, *(host or ())))
     _refuse_unsafe(made, address, host)
     typer.echo(f"The console is at http://{listen}/", err=True)
@@ -106,7 +106,12 @@ def _console(
     )
 
 
-def _address(listen: str) -> tuple[str, int]:
+def address_of(listen: str) -> tuple[str, int]:
+    """Address and port to listen at.
+
+    Raises:
+        BadArgument: it is not ADDRESS:PORT.
+    """
     address, colon, port = listen.rpartition(":")
     if not colon or not address or not port.isdecimal() or int(port) > 65535:
         raise BadArgument(f"{listen!r} is not ADDRESS:PORT.")

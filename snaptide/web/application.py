@@ -19,7 +19,7 @@ from deferred.errors import NoSuchError
 from sites.errors import SiteUnreachable, SnaptideError, UnknownSite
 from snaptide.asking import as_told
 from snaptide.errors import Unexpected
-from snaptide.web import login, pages
+from snaptide.web import figures, login, pages
 from snaptide.web import visit as visits
 from snaptide.web.console import Console
 from snaptide.web.errors import PageMissing, Refused
@@ -54,6 +54,7 @@ _STATUS: dict[type[SnaptideError], int] = {
 def application(console: Console) -> Starlette:
     """The console as an ASGI application."""
     routes: list[BaseRoute] = [*login.routes(console)]
+    routes += figures.routes(console, protected=True)
     routes += [page.route(console) for page in pages.PAGES]
     routes += [action.route(console) for action in pages.ACTIONS]
     routes.append(Mount("/static", StaticFiles(directory=FOLDER / "static")))

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 
 from sites import Directory
+from snaptide.status import SiteStatus, status_of
 from snaptide.web.attempts import Attempts
-from snaptide.web.questions import Questions
+from snaptide.web.questions import Answer, Questions
 from snaptide.web.sessions import LoginForms, Sessions
 from snaptide.web.users import Users
 
@@ -35,3 +36,8 @@ class Console:
         """The questions to sites that are under way."""
         # One thread for each site that is silent, and some for the others.
         return Questions(len(self.sites) + 16)
+
+    def states(self) -> dict[str, Answer[SiteStatus]]:
+        """The state of all sites, each asked only about itself."""
+        ask = partial(status_of, alone=True)
+        return self.questions.ask_all(self.sites, "status", ask)

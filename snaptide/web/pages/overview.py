@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from functools import partial
 from typing import Any
 
 from snaptide.doctor.finding import Severity
-from snaptide.status import SiteStatus, status_of
+from snaptide.status import SiteStatus
 from snaptide.web.page import Page
 from snaptide.web.questions import Answer
 from snaptide.web.visit import Visit, command
@@ -41,8 +40,7 @@ class Line:
 
 def read(visit: Visit) -> Mapping[str, Any]:
     """Ask all sites, each only about itself."""
-    ask = partial(status_of, alone=True)
-    answers = visit.console.questions.ask_all(visit.console.sites, "overview", ask)
+    answers = visit.console.states()
     lines = [_line(name, answer) for name, answer in answers.items()]
     waiting = [line for line in lines if line.waited is not None]
     return {

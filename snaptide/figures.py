@@ -1,0 +1,246 @@
+"""The figures that a monitoring system keeps: what they are called, and their values.
+
+All of them come from `snaptide.status`, so that figures, `snaptide status` and the
+console never disagree. Labels are names of sites, destinations, refresh groups and
+schedules; no figure has a label for a row, a key or a user.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import get_args
+
+from deferred.queues.backlog import Backlog
+from deferred.queues.destination_state import State
+from snaptide.doctor.finding import Severity
+from snaptide.status import GroupStatus, ScheduleStatus, SiteStatus
+
+#: Values of the labels after `site`, and a number.
+Sample = tuple[tuple[str, ...], float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figure:
+    """One figure.
+
+    Parameters:
+        labels: those after `site`.
+        read: its samples at a site; none if the site is away or not ready, unless
+            `always`.
+    """
+
+    name: str
+    help: str
+    read: Callable[[SiteStatus], Iterator[Sample]]
+    labels: tuple[str, ...] = ()
+    always: bool = False
+
+    def of(self, status: SiteStatus) -> Iterator[Sample]:
+        """Its samples at a site; each label of `labels` has a value."""
+        if self.always or (status.reachable and status.error is None):
+            yield from self.read(status)
+
+
+def _site(read: Callable[[SiteStatus], float]) -> Callable[..., Iterator[Sample]]:
+    def samples(status: SiteStatus) -> Iterator[Sample]:
+        yield (), read(status)
+
+    return samples
+
+
+def _queue(
+    read: Callable[[SiteStatus, Backlog], float | None],
+) -> Callable[..., Iterator[Sample]]:
+    def samples(status: SiteStatus) -> Iterator[Sample]:
+        for one in status.backlog:
+            if (value := read(status, one)) is not None:
+                yield (one.destination,), value
+
+    return samples
+
+
+def _group(
+    read: Callable[[GroupStatus], float | None],
+) -> Callable[..., Iterator[Sample]]:
+    def samples(status: SiteStatus) -> Iterator[Sample]:
+        for one in status.groups:
+            if (value := read(one)) is not None:
+                yield (one.name,), value
+
+    return samples
+
+
+def _schedule(
+    read: Callable[[ScheduleStatus], float],
+) -> Callable[..., Iterator[Sample]]:
+    def samples(status: SiteStatus) -> Iterator[Sample]:
+        for one in status.schedules:
+            if not one.disabled:
+                yield (one.kind, one.subject), read(one)
+
+    return samples
+
+
+def seconds_since(status: SiteStatus, moment: datetime | None) -> float:
+    """How long ago something was, by the site's clock; 0 if it never was."""
+    if status.now is None or moment is None:
+        return 0.0
+    return max((status.now - moment).total_seconds(), 0.0)
+
+
+def _states(status: SiteStatus) -> Iterator[Sample]:
+    for one in status.backlog:
+        has = {state.state for state in one.states}
+        for state in get_args(State):
+            yield (one.destination, state), float(state in has)
+
+
+def _parked(status: SiteStatus) -> Iterator[Sample]:
+    for one in status.parked_for:
+        yield (one.reason,), one.transactions
+
+
+def _readers(status: SiteStatus) -> Iterator[Sample]:
+    for one in status.readers:
+        if one.refreshed_at is not None:
+            yield (one.site,), seconds_since(status, one.refreshed_at)
+
+
+def _findings(status: SiteStatus) -> Iterator[Sample]:
+    found = Counter(one.severity for one in status.findings)
+    for severity in Severity:
+        yield (severity.value,), found[severity]
+
+
+#: All figures.
+FIGURES = (
+    Figure(
+        name="snaptide_up",
+        help="1 if the site answered within two seconds, else 0.",
+        read=_site(lambda status: float(status.reachable)),
+        always=True,
+    ),
+    Figure(
+        name="snaptide_ready",
+        help="1 if the site could say how it is; if not, it has no other figures.",
+        read=_site(lambda s: float(s.reachable and s.error is None)),
+        always=True,
+    ),
+    Figure(
+        name="snaptide_queue_transactions",
+        help="Transactions that the destination has not answered.",
+        labels=("destination",),
+        read=_queue(lambda _, one: one.transactions),
+    ),
+    Figure(
+        name="snaptide_queue_calls",
+        help="Calls of those transactions.",
+        labels=("destination",),
+        read=_queue(lambda _, one: one.calls),
+    ),
+    Figure(
+        name="snaptide_queue_bytes",
+        help="Size of those calls, as the database stores them.",
+        labels=("destination",),
+        read=_queue(lambda _, one: one.bytes),
+    ),
+    Figure(
+        name="snaptide_queue_oldest_seconds",
+        help="Age of the oldest of those transactions; 0 if there is none.",
+        labels=("destination",),
+        read=_queue(lambda status, one: seconds_since(status, one.oldest)),
+    ),
+    Figure(
+        name="snaptide_push_age_seconds",
+        help="Time since the last push that ended well; none before the first.",
+        labels=("destination",),
+        read=_queue(
+            lambda status, one: (
+                seconds_since(status, one.last_push_at) if one.last_push_at else None
+            )
+        ),
+    ),
+    Figure(
+        name="snaptide_push_failed",
+        help="1 if the last push failed, else 0.",
+        labels=("destination",),
+        read=_queue(lambda _, one: float(one.last_error is not None)),
+    ),
+    Figure(
+        name="snaptide_contract_state",
+        help="1 if the destination is in the state, else 0; an open one is in none.",
+        labels=("destination", "state"),
+        read=_states,
+    ),
+    Figure(
+        name="snaptide_parked_transactions",
+        help="Transactions in the error queue, by reason; none if it is empty.",
+        labels=("reason",),
+        read=_parked,
+    ),
+    Figure(
+        name="snaptide_parked_oldest_seconds",
+        help="Age of the oldest of them in the error queue; 0 if it is empty.",
+        read=_site(
+            lambda status: max(
+                (seconds_since(status, one.oldest) for one in status.parked_for),
+                default=0.0,
+            )
+        ),
+    ),
+    Figure(
+        name="snaptide_refresh_age_seconds",
+        help="Time since the last refresh that ended well; none before the first.",
+        labels=("group",),
+        read=_group(lambda one: one.age),
+    ),
+    Figure(
+        name="snaptide_refresh_failed",
+        help="1 if the last refresh had a problem, else 0.",
+        labels=("group",),
+        read=_group(lambda one: float(one.last_error is not None)),
+    ),
+    Figure(
+        name="snaptide_log_bytes",
+        help="Size of all snapshot logs of the site.",
+        read=_site(lambda status: status.log_bytes),
+    ),
+    Figure(
+        name="snaptide_log_pinned_seconds",
+        help="How long the logs keep changes for another site: the time since the "
+        "oldest of its last refreshes.",
+        labels=("by",),
+        read=_readers,
+    ),
+    Figure(
+        name="snaptide_schedule_late_seconds",
+        help="How long a run has been overdue; 0 if it is not late.",
+        labels=("kind", "subject"),
+        read=_schedule(lambda one: one.overdue),
+    ),
+    Figure(
+        name="snaptide_schedule_failed",
+        help="1 if the last run failed, else 0.",
+        labels=("kind", "subject"),
+        read=_schedule(lambda one: float(one.last_error is not None)),
+    ),
+    Figure(
+        name="snaptide_check_unexplained_rows",
+        help="Rows that the last saved check of each snapshot could not explain.",
+        read=_site(lambda status: status.unexplained),
+    ),
+    Figure(
+        name="snaptide_in_doubt_transactions",
+        help="Coordinated transactions that are prepared here and not ended.",
+        read=_site(lambda status: status.in_doubt),
+    ),
+    Figure(
+        name="snaptide_findings",
+        help="Findings about work that has stopped and should run.",
+        labels=("severity",),
+        read=_findings,
+    ),
+)
