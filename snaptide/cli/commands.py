@@ -93,6 +93,11 @@ class Commands(LoadedLater):
             "Show queues, refreshes, lag, errors, schedules and running work of sites.",
             ["status"],
         ),
+        "health": Part(
+            "Say where sites breach limits; ends with 3 if anywhere, with 4 if one is "
+            "away.",
+            ["health"],
+        ),
         "history": Part(
             "Show the history of a row at all sites; ends with 3 if a site was away.",
             ["history"],
