@@ -13,7 +13,7 @@ from sqlalchemy import Connection, Row, Text, func, literal, select
 
 from sites.names import QualifiedName
 from sites.staged import Staged, selected
-from sites.values import printed
+from sites.values import each_of, printed
 
 #: How many characters of a value are shown.
 SHOWN = 40
@@ -41,16 +41,13 @@ def first(
     doubtful = [one for one in columns if one.type != one.staged_type.name]
     if not doubtful:
         return None
-    name, value, type_ = (sa.column(n, Text) for n in ("name", "value", "type"))
-    each = (
-        sa.values(name, value, type_, name="each")
-        .data(
-            [
-                (literal(c.name), printed(staged.new(c.name)), literal(c.type))
-                for c in doubtful
-            ]
-        )
-        .lateral()
+    each = each_of(
+        "each",
+        ("name", "value", "type"),
+        [
+            (literal(c.name), printed(staged.new(c.name)), literal(c.type))
+            for c in doubtful
+        ],
     )
     refused = REFUSES.lateral()
     return connection.execute(

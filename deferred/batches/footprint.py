@@ -33,6 +33,7 @@ from sqlalchemy import (
 from deferred.error_catalog import error_footprint
 from sites.staged import MOVE, Staged, selected
 from sites.table import Table
+from sites.values import each_of
 
 #: A row or unique value, in any of the images of a call.
 HOLDS = "holds"
@@ -155,8 +156,7 @@ def entries(
 ) -> sa.Subquery:
     """Parts of calls, hashed: tran, how, hash, and whether the call removes the row."""
     target = staged.table.sql()
-    held = sa.values(sa.column("how", Text), sa.column("entry", Text), name="held")
-    part = held.data(parts).lateral()
+    part = each_of("held", ("how", "entry"), parts)
     digest = func.sha256(func.convert_to(part.c.entry, "UTF8"))
     return (
         select(

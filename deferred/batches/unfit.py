@@ -30,6 +30,7 @@ from sites import encodings, lossy, misfits, transport
 from sites.errors import ValueDoesNotFit
 from sites.misfits import REFUSES
 from sites.staged import Staged
+from sites.values import each_of
 
 _UNREAD = sa.table(
     "snaptide_unread",
@@ -188,20 +189,13 @@ def _refused(
 ) -> sa.Select[Any]:
     """The values that the types of columns refuse."""
     sides = _sides(staged, images)
-    named = [sa.column(n, Text) for n in ("side", "name", "value", "type")]
-    each = (
-        sa.values(*named, name="each")
-        .data(
-            [
-                (
-                    *map(literal, sides[name]),
-                    record.c[name],
-                    literal(_type(staged, name)),
-                )
-                for name in images
-            ]
-        )
-        .lateral()
+    each = each_of(
+        "each",
+        ("side", "name", "value", "type"),
+        [
+            (*map(literal, sides[name]), record.c[name], literal(_type(staged, name)))
+            for name in images
+        ],
     )
     refused = REFUSES.lateral()
     return (
@@ -246,10 +240,11 @@ def _changed(
 
 def _lost(staged: Staged, images: Sequence[str]) -> sa.Select[Any]:
     """The values with characters that the encoding of the database lacks."""
-    named = [sa.column(n, Text) for n in ("image", "side", "name")]
     sides = _sides(staged, images)
-    known = sa.values(*named, name="known").data(
-        [tuple(map(literal, (name, *sides[name]))) for name in images]
+    known = each_of(
+        "known",
+        ("image", "side", "name"),
+        [tuple(map(literal, (name, *sides[name]))) for name in images],
     )
     pair = [sa.column("key", Text), sa.column("value", Text)]
     each = func.json_each_text(_UNREAD.c.lost).table_valued(*pair).lateral()

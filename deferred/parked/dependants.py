@@ -31,6 +31,7 @@ from deferred.queues.queue import Queue
 from sites.errors import UnknownTable
 from sites.table import Table, describe
 from sites.types import NativeType
+from sites.values import each_of
 
 #: A row that a call changed.
 _ROW = "row"
@@ -134,8 +135,7 @@ def _described(
 def _entries(queue: Queue, table: Table) -> sa.Select[Any]:
     """What the calls of a queue did, by their number: xid, call_no, how, entry."""
     calls = queue.sql()
-    pair = sa.values(sa.column("how", Text), sa.column("entry", Text), name="parts")
-    part = pair.data([*_parts(queue, table, calls)]).lateral()
+    part = each_of("parts", ("how", "entry"), _parts(queue, table, calls))
     return (
         select(calls.c.xid, calls.c.call_no, part.c.how, part.c.entry)
         .join_from(calls, part, sa.true())

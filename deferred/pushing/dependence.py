@@ -16,7 +16,6 @@ from sqlalchemy import (
     ColumnElement,
     Select,
     Subquery,
-    Text,
     case,
     cast,
     func,
@@ -30,6 +29,7 @@ from deferred.batches.shipping import Shipment
 from deferred.catalog import delivery
 from deferred.queues.queue import Queue
 from sites.staged import Staged
+from sites.values import each_of
 
 
 def last_shared(shipment: Shipment, after: int, most: int) -> dict[int, int]:
@@ -86,10 +86,7 @@ def _calls(
     queue: Queue, staged: Staged, transactions: Subquery
 ) -> Select[tuple[int, bool, int]]:
     calls = queue.sql()
-    parts = sa.values(
-        sa.column("held", sa.Boolean), sa.column("entry", Text), name="parts"
-    )
-    part = parts.data(list(_parts(queue, staged, calls))).lateral()
+    part = each_of("parts", ("held", "entry"), _parts(queue, staged, calls))
     return (
         select(
             transactions.c.order_no,
