@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from sites import Directory
 from snaptide.cli import app
-from snaptide.web import pages
+from snaptide.web import figures, pages
 from snaptide.web.application import application
 from snaptide.web.attempts import OF_BOTH, Attempts
 from snaptide.web.console import Console
@@ -311,7 +311,10 @@ def test_the_console_does_not_open_itself(
     assert code in found.stderr
 
 
-def test_all_routes_are_pages_actions_or_the_login(made: Console) -> None:
+def test_all_routes_are_pages_actions_figures_or_the_login(made: Console) -> None:
     routes = [r for r in application(made).routes if isinstance(r, Route)]
     known = {p.path for p in pages.PAGES} | {a.path for a in pages.ACTIONS}
-    assert {r.path for r in routes} - known == {"/login", "/logout"}
+    asked = {r.path: r.methods for r in figures.routes(made, protected=True)}
+    assert set(asked) == {"/metrics", "/healthz", "/readyz"}
+    assert all(methods == {"GET", "HEAD"} for methods in asked.values())
+    assert {r.path for r in routes} - known - set(asked) == {"/login", "/logout"}
