@@ -14,6 +14,8 @@ from snaptide.embedded.ports import HOST, free_port
 
 # Closing with this option sends a reset instead of a polite end.
 _RESET = struct.pack("ii", 1, 0)
+# Seconds that a thread may take to let go of the line it was waiting at.
+_MOMENT = 1.0
 
 
 class Proxy:
@@ -29,6 +31,7 @@ class Proxy:
         self.delay = 0.0
         self._listener: socket.socket | None = None
         self._lines: list[socket.socket] = []
+        self._passing: list[threading.Thread] = []
         self._lock = threading.Lock()
         self._hearing = threading.Event()
         self._hearing.set()
@@ -67,8 +70,13 @@ class Proxy:
         """Reset the present connections; new ones are welcome."""
         with self._lock:
             lines, self._lines = self._lines, []
+            passing, self._passing = self._passing, []
         for line in lines:
             _reset(line)
+        # A line is open, and not reset, for as long as a thread waits in its recv.
+        for thread in passing:
+            if thread is not threading.current_thread():
+                thread.join(_MOMENT if self._hearing.is_set() else 0)
 
     def cut_before(self, message: int) -> bool:
         """Cut all lines instead of passing on a message, counted from now on.
@@ -106,12 +114,15 @@ class Proxy:
             _reset(client)
             return
         upstream.settimeout(None)
+        both = [
+            threading.Thread(target=self._pass_on, args=ends, daemon=True)
+            for ends in ((client, upstream), (upstream, client))
+        ]
+        for thread in both:
+            thread.start()
         with self._lock:
             self._lines += [client, upstream]
-        for source, sink in ((client, upstream), (upstream, client)):
-            threading.Thread(
-                target=self._pass_on, args=[source, sink], daemon=True
-            ).start()
+            self._passing += both
 
     def _pass_on(self, source: socket.socket, sink: socket.socket) -> None:
         with suppress(OSError):
