@@ -44,7 +44,7 @@ from tests.linked_table import rows, run
 pytestmark = pytest.mark.usefixtures("spark")
 
 END_LOCKS = """
-SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory'
+SELECT pg_terminate_backend(pid, 90000) FROM pg_locks WHERE locktype = 'advisory'
 AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
 """
 
