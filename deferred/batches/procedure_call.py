@@ -33,7 +33,8 @@ def orders(connection: Connection, batch: Batch) -> set[int]:
     """The transactions of a batch that call procedures, by order number."""
     # The EXISTS runs first: usually there are no calls, and the lookups are skipped.
     any_at_all = select(procedure_call.c.xid).correlate(None).exists()
-    wanted = _of(batch, -1, batch.end, delivery.c.order_no)
+    all_of_it = within(batch, -1, batch.end)
+    wanted = _of(batch.destination, all_of_it, delivery.c.order_no)
     return set(connection.scalars(wanted.where(any_at_all)))
 
 
@@ -66,9 +67,8 @@ _CALLED: Select[Any] = planned_once(
 
 
 def steps(
-    batch: Batch,
-    after: int,
-    end: int,
+    destination: str,
+    part: ColumnElement[bool],
     among: Callable[[ColumnElement[Any]], ColumnElement[bool]],
 ) -> Subquery:
     """The steps of transactions: xid, and the range of call numbers of each step.
@@ -77,17 +77,13 @@ def steps(
     call that ends it, or for the last step the transaction's own order number.
 
     Parameters:
+        part: the condition that a delivery is of these transactions.
         among: given a transaction's id, the condition that it is wanted.
     """
+    called = procedure_call.c.call_no.label("order_no")
     ends = sa.union_all(
-        _of(
-            batch,
-            after,
-            end,
-            delivery.c.xid,
-            procedure_call.c.call_no.label("order_no"),
-        ),
-        select(delivery.c.xid, delivery.c.order_no).where(within(batch, after, end)),
+        _of(destination, part, delivery.c.xid, called),
+        select(delivery.c.xid, delivery.c.order_no).where(part),
     ).subquery()
     ends = select(ends).where(among(ends.c.xid)).subquery()
     before = func.lag(ends.c.order_no, 1, sa.literal(-1, sa.BigInteger)).over(
@@ -135,11 +131,10 @@ def _of_maker(
 
 
 def _of(
-    batch: Batch, after: int, end: int, *columns: ColumnElement[Any]
+    destination: str, part: ColumnElement[bool], *columns: ColumnElement[Any]
 ) -> Select[*tuple[Any, ...]]:
     return (
         select(*columns)
         .join_from(delivery, procedure_call, procedure_call.c.xid == delivery.c.xid)
-        .where(within(batch, after, end))
-        .where(sa.literal(batch.destination) == func.any(procedure_call.c.destinations))
+        .where(part, _goes_to(procedure_call, destination))
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from typing import Any
@@ -33,7 +33,7 @@ from deferred.batches import (
     unfit,
     work,
 )
-from deferred.batches.batch import PART, Batch, QueuedTransaction, placed, within
+from deferred.batches.batch import PART, Batch, QueuedTransaction, placed
 from deferred.batches.marker import Marker
 from deferred.batches.relay import NO_GROUP, Relay, Terms
 from deferred.catalog import delivery
@@ -286,35 +286,19 @@ def _queries(
     shipment: Shipment, part: _Part, *, single: bool
 ) -> Iterator[tuple[Staged, str]]:
     """For each work table, the query that fills it."""
-    only, together = part.only, part.together
-    listed = only is not None
+    only = part.only
     tables = zip(shipment.queues, shipment.staged, shipment.comparisons, strict=True)
     for queue, staged, comparison in tables:
+        each_has_one = single
         if part.in_steps:
-            steps = procedure_call.steps(
-                shipment.batch, part.after, part.end, queue.goes_there
-            )
-            yield staged, _query(queue, staged, comparison, steps, together)
+            # A transaction may call procedures alone, and another change many rows.
+            wanted, each_has_one = _steps, False
         elif only is not None and len(only) == 1 and queue.group_id is None:
-            one = _single(shipment.batch, only[0]).subquery()
-            yield staged, _query(queue, staged, comparison, one, together)
+            wanted = _last
         else:
-            wanted = _wanted(queue, listed=listed)
-            yield (
-                staged,
-                staged.keep(
-                    ("shipped", queue, comparison, together, listed, single),
-                    partial(
-                        _query,
-                        queue,
-                        staged,
-                        comparison,
-                        wanted,
-                        together,
-                        single=single,
-                    ),
-                ),
-            )
+            wanted = _all if only is None else _listed
+        built = ("shipped", queue, comparison, part.together, wanted, each_has_one)
+        yield staged, staged.keep(built, partial(_query, staged, *built[1:]))
 
 
 _SET_PART = planned_once(
@@ -354,48 +338,58 @@ def _set_part(shipment: Shipment, after: int, end: int, only: Sequence[int]) -> 
     )
 
 
+#: The transactions, or their steps, whose calls a queue sends to the destination.
+_Wanted = Callable[[Queue], Subquery]
+
+
 def _query(
-    queue: Queue,
     staged: Staged,
+    queue: Queue,
     comparison: Comparison,
-    transactions: Subquery,
     together: bool,
-    *,
-    single: bool = False,
+    wanted: _Wanted,
+    single: bool,
 ) -> str:
     """The query for a queue's net changes, of transactions or of their steps."""
     unit = _END if together else None
-    changes = net_change.net_changes(queue, transactions, unit, single=single)
+    changes = net_change.net_changes(queue, wanted(queue), unit, single=single)
     text = transport.literal_text(unsent.without(changes, staged, comparison))
     # Another queue may have had this table's name before.
     return f"/* queue {queue.id} */ {text}"
 
 
-def _wanted(queue: Queue, *, listed: bool) -> Subquery:
-    """The transactions of the part whose calls a queue sends to the destination.
+def _all(queue: Queue) -> Subquery:
+    """The transactions of the part."""
+    return _deliveries(queue).subquery()
 
-    Parameters:
-        listed: only those that the session setting lists.
-    """
-    part = batches.part(queue.destination, _BATCH, _AFTER, _END)
-    among = [delivery.c.order_no == func.any(_ONLY)] if listed else []
-    return (
-        select(delivery.c.xid, delivery.c.order_no, delivery.c.calls)
-        .where(part, queue.goes_there(delivery.c.xid), *among)
-        .subquery()
+
+def _listed(queue: Queue) -> Subquery:
+    """Those of them that the session setting lists."""
+    return _deliveries(queue).where(delivery.c.order_no == func.any(_ONLY)).subquery()
+
+
+def _deliveries(queue: Queue) -> Select[Any]:
+    return select(delivery.c.xid, delivery.c.order_no, delivery.c.calls).where(
+        _part(queue), queue.goes_there(delivery.c.xid)
     )
 
 
-def _single(batch: Batch, number: int) -> Select[Any]:
-    """One transaction, by its order number.
+def _last(queue: Queue) -> Subquery:
+    """The last transaction of the part.
 
     Its calls are found without a join, which would take longer than reading them.
     """
-    its = select(delivery.c.xid).where(within(batch, number - 1, number))
-    return select(
-        its.scalar_subquery().label("xid"),
-        literal(number, BigInteger).label("order_no"),
-    )
+    its = select(delivery.c.xid).where(_part(queue), delivery.c.order_no == _END)
+    return select(its.scalar_subquery().label("xid"), _END.label("order_no")).subquery()
+
+
+def _steps(queue: Queue) -> Subquery:
+    """The steps of the transactions of the part."""
+    return procedure_call.steps(queue.destination, _part(queue), queue.goes_there)
+
+
+def _part(queue: Queue) -> ColumnElement[bool]:
+    return batches.part(queue.destination, _BATCH, _AFTER, _END)
 
 
 def _report_rows(on_progress: RowsDone, before: int, rows: int) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import sqlalchemy as sa
@@ -29,6 +30,7 @@ from deferred.errors import ValueWouldChange
 from sites import encodings, lossy, misfits, transport
 from sites.errors import ValueDoesNotFit
 from sites.misfits import REFUSES
+from sites.prepared import Prepared
 from sites.staged import Staged
 from sites.values import each_of
 
@@ -105,6 +107,15 @@ def stage(
         [column.name for column in _UNREAD.columns],
         _readable(transport.rows(origin, query), columns, codec),
     )
+    kept = ("unfit", tuple(narrower.items()))
+    for statement in staged.keep(kept, partial(_sorting, staged, columns, narrower)):
+        statement.run(target)
+
+
+def _sorting(
+    staged: Staged, columns: Sequence[str], narrower: Mapping[str, str]
+) -> list[Prepared]:
+    """The statements that divide what was read into what fits and what does not."""
     images = columns[len(work.FIXED) :]
     text = func.json_to_record(_UNREAD.c.images).table_valued(
         *(sa.column(name, Text) for name in images), name="text"
@@ -115,16 +126,17 @@ def stage(
         _where_valid(record.c[name], staged.source.c[name].type) for name in images
     ]
     fixed = [_UNREAD.c[name] for name in work.FIXED]
-    changes = select(*fixed, *values).select_from(joined)
-    target.execute(sa.insert(staged.source).from_select(columns, changes))
-    changed = [_changed(staged, joined, record, *one) for one in narrower.items()]
-    for found in (
+    fitting = select(*fixed, *values).select_from(joined)
+    unfit = (
         _refused(staged, joined, record, images),
         _lost(staged, images),
-        *changed,
-    ):
-        into = [column.name for column in _MISFIT.columns]
-        target.execute(sa.insert(_MISFIT).from_select(into, found))
+        *(_changed(staged, joined, record, *one) for one in narrower.items()),
+    )
+    into = [column.name for column in _MISFIT.columns]
+    return [
+        Prepared(sa.insert(staged.source).from_select(columns, fitting)),
+        *(Prepared(sa.insert(_MISFIT).from_select(into, found)) for found in unfit),
+    ]
 
 
 def reason(target: Connection, staged: Sequence[Staged]) -> ValueDoesNotFit | None:
