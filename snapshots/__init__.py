@@ -7,7 +7,12 @@ from snaptide_imports import face
 if TYPE_CHECKING:
     from deferred.options import RefreshArguments, RefreshOptions
     from masters.numbers.left import Numbers
-    from snapshots.alter import alter_condition, alter_leaving
+    from snapshots.alter import (
+        Condition,
+        alter_condition,
+        alter_conditions,
+        alter_leaving,
+    )
     from snapshots.check.errors import CheckRefused, NoSuchCheck, RowsDiffer
     from snapshots.check.report import (
         CheckReport,
@@ -127,6 +132,7 @@ __all__ = [
     "ColumnChanged",
     "ColumnGone",
     "ColumnsLeftOut",
+    "Condition",
     "Count",
     "CreateReport",
     "Difference",
@@ -201,6 +207,7 @@ __all__ = [
     "UsersInTheWay",
     "WrongMethod",
     "alter_condition",
+    "alter_conditions",
     "alter_leaving",
     "alter_numbers",
     "alter_propagation",

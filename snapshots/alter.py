@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from sqlalchemy import Connection, Update, update
 
@@ -20,11 +20,21 @@ from snapshots import (
     snapshot,
 )
 from snapshots.definition import define
+from snapshots.errors import SnapshotRefused
 from snapshots.follow import composed, exists, following
 from snapshots.listing import describe_snapshot
 from snapshots.policy import Leaving
+from snapshots.refresh_group import RefreshGroup
 from snapshots.reports import SnapshotDescription
 from snapshots.snapshot import Snapshot
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Condition:
+    """Which rows a snapshot is to have, as `create` takes it; by default all."""
+
+    where: str | None = None
+    follow: Sequence[str] = ()
 
 
 def alter_condition(
@@ -45,25 +55,59 @@ def alter_condition(
     Raises:
         UnknownSnapshot, RefreshRunning: not now.
         BadCondition, SnapshotRefused: as for a new snapshot; nothing was changed.
-        NeedsParent: another snapshot of the group asks for rows that would leave.
+        NeedsParent: another snapshot of the group asks for rows that would leave; see
+            `alter_conditions`.
+    """
+    return alter_conditions(site, {name: Condition(where=where, follow=follow)})
+
+
+def alter_conditions(
+    site: Site, conditions: Mapping[str, Condition]
+) -> list[SnapshotDescription]:
+    """Give snapshots of one refresh group other conditions, all in one transaction.
+
+    As `alter_condition`, for snapshots that ask for more than what their parents have:
+    neither can be altered before the other.
+
+    Parameters:
+        conditions: by name of the snapshot, parents before those that follow them.
+
+    Raises:
+        the errors of `alter_condition`.
+        SnapshotRefused: the snapshots are of several refresh groups.
     """
     with site.session() as connection:
         identity.confirm(connection, site.name)
-        before = snapshot.read(connection, name)
-        group = refresh_group.find(connection, before.refresh_group)
-    assert group is not None
+        named = [snapshot.read(connection, name) for name in conditions]
+        group = _group(connection, named)
     master = site.peer(group.master)
     with refresh_group.exclusively(site, group.name) as connection:
         members = snapshot.members(connection, group.name)
-        asked = composed(site, master, before.master, group.name, follow, where)
-        altered = _altered(master, before, asked, members)
+        altered: dict[str, Snapshot] = {}
+        for before, condition in zip(named, conditions.values(), strict=True):
+            now = [altered.get(one.key, one) for one in members]
+            one = altered.get(before.key, before)
+            altered |= _altered(master, one, condition, now)
         for attempt in locks.patiently():
             with attempt, site.transaction() as connection:
                 locks.briefly(connection)
-                _replace(connection, master, altered)
+                _replace(connection, master, list(altered.values()))
                 faults.point("snapshot_alter.before_commit")
     faults.point("snapshot_alter.after_commit")
-    return [describe_snapshot(site, one.key) for one in altered]
+    first = dict.fromkeys([*(one.key for one in named), *altered])
+    return [describe_snapshot(site, key) for key in first]
+
+
+def _group(connection: Connection, named: Sequence[Snapshot]) -> RefreshGroup:
+    groups = sorted({one.refresh_group for one in named})
+    if len(groups) != 1:
+        raise SnapshotRefused(
+            "Name snapshots of one refresh group; these are of "
+            f"{', '.join(groups) or 'none'}."
+        )
+    group = refresh_group.find(connection, groups[0])
+    assert group is not None
+    return group
 
 
 def alter_leaving(site: Site, name: str, leaving: Leaving | str) -> SnapshotDescription:
@@ -95,9 +139,17 @@ def _change(one: Snapshot) -> Update:
 
 
 def _altered(
-    master: Site, named: Snapshot, asked: str | None, members: Sequence[Snapshot]
-) -> list[Snapshot]:
+    master: Site, named: Snapshot, condition: Condition, members: Sequence[Snapshot]
+) -> dict[str, Snapshot]:
     """A snapshot with another condition, and those that follow it, as they will be."""
+    asked = composed(
+        master,
+        named.master,
+        named.refresh_group,
+        members,
+        condition.follow,
+        condition.where,
+    )
     altered = {named.key: _with(master, named, asked)}
     waiting = [(named, altered[named.key])]
     while waiting:
@@ -111,7 +163,7 @@ def _altered(
             if text != child.condition:
                 altered[one.key] = _with(master, child, text)
                 waiting.append((child, altered[one.key]))
-    return [*altered.values()]
+    return altered
 
 
 def _with(master: Site, one: Snapshot, asked: str | None) -> Snapshot:

@@ -73,7 +73,10 @@ def create(
     source = names.parse(table or name)
     home = site.peer(master)
     group = group or str(qualified)
-    condition = composed(site, home, source, group, follow, where)
+    with site.session() as connection:
+        identity.read(connection)
+        members = snapshot.members(connection, group)
+    condition = composed(home, source, group, members, follow, where)
     definition = define(
         home,
         source,

@@ -10,7 +10,6 @@ from sites.names import QualifiedName, quoted
 from sites.site import Site
 from sites.subqueries import Subquery
 from sites.table import ForeignKey, Table, describe
-from snapshots import snapshot
 from snapshots.errors import NeedsParent, NoSuchReference
 from snapshots.snapshot import Snapshot
 
@@ -28,10 +27,10 @@ class Followed(Protocol):
 
 
 def composed(
-    site: Site,
     master: Site,
     table: QualifiedName,
     group: str,
+    members: Sequence[Followed],
     references: Sequence[str],
     where: str | None,
 ) -> str | None:
@@ -39,6 +38,7 @@ def composed(
 
     Parameters:
         group: the refresh group, which has snapshots of the parents.
+        members: the snapshots of the group.
         references: foreign keys of the table: by the parent's name, or by a column or
             the name of the constraint where there are several to that parent.
         where: what else is asked of a row.
@@ -52,9 +52,6 @@ def composed(
     with master.session() as connection:
         identity.confirm(connection, master.name)
         described = describe(connection, table)
-    with site.session() as connection:
-        identity.read(connection)
-        members = snapshot.members(connection, group)
     return compose(described, group, members, references, where)
 
 
@@ -68,8 +65,7 @@ def compose(
     """The condition on a master table whose rows follow snapshots of a group.
 
     Parameters:
-        members: the snapshots of the group.
-        references, where: as `composed` takes them.
+        group, members, references, where: as `composed` takes them.
 
     Raises:
         NoSuchReference, NeedsParent.

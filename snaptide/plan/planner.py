@@ -12,7 +12,8 @@ from snaptide.plan.found import Found, FoundSnapshot, found_at, revision_of
 from snaptide.plan.reader import SiteFile
 from snaptide.plan.step import Step
 from snaptide.plan.steps import (
-    AlterCondition,
+    AlterConditions,
+    Altered,
     AlterLeaving,
     AlterNumbers,
     CreateSnapshot,
@@ -75,7 +76,7 @@ def plan(directory: Directory, file: SiteFile) -> Plan:
     draft.steps += beneath.types(site, created, draft.refused)
     draft.steps += beneath.logs(file, site, wanted, new, draft.refused)
     draft.steps += beneath.rules(file, site, new)
-    _snapshots(site, found, wanted, draft)
+    _snapshots(file, site, found, wanted, draft)
     _groups(file, site, found, wanted, draft)
     draft.steps += around.grants(file, site, found, wanted, draft.extra)
     draft.steps += around.budgets(file, site, found, wanted, draft.extra)
@@ -91,12 +92,14 @@ def plan(directory: Directory, file: SiteFile) -> Plan:
 
 
 def _snapshots(
-    site: Site, found: Found, wanted: Sequence[Wanted], draft: _Draft
+    file: SiteFile, site: Site, found: Found, wanted: Sequence[Wanted], draft: _Draft
 ) -> None:
     """Create and alter snapshots, parents before their children."""
+    altered = _Alterations(file.source.file, site.name, draft.steps)
     for one in wanted:
         there = found.snapshots.get(one.name)
         if there is None:
+            altered.make_those_asked(one)
             draft.steps.append(_creation(site, one))
             continue
         obstacles = list(_in_the_way(found, one, there))
@@ -105,16 +108,7 @@ def _snapshots(
         if one.given_columns is None and set(one.columns) != {*_columns(there)}:
             draft.notes.append(_other_columns(one, there))
         if not obstacles and there.condition not in (one.condition, one.taken_along):
-            draft.steps.append(
-                AlterCondition(
-                    site=site.name,
-                    name=one.name,
-                    where=one.where,
-                    follow=one.follow,
-                    before=there.condition,
-                    now=one.condition,
-                )
-            )
+            altered.add(one, there)
         if not obstacles and there.described.leaving != one.leaving:
             draft.steps.append(
                 AlterLeaving(site=site.name, name=one.name, leaving=one.leaving)
@@ -124,6 +118,50 @@ def _snapshots(
             draft.steps.append(
                 AlterNumbers(site=site.name, name=one.name, numbers=numbers)
             )
+    altered.make()
+
+
+class _Alterations:
+    """The conditions to change, by refresh group.
+
+    A child may ask for more than its parent has, so that neither can be altered before
+    the other: all of a group are altered together. Only a new snapshot that asks for
+    rows of theirs comes between.
+    """
+
+    def __init__(self, file: str, site: str, steps: list[Step]) -> None:
+        self._file = file
+        self._site = site
+        self._steps = steps
+        #: by group, with the tables that they are snapshots of
+        self._waiting: dict[str, list[tuple[QualifiedName, Altered]]] = {}
+
+    def add(self, one: Wanted, there: FoundSnapshot) -> None:
+        """Have a snapshot altered."""
+        altered = Altered(
+            name=one.name,
+            where=one.where,
+            follow=one.follow,
+            before=there.condition,
+            now=one.condition,
+        )
+        self._waiting.setdefault(one.group, []).append((one.master, altered))
+
+    def make_those_asked(self, new: Wanted) -> None:
+        """Make the step of a group whose snapshots a new one asks for rows."""
+        if any(table in new.asks for table, _ in self._waiting.get(new.group, ())):
+            self._make(new.group)
+
+    def make(self) -> None:
+        """Make the steps that are left."""
+        for group in [*self._waiting]:
+            self._make(group)
+
+    def _make(self, group: str) -> None:
+        together = tuple(altered for _, altered in self._waiting.pop(group))
+        self._steps.append(
+            AlterConditions(site=self._site, file=self._file, snapshots=together)
+        )
 
 
 def _creation(site: Site, one: Wanted) -> CreateSnapshot:
@@ -200,7 +238,12 @@ def _groups(
     draft: _Draft,
 ) -> None:
     """Propagation, and one refresh of each group that has something to load."""
-    altered = {one.name for one in draft.steps if isinstance(one, AlterCondition)}
+    altered = {
+        one.name
+        for step in draft.steps
+        if isinstance(step, AlterConditions)
+        for one in step.snapshots
+    }
     for name, section in file.document.groups.items():
         members = [one for one in wanted if one.group == name]
         there = found.groups.get(name)

@@ -16,7 +16,7 @@ import snapshots
 from masters.errors import SnapshotLogExists
 from masters.rules import rulebook
 from sites import Directory, QualifiedName, type_statements
-from snapshots import Leaving
+from snapshots import Condition, Leaving
 from snaptide.plan.step import Outcome, Step, column_named, command_line
 from snaptide_imports import lazily
 
@@ -146,8 +146,8 @@ class CreateSnapshot(Step):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AlterCondition(Step):
-    """Change which rows a snapshot has."""
+class Altered:
+    """A snapshot that is to have other rows."""
 
     name: QualifiedName
     where: str | None
@@ -156,18 +156,43 @@ class AlterCondition(Step):
     now: str | None
 
     @property
+    def lines(self) -> tuple[str, str]:
+        """The condition that goes, and the one that comes."""
+        return f"- {self.before or 'all rows'}", f"+ {self.now or 'all rows'}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlterConditions(Step):
+    """Change which rows snapshots of a group have, together."""
+
+    file: str
+    #: parents before those that follow them
+    snapshots: tuple[Altered, ...]
+
+    @property
     def command(self) -> str:
-        rows = _rows(self.where, self.follow) or ["--all-rows"]
-        return command_line("snapshot", "alter", self.site, str(self.name), *rows)
+        if len(self.snapshots) > 1:
+            return command_line("apply", self.file)
+        [one] = self.snapshots
+        rows = _rows(one.where, one.follow) or ["--all-rows"]
+        return command_line("snapshot", "alter", self.site, str(one.name), *rows)
 
     @property
     def details(self) -> tuple[str, ...]:
-        return (f"- {self.before or 'all rows'}", f"+ {self.now or 'all rows'}")
+        if len(self.snapshots) == 1:
+            return self.snapshots[0].lines
+        return tuple(
+            line
+            for one in self.snapshots
+            for line in (f"snapshot {one.name}", *one.lines)
+        )
 
     def run(self, directory: Directory) -> None:
-        snapshots.alter_condition(
-            directory[self.site], str(self.name), where=self.where, follow=self.follow
-        )
+        wanted = {
+            str(one.name): Condition(where=one.where, follow=one.follow)
+            for one in self.snapshots
+        }
+        snapshots.alter_conditions(directory[self.site], wanted)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,7 @@ import pytest
 
 import snapshots
 from sites import Directory
-from snapshots.errors import NeedsParent, RefreshRunning
+from snapshots.errors import NeedsParent, RefreshRunning, SnapshotRefused
 from snapshots.refresh_group import exclusively
 from tests.fix_sites import log
 from tests.fix_worlds import prepared_once
@@ -123,3 +123,22 @@ def test_what_is_refused_changes_nothing(jfk):
         snapshots.alter_condition(jfk, "customer")
     assert snapshots.describe_snapshot(jfk, "customer").condition == "(store_id = 1)"
     assert refresh(jfk, "shop")["customer"].method == "fast"
+
+
+def test_snapshots_of_one_group_change_together_and_others_not(hq, jfk):
+    made: dict[str, Any] = {"master": "hq", "group": "other", "updatable": False}
+    snapshots.create(jfk, "alone", table="customer", **made)
+    wanted = {
+        "customer": snapshots.Condition(where="store_id = 2"),
+        "alone": snapshots.Condition(where="store_id = 2"),
+    }
+    with pytest.raises(SnapshotRefused, match="other, shop"):
+        snapshots.alter_conditions(jfk, wanted)
+    assert snapshots.describe_snapshot(jfk, "customer").condition == "(store_id = 1)"
+    wanted["payment"] = snapshots.Condition(follow=["rental"], where="id > 0")
+    del wanted["alone"]
+    altered = snapshots.alter_conditions(jfk, wanted)
+    assert [one.name for one in altered] == ["customer", "payment", "rental"]
+    assert "store_id = 2" in str(altered[1].condition)
+    refresh(jfk, "shop", allow_mass_delete=True)
+    assert_equal_to_master(jfk)

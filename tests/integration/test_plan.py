@@ -80,7 +80,7 @@ def test_another_condition_is_altered_in_place_and_children_follow(
     ]
     text = text.replace('"store${store}"', '"store2"').replace("'test'", "'other'")
     file = write(tmp_path, text)
-    assert len(applied(sites, file, store="2").steps) == 3
+    assert len(applied(sites, file, store="2").steps) == 2
     assert_equal_to_master(sites["store2"])
     assert run(sites["store2"], "SELECT count(*) FROM public.payment") == [(72,)]
     assert planned(sites, file, store="2").settled
@@ -93,6 +93,31 @@ def test_another_condition_is_altered_in_place_and_children_follow(
     assert [*planned(sites, file).steps] == [second]
     assert len(applied(sites, file).steps) == 1
     assert_equal_to_master(sites["store2"])
+
+
+def test_children_that_ask_for_more_than_their_parents_change_with_them(
+    sites: Directory, tmp_path: Path
+) -> None:
+    """Either of the two alone would hide rows that the other asks for."""
+    make_clerk(sites)
+    run(sites["hq"], "UPDATE public.customer SET store_id = 2 WHERE id > 3")
+    stricter = (
+        'where = "EXISTS (SELECT FROM customer c WHERE c.id = rental.customer_id'
+        " AND c.store_id = ${store} AND c.name <> 'nobody')\"\n"
+    )
+    plain = 'follow = ["customer"]\nwhere = "kind <> \'test\'"\n'
+    text = FILE.replace('"store${store}"', '"store1"').replace(plain, stricter)
+    file = write(tmp_path, text)
+    applied(sites, file, store="1")
+    [step, _] = planned(sites, file, store="2").steps
+    assert step.command == f"snaptide apply {file}"
+    assert [line for line in step.details if line.startswith("snapshot")] == [
+        "snapshot customer",
+        "snapshot rental",
+    ]
+    applied(sites, file, allow_mass_delete=True, store="2")
+    assert planned(sites, file, store="2").settled
+    assert_equal_to_master(sites["store1"])
 
 
 def test_another_parameter_may_take_all_rows_away_only_when_asked(
