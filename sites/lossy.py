@@ -16,20 +16,35 @@ from sites.values import unsized
 _SIZED = re.compile(r"([^(]+)\((\d+)(?:,(-?\d+))?\)(.*)")
 _INTEGERS = {"smallint", "integer", "bigint"}
 _TEXTS = {"text", "character varying"}
+#: The type `character`, without its length.
+_PADDED = "bpchar"
 #: These types refuse a longer value, and never round.
 _REFUSING = {"character varying", "character", "bit", "bit varying"}
 #: Values of these types can be equal although they are printed in different ways.
-_COMPARED = _INTEGERS | {
-    "numeric",
-    "real",
-    "double precision",
-    "date",
-    "interval",
-    *(
-        f"{kind} {zone} time zone"
-        for kind in ("time", "timestamp")
-        for zone in ("with", "without")
-    ),
+_COMPARED = (
+    _INTEGERS
+    | _TEXTS
+    | {
+        "numeric",
+        "real",
+        "double precision",
+        "date",
+        "interval",
+        *(
+            f"{kind} {zone} time zone"
+            for kind in ("time", "timestamp")
+            for zone in ("with", "without")
+        ),
+    }
+)
+
+#: Types that read the text of a value of another, and keep more of it.
+_WIDER = {
+    "real": "numeric",
+    "double precision": "numeric",
+    "date": "timestamp with time zone",
+    "timestamp without time zone": "timestamp with time zone",
+    "time without time zone": "time with time zone",
 }
 
 #: Said of a value, before what it would be.
@@ -67,14 +82,42 @@ def changes(value: ColumnElement[str], type_: str, into: str) -> ColumnElement[b
 
     False if the other type refuses it.
     """
-    stored, plain = becomes(value, into), unsized(type_)
-    if plain in _COMPARED:
+    accepted = func.pg_input_is_valid(value, into)
+    differs = _differs(value, unsized(type_), into)
+    return case((and_(value.is_not(None), accepted), differs), else_=false())
+
+
+def as_written(into: str) -> str | None:
+    """The type of a value that somebody writes as text for a column of a type.
+
+    `changes` compares values of it with what is stored; text may be spelt in another
+    way than the database prints it.
+
+    Returns:
+        None if the column stores each value that it accepts as it was written.
+    """
+    plain = unsized(into)
+    one, array, _ = plain.partition("[]")
+    if one.startswith("interval"):  # "interval year" cuts the months
+        one = "interval"
+    written = _WIDER.get(one, one) + array
+    sized = one in _COMPARED or written == _PADDED
+    return written if sized and written != into else None
+
+
+def _differs(value: ColumnElement[str], plain: str, into: str) -> ColumnElement[bool]:
+    """Whether a value of a type without length is another one once it is stored."""
+    stored = becomes(value, into)
+    if plain == _PADDED == unsized(into):
+        _, size = _divided(into)
+        # Up to the length, blanks at the end are padding.
+        return func.char_length(value) > size[0] if size else false()
+    if plain.removesuffix("[]") in _COMPARED:
         same = NativeType(plain)
         differs = cast(stored, same).is_distinct_from(cast(value, same))
-    else:
-        differs = stored.is_distinct_from(value)
-    accepted = func.pg_input_is_valid(value, into)
-    return case((and_(value.is_not(None), accepted), differs), else_=false())
+        # A date may lie beyond the range of timestamps.
+        return case((func.pg_input_is_valid(value, plain), differs), else_=false())
+    return stored.is_distinct_from(value)
 
 
 def _divided(kind: str) -> tuple[str, tuple[int, ...] | None]:

@@ -28,6 +28,8 @@ class Call:
     old: Image | None
     new: Image | None
     current: Image | None
+    #: the columns that an operator gave new values
+    edited: frozenset[str] = frozenset()
 
     @property
     def columns(self) -> tuple[str, ...]:

@@ -166,7 +166,13 @@ def _changed(one: Call, edit: Edit) -> Call:
             kind = "U"
         elif kind == "U":
             kind = MOVE
-    return replace(one, kind=kind, old=started if kind in UPDATES else one.old, new=new)
+    return replace(
+        one,
+        kind=kind,
+        old=started if kind in UPDATES else one.old,
+        new=new,
+        edited=one.edited | {edit.column},
+    )
 
 
 def _wanted(one: Call) -> Image:

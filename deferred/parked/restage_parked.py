@@ -12,10 +12,10 @@ from sqlalchemy import Connection, Row, Text, cast, func, literal, or_, select
 from deferred.batches import work
 from deferred.batches.called import ProcedureCall
 from deferred.error_catalog import error_call, error_transaction
-from deferred.parked import calls
+from deferred.parked import calls, changed_values
 from deferred.parked.calls import Call
 from deferred.queues import target_columns
-from sites import QualifiedName, encodings, lossy, misfits, transport
+from sites import QualifiedName, encodings, transport
 from sites.errors import ValueDoesNotFit
 from sites.staged import Staged
 from sites.table import Table
@@ -56,9 +56,11 @@ def stage(
             connection, number, target, tuple(row.columns), tuple(row.identity_columns)
         )
         edited = [c for c in instead if _belongs(c, one)]
-        if known := _known(row.target_columns or {}, one.table):
+        known = _known(row.target_columns or {}, one.table)
+        if known:
             _refuse_moved(known, one)
-            _refuse_changed(connection, error_id, known, one, edited)
+        types = known and known["types"]
+        changed_values.refuse(connection, error_id, types, one, edited)
         _insert(connection, error_id, one, unit, [c.call_no for c in edited])
         transport.copy_rows(
             connection,
@@ -114,41 +116,6 @@ def _refuse_moved(known: Mapping[str, Any], staged: Staged) -> None:
     """Refuse calls whose columns are others now."""
     numbers = {n: known["numbers"][n] for n in staged.columns}
     target_columns.refuse_others(numbers, staged.table)
-
-
-def _refuse_changed(
-    connection: Connection,
-    error_id: int,
-    known: Mapping[str, Any],
-    staged: Staged,
-    but: Sequence[Call],
-) -> None:
-    """Refuse values that their columns would round or cut."""
-    table = staged.table
-    types = [known["types"][name] for name in staged.columns]
-    narrower = target_columns.narrower(staged.columns, types, table)
-    for name, type_ in narrower.items():
-        into = table.column(name).recorded
-        old, new = (
-            error_call.c[f"{side}_values"].op("->>")(name) for side in ("old", "new")
-        )
-        value = connection.execute(
-            select(new.label("value"), lossy.becomes(new, into).label("becomes"))
-            .where(
-                error_call.c.error_id == error_id,
-                error_call.c.target_schema == table.schema,
-                error_call.c.target_table == table.name,
-                error_call.c.call_no.not_in([one.call_no for one in but]),
-                new.is_distinct_from(old),
-                lossy.changes(new, type_, into),
-            )
-            .limit(1)
-        ).one_or_none()
-        if value is not None:
-            why = f"{lossy.WOULD_BECOME}{value.becomes}"
-            raise ValueDoesNotFit(
-                misfits.message(table.qualified, name, value.value, why)
-            )
 
 
 def _columns() -> sa.ColumnElement[list[str]]:

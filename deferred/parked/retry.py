@@ -268,7 +268,9 @@ def _staged(
             return restage_parked.stage(connection, error_id, instead, procedures)
     except ValueDoesNotFit as unfit:
         raise RetryFailed(
-            f"Error transaction {error_id}: {unfit.message}", error_id=error_id
+            f"Error transaction {error_id}: {unfit.message}",
+            error_id=error_id,
+            **unfit.facts,
         ) from unfit
     except (
         UnknownTable,
