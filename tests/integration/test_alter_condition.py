@@ -140,5 +140,6 @@ def test_snapshots_of_one_group_change_together_and_others_not(hq, jfk):
     altered = snapshots.alter_conditions(jfk, wanted)
     assert [one.name for one in altered] == ["customer", "payment", "rental"]
     assert "store_id = 2" in str(altered[1].condition)
+    refresh(jfk, "other")
     refresh(jfk, "shop", allow_mass_delete=True)
     assert_equal_to_master(jfk)
