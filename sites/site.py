@@ -16,12 +16,12 @@ import psycopg
 from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
 from sqlalchemy.exc import DisconnectionError, OperationalError
 
-from sites import adapters, liveness, prepared
+from sites import adapters, liveness, prepared, restoring
 from sites.errors import SiteUnreachable, UnknownSite, UnsupportedDatabase
 
 #: With these settings all our connections read and write text the same way, so that a
 #: value that is passed through as text arrives unchanged.
-_FOR_PROGRAMS = {
+MEANINGS = {
     # Otherwise each end uses its database's own encoding, and bytes change meaning.
     "client_encoding": "UTF8",
     "timezone": "UTC",
@@ -38,6 +38,10 @@ _FOR_PROGRAMS = {
     "transform_null_equals": "off",
     # Types have the same names at both ends.
     "quote_all_identifiers": "off",
+}
+
+_FOR_PROGRAMS = {
+    **MEANINGS,
     # If a crash lost a batch, a marker or a position that another site knows already,
     # changes would be applied twice or lost.
     "synchronous_commit": "on",
@@ -226,6 +230,8 @@ class Site:
                 "tcp_user_timeout": 60_000,
             },
         )
+        if not for_programs:
+            restoring.install(engine)
         event.listen(engine, "connect", _prepare)
         event.listen(engine, "checkout", self._refuse_old)
         liveness.refuse_broken(engine)

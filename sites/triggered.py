@@ -7,10 +7,18 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Text, bindparam, func, select
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Text,
+    bindparam,
+    case,
+    func,
+    select,
+)
 
 from sites.prepared import planned_once
-from sites.site import SETTINGS
+from sites.site import MEANINGS, SETTINGS
 
 #: The default search path of a session. PostgreSQL's own functions are found before
 #: those of users all the same.
@@ -74,11 +82,12 @@ def users_search_path(connection: Connection) -> Iterator[None]:
 
     A user's trigger that names `audit` would otherwise stop every push that
     fires it. When a statement fails, the rollback of its savepoint or
-    transaction takes the setting back.
+    transaction takes the setting back. What a trigger has set does not hold after the
+    block.
     """
     _set(connection, USERS_SEARCH_PATH)
     yield
-    _set(connection, SETTINGS["search_path"])
+    connection.execute(_OURS)
 
 
 @contextmanager
@@ -107,4 +116,23 @@ def _set(connection: Connection, path: str) -> None:
 
 _SEARCH = planned_once(
     select(func.set_config("search_path", bindparam("path", type_=Text), True))
+)
+
+
+_ROLE = "session_replication_role"
+#: Only a superuser may set it, even to what it is.
+_FIRES_TRIGGERS = case(
+    (
+        func.current_setting(_ROLE) != "origin",
+        func.set_config(_ROLE, "origin", True),
+    )
+)
+
+#: The rest of a transaction reads and writes as our sessions do.
+_OURS = planned_once(
+    select(
+        func.set_config("search_path", SETTINGS["search_path"], True),
+        *(func.set_config(name, value, True) for name, value in MEANINGS.items()),
+        _FIRES_TRIGGERS,
+    )
 )

@@ -66,7 +66,7 @@ def engine(master: Site) -> Engine:
             poolclass=NullPool,
             pool_reset_on_return=None,
         )
-        event.listen(made, "do_connect", _connect)
+        event.listen(made, "do_connect", _connect, insert=True)
         return made
 
     return master.pool("master_connections", make)

@@ -164,6 +164,16 @@ def test_replica_role_is_captured_too(orders: Directory) -> None:
     assert rows(orders["hq"]) == rows(orders["jfk"])
 
 
+def test_strings_of_old_do_not_stop_a_change(orders: Directory) -> None:
+    run(orders["jfk"], "SELECT setval('snaptide.notified_at', 1)")
+    run(
+        orders["jfk"],
+        "SET LOCAL standard_conforming_strings = off",
+        "UPDATE orders SET qty = 9 WHERE id = 1",
+    )
+    assert kinds(orders["jfk"]) == [("U", "1")]
+
+
 def test_key_change_is_one_call_with_both_keys(orders: Directory) -> None:
     run(orders["jfk"], "UPDATE orders SET id = 7 WHERE id = 1")
     [(_, kind, old, new)] = calls(orders["jfk"])
