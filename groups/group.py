@@ -83,6 +83,11 @@ class Group:
         return frozenset(m.name for m in self.masters if m.target_type is not full)
 
     @property
+    def writing(self) -> frozenset[str]:
+        """The masters at which changes begin."""
+        return frozenset(self.names) - self.read_only
+
+    @property
     def joining(self) -> frozenset[str]:
         """The masters to which the rows of the others are copied."""
         return frozenset(m.name for m in self.masters if not m.joined)

@@ -71,7 +71,7 @@ def list_groups(site: Site) -> list[Group]:
 def masters_of_tables(site: Site) -> dict[QualifiedName, int]:
     """How many masters write to each table that is in a group here."""
     return {
-        table: len(group.masters) - len(group.read_only)
+        table: len(group.writing)
         for group in list_groups(site)
         for table in group.tables
     }

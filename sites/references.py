@@ -26,6 +26,7 @@ class Referring:
     #: oid of the child, and of the table that it is a partition of
     oid: int
     whole: int
+    whole_name: QualifiedName
     columns: tuple[str, ...]
     parent_columns: tuple[str, ...]
     #: the catalog's letters (a r c n d)
@@ -52,6 +53,7 @@ def referring(connection: Connection, tables: Collection[int]) -> list[Referring
             child=QualifiedName(row.schema, row.table),
             oid=row.child,
             whole=row.whole,
+            whole_name=QualifiedName(row.whole_schema, row.whole_table),
             columns=tuple(row.columns),
             parent_columns=tuple(row.parent_columns),
             on_delete=row.on_delete,

@@ -137,6 +137,10 @@ class Relay:
     ) -> None:
         """Hold back what else comes for these tables, because a transaction failed."""
 
+    def masters(self, target: Connection, group_id: uuid.UUID) -> int:
+        """How many masters of a group make changes, as far as is known here."""
+        return 1
+
     def restored(
         self, origin: Connection, target: Connection, sender_id: uuid.UUID, name: str
     ) -> None:

@@ -2,6 +2,7 @@
 
 If a parked transaction is deleted, or retried with other values, other masters may have
 its rows as it made them; and they have the changes that a restored master has lost.
+What rules and foreign keys decide here alone is listed too (`decided_alone`).
 Such rows are listed here until a comparison finds them equal (`groups.differences`).
 """
 
@@ -13,15 +14,19 @@ from dataclasses import dataclass
 from datetime import datetime
 
 import sqlalchemy as sa
-from sqlalchemy import Connection, and_, func, literal, select
+from sqlalchemy import Connection, Uuid, and_, func, literal, select
 from sqlalchemy.dialects.postgresql import JSONB, insert
 
 from deferred.error_catalog import differing_row, error_call, error_procedure
 from masters.catalog import group_schema
 from sites import QualifiedName
 
-#: If a transaction has more rows than this, its tables are listed instead of the rows.
+#: If a transaction has more rows than this, its tables are listed instead of the rows;
+#: so is a table of which rules and foreign keys have listed more.
 MANY = 1000
+
+#: What a row of the list is known by.
+_ROW = ["group_id", "table_schema", "table_name", "key"]
 
 #: The condition that a call's table is in a group.
 _IN_A_GROUP = and_(
@@ -82,6 +87,32 @@ def note_parked(connection: Connection, error_id: int, why: str) -> None:
     _note(connection, tables, why)
 
 
+def note_keys(
+    connection: Connection,
+    group_id: uuid.UUID,
+    table: QualifiedName,
+    keys: sa.Subquery,
+    why: str,
+) -> None:
+    """List rows of a table; or the whole table, if more than `MANY` are listed then.
+
+    Parameters:
+        keys: a query whose column `key` is an object with a text for each column.
+    """
+    whole = [literal(group_id, Uuid), literal(table.schema), literal(table.name)]
+    _note(connection, select(*whole, keys.c.key).limit(MANY + 1), why)
+    rows = and_(
+        differing_row.c.group_id == group_id,
+        differing_row.c.table_schema == table.schema,
+        differing_row.c.table_name == table.name,
+        differing_row.c.key.is_not(None),
+    )
+    number = select(func.count()).select_from(differing_row).where(rows)
+    if (connection.scalar(number) or 0) > MANY:
+        connection.execute(sa.delete(differing_row).where(rows))
+        _note(connection, select(*whole, sa.null()), why)
+
+
 def note_all(connection: Connection, why: str) -> None:
     """List all tables here that are in a group, each with all its rows."""
     at = group_schema.c
@@ -112,7 +143,10 @@ def listed(
 
 
 def drop(connection: Connection, ids: Collection[int]) -> None:
-    """Remove rows from the list: they are equal, or no longer in a group."""
+    """Remove rows from the list: they are equal, or no longer in a group.
+
+    A row that was listed again since the list was read has another number, and stays.
+    """
     gone = differing_row.c.id == func.any(literal(list(ids), sa.ARRAY(sa.BigInteger)))
     connection.execute(sa.delete(differing_row).where(gone))
 
@@ -133,6 +167,7 @@ def _note(
     connection: Connection, rows: sa.Select[tuple[object, ...]], why: str
 ) -> None:
     found = rows.add_columns(literal(why))
-    columns = ["group_id", "table_schema", "table_name", "key", "why"]
-    new = insert(differing_row).from_select(columns, found)
-    connection.execute(new.on_conflict_do_nothing())
+    new = insert(differing_row).from_select([*_ROW, "why"], found)
+    # A new number: who has found the row equal before must not remove it now.
+    again = {"id": sa.text("DEFAULT"), "why": new.excluded.why}
+    connection.execute(new.on_conflict_do_update(index_elements=_ROW, set_=again))

@@ -21,6 +21,7 @@ from deferred.errors import (
     WaitsForError,
 )
 from deferred.parked import (
+    decided_alone,
     differing,
     edit,
     error_dependencies,
@@ -192,6 +193,7 @@ def _steps(
                 on_lost=None
                 if row.sources
                 else partial(lost_rows.write, connection, row.origin_id),
+                on_alone=decided_alone.listing(connection, row.sources),
             )
             for number in restage_parked.units(row.id, procedures)
         ],

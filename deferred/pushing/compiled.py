@@ -20,7 +20,7 @@ from deferred.batches.groups import ApplyGroup
 from deferred.batches.marker import Marker
 from deferred.batches.sender import Sender
 from deferred.batches.shipping import Shipment, ship
-from deferred.parked import error_queue
+from deferred.parked import decided_alone, error_queue
 from deferred.procedures.steps import Steps
 from deferred.pushing.delivery import Delivered, already_answered, made_by
 from masters.apply import ApplyUnit, SourceTransaction, apply
@@ -126,6 +126,7 @@ def unit_of(shipment: Shipment, sender: Sender, group: ApplyGroup) -> ApplyUnit:
         master=sender.master,
         transaction_of=_made(shipment, group),
         several=True,
+        on_alone=decided_alone.listing(shipment.target, began),
         facts={"sources": began},
     )
 

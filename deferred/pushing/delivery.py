@@ -21,6 +21,7 @@ from deferred.errors import (
     TransactionRefused,
 )
 from deferred.options import QUIET, ErrorAction
+from deferred.parked import decided_alone
 from deferred.parked.error_dependencies import DEPENDANT, HELD
 from deferred.parked.parking import Parked, park
 from deferred.procedures.steps import Steps
@@ -113,6 +114,7 @@ def _steps(
         began_at=sources,
     )
     counts, parked = _counts(connection, sender, transaction, staged)
+    on_alone = decided_alone.listing(connection, sources)
     return Steps(
         units=[
             ApplyUnit(
@@ -128,6 +130,7 @@ def _steps(
                 on_lost=None
                 if sources
                 else partial(lost_rows.write, connection, sender.id),
+                on_alone=on_alone,
             )
             for number, count in zip(transaction.units, counts, strict=True)
         ],

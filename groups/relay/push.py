@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Collection, Sequence
 
 from sqlalchemy import Connection, Insert, select
@@ -11,6 +12,7 @@ from deferred.batches.batch import Batch, QueuedTransaction
 from deferred.batches.relay import Before, Relay, Terms
 from deferred.batches.sender import Sender
 from deferred.queues.queue import Queue
+from groups.group import find_by_id
 from groups.relay import (
     arrivals,
     duplicate_watch,
@@ -109,6 +111,10 @@ class PushRelay(Relay):
         counting = arrivals.counting(sender.name, arrived)
         if counting is not None:
             target.execute(counting)
+
+    def masters(self, target: Connection, group_id: uuid.UUID) -> int:
+        group = find_by_id(target, group_id)
+        return 1 if group is None else len(group.writing)
 
     def parked(
         self,

@@ -120,6 +120,19 @@ def diverges(
     return why.format(method=method, masters=masters)
 
 
+def of_rule(rule: Rule, among: Sequence[Rule], where: Topology) -> str | None:
+    """Why databases may stay different for ever by one rule; None if they cannot.
+
+    Parameters:
+        among: all rules of its table: the rules before it in sequence matter.
+    """
+    for sequence in _sequences(among):
+        if rule in sequence:
+            before = sequence[: sequence.index(rule)]
+            return None if _orders_equal_stamps(rule, before) else _of_rule(rule, where)
+    return _of_rule(rule, where)
+
+
 def check(
     tables: Iterable[TableRules], topology: Mapping[QualifiedName, Topology]
 ) -> list[Finding]:

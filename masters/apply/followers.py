@@ -24,6 +24,7 @@ from sqlalchemy import (
     and_,
 )
 
+from masters.apply.alone import Alone
 from masters.apply.answers import Settled
 from masters.apply.images import chosen
 from masters.apply.links import GONE, Link, any_of, links, refers
@@ -31,6 +32,7 @@ from masters.apply.reference_record import Cause, ReferenceRecord
 from masters.apply.resolve import Explicit, RowResolution, Take
 from masters.apply.verdict import Verdict
 from masters.resolution.conflict import Kind
+from masters.rules.table_rules import TableRules
 from sites import references
 from sites.staged import Staged
 from sites.values import unnested
@@ -66,6 +68,7 @@ class Followers:
     tables: Sequence[tuple[Staged, dict[str, int]]]
     #: row changes of the transaction follow in a later unit
     goes_on: bool
+    alone: Alone
     #: see `masters.apply.ApplyUnit`
     on_lost: Callable[[Staged, Mapping[str, Any], Set[str] | None], None] | None
     #: how many records there are
@@ -101,7 +104,7 @@ class Followers:
         self.take_away = True
         return LATER if self.goes_on else ""
 
-    def look(self, staged: Staged, rows: Sequence[Settled], rules_version: int) -> None:
+    def look(self, staged: Staged, rows: Sequence[Settled], rules: TableRules) -> None:
         """Find followers of rows that are decided and not yet restaged.
 
         Writes the record, and restages followers of rows that stay as the master has
@@ -116,7 +119,7 @@ class Followers:
             cause = Cause(
                 made=some[0].made,
                 rule=some[0].answer.records[-1].rule,
-                rules_version=rules_version,
+                rules=rules,
             )
             dropped = [
                 row.verdict.call_no
@@ -155,6 +158,7 @@ class Followers:
             if gone:
                 known |= gone
                 self._tell_of(link.child, sorted(gone), None)
+                self.alone.followed(link.child, sorted(gone), cause)
                 self.written += self._record(link).leave_out(sorted(gone), cause)
                 self._leave_out(link.child, sorted(gone), cause)
 
@@ -210,6 +214,7 @@ class Followers:
         call_nos = [one.call_no for one in found]
         record = self._record(link)
         self.written += record.point(call_nos, cause)
+        self.alone.followed(link.child, call_nos, cause)
         seen = before | set(call_nos)
         onward = [
             (next_, [one for one in those if one.call_no not in seen])
@@ -219,6 +224,8 @@ class Followers:
         ]
         self.connection.execute(self._pointed(link, found))
         record.pointed(call_nos, cause)
+        if not set(link.key.columns).isdisjoint(link.child.identity):
+            self.alone.followed(link.child, call_nos, cause)
         for next_, those in onward:
             if those:
                 self._point(next_, cause, those, seen)

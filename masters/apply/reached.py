@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any
 
@@ -36,6 +36,7 @@ from masters.apply import detect
 from masters.apply.detect import ConflictContext, RowConflicts
 from masters.apply.images import Compared, chosen
 from masters.resolution.conflict import Conflict, Kind
+from sites import QualifiedName
 from sites.references import Referring, referring
 from sites.staged import MOVE, UPDATES, Staged
 
@@ -65,18 +66,22 @@ TABLES = func.array(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Path:
+class Path:
     """Rows that are reached, joined with the changes that reach them."""
 
     joined: FromClause
     others: tuple[ColumnElement[bool], ...]
-    #: the rows at the end of the path, and the oid of their table
+    #: the rows at the end of the path, and their table: its oid and name; not those of
+    #: a partition
     rows: Any
     table: int
+    whole: QualifiedName
     #: replaced rows are deleted and inserted, not updated, in all tables below too
     anew: bool
     #: by column, whether it gets another value; None if the rows are deleted
     changed: Mapping[str, ColumnElement[bool]] | None = None
+    #: the values that some of these columns get, as far as they come from the changes
+    given: Mapping[str, ColumnElement[Any]] = field(default_factory=dict)
     #: the rows follow a changed key, as the site intends: they are not reported
     meant: bool = False
 
@@ -121,8 +126,11 @@ def conflicts(
     *,
     anew: bool,
     but: Collection[int] = (),
-) -> tuple[Compared, list[RowConflicts]]:
+) -> tuple[Compared, list[RowConflicts], Sequence[Path]]:
     """The delete conflicts of changes that would take along other rows.
+
+    Also the paths on which the foreign keys would act on rows that the unit does not
+    name, with or without a conflict.
 
     Parameters:
         among: all work tables of the unit: it names the rows that are staged there.
@@ -130,13 +138,13 @@ def conflicts(
         anew: replaced rows are deleted and inserted, not updated.
         but: numbers of the calls to leave out.
     """
-    taken = taken_along(connection, staged, among, unit, anew=anew, but=but)
+    taken, paths = taken_along(connection, staged, among, unit, anew=anew, but=but)
     there = detect.with_rows(staged, unit, ())
     compared = replace(there, wrong=chosen(staged, unit, list(taken)))
     if not taken:
-        return compared, []
+        return compared, [], paths
     found = connection.execute(compared.select(read)).all()
-    return compared, [
+    rows = [
         RowConflicts(
             call_no=row.call_no,
             tran=row.tran,
@@ -156,6 +164,7 @@ def conflicts(
         )
         for row in found
     ]
+    return compared, rows, paths
 
 
 def taken_along(
@@ -166,8 +175,10 @@ def taken_along(
     *,
     anew: bool,
     but: Collection[int] = (),
-) -> Mapping[int, tuple[str, ...]]:
+) -> tuple[Mapping[int, tuple[str, ...]], Sequence[Path]]:
     """Rows that changes of a unit would take along: call number -> rows, in words.
+
+    Also the paths to these rows, and to those that follow a changed key.
 
     Locks the rows to delete and those whose keys change, so that no other session adds
     rows that refer to them.
@@ -180,25 +191,28 @@ def taken_along(
     starts = _starts(staged, unit, anew=anew, but=but)
     paths = [path for path in starts if _locked(connection, staged, path)]
     found: defaultdict[int, list[str]] = defaultdict(list)
+    every: list[Path] = []
     for depth in range(_DEEPEST):
         paths = list(_further(connection, staged, paths, among, unit, found, depth))
         if not paths:
             break
-    return {number: tuple(rows) for number, rows in found.items()}
+        every += paths
+    return {number: tuple(rows) for number, rows in found.items()}, every
 
 
 def _starts(
     staged: Staged, unit: int, *, anew: bool, but: Collection[int]
-) -> Iterator[_Path]:
+) -> Iterator[Path]:
     """The rows that the unit deletes, and those to which it gives other keys."""
     rows = staged.table.sql().alias("changed")
     gone, kept = (("D", "R"), UPDATES) if anew else (("D",), (*UPDATES, "R"))
     mine = (staged.source.c.unit == unit, staged.source.c.call_no.not_in(but))
-    path = _Path(
+    path = Path(
         joined=staged.source.join(rows, staged.same_row(rows)),
         others=(*mine, staged.kind(*gone)),
         rows=rows,
         table=staged.table.oid,
+        whole=staged.table.qualified,
         anew=anew,
     )
     yield path
@@ -206,7 +220,8 @@ def _starts(
     if changed:
         moved = or_(*changed.values())
         others = (*mine, staged.kind(*kept), moved)
-        yield replace(path, others=others, changed=changed)
+        given = {name: staged.new(name) for name in changed}
+        yield replace(path, others=others, changed=changed, given=given)
 
 
 def _is_changed(staged: Staged, rows: FromClause, name: str) -> ColumnElement[bool]:
@@ -218,7 +233,7 @@ def _is_changed(staged: Staged, rows: FromClause, name: str) -> ColumnElement[bo
     )
 
 
-def _locked(connection: Connection, staged: Staged, start: _Path) -> int:
+def _locked(connection: Connection, staged: Staged, start: Path) -> int:
     """Lock the rows at the start of a path; return how many there are."""
     keys = [start.rows.c[name] for name in staged.identity]
     locked = (
@@ -235,12 +250,12 @@ def _locked(connection: Connection, staged: Staged, start: _Path) -> int:
 def _further(
     connection: Connection,
     staged: Staged,
-    paths: Sequence[_Path],
+    paths: Sequence[Path],
     among: Sequence[Staged],
     unit: int,
     found: defaultdict[int, list[str]],
     depth: int,
-) -> Iterator[_Path]:
+) -> Iterator[Path]:
     """Go one foreign key further, note the rows found, and yield paths to follow."""
     keys = referring(connection, {path.table for path in paths}) if paths else []
     for number, (path, key) in enumerate(product(paths, keys)):
@@ -262,33 +277,36 @@ def _further(
 
 def _reached(
     connection: Connection,
-    path: _Path,
+    path: Path,
     key: Referring,
     action: str,
     when: ColumnElement[bool],
     among: Sequence[Staged],
     unit: int,
     alias: str,
-) -> _Path:
+) -> Path:
     """The rows that a foreign key acts on, except those that the unit names."""
     rows = _table(connection, key).alias(alias)
     pairs = list(zip(key.columns, key.parent_columns, strict=True))
     refers = and_(*(rows.c[own] == path.rows.c[theirs] for own, theirs in pairs))
     known = [_named(one, key, rows, unit, anew=path.anew) for one in _of(among, key)]
+    follows = action == "c" and path.changed is not None
     other: Mapping[str, ColumnElement[bool]] | None = None
     if action != "c":
         other = {own: sa.true() for own in key.columns}
     elif path.changed is not None:
         before = path.changed
         other = {own: before[theirs] for own, theirs in pairs if theirs in before}
-    return _Path(
+    return Path(
         joined=path.joined.join(rows, refers),
         others=(*path.others, when, *(sa.not_(one) for one in known)),
         rows=rows,
         table=key.whole,
+        whole=key.whole_name,
         anew=path.anew,
         changed=other,
-        meant=action == "c" and path.changed is not None,
+        given={own: path.given[c] for own, c in pairs if c in path.given and follows},
+        meant=follows,
     )
 
 
@@ -331,7 +349,7 @@ def _named(
 
 
 def _rows_as_text(
-    connection: Connection, staged: Staged, reached: _Path, key: Referring
+    connection: Connection, staged: Staged, reached: Path, key: Referring
 ) -> Mapping[int, list[str]]:
     """The rows that are reached, as the database prints them, by call number."""
     call_no = staged.source.c.call_no

@@ -14,6 +14,7 @@ from masters.apply.images import Compared
 from masters.catalog import resolution_record
 from masters.resolution.conflict import Decision
 from masters.rules.rule import Rule
+from masters.rules.table_rules import TableRules
 from sites.staged import Staged
 from sites.table import ForeignKey
 
@@ -27,7 +28,8 @@ class Cause:
 
     made: SourceTransaction
     rule: Rule
-    rules_version: int
+    #: those of the table of the row referred to
+    rules: TableRules
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,7 +111,7 @@ class ReferenceRecord:
             "kind": KIND,
             "reference": self.key.name,
             "columns": list(self.key.columns),
-            "rules_version": cause.rules_version,
+            "rules_version": cause.rules.version,
             **decided,
         }
         values: dict[str, ColumnElement[Any]] = {

@@ -24,6 +24,7 @@ from masters.apply import (
     uniqueness,
     verdict,
 )
+from masters.apply.alone import Alone
 from masters.apply.answers import Settled
 from masters.apply.detect import ConflictContext, RowConflicts
 from masters.apply.drawing import numbered
@@ -62,6 +63,7 @@ class Settlement:
     count: dict[str, int]
     #: rows that refer to rows of this table and of others in the unit
     followers: Followers
+    alone: Alone
     #: the unit has several transactions, see `_stands_alone`
     several: bool = False
     resolved: int = 0
@@ -186,7 +188,7 @@ class Settlement:
             Whether a change was dropped: another change may now take its row along.
         """
         before = sum(self.count.values())
-        compared, rows = reached.conflicts(
+        compared, rows, paths = reached.conflicts(
             self.connection,
             self.staged,
             [staged for staged, _ in among],
@@ -198,6 +200,8 @@ class Settlement:
         )
         self._accepted |= {row.call_no for row in rows}
         self._settle(rows, compared, by_key=True, again=False)
+        # Changes that were dropped are not in the work table any more.
+        self.alone.reached(self.connection, paths)
         self.resolved = self._records.written
         return sum(self.count.values()) < before
 
@@ -246,10 +250,13 @@ class Settlement:
         verdicts = [one.verdict for one in settled]
         sent = [one.call_no for one in verdicts if one.resend]
         resend(self.connection, self.staged, self.unit, sent)
-        self.followers.look(self.staged, settled, self.rules.version)
+        self.followers.look(self.staged, settled, self.rules)
+        self.alone.settled(self.staged, settled, self.rules)
         restage.restage(self.connection, self.staged, self.unit, verdicts)
         self.followers.follow()
         identity = set(self.staged.identity)
+        renamed = [r for r in settled if identity & r.verdict.explicit.keys()]
+        self.alone.settled(self.staged, renamed, self.rules)
         return [
             one.call_no
             for one in verdicts

@@ -20,7 +20,7 @@ from sqlalchemy import (
     text,
 )
 
-from masters.apply import at_once, reached, unchecked
+from masters.apply import alone, at_once, reached, unchecked
 from masters.apply.detect import ConflictContext, SourceTransaction
 from masters.apply.followers import Followers
 from masters.apply.newest import newest
@@ -57,6 +57,9 @@ class ApplyUnit:
     #: staged table, a selection of its rows, and the columns that change, None if the
     #: rows are dropped
     on_lost: Callable[[Staged, Mapping[str, Any], Set[str] | None], None] | None = None
+    #: called with rows that other masters may get otherwise, because a rule settled
+    #: them or a foreign key will act on them; some are named more than once
+    on_alone: alone.Tell | None = None
     #: facts of the transaction for the master's queues, if it goes on to other masters
     facts: Mapping[str, object] = field(default_factory=dict)
     #: called from time to time with the number of rows written
@@ -253,6 +256,7 @@ def _settled(
 ) -> tuple[list[Settlement], Followers]:
     """Lock and compare the rows of each table, and settle their conflicts."""
     context = _context(connection, unit, [one for one, _ in touched], known)
+    told = alone.Alone(unit=unit.number, tell=unit.on_alone)
     followers = Followers(
         connection=connection,
         unit=unit.number,
@@ -261,6 +265,7 @@ def _settled(
         # In a unit of several transactions no rule drops or renames rows.
         tables=[] if unit.several else touched,
         goes_on=unit.goes_on,
+        alone=told,
         on_lost=unit.on_lost,
     )
     settlements = []
@@ -275,6 +280,7 @@ def _settled(
             rules=its_rules,
             context=context,
             followers=followers,
+            alone=told,
             count=count,
             several=unit.several,
         )

@@ -6,7 +6,9 @@ SELECT t.oid::bigint AS parent,
        c.conrelid::bigint AS child,
        n.nspname AS schema,
        r.relname AS table,
-       COALESCE(pg_partition_root(c.conrelid), c.conrelid)::oid::bigint AS whole,
+       w.oid::bigint AS whole,
+       wn.nspname AS whole_schema,
+       w.relname AS whole_table,
        c.confdeltype AS on_delete,
        c.confupdtype AS on_update,
        ARRAY(SELECT a.attname::text FROM unnest(c.conkey) WITH ORDINALITY k(attnum, place)
@@ -22,5 +24,7 @@ JOIN pg_constraint c
   OR EXISTS (SELECT FROM pg_partition_ancestors(t.oid) a(oid) WHERE a.oid = c.confrelid)
 JOIN pg_class r ON r.oid = c.conrelid
 JOIN pg_namespace n ON n.oid = r.relnamespace
+JOIN pg_class w ON w.oid = COALESCE(pg_partition_root(c.conrelid), c.conrelid)
+JOIN pg_namespace wn ON wn.oid = w.relnamespace
 WHERE c.contype = 'f' AND c.conparentid = 0
 ORDER BY t.oid, n.nspname, r.relname, c.conname
