@@ -94,6 +94,16 @@ def _tell(report: PushReport) -> None:
         f"{report.conflicts_resolved:,}",
         f"{report.errors:,}",
         report.seconds,
+        extra={
+            "event": "push",
+            "site": report.site,
+            "subject": report.destination,
+            "transactions": report.transactions,
+            "calls": report.calls,
+            "resolved": report.conflicts_resolved,
+            "parked": report.errors,
+            "seconds": report.seconds,
+        },
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from typing import Any
 
 from celery import shared_task
@@ -33,7 +34,20 @@ def refresh(site: str, group: str, **options: Any) -> None:
     except RefreshRunning:
         log.info("refresh %s %s: another refresh is running.", site, group)
     else:
-        log.info("refresh %s %s: %s", site, group, _counts(report))
+        counts = _counts(report)
+        log.info(
+            "refresh %s %s: %s",
+            site,
+            group,
+            _in_words(counts, report.seconds),
+            extra={
+                "event": "refresh",
+                "site": site,
+                "subject": group,
+                **counts,
+                "seconds": report.seconds,
+            },
+        )
 
 
 @shared_task(name="snapshots.tasks.check", **RETRYING)
@@ -66,6 +80,15 @@ def check(site: str, subject: str = EVERYTHING, **options: Any) -> None:
             f"{report.unexplained:,}",
             f"{report.unproven:,}",
             report.seconds,
+            extra={
+                "event": "check",
+                "site": site,
+                "subject": subject,
+                "differing": report.differing,
+                "unexplained": report.unexplained,
+                "unproven": report.unproven,
+                "seconds": report.seconds,
+            },
         )
         if report.unexplained:
             raise RowsDiffer(
@@ -76,20 +99,32 @@ def check(site: str, subject: str = EVERYTHING, **options: Any) -> None:
             )
 
 
-def _counts(report: RefreshReport) -> str:
-    parts = [
-        f"{sum(getattr(one, name) for one in report.snapshots):,} {name}"
-        for name in ("inserted", "updated", "deleted")
-    ]
-    if left := sum(one.left for one in report.snapshots):
+def _counts(report: RefreshReport) -> dict[str, int]:
+    """How many rows a refresh wrote, and how many it left alone, by what it did."""
+    each = report.snapshots
+    return {
+        "inserted": sum(one.inserted for one in each),
+        "updated": sum(one.updated for one in each),
+        "deleted": sum(one.deleted for one in each),
+        "left": sum(one.left for one in each),
+        "to_leave": sum(sum(one.staying.values()) for one in each),
+        "withdrawn": sum(one.withdrawn for one in each),
+        "held_back": sum(one.held_back for one in each),
+        "refused": sum(sum(one.refused.values()) for one in each),
+    }
+
+
+def _in_words(counts: Mapping[str, int], seconds: float) -> str:
+    parts = [f"{counts[name]:,} {name}" for name in ("inserted", "updated", "deleted")]
+    if left := counts["left"]:
         parts[-1] += f" ({left:,} of them left)"
-    if stay := sum(sum(one.staying.values()) for one in report.snapshots):
-        parts.append(f"{stay:,} are to leave")
-    if gone := sum(one.withdrawn for one in report.snapshots):
-        parts.append(f"{gone:,} withdrawn")
-    held = sum(one.held_back for one in report.snapshots)
-    if held:
-        parts.append(f"{held:,} held back")
-    if refused := sum(sum(one.refused.values()) for one in report.snapshots):
-        parts.append(f"{refused:,} refused by the site")
-    return f"{', '.join(parts)} in {report.seconds:.1f} s."
+    said = {
+        "to_leave": "are to leave",
+        "withdrawn": "withdrawn",
+        "held_back": "held back",
+        "refused": "refused by the site",
+    }
+    parts += [
+        f"{counts[what]:,} {words}" for what, words in said.items() if counts[what]
+    ]
+    return f"{', '.join(parts)} in {seconds:.1f} s."

@@ -18,7 +18,7 @@ from kombu import Queue
 from kombu.exceptions import OperationalError
 
 from sites.errors import in_one_line
-from snaptide import broker
+from snaptide import broker, logs
 from snaptide.asking import as_told
 from snaptide.errors import NoBroker
 from snaptide.sections import BrokerSettings
@@ -41,8 +41,11 @@ def queue_of(site: str) -> str:
     return f"snaptide.{site}"
 
 
-def celery_app(settings: Settings) -> Celery:
+def celery_app(settings: Settings, log_format: str | None = None) -> Celery:
     """Make the Celery application.
+
+    Parameters:
+        log_format: text or json; by default as the settings say.
 
     Raises:
         NoBroker: the settings have no [broker].
@@ -54,6 +57,8 @@ def celery_app(settings: Settings) -> Celery:
         "snaptide", include=["deferred.tasks", "groups.tasks", "snapshots.tasks"]
     )
     app.conf.update(_conf(settings), **_broker(settings.broker))
+    if (log_format or settings.worker.log_format) == "json":
+        logs.celery_as_json()
     worker_ready.connect(_recover, weak=False, dispatch_uid="snaptide.recover")
     task_failure.connect(_tell_failure, weak=False, dispatch_uid="snaptide.failure")
     task_retry.connect(_tell_retry, weak=False, dispatch_uid="snaptide.retry")
@@ -113,7 +118,14 @@ def _tell(task: str, args: Any, error: Exception) -> None:
     # Any program that can write to the broker may have sent anything, of any length.
     given = [" ".join(str(arg)[:LONGEST_ARGUMENT].split()) for arg in args]
     what = " ".join([task.rpartition(".")[2], *given])
-    log.error("%s: %s", what, in_one_line(as_told(error)))
+    told = as_told(error)
+    about = dict(zip(("site", "subject"), given, strict=False))
+    log.error(
+        "%s: %s",
+        what,
+        in_one_line(told),
+        extra={"event": task.rpartition(".")[2], **about, "code": told.code},
+    )
 
 
 def _broker(settings: BrokerSettings) -> dict[str, Any]:

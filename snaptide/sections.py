@@ -200,8 +200,10 @@ class WorkerSettings(BaseModel):
     pool: Literal["threads", "solo"] = "threads"
     #: How many tasks run at once, with threads.
     concurrency: int = Field(default=4, ge=1)
-    #: How much worker and beat say.
+    #: How much services say in their log.
     log_level: Literal["debug", "info", "warning", "error"] = "info"
+    #: How services write their log: as text, or as one JSON object a line.
+    log_format: Literal["text", "json"] = "text"
 
 
 class QueueSettings(BaseModel):

@@ -8,7 +8,8 @@ import typer
 
 from sites.extras import require
 from snaptide.cli.program import Program
-from snaptide.cli.web import address_of
+from snaptide.cli.services import Format
+from snaptide.cli.web import address_of, log_config
 
 
 def metrics(
@@ -16,6 +17,7 @@ def metrics(
     listen: Annotated[
         str, typer.Option(metavar="ADDRESS:PORT", help="Where Prometheus reaches it.")
     ] = "127.0.0.1:9184",
+    log_format: Format = None,
 ) -> None:
     """Serve figures of all sites to Prometheus.
 
@@ -39,6 +41,7 @@ def metrics(
         host=address.strip("[]"),
         port=port,
         log_level=program.settings.worker.log_level,
+        log_config=log_config(program, log_format),
         access_log=False,
         server_header=False,
     )

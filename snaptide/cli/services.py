@@ -27,7 +27,19 @@ class LogLevel(StrEnum):
     ERROR = "error"
 
 
+class LogFormat(StrEnum):
+    """How a process writes its log: one sentence, or one JSON object, a line."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
 Level = Annotated[LogLevel | None, typer.Option(help="Default: as in the settings.")]
+
+Format = Annotated[
+    LogFormat | None,
+    typer.Option(help="Text, or a JSON object a line; default: as in the settings."),
+]
 
 
 def worker(
@@ -45,6 +57,7 @@ def worker(
         int | None, typer.Option(min=1, help="How many tasks threads run at once.")
     ] = None,
     log_level: Level = None,
+    log_format: Format = None,
 ) -> None:
     """Run the pushes, refreshes, purges and checks that are asked for.
 
@@ -58,7 +71,7 @@ def worker(
     sites = [chosen.name for chosen in program.chosen(site)]
     defaults = program.settings.worker
     run_worker(
-        celery_app(program.settings),
+        celery_app(program.settings, log_format),
         sites,
         pool=pool or defaults.pool,
         concurrency=concurrency or defaults.concurrency,
@@ -66,7 +79,9 @@ def worker(
     )
 
 
-def beat(ctx: typer.Context, log_level: Level = None) -> None:
+def beat(
+    ctx: typer.Context, log_level: Level = None, log_format: Format = None
+) -> None:
     """Ask for the work that is scheduled, and for a push after every commit.
 
     Several beats may run: only one of them takes each due schedule.
@@ -79,6 +94,6 @@ def beat(ctx: typer.Context, log_level: Level = None) -> None:
     program = Program.of(ctx)
     program.settings.install()
     run_beat(
-        celery_app(program.settings),
+        celery_app(program.settings, log_format),
         log_level=log_level or program.settings.worker.log_level,
     )

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from sites.extras import require
 from snaptide.cli.program import Program
+from snaptide.cli.services import Format, LogFormat
 from snaptide.errors import BadArgument
 from snaptide.settings import find
 
@@ -45,6 +46,7 @@ def web(
             help="The header in which a proxy on this machine names the user.",
         ),
     ] = None,
+    log_format: Format = None,
 ) -> None:
     """Run the console, which shows all sites in a browser.
 
@@ -70,12 +72,23 @@ def web(
         host=address.strip("[]"),
         port=port,
         log_level=program.settings.worker.log_level,
+        log_config=log_config(program, log_format),
         # Addresses of pages hold values that people look for.
         access_log=False,
         # Who the proxy is, and what it says, is ours to judge.
         proxy_headers=False,
         server_header=False,
     )
+
+
+def log_config(program: Program, given: LogFormat | None) -> dict[str, Any]:
+    """How a web server logs, as `logging.config` takes it."""
+    from uvicorn.config import LOGGING_CONFIG
+
+    from snaptide.logs import SERVER_AS_JSON
+
+    as_json = (given or program.settings.worker.log_format) == LogFormat.JSON
+    return SERVER_AS_JSON if as_json else LOGGING_CONFIG
 
 
 def users_file(program: Program, given: Path | None) -> Path:

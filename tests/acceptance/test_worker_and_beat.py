@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterator
 from functools import partial
@@ -257,6 +258,60 @@ def test_what_went_well_is_a_line_with_counts(
     schedules.schedule(seats["jfk"], "refresh", "seats", every="1h")
     worker.wait_for_line("refresh jfk seats: 0 inserted, 2 updated, 0 deleted")
     assert "ERROR" not in worker.printed()
+
+
+def test_lines_of_the_log_as_json(
+    seats: Directory, broker: str, write_settings: WriteSettings
+) -> None:
+    settings = '[worker]\nlog_format = "json"\n'
+    services = Services(write_settings(seats, broker, settings))
+    try:
+        worker = services.worker()
+        beat = services.beat()
+        take(seats, 1)
+        pushed = _event(worker, "push")
+        assert "1 transactions, 1 calls" in pushed.pop("message")
+        assert (pushed.pop("seconds") > 0, pushed.pop("level")) == (True, "INFO")
+        assert pushed.pop("time").endswith("+00:00")
+        assert pushed == {
+            "logger": "deferred.tasks",
+            "event": "push",
+            "site": "jfk",
+            "subject": "hq",
+            "transactions": 1,
+            "calls": 1,
+            "resolved": 0,
+            "parked": 0,
+        }
+        run(seats["hq"], "UPDATE public.seats SET free = 55 WHERE id > 18")
+        schedules.schedule(seats["jfk"], "refresh", "seats", every="1h")
+        refreshed = _event(worker, "refresh")
+        assert (refreshed["subject"], refreshed["updated"]) == ("seats", 2)
+        set_disabled(seats["jfk"], "hq", disabled=True)
+        schedules.schedule(seats["jfk"], "push", "hq", every="1h")
+        failed = eventually(lambda: _events(worker, "push")[1:])[0]
+        assert (failed["level"], failed["site"]) == ("ERROR", "jfk")
+        assert failed["code"].startswith("SNP-")
+        assert failed["code"] in failed["message"]
+        assert _json(beat)
+    finally:
+        services.stop()
+
+
+def _event(service: Service, event: str) -> dict[str, Any]:
+    found: list[dict[str, Any]] = eventually(lambda: _events(service, event))
+    return found[0]
+
+
+def _events(service: Service, event: str) -> list[dict[str, Any]]:
+    return [one for one in _json(service) if one.get("event") == event]
+
+
+def _json(service: Service) -> list[dict[str, Any]]:
+    """What a service has logged; it prints a banner before."""
+    lines = service.printed().splitlines(keepends=True)
+    begun = [line.startswith("{") for line in lines].index(True)
+    return [json.loads(line) for line in lines[begun:] if line.endswith("\n")]
 
 
 def test_a_scheduled_refresh_is_seen_while_it_runs(

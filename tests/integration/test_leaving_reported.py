@@ -7,7 +7,7 @@ from sites import Directory
 from snapshots import Cause, comparison
 from snapshots.errors import MassDelete, MassLeave
 from snapshots.reports import RefreshReport, SnapshotReport, reasons
-from snapshots.tasks import _counts
+from snapshots.tasks import _counts, _in_words
 from tests.fix_worlds import prepared_once
 from tests.integration.test_followed_parents import make_shop
 from tests.linked_table import run
@@ -136,7 +136,7 @@ def test_a_worker_says_it_in_its_log():
     report = RefreshReport(
         site="jfk", group="g", snapshots=(one,), position="1:1:", seconds=1, pushed=None
     )
-    assert _counts(report) == (
+    assert _in_words(_counts(report), report.seconds) == (
         "0 inserted, 0 updated, 5 deleted (4 of them left), 2 are to leave, "
         "1 withdrawn, 2 held back in 1.0 s."
     )
