@@ -2,8 +2,8 @@
 
 The statement is the one that `sites.write` builds for every apply, with the call as
 its only row, and more conditions: the master's row equals the call's old image, value
-for value, nothing of the site is parked there, and the columns are still those that
-were described. Then no column group differs,
+for value, nothing of the site is parked there, and the table is still as it was
+described: columns, unique values, rules, foreign keys. Then no column group differs,
 so that no rule is asked, the call depends on no parked transaction, and the way over
 work tables would write the same. If the statement finds no row, that way is taken.
 """
@@ -19,7 +19,7 @@ import sqlalchemy as sa
 
 from deferred.batches import lost_rows
 from deferred.queues.queue import Queue
-from sites import same_columns, write
+from sites import same_columns, table_state, write
 from sites.names import numbered
 from sites.staged import Staged
 from sites.table import ForeignKey, Table
@@ -54,7 +54,7 @@ class Statement:
 
 
 def build(
-    queue: Queue, table: Table, kind: str, site_id: uuid.UUID
+    queue: Queue, table: Table, kind: str, site_id: uuid.UUID, state: str
 ) -> Statement | None:
     """The statement for a kind of call; None if there is none.
 
@@ -62,10 +62,11 @@ def build(
         site_id: of the site that makes the calls.
         table: the master table, as it is now.
         kind: I, U or D.
+        state: of that table, see `sites.table_state`.
     """
     if not set(queue.columns) <= set(table.names):
         return None
-    staged = _staged(queue, table, kind, site_id)
+    staged = _staged(queue, table, kind, site_id, state)
     statement: Any
     if kind == "I":
         if any(unique.deferrable for unique in table.uniques):
@@ -95,7 +96,9 @@ def _where_same(statement: Any, staged: Staged) -> Any:
     )
 
 
-def _staged(queue: Queue, table: Table, kind: str, site_id: uuid.UUID) -> Staged:
+def _staged(
+    queue: Queue, table: Table, kind: str, site_id: uuid.UUID, state: str
+) -> Staged:
     """The parameters of a statement as a work table of one row, or of none."""
     values = [
         from_text(
@@ -118,8 +121,11 @@ def _staged(queue: Queue, table: Table, kind: str, site_id: uuid.UUID) -> Staged
     )
     # Users' sessions may print types with another schema.
     described = same_columns.described([staged], with_types=False)
-    same = sa.func.cardinality(same_columns.moved(described)) == sa.literal_column("0")
-    return replace(staged, source=call.where(same).subquery("call"))  # type: ignore[arg-type]
+    # PostgreSQL's caches know of new names also if the transaction's snapshot does not.
+    moved = sa.func.cardinality(same_columns.moved(described))
+    unaltered = table_state.state(table.oid) == sa.literal(state, sa.Text)
+    same = (moved == sa.literal_column("0"), unaltered)
+    return replace(staged, source=call.where(*same).subquery("call"))  # type: ignore[arg-type]
 
 
 def _unique(queue: Queue, table: Table) -> tuple[int, ...]:

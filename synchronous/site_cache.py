@@ -13,15 +13,15 @@ from sqlalchemy import Connection
 
 from deferred.queues import target_columns
 from deferred.queues.queue import Queue, list_queues
-from sites import Site, references
+from sites import Site, references, table_state
 from sites.identity import Identity
 from sites.table import describe
 from synchronous import fast, last, master_connection
 from synchronous.fast import Statement
 from synchronous.last import LastStatement
 
-#: How long a statement may be older than the master table, in seconds. An older one
-#: could fail at a new constraint, although rules would have settled the conflict.
+#: How long a statement is kept, in seconds. If the master table was altered since it
+#: was built, it applies nothing; until it is built anew, calls go over work tables.
 FRESH = 10.0
 
 
@@ -115,6 +115,10 @@ class SiteCache:
             self._statements[key] = known
         return known.statement
 
+    def forget(self, queue: Queue, kind: str) -> None:
+        """Build the statement for a kind of call anew when it is needed again."""
+        self._statements.pop((queue.id, kind), None)
+
     def last_statement(self, queues: Sequence[Queue]) -> LastStatement:
         """The last statement of a transaction with calls in these queues."""
         key = tuple(queue.id for queue in queues)
@@ -130,12 +134,14 @@ def _build(
 
     None also for deletes, if foreign keys act on rows that the site may not know.
     """
+    # Before the table is described: what is altered meanwhile makes the state another.
+    state = table_state.read(master, queue.target)
     table = describe(master, queue.target)
     target_columns.refuse_moved(queue, table)
     target_columns.refuse_narrower(queue, table)
     if kind == "D" and references.acting(master, [table]):
         return None
     asked = sa.text("SELECT relhasrules FROM pg_class WHERE oid = :oid")
-    if master.scalar(asked, {"oid": table.oid}):
+    if state is None or master.scalar(asked, {"oid": table.oid}):
         return None
-    return fast.build(queue, table, kind, site_id)
+    return fast.build(queue, table, kind, site_id, state)

@@ -249,7 +249,12 @@ class Transaction:
             xid,
             self._seen,
         )
-        applied = participant.apply_one(statement, old, new, self.savepoints.depth)
+        depth = self.savepoints.depth
+        try:
+            applied = participant.apply_one(statement, old, new, depth)
+        except psycopg.errors.FeatureNotSupported:  # the table has rules now
+            self.site_cache.forget(queue, kind)
+            raise
         if applied:
             self._seen = call_no
         return applied
