@@ -14,8 +14,8 @@ from celery.signals import after_setup_logger, after_setup_task_logger
 from pythonjsonlogger.core import RESERVED_ATTRS
 from pythonjsonlogger.json import JsonFormatter
 
-#: Celery's facts about a task: the same is in the message.
-_LEFT_OUT = ("data",)
+#: Facts of Celery about a task, and a message in colour: `message` says the same.
+_LEFT_OUT = ("data", "color_message")
 
 
 def as_json() -> logging.Formatter:
