@@ -29,12 +29,14 @@ import snapshots
 import synchronous
 from benchmarks import setting
 from sites import Directory, Site
+from sites.restoring import COMMIT
 from snaptide_imports import PACKAGES
 
 _ROOT = Path(__file__).parent.parent
 _OURS = tuple(f"{_ROOT / package}/" for package in PACKAGES)
 
-#: What sends a statement: each call of one of these is one statement.
+#: What sends a statement: each call of one of these is one statement. Neither begin
+#: nor commit of a transaction is counted.
 _SENDS = {
     method.__code__
     for method in (
@@ -79,13 +81,12 @@ def walked() -> Iterator[Walk]:
         if code in _SENDS and frame not in open_copies:
             if code.co_flags & CO_GENERATOR:
                 open_copies.append(frame)  # it is called again when it goes on
-            with lock:
-                walk.statements.append(
-                    str(
-                        frame.f_locals.get("statement", "")
-                        or frame.f_locals.get("query", "")
-                    )
-                )
+            sent = str(
+                frame.f_locals.get("statement", "") or frame.f_locals.get("query", "")
+            )
+            if sent != COMMIT:
+                with lock:
+                    walk.statements.append(sent)
         if not code.co_filename.startswith(_OURS) or code.co_name == "<module>":
             return
         caller = _caller(frame)

@@ -17,7 +17,7 @@ from sqlalchemy import Engine, event
 
 #: One message to the server. RESET ALL returns to what the session began with, but
 #: leaves the role alone.
-_COMMIT = "COMMIT; RESET ROLE; RESET ALL"
+COMMIT = "COMMIT; RESET ROLE; RESET ALL"
 
 
 class RestoringConnection(psycopg.Connection[Any]):
@@ -32,7 +32,7 @@ class RestoringConnection(psycopg.Connection[Any]):
             self.info.transaction_status is TransactionStatus.INTRANS
             and self.info.pipeline_status is PipelineStatus.OFF
         ):
-            self.execute(_COMMIT)
+            self.execute(COMMIT)
         else:
             super().commit()
 
