@@ -82,9 +82,9 @@ else
 	  --seed $(or $(SEED),1) $(if $(ONLY),--only $(ONLY)) $(PG_OPTION)
 endif
 
-campaign: .venv ## crash by the thousand (KIND=async, sync or masters, CRASHES=1000 SEED=1); goes on where it was, and several seeds side by side
+campaign: .venv ## crash by the thousand (KIND=async, sync or masters, CRASHES=1000 SEED=1, JOBS=4 on more cores); goes on where it was
 	$(BIN)/python -m tests.campaign $(if $(KIND),--kind $(KIND)) \
-	  $(if $(CRASHES),--crashes $(CRASHES)) $(if $(SEED),--seed $(SEED))
+	  $(if $(CRASHES),--crashes $(CRASHES)) $(if $(SEED),--seed $(SEED)) --jobs $(JOBS)
 
 bench: .venv ## run the benchmarks (ONLY=push for one; ONLY=scale-out alone has Spark's cluster, ROWS=, AGAINST=FILE to compare with an earlier run)
 	$(BIN)/python -m benchmarks $(if $(ONLY),--only $(ONLY)) $(if $(ROWS),--rows $(ROWS)) \

@@ -25,6 +25,11 @@ def points() -> list[str]:
     return deck.points(VERBS)
 
 
+def size(number: int) -> int:
+    """How many crashes an episode has at most."""
+    return services.EPISODE if number % WITH_SERVICES == 0 else EPISODE
+
+
 def episode(seed: int, number: int, crashes: int) -> Iterator[Crash]:
     """Crash while users write, and see that it ends as if nothing had been."""
     random = Random(f"{seed} {number}")

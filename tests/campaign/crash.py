@@ -23,6 +23,8 @@ from tests.processes import CONTEXT
 
 #: Within so many seconds all has to go on by itself.
 PATIENCE = 180
+#: Seconds until something is tried again.
+PAUSE = 0.05
 
 
 def make(world: World, card: Card, verb: Verb, random: Random) -> Crash:
@@ -52,7 +54,7 @@ def until_done(run: Callable[[], object]) -> None:
         except (SnaptideError, SQLAlchemyError, psycopg.Error):
             if time.monotonic() > deadline:
                 raise
-            time.sleep(0.2)
+            time.sleep(PAUSE)
         else:
             return
 
@@ -61,6 +63,7 @@ def _kill_process(world: World, card: Card, verb: Verb, random: Random) -> None:
     """Run the verb in a process of its own, that dies at the point or at some time."""
     if card.point != ANY_TIME:
         _until(
+            world,
             lambda: _run_victim(world, card, verb, None) == -9,
             f"{card} was not reached",
         )
@@ -111,12 +114,12 @@ def _kill_beside(world: World, card: Card, verb: Verb, random: Random) -> None:
         timer.join()
         return
     with at(card.point, action) as reached:
-        # Nothing may be queued in a quiet moment.
+
         def reach() -> bool:
             _try(lambda: verb.run(world.far))
             return bool(reached)
 
-        _until(reach, f"{card} was not reached")
+        _until(world, reach, f"{card} was not reached")
 
 
 def _action(world: World, victim: str) -> Callable[[], object]:
@@ -165,8 +168,10 @@ def _try(run: Callable[[], object]) -> None:
         return
 
 
-def _until(reached: Callable[[], bool], otherwise: str) -> None:
+def _until(world: World, reached: Callable[[], bool], otherwise: str) -> None:
     deadline = time.monotonic() + PATIENCE
     while not reached():
         assert time.monotonic() < deadline, otherwise
-        time.sleep(0.1)
+        time.sleep(PAUSE)
+        # Nothing may be queued in a quiet moment.
+        world.hurry()

@@ -37,12 +37,15 @@ class Kind(Protocol):
     def points(self) -> Sequence[str]:
         """The fault points that a campaign has to reach."""
 
+    def size(self, number: int) -> int:
+        """How many crashes an episode has at most."""
+
     def episode(self, seed: int, number: int, crashes: int) -> Iterator[Crash]:
         """Crash as often as told, then compare the end state.
 
         Parameters:
             seed: of the campaign; with `number` it decides everything.
-            crashes: how many are still wanted; an episode may do fewer.
+            crashes: how many are wanted; there are no more than its size.
 
         Raises:
             AssertionError: the end is not what it would have been without.

@@ -42,6 +42,9 @@ UNION ALL SELECT 'stage_attempt' FROM snaptide.stage_attempt
 UNION ALL SELECT gid FROM pg_prepared_xacts WHERE database = current_database()
 """
 
+#: Seconds within which a user books whose server is there.
+MOMENT = 0.3
+
 
 class World:
     """Tables at hq, updatable snapshots of them at jfk, and users at both."""
@@ -68,6 +71,8 @@ class World:
         self.far = Directory(self.lines.urls)
         self._build()
         self._writers: list[Writer] = []
+        #: those who write now
+        self._present: list[Writer] = []
 
     @property
     def hq(self) -> Site:
@@ -114,13 +119,22 @@ class World:
             for name in self.users_at
         ]
         self._writers += writers
+        self._present = writers
         for writer in writers:
             writer.start()
         try:
             yield
         finally:
+            self._present = []
             for writer in writers:
                 writer.stop()
+
+    def hurry(self) -> None:
+        """Have each user book now, who can: there is something to push and refresh."""
+        for writer in self._present:
+            writer.hurry()
+        for writer in self._present:
+            writer.booked.wait(MOMENT)
 
     def assert_as_without_crashes(self) -> None:
         """Let everything settle, and see that each booking counts once everywhere."""

@@ -10,7 +10,7 @@ import psycopg
 ACCOUNTS = 200
 
 #: Seconds between two bookings: a push, one by one, has to keep up on a busy machine.
-PAUSE = 2.0
+PAUSE = 1.0
 
 
 class Writer(threading.Thread):
@@ -19,6 +19,8 @@ class Writer(threading.Thread):
     def __init__(self, name: str, url: str, pause: float = PAUSE) -> None:
         super().__init__(name=f"writer-{name}", daemon=True)
         self.stopping = threading.Event()
+        #: nobody waits for a booking that was asked for
+        self.booked = threading.Event()
         #: bookings that may be there, and those of them that must
         self.tried: set[str] = set()
         self.confirmed: set[str] = set()
@@ -26,22 +28,36 @@ class Writer(threading.Thread):
         self._url = url
         self._pause = pause
         self._random = Random(name)
+        self._asked = threading.Event()
 
     def run(self) -> None:
         """Write until told to stop; a server that is away is waited for."""
         while not self.stopping.is_set():
             try:
                 with psycopg.connect(self._url, connect_timeout=30) as session:
-                    while not self.stopping.wait(self._pause):
+                    while self._waits_for_the_next():
                         self._book(session)
+                        self.booked.set()
             except psycopg.OperationalError:
                 self.stopping.wait(0.1)
+
+    def hurry(self) -> None:
+        """Book now, and do not wait until the pause is over."""
+        self.booked.clear()
+        self._asked.set()
 
     def stop(self) -> None:
         """Stop after the booking of this moment."""
         self.stopping.set()
+        self._asked.set()
         self.join(timeout=180)
         assert not self.is_alive(), f"{self.name} waits"
+
+    def _waits_for_the_next(self) -> bool:
+        """Wait for the next booking; whether there is one."""
+        self._asked.wait(self._pause)
+        self._asked.clear()
+        return not self.stopping.is_set()
 
     def _book(self, session: psycopg.Connection) -> None:
         made = []

@@ -8,7 +8,7 @@ import pytest
 from docs.generator import fault_points
 from tests.campaign import asynchronous, deck, report, several_masters
 from tests.campaign.kinds import ANY_TIME, Crash
-from tests.campaign.state import State
+from tests.campaign.state import Episode, State
 from tests.campaign.verbs import VERBS
 
 #: Of a coordinated transaction, of what follows a restore, of a group that is refused,
@@ -71,12 +71,18 @@ def test_deck_is_the_same_for_a_seed_wherever_one_begins() -> None:
 
 
 def test_state_goes_on(tmp_path: Path) -> None:
+    """Episodes that were played side by side end in any order."""
     path = tmp_path / "folder" / "state"
-    crash = Crash(point=ANY_TIME, victim="site", verb="push", seconds=1.5)
-    State(path, kind="async", seed=1).add(3, [crash])
+    episode = Episode(
+        number=2,
+        crashes=(Crash(point=ANY_TIME, victim="site", verb="push", seconds=1.5),),
+    )
+    State(path, kind="async", seed=1).add(episode)
     again = State(path, kind="async", seed=1)
-    [episode] = again.episodes()
-    assert (episode.number, episode.crashes) == (3, (crash,))
+    assert (again.episodes, again.crashes) == ([episode], 1)
+    left = again.left(111, asynchronous.size)
+    assert [(one.number, one.crashes) for one in left] == [(1, 50), (3, 50), (4, 10)]
+    assert again.left(1, asynchronous.size) == []
     with pytest.raises(SystemExit, match="another campaign"):
         State(path, kind="async", seed=2)
 

@@ -11,15 +11,17 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 from rich.console import Console
 
-from tests import fix_spark  # noqa: F401 - its options of the JVM
+from tests.crew import Crew, crew
 from tests.oracle.runner import report
-from tests.oracle.runner.crew import Crew, Order, crew
 from tests.oracle.runner.ground import Ground, ground
-from tests.oracle.runner.played import Game, play
+from tests.oracle.runner.played import Game, Played, play
 from tests.oracle.runner.state import State
 
 #: Violations of one world that are printed; all of them are noted.
@@ -39,15 +41,27 @@ def main(game: Game) -> int:
             return _again(console, game, here, asked)
     state = State(path, seed=asked.seed)
     console.print(f"seed {asked.seed}, {state.histories} done, state in {path}")
-    order = Order(game=game, seed=asked.seed, each=asked.each, pg=asked.pg)
-    with crew(order, asked.jobs) as players:
+    player = partial(_player, game, asked.seed, asked.each, asked.pg)
+    with crew(player, asked.jobs) as players:
         failed = _played(console, state, asked, players)
     console.print(report.table(state.met(), state.histories, game.shapes))
     return 1 if failed else 0
 
 
+@contextmanager
+def _player(
+    game: Game, seed: int, each: int, version: int
+) -> Iterator[Callable[[int], Played]]:
+    """What plays the world of a number."""
+    with ground(version) as here:
+        yield lambda number: play(game, here, seed, number, each)
+
+
 def _played(
-    console: Console, state: State, asked: argparse.Namespace, players: Crew
+    console: Console,
+    state: State,
+    asked: argparse.Namespace,
+    players: Crew[int, Played],
 ) -> int:
     """Play what is left of a run; the number of violations."""
     failed, began = 0, time.monotonic()
