@@ -9,7 +9,7 @@ from sqlalchemy import Connection, func, select
 
 from groups.errors import CannotReplicate, TablesDiffer
 from masters.log.unloggable import why_unloggable
-from sites import QualifiedName, definitions
+from sites import QualifiedName, definitions, subscribed
 from sites.catalog import SCHEMA
 from sites.errors import NoFreeValue
 from sites.table import Column, Table, describe
@@ -179,6 +179,13 @@ def _not_alone(connection: Connection, table: Table) -> str | None:
         return (
             f"has a rule {rule} (CREATE RULE), which would also change what a push "
             "writes, at this master alone; make it a trigger"
+        )
+    sent = subscribed.to(connection, table)
+    if sent:
+        return (
+            f"gets rows by native replication, from subscription {', '.join(sent)}: "
+            "such rows fire no triggers that queue them, and the other masters would "
+            "not get them"
         )
     child = connection.execute(_CHILD, {"oid": table.oid}).one_or_none()
     if child is None:

@@ -149,8 +149,9 @@ class RowCountMismatch(SnaptideError):
 
     code = "SNP-009"
     hint = (
-        "A trigger or a row-level security policy at the destination suppressed or "
-        "added rows. Check the triggers of the table that the message names."
+        "A trigger, a rule (CREATE RULE) or a row-level security policy at the "
+        "destination suppressed or added rows. Check the triggers and rules of the "
+        "table that the message names."
     )
 
 

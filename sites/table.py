@@ -195,6 +195,8 @@ class Table:
     foreign_keys: tuple[ForeignKey, ...]
     #: row-level security applies to what this user reads
     hides_rows: bool = False
+    #: a rule by which statements write something else instead, always
+    instead: str | None = None
 
     @property
     def qualified(self) -> QualifiedName:
@@ -290,6 +292,7 @@ def describe(connection: Connection, table: QualifiedName) -> Table:
         oid=found.oid,
         kind=found.kind,
         hides_rows=found.hides_rows,
+        instead=found.instead,
         columns=tuple(Column(**row) for row in _rows(found.columns)),
         uniques=tuple(Unique(**row) for row in _rows(found.uniques)),
         foreign_keys=tuple(ForeignKey(**row) for row in _rows(found.foreign_keys)),

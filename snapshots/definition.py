@@ -12,7 +12,7 @@ from masters.errors import NoSnapshotLog
 from masters.log.catalog import find_log
 from masters.log.unloggable import why_unloggable
 from masters.numbers.columns import Method
-from sites import ddl, identity, where
+from sites import ddl, identity, instead, where
 from sites.ddl import DefaultNeeds, Index
 from sites.definitions import UNREADABLE, Definitions, type_definitions
 from sites.errors import NoFreeValue
@@ -116,6 +116,10 @@ def define(
     _refuse_generated_key(made, updatable)
     _refuse_unfillable(made, updatable)
     _refuse_unparkable(made)
+    if updatable and made.table.instead is not None:
+        raise UnusableTable(
+            f"{instead.message(table, made.table.instead)}.", table=str(table)
+        )
     return made
 
 

@@ -103,7 +103,10 @@ class CannotMerge(RefreshError):
     """The refresh cannot write its changes to the snapshots."""
 
     code = "SNP-212"
-    hint = "A trigger or constraint at the site refuses them; the message names it."
+    hint = (
+        "A trigger, constraint or rule at the site refuses them; the message names it. "
+        "Make a rule (CREATE RULE) a trigger."
+    )
 
 
 class UsersInTheWay(RefreshError):
@@ -236,7 +239,8 @@ class UnusableTable(SnapshotRefused):
     hint = (
         "The master must be an ordinary or partitioned table, neither UNLOGGED nor "
         "TEMPORARY. If it is the base table of a snapshot, use that snapshot's master "
-        "instead."
+        "instead. If it has a rule (CREATE RULE ... DO INSTEAD), make that a trigger, "
+        "or make a read-only snapshot."
     )
 
 

@@ -29,7 +29,8 @@ from sqlalchemy import (
 from deferred.options import RefreshOptions
 from deferred.queues import refresh_coverage, target_columns
 from deferred.queues.queue import Queue
-from sites import locks, position, references, unique_values
+from sites import instead, locks, position, references, unique_values
+from sites.table import Table
 from sites.triggered import users_search_path
 from sites.types import PgSnapshot
 from snapshots import (
@@ -45,6 +46,7 @@ from snapshots import (
     work,
     writing,
 )
+from snapshots.errors import CannotMerge
 from snapshots.policy import Leaving
 from snapshots.refresh_group import RefreshGroup
 from snapshots.reports import Cause
@@ -127,6 +129,8 @@ def merge(
     for changes in group:
         mass_delete.refuse(connection, changes, window, options)
     ordered = writing.in_order(group)
+    for changes in group:
+        _refuse_instead(changes.staged.table)
     if not _write_at_once(connection, ordered, window, options):
         # Check keys to and from the site's own tables at once, to find refused rows.
         references.check_outside(connection, [w.staged.table.oid for w in group])
@@ -138,6 +142,13 @@ def merge(
         if merged[changes.member.snapshot.key].held_back:
             _keep_held(connection, changes)
     return merged
+
+
+def _refuse_instead(base: Table) -> None:
+    if base.instead is not None:
+        raise CannotMerge(
+            f"{instead.message(base.qualified, base.instead)}.", rule=base.instead
+        )
 
 
 def _write_at_once(

@@ -28,7 +28,16 @@ from masters.apply.settlement import Settlement
 from masters.errors import InvalidNetChange, TableAltered
 from masters.rules import ruled_columns, table_rules
 from masters.rules.table_rules import TableRules
-from sites import QualifiedName, faults, memory, same_columns, triggered, write
+from sites import (
+    QualifiedName,
+    faults,
+    instead,
+    memory,
+    same_columns,
+    triggered,
+    write,
+)
+from sites.errors import RowCountMismatch
 from sites.prepared import planned_once
 from sites.progress import RowsDone
 from sites.row_by_row import write_rows
@@ -107,6 +116,7 @@ def _begin(tables: tuple[QualifiedName, ...]) -> Select[*tuple[Any, ...]]:
             _ANY_DEFERRABLE,
             reached.TABLES,
             same_columns.moved().label("moved"),
+            instead.found().label("instead"),
             *(lock.label(f"locked{n}") for n, lock in enumerate(locks)),
         )
     )
@@ -204,6 +214,10 @@ def _begun(connection: Connection, unit: ApplyUnit) -> Row[Any]:
             f"Table was altered meanwhile: {', '.join(known_as.moved)}.",
             columns=known_as.moved,
         )
+    if known_as.instead is not None:
+        oid, rule = known_as.instead
+        name = next(one.table.qualified for one in changed if one.table.oid == oid)
+        raise RowCountMismatch(f"{instead.message(name, rule)}.", rule=rule)
     if known_as.deferrable:
         connection.execute(text("SET CONSTRAINTS ALL DEFERRED"))
     return known_as

@@ -1,6 +1,9 @@
 -- A table with a given name, and all that is known of it, in one round trip.
 SELECT described.oid, described.relkind AS kind,
        row_security_active(described.oid) AS hides_rows,
+       (SELECT r.rulename::text FROM pg_rewrite r
+        WHERE r.ev_class = described.oid AND r.ev_type <> '1' AND r.is_instead
+          AND r.ev_qual::text = '<>' ORDER BY 1 LIMIT 1) AS instead,
        (SELECT json_agg(part) FROM (
 {columns}
        ) part) AS columns,

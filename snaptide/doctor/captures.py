@@ -17,6 +17,8 @@ from snaptide.doctor import guarded
 from snaptide.doctor.finding import Finding, Severity
 
 _ALWAYS = "A"
+#: How a trigger is enabled that only a native subscription fires.
+_REPLICA = "R"
 
 #: Each table that has such triggers, with all its partitions and inheritance children,
 #: and the triggers that call their function.
@@ -24,7 +26,7 @@ _TRIGGERS = text(
     """
     WITH RECURSIVE recorded AS (
         SELECT table_schema AS schema, table_name AS name, log_table AS function,
-               ARRAY['insert', 'update', 'delete', 'truncate'] AS events
+               ARRAY['insert', 'update', 'delete', 'truncate', 'replica'] AS events
         FROM snaptide.snapshot_log
       UNION ALL
         SELECT base_schema, base_table, queue_table, ARRAY['insert', 'update', 'delete']
@@ -148,28 +150,37 @@ def _missing(site: str, recorded: _Recorded) -> Iterator[Finding]:
 
 def _not_always(site: str, recorded: _Recorded) -> Iterator[Finding]:
     for name, how in recorded.triggers.items():
-        if how and how != _ALWAYS:
-            state = "disabled" if how == "D" else "not always on"
+        replica = name.endswith("_replica")
+        if how and how != (_REPLICA if replica else _ALWAYS):
+            wanted = "REPLICA" if replica else "ALWAYS"
+            on = "on for native replication alone" if replica else "always on"
+            state = "disabled" if how == "D" else f"not {on}"
             table = _sql(recorded.table)
             yield Finding(
                 site=site,
                 severity=Severity.ERROR,
                 subject=str(recorded.table),
                 what=f"Trigger {name} is {state}: {recorded.without}.",
-                todo=f"ALTER TABLE {table} ENABLE ALWAYS TRIGGER {name}"
+                todo=f"ALTER TABLE {table} ENABLE {wanted} TRIGGER {name}"
                 + recorded.afterwards(site),
             )
 
 
 def _create(recorded: _Recorded, trigger: str) -> str:
     event = trigger.rpartition("_")[2]
+    table, function = _sql(recorded.table), names.quoted(recorded.function)
+    if event == "replica":
+        return (
+            f"CREATE TRIGGER {trigger} AFTER INSERT OR UPDATE OR DELETE ON {table}"
+            f" FOR EACH ROW EXECUTE FUNCTION {SCHEMA}.{function}()"
+            f"; ALTER TABLE {table} ENABLE REPLICA TRIGGER {trigger}"
+        )
     images = {
         "insert": " REFERENCING NEW TABLE AS snaptide_new",
         "update": " REFERENCING OLD TABLE AS snaptide_old NEW TABLE AS snaptide_new",
         "delete": " REFERENCING OLD TABLE AS snaptide_old",
         "truncate": "",
     }[event]
-    table, function = _sql(recorded.table), names.quoted(recorded.function)
     return (
         f"CREATE TRIGGER {trigger} AFTER {event.upper()} ON {table}{images}"
         f" FOR EACH STATEMENT EXECUTE FUNCTION {SCHEMA}.{function}()"

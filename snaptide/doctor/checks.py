@@ -23,6 +23,7 @@ from snaptide.doctor import (
     registrations,
     server,
     stopped,
+    written,
 )
 from snaptide.doctor.finding import Finding, Severity
 
@@ -67,6 +68,7 @@ def _examine(connection: Connection, site: Site) -> list[Finding]:
         *captures.check(connection, site.name),
         *guarded.check(connection, site.name),
         *columns.check(connection, site.name),
+        *written.check(connection, site.name),
         *grouped.check(connection, site.name),
         *registrations.check(connection, site),
         *definitions.check(connection, site),

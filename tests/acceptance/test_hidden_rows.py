@@ -11,7 +11,7 @@ import pytest
 from psycopg import sql
 
 import snapshots
-from sites import Directory
+from sites import Directory, Site
 from snapshots.errors import HiddenRows, RowsHidden
 from snaptide import doctor
 from snaptide.embedded import PostgresServer
@@ -70,3 +70,49 @@ def test_hidden_rows_are_never_taken_for_gone(sites: Directory, reader: str) -> 
         "hides its rows" in found.what for found in doctor.examine(as_reader["hq"])
     )
     as_reader.close()
+
+
+def test_hidden_rows_of_a_base_table_are_never_taken_for_gone(
+    sites: Directory, server: PostgresServer
+) -> None:
+    hq, jfk = sites["hq"], sites["jfk"]
+    run(
+        hq,
+        "CREATE TABLE public.t (id int PRIMARY KEY, v text)",
+        "INSERT INTO public.t VALUES (1, 'shown'), (2, 'hidden')",
+    )
+    log(hq, "t")
+    snapshots.create(jfk, "t", master="hq")
+    refresh(jfk, "t")
+    name = f"worker_{secrets.token_hex(4)}"
+    run(
+        jfk,
+        f"CREATE ROLE {name} LOGIN PASSWORD 'of-a-test' IN ROLE snaptide_apply",
+        f"GRANT ALL ON SCHEMA snaptide TO {name}",
+        f"GRANT ALL ON ALL TABLES IN SCHEMA snaptide, public TO {name}",
+        f"GRANT ALL ON ALL SEQUENCES IN SCHEMA snaptide TO {name}",
+    )
+    url = jfk.url.set(username=name, password="of-a-test")
+    with Directory({"hq": hq.url, "jfk": url}) as as_worker:
+        assert _hidden(as_worker["jfk"]) == []
+        run(
+            jfk,
+            'ALTER TABLE public."snap$_t" ENABLE ROW LEVEL SECURITY',
+            "CREATE POLICY p ON public.\"snap$_t\" USING (v = 'shown')",
+        )
+        run(hq, "DELETE FROM public.t WHERE id = 2")
+        with pytest.raises(RowsHidden):
+            refresh(as_worker["jfk"], "t")
+        assert _hidden(as_worker["jfk"]) == ["snap$_t"]
+        # Its owner sees all rows, until the policies are forced on him.
+        assert _hidden(jfk) == []
+    refresh(jfk, "t")
+    assert run(jfk, "SELECT id FROM public.t") == [(1,)]
+    run(jfk, f"DROP OWNED BY {name}")
+    with psycopg.connect(server.url(), autocommit=True) as connection:
+        connection.execute(sql.SQL("DROP ROLE {}").format(sql.Identifier(name)))
+
+
+def _hidden(site: Site) -> list[str]:
+    """Tables of which doctor says that rows are hidden."""
+    return [f.subject for f in doctor.examine(site) if "hides its rows" in f.what]

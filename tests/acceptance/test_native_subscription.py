@@ -8,15 +8,19 @@ from pathlib import Path
 import psycopg
 import pytest
 
+import groups
 import masters
+import snapshots
+from groups.errors import CannotReplicate
 from sites import Directory, Site
-from snaptide import migrate
+from snaptide import doctor, migrate
 from snaptide.embedded import PostgresServer
 from tests.fix_db import TEST_SETTINGS
 from tests.fix_worker import eventually
 from tests.linked_table import run
 
 PLAIN = "CREATE TABLE {} (id int PRIMARY KEY, v text){}"
+SLOT = "SELECT pg_create_logical_replication_slot(%s, 'pgoutput')"
 PARTITIONED = " PARTITION BY RANGE (id)"
 
 
@@ -66,6 +70,57 @@ def test_what_a_subscription_writes_is_captured(logical_server: PostgresServer) 
             run(hq, "ALTER SUBSCRIPTION s SET (slot_name = NONE)")
             run(hq, "DROP SUBSCRIPTION s")
             directory.close()
+
+
+@pytest.mark.usefixtures("spark")
+def test_what_no_queue_or_guard_sees_is_told(logical_server: PostgresServer) -> None:
+    """A base table and a table of a group: neither has a trigger for such rows."""
+    source = logical_server.create_database("source")
+    urls = {name: logical_server.create_database(name) for name in ("hq", "jfk")}
+    with (
+        Directory(urls) as directory,
+        psycopg.connect(source, autocommit=True) as publisher,
+    ):
+        hq, jfk = directory["hq"], directory["jfk"]
+        for site in (hq, jfk):
+            migrate.upgrade(site)
+        for name in ("t", "p"):
+            run(hq, PLAIN.format(name, ""))
+        masters.create_snapshot_log(hq, "t")
+        snapshots.create(jfk, "t", master="hq")
+        snapshots.refresh(jfk, "t")
+        groups.create_group(hq, "sales")
+        groups.add_table(hq, "sales", "t")
+        assert _told(hq, "t") == _told(jfk, "snap$_t") == ""
+        for name in ("snap$_t", "t", "p"):
+            publisher.execute(PLAIN.format(f'"{name}"', ""))
+            publisher.execute(f"INSERT INTO \"{name}\" VALUES (1, 'theirs')")
+        for site, tables in ((hq, "t, p"), (jfk, '"snap$_t"')):
+            publisher.execute(f"CREATE PUBLICATION for_{site.name} FOR TABLE {tables}")
+            publisher.execute(SLOT, (site.name,))
+            run(
+                site,
+                f"CREATE SUBSCRIPTION {site.name} CONNECTION '{source}' PUBLICATION"
+                f" for_{site.name} WITH (create_slot = false, copy_data = false)",
+            )
+        try:
+            publisher.execute("UPDATE \"snap$_t\" SET v = 'now'")
+            publisher.execute("INSERT INTO \"snap$_t\" VALUES (2, 'theirs')")
+            _wait_for(jfk, '"snap$_t"', [(2, "theirs")])
+            assert "Subscription jfk writes it" in _told(jfk, "snap$_t")
+            assert "from subscription hq" in _told(hq, "t")
+            with pytest.raises(CannotReplicate, match="from subscription hq"):
+                groups.add_table(hq, "sales", "p")
+        finally:
+            for site in (hq, jfk):
+                run(site, f"ALTER SUBSCRIPTION {site.name} DISABLE")
+                run(site, f"ALTER SUBSCRIPTION {site.name} SET (slot_name = NONE)")
+                run(site, f"DROP SUBSCRIPTION {site.name}")
+
+
+def _told(site: Site, subject: str) -> str:
+    """What doctor says of a table."""
+    return " ".join(f.what for f in doctor.examine(site) if f.subject == subject)
 
 
 def _follow(publisher: "psycopg.Connection[tuple[object, ...]]", hq: Site) -> None:

@@ -26,6 +26,12 @@ ELSEWHERE = {
     "changes that a native subscription applies": (
         "acceptance/test_native_subscription.py"
     ),
+    "changes that a native subscription applies to the base table": (
+        "acceptance/test_native_subscription.py"
+    ),
+    "row-level security that hides rows of the base table from Snaptide's user": (
+        "acceptance/test_hidden_rows.py"
+    ),
     "changes by triggers of your own during a refresh, or a push that comes here": (
         "integration/test_effects.py"
     ),

@@ -102,6 +102,28 @@ def test_a_trigger_that_is_off(pair: Directory) -> None:
     assert "snaptide_mlog_update is disabled" in what[1]
 
 
+@pytest.mark.parametrize(
+    ("how", "told"),
+    [
+        ("ALTER TABLE public.seats ENABLE TRIGGER {}", "not on for native replication"),
+        ("ALTER TABLE public.seats DISABLE TRIGGER {}", "is disabled"),
+        ("DROP TRIGGER {} ON public.seats", "lacks snaptide_mlog_replica"),
+    ],
+    ids=["on for users", "off", "dropped"],
+)
+def test_a_trigger_for_native_replication_that_is_off(
+    pair: Directory, how: str, told: str
+) -> None:
+    """As after DISABLE TRIGGER ALL and ENABLE TRIGGER ALL."""
+    run(pair["hq"], how.format("snaptide_mlog_replica"))
+    found = examine(pair["hq"])
+    assert {one.subject for one in found} >= {"seats"}
+    assert all(told in one.what for one in found)
+    commands, _, _ = found[0].todo.partition("; then ")
+    run(pair["hq"], *commands.split("; "))
+    assert examine(pair["hq"]) == []
+
+
 def test_a_queue_that_is_off(pair: Directory) -> None:
     run(
         pair["jfk"],
