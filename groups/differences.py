@@ -2,6 +2,10 @@
 
 They may differ because of a decision at a master, which has listed them, or because
 partitions of a table have come to a master or left it.
+
+Rows that are equal may become different once more, because the decision was about a
+change that other masters have yet to apply: it is on its way from the master that
+decided, or in an error queue. Such rows are no difference now, and stay listed.
 """
 
 from __future__ import annotations
@@ -28,13 +32,14 @@ from snaptide_imports import lazily
 
 if TYPE_CHECKING:
     from deferred.row_history import events
-    from groups import shape
+    from groups import awaiting, shape
     from masters import group_parts
 
     #: A row or table that is listed, or a table with other partitions than before.
     _Suspect = Differing | group_parts.OtherParts
 else:
     events = lazily("deferred.row_history.events")
+    awaiting = lazily("groups.awaiting")
     shape = lazily("groups.shape")
     group_parts = lazily("masters.group_parts")
 
@@ -61,7 +66,8 @@ def differences(
 ) -> list[Difference]:
     """List the rows of groups that may differ because of what was done at a master.
 
-    Rows that all masters have alike are taken off its list.
+    Rows that all masters have alike are taken off its list, unless changes of them are
+    on their way from this master, or in an error queue.
 
     Parameters:
         name: only of this group; by default of all.
@@ -93,8 +99,9 @@ def _suspects(connection: Connection, group: Group, here: str) -> list[_Suspect]
 def _of_group(
     site: Site, group: Group, suspects: Sequence[_Suspect], *, tables: bool
 ) -> list[Difference]:
-    equal = _equal(site, group, suspects, tables=tables)
+    equal, stay = _equal(site, group, suspects, tables=tables)
     left = [one for place, one in enumerate(suspects) if place not in equal]
+    equal -= stay
     parts = _parts_to_keep(suspects, equal)
     if equal or parts:
         # A user who may only read gets the same answer; the list stays as it is.
@@ -137,10 +144,11 @@ def _told(group: Group, suspects: Iterable[_Suspect]) -> Iterable[Difference]:
 
 def _equal(
     site: Site, group: Group, suspects: Sequence[_Suspect], *, tables: bool
-) -> set[int]:
+) -> tuple[set[int], set[int]]:
     """The places of those that all masters have alike.
 
-    If a master does not answer, only those of which that is known without it.
+    If a master does not answer, only those of which that is known without it. Also the
+    places of those among them that may become different again.
     """
     compared = [
         one.name
@@ -157,17 +165,35 @@ def _equal(
         for place, one in enumerate(suspects)
         if place not in equal and (tables or one.key is not None)
     ]
+    stay = set[int]()
     try:
         with ExitStack() as stack:
-            connections = [
-                stack.enter_context(site.peer(n).transaction()) for n in compared
-            ]
-            for name, connection in zip(compared, connections, strict=True):
+            masters = {
+                name: stack.enter_context(site.peer(name).transaction())
+                for name in compared
+            }
+            for name, connection in masters.items():
                 identity.confirm(connection, name)
-            equal |= {place for place, one in wanted[:MOST] if _same(connections, one)}
+            connections = [*masters.values()]
+            for place, one in wanted[:MOST]:
+                # Before the rows: what arrives meanwhile is in one or the other.
+                waits = isinstance(one, Differing) and _awaits(masters, site.name, one)
+                if _same(connections, one):
+                    equal.add(place)
+                    stay |= {place} if waits else set()
     except (SnaptideError, DBAPIError):
         pass  # a master that is away, or lacks the table, proves nothing
-    return equal
+    return equal, stay
+
+
+def _awaits(masters: Mapping[str, Connection], here: str, row: Differing) -> bool:
+    """Whether equal rows may become different again, see `groups.awaiting`."""
+    mine = masters.get(here)
+    connection = mine or next(iter(masters.values()))
+    wanted = row.key and _wanted(describe(connection, row.table), row.key)
+    if awaiting.is_parked(masters.values(), row.table, wanted or None):
+        return True
+    return mine is not None and awaiting.on_its_way(mine, row.table, wanted or None)
 
 
 def _same(connections: Sequence[Connection], row: _Suspect) -> bool:
@@ -180,11 +206,15 @@ def _same(connections: Sequence[Connection], row: _Suspect) -> bool:
 
 
 def _row(table: Table, key: Mapping[str, str]) -> sa.Select[*tuple[Any, ...]]:
-    wanted = events.Wanted(
+    wanted = _wanted(table, key)
+    source = table.sql()
+    values = (printed(source.c[name]) for name in sorted(shape.carried(table)))
+    return select(*values).where(wanted.found(lambda name: source.c[name]))
+
+
+def _wanted(table: Table, key: Mapping[str, str]) -> events.Wanted:
+    return events.Wanted(
         table=QualifiedName(table.schema, table.name),
         columns=tuple(table.column(name) for name in key),
         keys=[tuple(key.values())],
     )
-    source = table.sql()
-    values = (printed(source.c[name]) for name in sorted(shape.carried(table)))
-    return select(*values).where(wanted.found(lambda name: source.c[name]))

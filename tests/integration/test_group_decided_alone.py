@@ -350,6 +350,35 @@ def test_row_that_a_foreign_key_takes_along_at_one_master(
     assert differences(hq) == []
 
 
+@pytest.mark.parametrize("how", ["on its way", "in an error queue"])
+def test_equal_row_stays_listed_while_a_change_may_come(
+    make_sites: Callable[..., Directory], how: str
+) -> None:
+    """Hq has lost a child that lax does not have yet."""
+    sites = make_sites("hq", "lax")
+    family(sites)
+    hq, lax = sites["hq"], sites["lax"]
+    rules.add_delete_resolution(hq, "parent", "cascade")
+    run(hq, "INSERT INTO child VALUES (61, 5)")
+    run(lax, "DELETE FROM parent WHERE id = 5")
+    deferred.push(lax, "hq")
+    if how == "in an error queue":
+        assert deferred.push(hq, "lax").errors == 1
+    assert differences(hq) == []
+    run(lax, "INSERT INTO parent VALUES (5, 'c', '')")
+    deferred.push(lax, "hq")
+    if how == "on its way":
+        assert deferred.push(hq, "lax").errors == 0
+    else:
+        [error] = deferred.list_errors(lax)
+        assert deferred.retry_errors(lax, [error.id])[0].applied
+    assert (61, 5) in rows(lax, "child")
+    assert [one.key for one in differences(hq)] == ["id=61"]
+    run(lax, "DELETE FROM child WHERE id = 61")
+    assert differences(hq) == []
+    assert entries(hq) == []
+
+
 def test_row_whose_own_key_follows(make_sites: Callable[..., Directory]) -> None:
     """Listed under both keys, and so is one that refers to it in turn."""
     sites = make_sites("hq", "lax")

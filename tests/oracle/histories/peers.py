@@ -1,7 +1,8 @@
-"""A world of masters without rules: what meets is parked, decided upon, and listed.
+"""A world of masters whose rules do not converge, or that have none.
 
-Rows may differ between masters when it is quiet, but not in silence: an error queue
-holds a change of the row, or the list of rows that may differ names it.
+What meets is parked and decided upon, or settled at each master in its own way. Rows
+may differ between masters when it is quiet, but not in silence: an error queue holds a
+change of the row, or the list of rows that may differ names it.
 """
 
 from __future__ import annotations
@@ -59,6 +60,10 @@ SHAPES = frozenset(
                 "procedure",
                 "push broken off",
             )
+        ),
+        *(
+            f"masters: settled by {method}"
+            for method in {*tables.UPDATES, *tables.DELETES, *tables.UNIQUES} - {""}
         ),
     }
 )
@@ -132,6 +137,10 @@ class PeersWorld:
             groups.add_table(home, GROUP, table)
         for name in MASTERS[1:]:
             groups.add_master(home, GROUP, name)
+        if self.chance.random() < 0.5:
+            for name in MASTERS:
+                given = tables.rule(self.chance, self.sites[name])
+                self.story.tell(f"{name}: rules {given}")
         self._forwards = self.chance.random() < 0.5
         self._closes = self.chance.random() < 0.3
         self._gives_up = self.chance.random() < 0.1
@@ -306,6 +315,7 @@ class PeersWorld:
     # --- what must be true --------------------------------------------------------
 
     def _judged(self) -> Iterator[Violation]:
+        self._count_methods()
         told = {name: self._told(name) for name in MASTERS}
         every = set().union(*told.values())
         self.story.tell(f"told of all rows: {sorted(t for t, k in every if k == '*')}")
@@ -313,6 +323,15 @@ class PeersWorld:
             yield from self._arrivals(name, every if self._forwards else told[name])
         for history in self.pens:
             yield from self._rows(history, every)
+
+    def _count_methods(self) -> None:
+        for name in MASTERS:
+            for method, key in run(
+                self.sites[name],
+                "SELECT DISTINCT method, (row_key ->> 'id')::int"
+                " FROM snaptide.resolution_record",
+            ):
+                self.met[key // 10].add(f"masters: settled by {method}")
 
     def _told(self, name: str) -> set[_Key]:
         """Rows that an error queue or the list of a master names; ("t", "*") is all."""

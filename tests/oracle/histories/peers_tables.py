@@ -1,10 +1,12 @@
-"""The tables of masters without rules, what their users write, and their DDL."""
+"""The tables of masters, what their users write, their DDL, and rules of some."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from random import Random
 
+from masters import rules
+from sites import Site
 from tests.oracle.histories.acts import Pen, Statement, delete, insert, update
 
 TABLES = ("parent", "child", "part", "person")
@@ -32,6 +34,32 @@ PARTS = (
         f" ALTER TABLE part_low DROP gone; {BACK}"
     ),
 )
+
+
+#: Methods for conflicts, which do not converge; none is a rule that is not there.
+UPDATES = ("", "discard", "overwrite")
+DELETES = ("", "cascade", "ignore", "restore")
+UNIQUES = ("", "append_site_name", "discard")
+
+
+def rule(chance: Random, master: Site) -> str:
+    """Give a master rules; says which.
+
+    None is about a column that changes its name.
+    """
+    update, delete_, unique = map(chance.choice, (UPDATES, DELETES, UNIQUES))
+    for table in TABLES:
+        if update and table != "parent":
+            rules.set_column_group(master, table, "note", ["note"])
+            rules.add_update_resolution(master, table, "note", update)
+        if delete_:
+            rules.add_delete_resolution(master, table, delete_)
+    if unique:
+        given = {"column": "code"} if unique == UNIQUES[1] else None
+        rules.add_unique_resolution(
+            master, "parent", "parent_code_key", unique, parameters=given
+        )
+    return ", ".join(filter(None, (update, delete_, unique)))
 
 
 def draw(chance: Random) -> tuple[str, str, str]:
